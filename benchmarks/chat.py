@@ -20,7 +20,7 @@ from typing import TypeAlias
 from benchmarks.measure import RUNS, Row, median, spread
 from benchmarks.provider import MODEL, NotingProvider
 from benchmarks.terminal import Terminal, at_rest, quiet
-from harken.cli.screen.styled import PROMPT
+from harken.terminal.styled_text import PROMPT
 
 HARKEN = Path(sys.executable).with_name("harken")
 NAME = f"bench/{MODEL}"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from benchmarks.measure import RUNS, Row, median, spread
 from harken import Runtime, SessionOptions, load_session
-from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta
-from harken.core.codec import encode
+from harken.core.canonical import encode
+from harken.core.stream import CallDelta, Chunk, Finish, TextDelta
 from harken.llm.base import Request
 
 SPEAKERS, ROUNDS = 20, 50

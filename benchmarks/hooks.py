@@ -33,8 +33,8 @@ from harken import (
     register,
     tool,
 )
-from harken.agents.built_in import hook_kind
-from harken.core.verdict_words import Verdict
+from harken.agents.hooks.registry import hook_kind
+from harken.core.verdict import Verdict
 
 TURNS = 100
 """Few, and many sessions: a machine that others use is fast now and slow then."""

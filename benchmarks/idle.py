@@ -21,11 +21,11 @@ from pathlib import Path
 from benchmarks.measure import RUNS, Row, median, spread
 from benchmarks.memory import now_kb
 from harken import Runtime, SessionOptions, World, load_session, tool
-from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta
-from harken.core.codec import encode
+from harken.core.canonical import encode
+from harken.core.stream import CallDelta, Chunk, Finish, TextDelta
 from harken.llm.base import Request
 from harken.world.files.root import Root
-from harken.world.triggers.files import FilesChanged
+from harken.world.triggers.file_watch import FilesChanged
 
 AGENTS = 1000
 STEPS = 4

@@ -19,11 +19,11 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.measure import RUNS, Row, cpu_s, median, spread, wall_s
-from harken.capture.importing import Importer
-from harken.capture.report import Imported
-from harken.capture.sources import File, files_in, in_order
+from harken.capture.files.importer import Importer
+from harken.capture.files.report import Imported
+from harken.capture.files.sources import File, files_in, in_order
 from harken.index.catalogue import Catalogue
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "transcripts"
 FORMATS = ("claude-code", "codex", "copilot-cli", "pi")

@@ -17,16 +17,16 @@ from typing import Any
 
 from benchmarks.importing import DATA, decoded
 from benchmarks.measure import RUNS, Row, cpu_s, median, spread, wall_s
-from harken.capture.importing import Importer
-from harken.capture.sources import File, files_in
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import File, files_in
 from harken.core.commits import Hash
 from harken.index.catalogue import Catalogue
-from harken.index.facts import Facts
-from harken.index.ledger import Ledger
-from harken.index.messages import Heard, Messages
-from harken.index.said import stored_said
+from harken.index.ingest.messages import Heard, Messages
+from harken.index.ingest.row_writer import Ledger
 from harken.index.search import Asked, search
-from harken.store.sqlite import SqliteStore
+from harken.index.session_index import Facts
+from harken.index.stored_text import stored_said
+from harken.store.sqlite.store import SqliteStore
 
 COPIES, MANY_COPIES = 7, 68
 """The data is there so many times more, so that words have many hits: some messages, and half a

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.measure import RUNS, Row, median, spread
 from harken import Runtime, SessionOptions, World, load_session, tool
-from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta
+from harken.core.stream import CallDelta, Chunk, Finish, TextDelta
 from harken.llm.base import Request
 from harken.session.session import Durability
 

@@ -30,9 +30,9 @@ from benchmarks.loop import InstantModel
 from benchmarks.measure import RUNS, Row, median, spread
 from harken import Runtime, SessionOptions, load_session
 from harken.core.messages import FunctionCall
-from harken.world.mcp.connections import Connections
-from harken.world.mcp.servers import Server
-from harken.world.mcp.surroundings import Surroundings
+from harken.world.mcp.host import Surroundings
+from harken.world.mcp.server_config import Server
+from harken.world.mcp.servers import Connections
 from harken.world.tool import Caller
 from harken.world.world import World
 

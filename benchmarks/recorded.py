@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import RUNS, Row, cpu_s, spread, wall_s
-from harken.core import codec
+from harken.core import canonical
 from harken.core.clock import rfc3339
 from harken.recording.exchange import Call, Hints, Reply
-from harken.recording.rebuilt import Rebuilder
+from harken.recording.rebuild import Rebuilder
 from harken.recording.recorder import Recorder
-from harken.recording.shelf import RecorderOptions
-from harken.session.reader import events
-from harken.store.sqlite import SqliteStore
+from harken.recording.session_pool import RecorderOptions
+from harken.session.log.reader import events
+from harken.store.sqlite.store import SqliteStore
 
 TURNS = (200, 1_000, 5_000)
 REBUILT = 1_000
@@ -107,7 +107,7 @@ def _log(folder: Path, turns: int) -> Path:
 def _decode_some(turns: int) -> None:
     for number, one in enumerate(conversation(turns)):
         if number % EACH == 0:
-            codec.decode(one.body)
+            canonical.decode(one.body)
 
 
 def listed_bytes(turns: int) -> int:
@@ -154,7 +154,7 @@ def _rebuilt(folder: Path) -> list[Row]:
     rebuilder = Rebuilder(read)
     request = list(rebuilder.requests)[REBUILT - 1]
     sent = next(one.body for n, one in enumerate(conversation(REBUILT), 1) if n == REBUILT)
-    if codec.canonical(rebuilder.body(request)) != codec.canonical(codec.decode(sent)):
+    if canonical.canonical(rebuilder.body(request)) != canonical.canonical(canonical.decode(sent)):
         raise RuntimeError(f"{request} does not come back as it was sent")
     context = [wall_s(lambda: rebuilder.messages(request)) for _ in range(RUNS)]
     body = [wall_s(lambda: rebuilder.body(request)) for _ in range(RUNS)]

@@ -17,11 +17,11 @@ from benchmarks.hooks import Asked
 from benchmarks.idle import look
 from benchmarks.measure import RUNS, Row, cpu_s, spread
 from harken import Runtime, SessionOptions, World, load_session
-from harken.agents.base import Agent
-from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta
-from harken.core.codec import encode
+from harken.agents.agent import Agent
+from harken.core.canonical import encode
+from harken.core.stream import CallDelta, Chunk, Finish, TextDelta
 from harken.llm.base import Request
-from harken.session.reader import Reading, records
+from harken.session.log.reader import Reading, records
 from harken.session.session import Session
 
 AGENTS = 1000

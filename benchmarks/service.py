@@ -16,8 +16,8 @@ from random import Random
 from benchmarks.measure import RUNS, Row, median, spread
 from harken.core.commits import CommitId
 from harken.store.base import Batch, Store
-from harken.store.remote.client import RemoteStore
-from harken.store.sqlite import SqliteStore
+from harken.store.remote.store import RemoteStore
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 
 COMMITS = 100

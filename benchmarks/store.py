@@ -21,7 +21,7 @@ import zstandard
 
 from benchmarks.measure import RUNS, Row, median, spread
 from harken import Session, SessionOptions
-from harken.agents.checkpoints import Checkpointer
+from harken.agents.checkpointer import Checkpointer
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.compaction import compact
 from harken.context.history import history, resolve
@@ -30,8 +30,8 @@ from harken.core.clock import rfc3339
 from harken.core.commits import Commit, CommitId, Notes
 from harken.core.messages import Message
 from harken.store.base import Batch, Kind
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "agents-and-hooks.md"
@@ -236,7 +236,7 @@ CODE = """
 import sys, time
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 start = time.perf_counter()
 assert len(materialize(SqliteStore(sys.argv[1]), CommitId(sys.argv[2])).messages) == 2000
 print(time.perf_counter() - start)

@@ -80,7 +80,7 @@ class Harken:
     def __init__(self, folder: Path) -> None:
         from harken.context import checkpoint, history, materialize
         from harken.core.messages import Message
-        from harken.store.sqlite import SqliteStore
+        from harken.store.sqlite.store import SqliteStore
 
         self._checkpoint, self._history, self._whole = checkpoint, history.history, materialize
         self._message = Message

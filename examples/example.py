@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harken import Budget, Conversation, Runtime, Templates, World, load_session
-from harken.agents.hook_files import HookFiles
-from harken.agents.schemas import ACTIONS
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.tree.hook_file import HookFiles
 from harken.llm.base import Model
 from harken.llm.providers import BUILT_IN
 from harken.llm.resolve import one_per_name

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from harken import Agent, FunctionModel, Runtime, Session, SessionOptions, Tool, World
 from harken import load_session as load
-from harken.core import codec
-from harken.core.chunks import Chunk
+from harken.core import canonical
 from harken.core.messages import ChatMessage, FunctionCall, Message, ToolCall, text_of
+from harken.core.stream import Chunk
 from harken.llm.base import Model, Request
-from harken.session.file import Disk
+from harken.session.log.file import Disk
 from harken.session.session import Durability
 from harken.session.verify import verify
 from harken.testing import RecordingDisk, ticking
@@ -38,7 +38,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def call(tool: str, _id: str = "c1", /, **arguments: Any) -> ToolCall:
     """Return a call of a tool."""
-    return ToolCall(_id, FunctionCall(tool, codec.encode(arguments).decode()))
+    return ToolCall(_id, FunctionCall(tool, canonical.encode(arguments).decode()))
 
 
 def raw_call(tool: str, arguments: str, _id: str = "c1") -> ToolCall:

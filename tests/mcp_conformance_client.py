@@ -19,15 +19,15 @@ from typing import Any
 
 from msgspec import structs
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import FunctionCall
 from harken.errors import ConfigError
-from harken.world.mcp.callback import Callback
-from harken.world.mcp.connections import Connections
-from harken.world.mcp.logins import Logins
-from harken.world.mcp.oauth import log_in
-from harken.world.mcp.servers import OAuthTable, Server
-from harken.world.mcp.surroundings import Surroundings
+from harken.world.mcp.auth.authorization_code import log_in
+from harken.world.mcp.auth.redirect_server import Callback
+from harken.world.mcp.auth.token_store import Logins
+from harken.world.mcp.host import Surroundings
+from harken.world.mcp.server_config import OAuthTable, Server
+from harken.world.mcp.servers import Connections
 from harken.world.tool import Caller
 from harken.world.user import Asked, Leave, Wanted
 from harken.world.world import World
@@ -103,7 +103,7 @@ async def used(server: Server, logins: Logins, folder: Path) -> tuple[int, bool,
     failed = world.mcp.describe()[0].state != "open"
     wants, reason = world.mcp.describe()[0].needs_login, world.mcp.describe()[0].reason
     for tool in [*world.tools.values()]:
-        arguments = codec.encode(arguments_for(tool.parameters)).decode()
+        arguments = canonical.encode(arguments_for(tool.parameters)).decode()
         result = await world.do_action(FunctionCall(tool.name, arguments), caller)
         print(tool.name, result.content)
         failed = failed or result.is_error

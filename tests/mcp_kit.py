@@ -12,11 +12,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import FunctionCall
-from harken.world.mcp.connections import Connections
-from harken.world.mcp.servers import Server
-from harken.world.mcp.surroundings import Surroundings
+from harken.world.mcp.host import Surroundings
+from harken.world.mcp.server_config import Server
+from harken.world.mcp.servers import Connections
 from harken.world.result import Result
 from harken.world.tool import Caller, Tool
 from harken.world.user import User
@@ -62,7 +62,7 @@ class Stand:
 
     async def do(self, tool: str, /, **arguments: Any) -> Result:
         """Call a tool as an agent would."""
-        written = codec.encode(arguments).decode()
+        written = canonical.encode(arguments).decode()
         return await self.world.do_action(FunctionCall(tool, written), self.caller())
 
     async def text(self, tool: str, /, **arguments: Any) -> str:

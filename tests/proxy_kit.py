@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harken.capture.proxy.noted import Notes
-from harken.capture.proxy.recording import Recording
 from harken.capture.proxy.server import Server, serving
 from harken.capture.proxy.spool import Limits, Spool
+from harken.capture.proxy.spool_recorder import Recording
+from harken.capture.proxy.tap import Notes
 from harken.capture.proxy.upstreams import Upstreams, upstream
 from harken.core.clock import system_clock
 from harken.recording.exchange import Call, Hints, Reply

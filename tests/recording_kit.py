@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.clock import rfc3339
 from harken.recording.exchange import Call, Hints, Reply
-from harken.recording.rebuilt import Rebuilder
+from harken.recording.rebuild import Rebuilder
 from harken.recording.recorder import Recorder
-from harken.recording.shelf import RecorderOptions
-from harken.session.reader import events
+from harken.recording.session_pool import RecorderOptions
+from harken.session.log.reader import events
 from harken.store.base import Store
 
 Body = dict[str, Any]
@@ -145,4 +145,4 @@ def check(folder: Path, clients: Sequence[Client]) -> None:
     found = rebuilt(folder)
     assert sorted(found) == sorted(sent)
     for id_, one in sent.items():
-        assert codec.canonical(found[id_]) == codec.canonical(one), id_
+        assert canonical.canonical(found[id_]) == canonical.canonical(one), id_

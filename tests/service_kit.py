@@ -8,15 +8,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from harken.service.access import Gate
 from harken.service.app import make_app
-from harken.service.border import Border
-from harken.service.gate import Gate
-from harken.service.listener import address_of, listen_at, listen_in
-from harken.service.opened import Limits
+from harken.service.dependencies import Limits
+from harken.service.middleware import Border
 from harken.service.server import serving
+from harken.service.sockets import address_of, listen_at, listen_in
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from harken.store.remote.client import RemoteStore
+from harken.store.remote.store import RemoteStore
 
 TOKEN = "a-token-for-tests-only-of-some-length"
 

@@ -12,9 +12,9 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.errors import EventRefused
-from harken.session.file import Disk
 from harken.session.fold import Resolver, context_now, fold
-from harken.session.reader import Reading, events
+from harken.session.log.file import Disk
+from harken.session.log.reader import Reading, events
 from harken.session.session import Durability, Session, SessionOptions
 from harken.session.state import SessionState
 from harken.testing import ticking

@@ -16,7 +16,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from harken.formats.natives import native_for
+from harken.formats.runtimes.registry import native_for
 from tests.unit.formats.natives import context, read
 
 Manner: TypeAlias = Literal["faithful", "forgetful", "deaf", "slow", "wordy"]

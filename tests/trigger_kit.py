@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harken import Budget, Runtime, SessionOptions, Tool, World
 from harken import load_session as load
-from harken.agents.conversation import Conversation
+from harken.agents.turn.conversation import Conversation
 from harken.llm.base import Model
 from harken.testing import RecordingDisk
 from harken.world.files.root import Root

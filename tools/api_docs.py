@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harken.service.access import Gate
 from harken.service.app import make_app
-from harken.service.description import describe
-from harken.service.gate import Gate
+from harken.service.openapi import describe
 from harken.store.memory import MemoryStore
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "service.md"

@@ -12,32 +12,32 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harken.agents.base import Agent, evict, revive
+    from harken.agents.agent import Agent, evict, revive
+    from harken.agents.agent_classes import register
     from harken.agents.budget import Budget
-    from harken.agents.checkpoints import Checkpointer
-    from harken.agents.compaction import Compacted
-    from harken.agents.conversation import Conversation
-    from harken.agents.dumb import DumbAgent
-    from harken.agents.hook import Hook
-    from harken.agents.hook_files import HookFiles
-    from harken.agents.kinds import register
+    from harken.agents.checkpointer import Checkpointer
+    from harken.agents.dumb_agent import DumbAgent
+    from harken.agents.hooks.hook import Hook
     from harken.agents.load import load_session, start_from
     from harken.agents.runtime import Runtime
-    from harken.agents.skills import Skills, skill_tool
-    from harken.agents.smart import SmartAgent
-    from harken.agents.templates import Templates
+    from harken.agents.smart_agent import SmartAgent
+    from harken.agents.templates.skills import Skills, skill_tool
+    from harken.agents.templates.template import Templates
+    from harken.agents.tree.hook_file import HookFiles
+    from harken.agents.turn.compaction import Compacted
+    from harken.agents.turn.conversation import Conversation
     from harken.context.checkpoint import Draft, Origin, checkpoint
     from harken.context.compaction import compact, snapshot
     from harken.context.fork import fork
     from harken.context.history import Difference, diff, history
     from harken.context.materialize import Materialized, materialize
-    from harken.context.rendering import Rendered, render
-    from harken.context.server import ContextSockets
-    from harken.context.socket import current_context
-    from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
+    from harken.context.render import Rendered, render
+    from harken.context.socket_client import current_context
+    from harken.context.socket_server import ContextSockets
+    from harken.core.logged_string import LoggedString
     from harken.core.messages import Message
-    from harken.core.text import LoggedString
-    from harken.core.verdict_words import Comment, Deny, Ok, Point, Question, Rewrite, Verdict
+    from harken.core.stream import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
+    from harken.core.verdict import Comment, Deny, Ok, Point, Question, Rewrite, Verdict
     from harken.errors import (
         AgentBusy,
         AmbiguousName,
@@ -68,29 +68,29 @@ if TYPE_CHECKING:
     from harken.formats.base import Format, WholeEntry
     from harken.formats.registry import Formats
     from harken.interactions.logger import InteractionLogger, InteractionLoggingConfig
-    from harken.interactions.wrap import wrap
+    from harken.interactions.sdk.wrap import wrap
     from harken.llm.anthropic import AnthropicModel
     from harken.llm.base import Model, Request
+    from harken.llm.context_windows import Windows
+    from harken.llm.http_model import Endpoint
     from harken.llm.openai import OpenAIModel
     from harken.llm.providers import Provider
-    from harken.llm.remote import Endpoint
     from harken.llm.replay import ReplayModel
     from harken.llm.resolve import resolve_model
     from harken.llm.scripted import FunctionModel, ScriptedModel
-    from harken.llm.windows import Windows
     from harken.recording.exchange import Call, Hints, Reply
-    from harken.recording.rebuilt import Rebuilder
+    from harken.recording.rebuild import Rebuilder
     from harken.recording.recorder import Recorder
-    from harken.recording.shelf import RecorderOptions
-    from harken.session.older import MessageString, SessionLogger
+    from harken.recording.session_pool import RecorderOptions
     from harken.session.session import Session, SessionOptions
+    from harken.session.v1_names import MessageString, SessionLogger
     from harken.store.base import Batch, Collected, Keeping, Stats, Store, Stored, Tombstone
-    from harken.store.checks import fsck
     from harken.store.copy import copy_commits
-    from harken.store.file_check import Finding
+    from harken.store.fsck import fsck
     from harken.store.memory import MemoryStore
-    from harken.store.remote.client import RemoteStore
-    from harken.store.sqlite import SqliteStore
+    from harken.store.remote.store import RemoteStore
+    from harken.store.sqlite.check import Finding
+    from harken.store.sqlite.store import SqliteStore
     from harken.store.tiered import TieredStore
     from harken.views.viewer import SessionViewer
     from harken.world.local import local_sources, local_tools, local_world
@@ -117,7 +117,7 @@ else:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Agent": "harken.agents.base",
+    "Agent": "harken.agents.agent",
     "AgentBusy": "harken.errors",
     "AmbiguousName": "harken.errors",
     "AnthropicModel": "harken.llm.anthropic",
@@ -127,33 +127,33 @@ _HOMES = {
     "BudgetExceeded": "harken.errors",
     "BundleError": "harken.errors",
     "Call": "harken.recording.exchange",
-    "CallDelta": "harken.core.chunks",
+    "CallDelta": "harken.core.stream",
     "Caller": "harken.world.tool",
-    "Checkpointer": "harken.agents.checkpoints",
-    "Chunk": "harken.core.chunks",
+    "Checkpointer": "harken.agents.checkpointer",
+    "Chunk": "harken.core.stream",
     "Collected": "harken.store.base",
-    "Comment": "harken.core.verdict_words",
-    "Compacted": "harken.agents.compaction",
+    "Comment": "harken.core.verdict",
+    "Compacted": "harken.agents.turn.compaction",
     "ConfigError": "harken.errors",
-    "ContextSockets": "harken.context.server",
-    "Conversation": "harken.agents.conversation",
-    "Deny": "harken.core.verdict_words",
+    "ContextSockets": "harken.context.socket_server",
+    "Conversation": "harken.agents.turn.conversation",
+    "Deny": "harken.core.verdict",
     "Difference": "harken.context.history",
     "Draft": "harken.context.checkpoint",
-    "DumbAgent": "harken.agents.dumb",
-    "Endpoint": "harken.llm.remote",
+    "DumbAgent": "harken.agents.dumb_agent",
+    "Endpoint": "harken.llm.http_model",
     "EventRefused": "harken.errors",
     "Failed": "harken.world.result",
-    "Finding": "harken.store.file_check",
-    "Finish": "harken.core.chunks",
+    "Finding": "harken.store.sqlite.check",
+    "Finish": "harken.core.stream",
     "Format": "harken.formats.base",
     "FormatError": "harken.errors",
     "Formats": "harken.formats.registry",
     "FunctionModel": "harken.llm.scripted",
     "HarkenError": "harken.errors",
     "Hints": "harken.recording.exchange",
-    "Hook": "harken.agents.hook",
-    "HookFiles": "harken.agents.hook_files",
+    "Hook": "harken.agents.hooks.hook",
+    "HookFiles": "harken.agents.tree.hook_file",
     "InteractionLogger": "harken.interactions.logger",
     "InteractionLoggingConfig": "harken.interactions.logger",
     "Keeping": "harken.store.base",
@@ -163,11 +163,11 @@ _HOMES = {
     "LogError": "harken.errors",
     "LogLocked": "harken.errors",
     "LogWriteError": "harken.errors",
-    "LoggedString": "harken.core.text",
+    "LoggedString": "harken.core.logged_string",
     "Materialized": "harken.context.materialize",
     "MemoryStore": "harken.store.memory",
     "Message": "harken.core.messages",
-    "MessageString": "harken.session.older",
+    "MessageString": "harken.session.v1_names",
     "Model": "harken.llm.base",
     "ModelError": "harken.errors",
     "NobodyThere": "harken.world.user",
@@ -178,32 +178,32 @@ _HOMES = {
     "ObjectDamaged": "harken.errors",
     "ObjectMissing": "harken.errors",
     "ObjectTooLarge": "harken.errors",
-    "Ok": "harken.core.verdict_words",
+    "Ok": "harken.core.verdict",
     "OpenAIModel": "harken.llm.openai",
     "Origin": "harken.context.checkpoint",
     "Permissions": "harken.world.permissions.permissions",
-    "Point": "harken.core.verdict_words",
+    "Point": "harken.core.verdict",
     "Provider": "harken.llm.providers",
-    "Question": "harken.core.verdict_words",
-    "Rebuilder": "harken.recording.rebuilt",
+    "Question": "harken.core.verdict",
+    "Rebuilder": "harken.recording.rebuild",
     "Recorder": "harken.recording.recorder",
-    "RecorderOptions": "harken.recording.shelf",
-    "RemoteStore": "harken.store.remote.client",
-    "Rendered": "harken.context.rendering",
+    "RecorderOptions": "harken.recording.session_pool",
+    "RemoteStore": "harken.store.remote.store",
+    "Rendered": "harken.context.render",
     "ReplayModel": "harken.llm.replay",
     "Reply": "harken.recording.exchange",
     "Request": "harken.llm.base",
-    "Rewrite": "harken.core.verdict_words",
+    "Rewrite": "harken.core.verdict",
     "Rules": "harken.world.permissions.rules",
     "Runtime": "harken.agents.runtime",
     "ScriptedModel": "harken.llm.scripted",
     "Session": "harken.session.session",
-    "SessionLogger": "harken.session.older",
+    "SessionLogger": "harken.session.v1_names",
     "SessionOptions": "harken.session.session",
     "SessionViewer": "harken.views.viewer",
-    "Skills": "harken.agents.skills",
-    "SmartAgent": "harken.agents.smart",
-    "SqliteStore": "harken.store.sqlite",
+    "Skills": "harken.agents.templates.skills",
+    "SmartAgent": "harken.agents.smart_agent",
+    "SqliteStore": "harken.store.sqlite.store",
     "Stats": "harken.store.base",
     "Store": "harken.store.base",
     "StoreError": "harken.errors",
@@ -211,27 +211,27 @@ _HOMES = {
     "StoreTooNew": "harken.errors",
     "StoreWriteError": "harken.errors",
     "Stored": "harken.store.base",
-    "Templates": "harken.agents.templates",
-    "TextDelta": "harken.core.chunks",
-    "ThinkingDelta": "harken.core.chunks",
+    "Templates": "harken.agents.templates.template",
+    "TextDelta": "harken.core.stream",
+    "ThinkingDelta": "harken.core.stream",
     "TieredStore": "harken.store.tiered",
     "Tombstone": "harken.store.base",
     "Tool": "harken.world.tool",
     "UnknownName": "harken.errors",
     "User": "harken.world.user",
-    "Verdict": "harken.core.verdict_words",
+    "Verdict": "harken.core.verdict",
     "Wanted": "harken.world.user",
     "WholeEntry": "harken.formats.base",
-    "Windows": "harken.llm.windows",
+    "Windows": "harken.llm.context_windows",
     "World": "harken.world.world",
     "checkpoint": "harken.context.checkpoint",
     "compact": "harken.context.compaction",
     "copy_commits": "harken.store.copy",
-    "current_context": "harken.context.socket",
+    "current_context": "harken.context.socket_client",
     "diff": "harken.context.history",
-    "evict": "harken.agents.base",
+    "evict": "harken.agents.agent",
     "fork": "harken.context.fork",
-    "fsck": "harken.store.checks",
+    "fsck": "harken.store.fsck",
     "history": "harken.context.history",
     "load_session": "harken.agents.load",
     "local_sources": "harken.world.local",
@@ -239,16 +239,16 @@ _HOMES = {
     "local_world": "harken.world.local",
     "materialize": "harken.context.materialize",
     "memory_tool": "harken.world.memory.tool",
-    "register": "harken.agents.kinds",
-    "render": "harken.context.rendering",
+    "register": "harken.agents.agent_classes",
+    "render": "harken.context.render",
     "resolve_model": "harken.llm.resolve",
-    "revive": "harken.agents.base",
-    "skill_tool": "harken.agents.skills",
+    "revive": "harken.agents.agent",
+    "skill_tool": "harken.agents.templates.skills",
     "snapshot": "harken.context.compaction",
     "start_from": "harken.agents.load",
     "tool": "harken.world.tool",
     "trigger_tools": "harken.world.triggers.tools",
-    "wrap": "harken.interactions.wrap",
+    "wrap": "harken.interactions.sdk.wrap",
 }
 
 __all__ = [

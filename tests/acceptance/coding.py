@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import ChatMessage, Message, ToolCall, text_of
 from harken.llm.base import Request
 from tests.agent_kit import call, calls
@@ -79,7 +79,7 @@ def done(messages: Sequence[ChatMessage]) -> list[Done]:
         made |= {one.id: one for one in message.tool_calls or ()}
         if message.role == "tool" and message.tool_call_id in made:
             one = made[message.tool_call_id].function
-            arguments = codec.decode(one.arguments.encode())
+            arguments = canonical.decode(one.arguments.encode())
             failed = message.is_error or "interrupted" in text_of(message.content)
             found.append(Done(one.name, arguments, text_of(message.content), failed))
     return found

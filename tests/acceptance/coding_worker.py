@@ -18,8 +18,8 @@ from harken import FunctionModel, Runtime, load_session
 from harken.core.events import Event
 from harken.llm.anthropic import AnthropicModel
 from harken.llm.base import Model
+from harken.llm.http_model import Endpoint
 from harken.llm.openai import OpenAIModel
-from harken.llm.remote import Endpoint
 from harken.world.local import local_world
 from harken.world.permissions.permissions import Permissions
 from tests.acceptance.coding import PROMPT, plan

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from harken import Conversation, Runtime, World
-from harken.agents.schemas import ACTIONS
+from harken.agents.action_schemas import ACTIONS
 from harken.llm.base import Request
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.views.timeline import timeline
 from harken.views.tree import tree
 from harken.views.verdicts import verdicts

@@ -14,9 +14,9 @@ import pytest
 from harken.cli.main import run
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
-from harken.formats.native import Reading, Source
-from harken.formats.natives import natives
-from harken.store.sqlite import SqliteStore
+from harken.formats.runtimes.base import Reading, Source
+from harken.formats.runtimes.registry import natives
+from harken.store.sqlite.store import SqliteStore
 from tests.acceptance.plainly import READERS, items_of
 from tests.acceptance.shared_data import DATA, needed
 

@@ -16,9 +16,9 @@ from harken.context.materialize import resolver
 from harken.core.commits import CommitId
 from harken.core.events import LlmRequest
 from harken.core.messages import ChatMessage, text_of
-from harken.session.reader import events
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.session.log.reader import events
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from harken.views.context import context
 
 HARKEN = Path(sys.executable).with_name("harken")

@@ -21,8 +21,8 @@ from harken import (
     register,
     tool,
 )
-from harken.agents.built_in import hook_kind
-from harken.core.verdict_words import Point, Verdict
+from harken.agents.hooks.registry import hook_kind
+from harken.core.verdict import Point, Verdict
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.search.engines import Scanner
@@ -165,4 +165,4 @@ def test_hooks_read_what_the_world_keeps_and_it_keeps_nothing_else(tmp_path: Pat
     assert changed == set()
     given = {"tools", "_own", "folder", "user", "permissions", "sources", "web"}
     state = vars(world).keys() - given
-    assert state == {"known", "variables", "mcp", "_changing"}
+    assert state == {"known", "variables", "environment", "mcp", "_changing"}

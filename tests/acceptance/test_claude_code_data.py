@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.importing import Importer
-from harken.capture.report import Imported
-from harken.capture.sources import files_in
-from harken.capture.verifying import compare
-from harken.context.content import entries_in
+from harken.capture.files.importer import Importer
+from harken.capture.files.report import Imported
+from harken.capture.files.sources import files_in
+from harken.capture.resume.verify import compare
+from harken.context.commit_content import entries_in
 from harken.context.materialize import picked
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
-from harken.formats.claude_code import FORMAT
-from harken.formats.claude_code_sent import sent
+from harken.formats.runtimes.claude_code.reader import FORMAT
+from harken.formats.runtimes.claude_code.resume_request import sent
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from tests.acceptance.shared_data import DATA, Recorded, needed, recordings, transcripts

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from harken.core.messages import ChatMessage, text_of
-from harken.formats import anthropic, openai
+from harken.formats.providers import anthropic, openai_chat
 from harken.llm.base import Request
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.views.viewer import SessionViewer
 from tests.acceptance.coding import ANSWER, MENDED, PROMPT, make_project, plan
 from tests.agent_kit import check_log
@@ -28,7 +28,7 @@ from tests.provider.wire import WIRES, Wire
 from tests.session_kit import lines
 
 ROOT = Path(__file__).parents[2]
-READ = {"anthropic": anthropic.messages_of, "openai": openai.messages_of}
+READ = {"anthropic": anthropic.messages_of, "openai": openai_chat.messages_of}
 
 
 def strict(protocol: str) -> list[Callable[[dict[str, Any]], None]]:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from harken import Deny, Hook, Ok, Question, Rewrite, SessionViewer, register
-from harken.core.verdict_words import Verdict
+from harken.core.verdict import Verdict
 from harken.views.interventions import interventions
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, run, stage, told
 

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from harken.errors import FormatError
-from harken.formats import codex, copilot_cli, gemini_cli, pi
-from harken.formats.native import Native, Reading
-from harken.formats.responses import items_of
+from harken.formats.providers.openai_responses import items_of
+from harken.formats.runtimes import copilot_cli
+from harken.formats.runtimes.base import Native, Reading
+from harken.formats.runtimes.codex import reader as codex
+from harken.formats.runtimes.gemini_cli import reader as gemini_cli
+from harken.formats.runtimes.pi import reader as pi
 from tests.unit.formats.natives import context, read, source_of, stored
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "transcripts"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats.natives import LOOKED_AT_BYTES, native_of
+from harken.formats.runtimes.registry import LOOKED_AT_BYTES, native_of
 from tests.acceptance.shared_data import needed, transcripts
 
 RUNTIMES = {

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.importing import Importer
-from harken.capture.sessions import imported_sessions
-from harken.capture.sources import files_in
-from harken.context.retelling.telling import retell
+from harken.capture.files.imported_sessions import imported_sessions
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import files_in
+from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore

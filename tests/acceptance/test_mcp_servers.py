@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from harken.core.messages import ImagePart
-from harken.world.mcp.servers import Server
+from harken.world.mcp.server_config import Server
 from tests.mcp_kit import run, stand, until
 from tests.unit.world.permissions.people import Person
 

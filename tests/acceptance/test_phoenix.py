@@ -20,10 +20,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from harken.interactions.otel.encoding import Sender
 from harken.interactions.otel.endpoint import Endpoint
-from harken.interactions.otel.sending import How, Sent, send
-from harken.session.reader import events
+from harken.interactions.otel.exporter import How, Sent, send
+from harken.interactions.otel.otlp import Sender
+from harken.session.log.reader import events
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "tests" / "golden" / "demo.jsonl"

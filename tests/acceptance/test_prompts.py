@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.content import entries_in
+from harken.context.commit_content import entries_in
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
 from harken.formats.base import WholeEntry
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import Cli
 
 FIXTURE = Path(__file__).with_name("prompts.jsonl")

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from harken import SessionViewer, load_session
-from harken.agents.hook_files import HookFiles
+from harken.agents.tree.hook_file import HookFiles
 from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
 from harken.errors import ConfigError

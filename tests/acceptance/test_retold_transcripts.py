@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.importing import Importer
-from harken.capture.sessions import ImportedSession, ends_of, imported_sessions
-from harken.capture.sources import files_in
+from harken.capture.files.imported_sessions import ImportedSession, ends_of, imported_sessions
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import files_in
 from harken.context.materialize import materialize
-from harken.context.retelling.telling import retell
+from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.index.catalogue import Catalogue
 from harken.session.fold import context_now, fold
-from harken.session.rules import as_written, check
+from harken.session.invariants import as_written, check
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from harken.views.viewer import SessionViewer

@@ -1,6 +1,6 @@
 """What official clients sent after resuming a transcript is what Harken says that they send.
 
-The only place where a difference is allowed, with its reason, is `harken.capture.allowed`.
+The only place where a difference is allowed, with its reason, is `harken.capture.resume.allowed_differences`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.verifying import compare
-from harken.formats import codex, pi
-from harken.formats.native import Native
+from harken.capture.resume.verify import compare
+from harken.formats.runtimes.base import Native
+from harken.formats.runtimes.codex import reader as codex
+from harken.formats.runtimes.pi import reader as pi
 from tests.unit.formats.natives import context, read, stored
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

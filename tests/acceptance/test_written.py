@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from harken.formats import claude_code, claude_code_written, pi, pi_written
 from harken.formats.base import WholeEntry
-from harken.formats.fit import Fit
-from harken.formats.fitted import fitted
-from harken.formats.native import Native, conversation
+from harken.formats.runtimes.base import Native, conversation
+from harken.formats.runtimes.claude_code import reader as claude_code
+from harken.formats.runtimes.claude_code import writer as claude_code_written
+from harken.formats.runtimes.normalize import fitted
+from harken.formats.runtimes.pi import reader as pi
+from harken.formats.runtimes.pi import writer as pi_written
+from harken.formats.runtimes.target import Fit
 from tests.acceptance.shared_data import needed
 from tests.clients.conversations import Conversation, conversations, new_session
 from tests.property.test_written_sessions import strict_claude, strict_pi

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-import harken.cli.slash_commands  # noqa: F401 - it registers the slash commands
-from harken.agents.base import Agent
-from harken.cli.commands import Command, Doing, Onward, run_command
+import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
+from harken.agents.agent import Agent
+from harken.chat.commands.base import Command, Doing, Onward, run_command
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.errors import ModelError

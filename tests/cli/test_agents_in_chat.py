@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from harken import tool
-from harken.agents.actor import Actor
-from harken.agents.hooking import new_hook
-from harken.cli.commands import run_command
-from harken.cli.lines import hook_lines
-from harken.cli.whereabouts import one_agent, paths
+from harken.agents.tool_agent import Actor
+from harken.agents.tree.hook_action import new_hook
+from harken.chat.commands.agent_paths import one_agent, paths
+from harken.chat.commands.base import run_command
 from harken.core.ids import AgentId
 from harken.core.messages import Message
 from harken.errors import UnknownName
+from harken.terminal.event_lines import hook_lines
 from harken.views.viewer import SessionViewer
 from tests.agent_kit import Line, Stage, call, calls, play, stage
 from tests.cli.talking import Talking

@@ -161,7 +161,7 @@ def test_an_empty_home_has_nothing_to_give(cli: Cli, out: Path) -> None:
 
 def test_one_that_is_interrupted_leaves_nothing(cli: Cli, out: Path, elsewhere: Path) -> None:
     """Ctrl-C while a bundle is made, and while it is opened: the store is whole, and goes on."""
-    from harken.store.sqlite import SqliteStore
+    from harken.store.sqlite.store import SqliteStore
 
     cli.home.mkdir()
     store = SqliteStore(cli.home / "store.db")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from harken.cli.home import Home
-from harken.cli.opened import Opened
-from harken.cli.settings import Settings, load_settings
-from harken.cli.trust import Trust
+from harken.chat.open_chat import Opened
+from harken.config.home import Home
+from harken.config.settings import Settings, load_settings
+from harken.config.trust import Trust
 from harken.errors import ConfigError
 from tests.cli.kit import Cli
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.compaction import Compacted
 from harken.agents.runtime import Runtime
-from harken.cli.commands import COMMANDS, Command, is_command, run_command
-from harken.cli.demo import play as play_demo
-from harken.cli.looking import compacted_text
-from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
+from harken.agents.turn.compaction import Compacted
+from harken.chat.commands.base import COMMANDS, Command, is_command, run_command
+from harken.chat.commands.views import compacted_text
+from harken.cli.commands.demo import play as play_demo
 from harken.core.events import Segment, ToolsDefined, TranscriptEdited, Usage
 from harken.core.ids import AgentId
+from harken.core.logged_string import LoggedString
 from harken.core.messages import Message, TextPart, ThinkingPart
-from harken.core.text import LoggedString
+from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.errors import ModelError
 from harken.views.viewer import SessionViewer
 from harken.world.permissions.permissions import Permissions

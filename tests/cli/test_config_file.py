@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.cli.config_file import ConfigFile, line_of, parse_config
+from harken.config.file import ConfigFile, line_of, parse_config
 from harken.errors import ConfigError
 
 

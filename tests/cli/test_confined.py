@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harken.cli.confined import confined
-from harken.cli.home import Home
-from harken.cli.settings import Settings, load_settings
+from harken.chat.sandbox import confined
+from harken.config.home import Home
+from harken.config.settings import Settings, load_settings
 from harken.errors import ConfigError
 from tests.cli.kit import Cli
 

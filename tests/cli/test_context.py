@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.server import ContextSockets
-from harken.context.socket import VARIABLE
+from harken.context.socket_client import VARIABLE
+from harken.context.socket_server import ContextSockets
 from harken.core.ids import AgentId
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli, start
 
 AGENT = (Path("s.jsonl"), AgentId("agent_001"))

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.importing import Importer
-from harken.capture.sessions import Conversation
-from harken.capture.sources import files_in
-from harken.cli.conversation import meant
-from harken.cli.home import Home
+from harken.capture.files.imported_sessions import Conversation
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import files_in
+from harken.cli.options.conversation import meant
+from harken.config.home import Home
 from harken.core.commits import CommitId
 from harken.errors import AmbiguousName, ConfigError, LogError, UnknownName
 from harken.index.catalogue import Catalogue
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.unit.context.kit import commit
 from tests.unit.formats.transcripts import Transcript, text, use
 

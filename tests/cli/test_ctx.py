@@ -13,8 +13,8 @@ from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.events import LlmRequest
 from harken.core.messages import Message, extend_context_hash
-from harken.session.reader import events
-from harken.store.sqlite import SqliteStore
+from harken.session.log.reader import events
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import Cli
 
 NOON = "2026-01-31T12:00:00Z"

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from harken.cli.discovery import LOCAL_S, Found, discover, list_models
+from harken.config.discovery import LOCAL_S, Found, discover, list_models
 from harken.llm.providers import BUILT_IN, Provider
 from tests.loopback_kit import Loopback, loopback, models
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from harken.cli.home import Home
-from harken.cli.opening import open_chat
-from harken.cli.wish import Wish
+from harken.chat.open import open_chat
+from harken.chat.options import Wish
+from harken.config.home import Home
 from harken.world.user import Asked, Leave, Wanted
 from tests.cli.kit import Cli
 from tests.mcp_kit import TOY

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.cat import pieces_of
+from harken.cli.commands.cat import pieces_of
 from harken.context.checkpoint import Draft, checkpoint
 from harken.core.commits import raw_ref
 from harken.core.messages import Message
 from harken.formats import events_v1
 from harken.formats.registry import FORMATS
 from harken.store.base import Batch
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli, start
 from tests.unit.formats.transcripts import Transcript, read, text, thought, use
 

@@ -14,8 +14,8 @@ from harken.capture.otlp.server import Server
 from harken.core.events import LlmRequest
 from harken.core.ids import AgentId
 from harken.recording.recorder import Recorder
-from harken.recording.shelf import RecorderOptions
-from harken.session.reader import events
+from harken.recording.session_pool import RecorderOptions
+from harken.session.log.reader import events
 from harken.session.session import Session
 from harken.views.context import context
 from tests.cli.kit import Cli

@@ -11,8 +11,8 @@ import pytest
 
 from harken.core.commits import CommitId, raw_ref
 from harken.store.base import Batch
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import HARKEN, Cli
 from tests.crash.collector import litter

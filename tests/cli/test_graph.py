@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from harken.cli.graph import Look, graph_lines, look_of
-from harken.cli.screen.styled import cells
+from harken.context.graph import graph
 from harken.context.history import histories
-from harken.context.names import name_of
+from harken.context.refs import name_of
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.store.memory import MemoryStore
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
+from harken.terminal.commit_graph import Look, graph_lines, look_of
+from harken.terminal.styled_text import cells
 from harken.testing.store import batch_of, commit_in
-from harken.views.graph import graph
 from tests.cli.kit import Cli
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.hooks import command
+from harken.cli.commands.hooks import command
 from tests.cli.kit import Cli
 from tests.cli.test_chat import rows
 

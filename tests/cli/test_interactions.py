@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harken.cli.commands import run_command
+from harken.chat.commands.base import run_command
 from harken.session.session import Session
 from tests.cli.kit import Cli
 from tests.session_kit import born, hear

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.home import Home
-from harken.cli.let_run import LetRun
+from harken.config.allowed_commands import LetRun
+from harken.config.home import Home
 from harken.errors import ConfigError
 
 ONE, OTHER = "1" * 64, "2" * 64

@@ -11,7 +11,7 @@ import pytest
 SHOW = """
 import sys
 from datetime import UTC, datetime
-from harken.cli.local_zone import LocalZone
+from harken.config.local_zone import LocalZone
 for text in sys.argv[1:]:
     when = datetime.fromisoformat(text).replace(tzinfo=UTC).astimezone(LocalZone())
     print(when.isoformat(), when.astimezone(UTC).isoformat()[:16] == text)

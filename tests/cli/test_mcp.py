@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from harken.cli.config_file import parse_config
-from harken.cli.home import Home
-from harken.cli.settings import Settings, load_settings
-from harken.cli.trust import Trust
+from harken.config.file import parse_config
+from harken.config.home import Home
+from harken.config.settings import Settings, load_settings
+from harken.config.trust import Trust
 from harken.errors import ConfigError
 from tests.cli.kit import HARKEN, Cli
 from tests.mcp_kit import TOY, is_alive

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.cli.mcp_edit import without_server
+from harken.cli.commands.mcp.edit import without_server
 from tests.cli.kit import Cli
 from tests.mcp_kit import TOY
 

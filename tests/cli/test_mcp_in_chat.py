@@ -10,9 +10,9 @@ import pytest
 from mcp.client._memory import InMemoryTransport
 
 from harken import Runtime
-from harken.cli.mcp_in_chat import prompt_commands
+from harken.chat.commands.mcp import prompt_commands
 from harken.world.mcp.prompts import Prompt, PromptArgument
-from harken.world.mcp.servers import Server
+from harken.world.mcp.server_config import Server
 from tests import mcp_sdk_server
 from tests.agent_kit import play, stage
 from tests.cli.talking import Talking

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.config_file import parse_config
-from harken.cli.discovery import SUGGESTED, Choice, Found, choose
-from harken.cli.init import config_text, toml_text, what_next
+from harken.cli.commands.init import config_text, toml_text, what_next
+from harken.config.discovery import SUGGESTED, Choice, Found, choose
+from harken.config.file import parse_config
 from harken.llm.prices import Prices
 from harken.llm.providers import BUILT_IN
 from tests.cli.kit import Cli, start

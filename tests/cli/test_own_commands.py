@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.agents.prompt_file import PromptFiles, expanded
-from harken.cli.commands import COMMANDS, run_command
-from harken.cli.home import Home
-from harken.cli.own_commands import prompt_file_commands, prompt_file_notes
-from harken.cli.settings import load_settings
-from harken.cli.trust import Trust
+from harken.agents.templates.prompt_file import PromptFiles, expanded
+from harken.chat.commands.base import COMMANDS, run_command
+from harken.chat.commands.prompts import prompt_file_commands, prompt_file_notes
+from harken.config.home import Home
+from harken.config.settings import load_settings
+from harken.config.trust import Trust
 from harken.core.ids import USER
 from tests.agent_kit import check_log, play, stage
 from tests.cli.talking import Talking

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from harken.cli.plain import PlainUser
+from harken.chat.plain_chat import PlainUser
 from harken.world.user import Asked, Leave, NobodyThere, Wanted
 
 WANTED = Wanted(agent="Ann", tool="bash", subject="ls", preview="ls -l", rules=("bash(ls)",))

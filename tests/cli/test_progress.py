@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from harken.cli.progress import progress
+from harken.terminal.progress import progress
 
 
 class Terminal(io.StringIO):

@@ -6,7 +6,7 @@ import os
 from datetime import date
 from pathlib import Path
 
-from harken.cli.prompt import LONGEST, project_instructions, system_prompt
+from harken.chat.system_prompt import LONGEST, project_instructions, system_prompt
 
 
 def instructions(folder: Path, user_home: Path | None = None) -> str | None:

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harken.cli.proxy_upstreams import for_command, upstreams_of
+from harken.cli.commands.proxy.upstreams import for_command, upstreams_of
 from harken.core.events import LlmResponse
 from harken.errors import ConfigError
-from harken.recording.rebuilt import Rebuilder
-from harken.session.reader import events
+from harken.recording.rebuild import Rebuilder
+from harken.session.log.reader import events
 from tests.cli.kit import Cli, start
 from tests.proxy_kit import KEY, PATHS, Address, provider, wait_for
 

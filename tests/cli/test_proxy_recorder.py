@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.cli.proxy_recorder import said_last
+from harken.cli.commands.proxy.recorder import said_last
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
 
 HI = Message("user", "Hi")

@@ -11,7 +11,7 @@ import pexpect
 import pytest
 
 from harken.session.repair import verify
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli, Ran
 
 KEY = "sk-live-0123456789abcdef"

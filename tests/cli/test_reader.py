@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.cli.demo import play as play_demo
-from harken.cli.replaying.reader import HELP, Reader
-from harken.cli.screen.styled import cells
+from harken.cli.commands.demo import play as play_demo
+from harken.cli.replay_view.reader import HELP, Reader
 from harken.core import events as ev
-from harken.views.stepping import Stepping
+from harken.terminal.styled_text import cells
+from harken.views.steps import Stepping
 from harken.views.viewer import SessionViewer
 from tests.unit.views.play import Play
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from harken.capture.clients import RUNTIMES
-from harken.formats.natives import native_for
+from harken.capture.resume.clients import RUNTIMES
+from harken.formats.runtimes.registry import native_for
 from harken.session.session import Session
 from tests.cli.kit import Cli, start
 from tests.toy_clients import install

@@ -21,7 +21,7 @@ from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
 from harken.store.base import Stored
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, one_line
 from tests.unit.capture.live.said import METRIC, SESSION, Stream, use, words
 from tests.unit.formats.transcripts import Transcript, text

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.store.remote.client import RemoteStore
-from harken.store.sqlite import SqliteStore
+from harken.store.remote.store import RemoteStore
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import HARKEN, Cli, one_line, start
 from tests.unit.formats.transcripts import Transcript, text
@@ -84,7 +84,7 @@ def test_what_is_running_is_answered_before_it_stops(tmp_path: Path) -> None:
         script = (
             "import sys\n"
             "from harken.errors import StoreError\n"
-            "from harken.store.remote.client import RemoteStore\n"
+            "from harken.store.remote.store import RemoteStore\n"
             "from harken.testing.store import batch_of, commit_in\n"
             "store = RemoteStore(sys.argv[1], token=sys.argv[2], patience_s=0)\n"
             "for n in range(10**6):\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.home import Home
+from harken.config.home import Home
 from harken.session.session import Session
 from tests.cli.kit import Cli, one_line
 

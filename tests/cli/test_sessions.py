@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.home import Home
-from harken.cli.sessions import TAIL_BYTES
+from harken.cli.commands.sessions.command import TAIL_BYTES
+from harken.config.home import Home
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.recording.exchange import Hints

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.home import Home
-from harken.cli.settings import Settings, load_settings
-from harken.cli.trust import Trust
+from harken.config.home import Home
+from harken.config.settings import Settings, load_settings
+from harken.config.trust import Trust
 from harken.errors import ConfigError
 from harken.llm.providers import BUILT_IN
 

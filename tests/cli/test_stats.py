@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from harken.analytics.overview import one_session, overview
 from harken.analytics.scope import ALL, Scope
-from harken.analytics.statistics import one_session, overview
-from harken.cli.local_zone import LocalZone
-from harken.cli.sheet import Column, Sheet
-from harken.cli.stats_figures import bins_for, show_session
-from harken.cli.stats_overview import show_overview
-from harken.index.facts import Facts
+from harken.cli.commands.stats.overview import show_overview
+from harken.cli.commands.stats.sections import bins_for, show_session
+from harken.config.local_zone import LocalZone
+from harken.index.session_index import Facts
+from harken.terminal.table import Column, Sheet
 from tests.cli.kit import Cli, start
 from tests.unit.analytics.story import MINUTE, Story, at
 from tests.unit.formats.transcripts import Transcript, text

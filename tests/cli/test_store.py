@@ -6,7 +6,7 @@ import pytest
 
 from harken.core.commits import CommitId, Notes
 from harken.store.base import Keeping, Tombstone
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of
 from tests.cli.kit import Cli
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from harken import Runtime, World
-from harken.agents.hooking import MAX_HOOKS
-from harken.agents.schemas import ACTIONS
-from harken.cli.commands import COMMANDS, run_command
-from harken.cli.structure_commands import COMMAND_OF
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.tree.hook_action import MAX_HOOKS
+from harken.chat.commands.base import COMMANDS, run_command
+from harken.chat.commands.tree import COMMAND_OF
 from harken.core.ids import USER
 from tests.agent_kit import Stage, check_log, play, run, stage, told
 from tests.cli.talking import Talking

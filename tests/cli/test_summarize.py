@@ -12,7 +12,7 @@ import pytest
 
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.core.messages import Message
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli
 
 KEY = "sk-ant-" + "api03-" + "k" * 40

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.cli.tally import Tally, by_agent, cost_text, tally, tokens_in_out, used_text
+from harken.chat.usage import Tally, by_agent, cost_text, tally, tokens_in_out, used_text
 from harken.core.events import LlmResponse, TranscriptEntry, Usage
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.hook import Hook
-from harken.agents.kinds import register
+from harken.agents.agent_classes import register
+from harken.agents.hooks.hook import Hook
 from harken.agents.load import load_session
 from harken.agents.runtime import Runtime
-from harken.agents.smart import SmartAgent
-from harken.cli.terminal import indent, one_line, program, safe, say_json
+from harken.agents.smart_agent import SmartAgent
 from harken.core.messages import Message
-from harken.core.verdict_words import Question, Rewrite, Verdict
+from harken.core.verdict import Question, Rewrite, Verdict
 from harken.llm.base import Request
 from harken.llm.scripted import FunctionModel
 from harken.session.verify import verify
+from harken.terminal.text import indent, one_line, program, safe, say_json
 from tests.agent_kit import call, calls
 from tests.cli.kit import Cli
 

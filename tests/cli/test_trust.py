@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.home import Home
-from harken.cli.trust import Trust
+from harken.config.home import Home
+from harken.config.trust import Trust
 from harken.errors import ConfigError
 from tests.cli.kit import Cli
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.agents.schemas import ACTIONS
-from harken.cli.user_form import Form, named_and_rest, words_in
+from harken.agents.action_schemas import ACTIONS
+from harken.chat.commands.arguments import Form, named_and_rest, words_in
 from harken.world.result import BadArguments
 
 

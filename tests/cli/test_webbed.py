@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.chat_world import provider_of, web_tools
-from harken.cli.config_file import WebTable, parse_config
-from harken.cli.home import Home
-from harken.cli.settings import load_settings
+from harken.chat.world import provider_of, web_tools
+from harken.config.file import WebTable, parse_config
+from harken.config.home import Home
+from harken.config.settings import load_settings
 from harken.errors import ConfigError
 from harken.world.web.search import BRAVE, Brave, Searxng
 from tests.cli.kit import Cli

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from harken.cli.when import moment_us
+from harken.cli.options.time import moment_us
 from harken.errors import ConfigError
 
 BERLIN = ZoneInfo("Europe/Berlin")

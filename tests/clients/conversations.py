@@ -12,8 +12,8 @@ from pathlib import Path
 
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
-from harken.formats.native import NewSession, conversation
-from harken.formats.natives import LOOKED_AT_BYTES, native_of
+from harken.formats.runtimes.base import NewSession, conversation
+from harken.formats.runtimes.registry import LOOKED_AT_BYTES, native_of
 from tests.acceptance.shared_data import DATA
 
 PROMPT = "hi oracle"

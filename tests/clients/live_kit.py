@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harken.cli.run import QUIET
-from harken.context.content import entries_in
+from harken.cli.commands.run import QUIET
+from harken.context.commit_content import entries_in
 from harken.context.materialize import picked
 from harken.core.commits import CommitId
 from harken.formats.base import WholeEntry
 from harken.store.base import Stored
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN
 from tests.clients.kit import LAB_PY, TIMEOUT_S, lab
 
@@ -145,9 +145,9 @@ def in_request(body: Json) -> list[tuple[str, str]]:
 def in_entries(entries: Sequence[WholeEntry], client: str) -> list[tuple[str, str]]:
     """Return what a conversation says, as `in_request` does."""
     if client == "codex":
-        responses = importlib.import_module("harken.formats.responses")
+        responses = importlib.import_module("harken.formats.providers.openai_responses")
         return [pair for item in responses.items_of(entries) for pair in _in_item(item)]
-    natives = importlib.import_module("harken.formats.natives")
+    natives = importlib.import_module("harken.formats.runtimes.registry")
     return in_request({"messages": natives.native_for(client).sent(entries)})
 
 

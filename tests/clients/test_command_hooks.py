@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harken.agents.smart import SmartAgent
-from harken.cli.opened import Opened
-from harken.cli.settings import Settings
+from harken.agents.smart_agent import SmartAgent
+from harken.chat.open_chat import Opened
+from harken.config.settings import Settings
 from tests.agent_kit import call, calls, run
 from tests.clients.kit import needs, talk
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.clients import RUNTIMES
+from harken.capture.resume.clients import RUNTIMES
 from tests.cli.kit import SCRIPT, Ran, start
 from tests.clients import kit
 

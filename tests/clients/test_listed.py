@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from harken.formats.codex_written import writes
+from harken.formats.runtimes.codex.writer import writes
 from harken.testing import plain_conversation
 from tests.clients import kit
 from tests.clients.conversations import new_session

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from harken.cli.run import QUIET
+from harken.cli.commands.run import QUIET
 from harken.core import events as ev
-from harken.recording.rebuilt import Rebuilder
-from harken.session.reader import events
+from harken.recording.rebuild import Rebuilder
+from harken.session.log.reader import events
 from tests.cli.kit import start
 from tests.clients.kit import LAB_PY, TIMEOUT_S, needs, programs
 

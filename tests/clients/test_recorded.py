@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.clock import rfc3339
-from harken.formats.wire import wires
+from harken.formats.wire import registry as wires
+from harken.recording.client_hints import hints_of
 from harken.recording.exchange import Call, Reply
-from harken.recording.hints import hints_of
-from harken.recording.rebuilt import Rebuilder
-from harken.session.reader import events
+from harken.recording.rebuild import Rebuilder
+from harken.session.log.reader import events
 from tests.clients.kit import lab
 from tests.recording_kit import logs, recorder
 
@@ -105,7 +105,7 @@ def test_requests_of_real_clients_come_back(path: Path, tmp_path: Path) -> None:
         rebuilder = Rebuilder(found)
         for id_, request in rebuilder.requests.items():
             body = bodies.pop((request.wire or {})["call"])
-            assert codec.canonical(rebuilder.body(id_)) == codec.canonical(body)
+            assert canonical.canonical(rebuilder.body(id_)) == canonical.canonical(body)
         _check_agents(found, sent)
     assert not bodies
 

@@ -1,7 +1,7 @@
 """Conversations of all runtimes, written for all clients: the real clients resume them.
 
 Against the strict provider, which must take it; and what is sent must be what Harken says that the
-client sends, but for what `harken.capture.allowed` lists.
+client sends, but for what `harken.capture.resume.allowed_differences` lists.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.verifying import compare
-from harken.formats.native import Native, conversation
-from harken.formats.natives import native_for
+from harken.capture.resume.verify import compare
 from harken.formats.registry import FORMATS
+from harken.formats.runtimes.base import Native, conversation
+from harken.formats.runtimes.registry import native_for
 from tests.acceptance.shared_data import needed
 from tests.clients import kit
 from tests.clients.conversations import PROMPT, Conversation, conversations, new_session, spread

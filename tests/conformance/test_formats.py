@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats import (
-    atif,
-    claude_code,
-    codex,
-    events_v1,
-    gemini_cli,
-    messages_v1,
-    narrative,
-    opencode,
-    pi,
-)
+from harken.formats import events_v1, messages_v1, narrative
 from harken.formats.base import WholeEntry
+from harken.formats.runtimes import atif
+from harken.formats.runtimes.claude_code import reader as claude_code
+from harken.formats.runtimes.codex import reader as codex
+from harken.formats.runtimes.gemini_cli import reader as gemini_cli
+from harken.formats.runtimes.opencode import reader as opencode
+from harken.formats.runtimes.pi import reader as pi
 from harken.testing import FormatSuite
 from tests.unit.context.toys import TOY_1, TOY_2, read_v1
 from tests.unit.formats.transcripts import Transcript, lines, text, thought, use

@@ -10,8 +10,8 @@ import pytest
 
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from harken.store.remote.client import RemoteStore
-from harken.store.sqlite import SqliteStore
+from harken.store.remote.store import RemoteStore
+from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered import TieredStore
 from harken.testing.store import StoreSuite
 from harken.testing.store_lifecycle import LifecycleSuite

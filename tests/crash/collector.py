@@ -16,8 +16,8 @@ from pathlib import Path
 from harken.core.commits import CommitId, raw_ref
 from harken.errors import ObjectMissing
 from harken.store.base import Batch, Collected, Store
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 
 AT_ONCE = 20

@@ -23,8 +23,8 @@ from harken.core.commits import CommitId, raw_ref
 from harken.core.messages import Message, text_of
 from harken.errors import HarkenError
 from harken.store.base import Batch, Keeping, Store
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 
 LATER = "2100-01-01T00:00:00Z"
 WHO = "writer"

@@ -12,7 +12,7 @@ from pathlib import Path
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.core.commits import CommitId
 from harken.core.messages import Message
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 
 TASKS = 8
 

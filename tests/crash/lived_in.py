@@ -17,9 +17,9 @@ from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId, Hash, raw_ref
 from harken.core.messages import Message
 from harken.store.base import Batch, Kind, Store
-from harken.store.pack import unpacked
-from harken.store.packs import rows
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.pack import unpacked
+from harken.store.sqlite.pack_table import rows
+from harken.store.sqlite.store import SqliteStore
 
 LATE = "2100-01-01T00:00:00Z"
 Questions: TypeAlias = Mapping[str, Callable[[Store], Any]]

@@ -11,11 +11,11 @@ import os
 import sys
 from pathlib import Path
 
+from harken.service.access import Gate
 from harken.service.app import make_app
-from harken.service.gate import Gate
-from harken.service.listener import address_of, listen_at
 from harken.service.server import serve
-from harken.store.sqlite import SqliteStore
+from harken.service.sockets import address_of, listen_at
+from harken.store.sqlite.store import SqliteStore
 
 
 def main(folder: Path) -> None:

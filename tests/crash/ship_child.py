@@ -15,13 +15,13 @@ from pathlib import Path
 
 from harken.context.shipping.outbox import outbox_at
 from harken.context.shipping.shipper import Shipper
-from harken.core.redaction import Credentials
+from harken.core.secrets.redaction import Credentials
+from harken.service.access import Gate
 from harken.service.app import make_app
-from harken.service.gate import Gate
-from harken.service.listener import listen_in
 from harken.service.server import serve
-from harken.store.remote.client import RemoteStore
-from harken.store.sqlite import SqliteStore
+from harken.service.sockets import listen_in
+from harken.store.remote.store import RemoteStore
+from harken.store.sqlite.store import SqliteStore
 
 
 def serve_in(folder: Path, socket: Path) -> None:

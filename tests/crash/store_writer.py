@@ -11,11 +11,11 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.commits import CommitId, Hash, Notes, message_of
 from harken.errors import HarkenError
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 
 LATER = "2100-01-01T00:00:00Z"
@@ -73,7 +73,7 @@ def wrong(folder: Path, acknowledged: int) -> str | None:
 
 
 def _parts(body: bytes) -> list[Hash]:
-    return [Hash(name) for name in codec.decode(body)["parts"]]
+    return [Hash(name) for name in canonical.decode(body)["parts"]]
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from harken import FunctionModel, Runtime, SessionOptions, load_session
-from harken.cli.demo import PROMPT, SYSTEM_PROMPT
-from harken.cli.demo import play as play_demo
-from harken.cli.demo_model import MODEL_NAME
+from harken.chat.demo_model import MODEL_NAME
+from harken.cli.commands.demo import PROMPT, SYSTEM_PROMPT
+from harken.cli.commands.demo import play as play_demo
 from harken.core.messages import ToolCall
 from harken.errors import LogWriteError, NotALog
 from harken.llm.base import Request
@@ -210,8 +210,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from harken import SessionOptions
-from harken.cli.demo import play
-from harken.session.file import RealDisk
+from harken.cli.commands.demo import play
+from harken.session.log.file import RealDisk
 
 class Deadly(RealDisk):
     left = int(sys.argv[2])

@@ -13,8 +13,8 @@ import pytest
 
 from harken.errors import HarkenError
 from harken.store.base import Store
-from harken.store.checks import Finding, fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import Finding, fsck
+from harken.store.sqlite.store import SqliteStore
 from tests.crash.lived_in import Questions, contents, lists, live, packs_in
 
 _PAGE = 4096

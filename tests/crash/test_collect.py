@@ -12,8 +12,8 @@ import pytest
 
 from harken.core.commits import raw_ref
 from harken.store.base import Batch, Collected, Kind
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from tests.crash.collector import collect_all, litter, wrong
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.compaction import Compactor
-from harken.agents.summary import stand_in
+from harken.agents.compaction_text import stand_in
+from harken.agents.turn.compaction import Compactor
 from tests.agent_kit import call, calls, check_log, run
 from tests.session_kit import lines
 from tests.unit.agents.compacting import SUMMARY, Scene, begin, talk

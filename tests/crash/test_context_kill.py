@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from harken.context.materialize import materialize
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from tests.crash import crowd
 from tests.crash.context_writer import LATER, wrong
 from tests.crash.harm import ROOT, killed, kills, power_cuts

@@ -11,7 +11,7 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.errors import LogDamaged, LogError, NotALog
-from harken.session.reader import Reading
+from harken.session.log.reader import Reading
 from harken.session.session import Session
 from harken.testing import RecordingDisk
 from tests.session_kit import (

@@ -9,7 +9,7 @@ import pytest
 
 from harken.core.ids import AgentId
 from harken.errors import HarkenError, LogWriteError, NotALog, SessionClosed
-from harken.session.file import RealDisk
+from harken.session.log.file import RealDisk
 from harken.session.session import Durability, Session
 from harken.testing import FailingDisk, RecordingDisk, faults
 from tests.session_kit import born, hear, ids, options, turn

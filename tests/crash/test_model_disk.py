@@ -15,7 +15,7 @@ import pytest
 
 from harken.core.ids import AgentId
 from harken.errors import LogNotFound, NotALog
-from harken.session.file import RealDisk
+from harken.session.log.file import RealDisk
 from harken.session.session import Durability, Session
 from tests.session_kit import born, hear, options, turn
 

@@ -14,8 +14,8 @@ from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import Message
 from harken.session.repair import verify
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN
 from tests.session_kit import born, hear, new_session
 

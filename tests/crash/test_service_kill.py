@@ -17,9 +17,9 @@ import pytest
 
 from harken.core.commits import CommitId
 from harken.errors import StoreError
-from harken.store.checks import fsck
-from harken.store.remote.client import RemoteStore
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.remote.store import RemoteStore
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 
 ROOT = Path(__file__).parents[2]

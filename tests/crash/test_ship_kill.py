@@ -18,8 +18,8 @@ import pytest
 from harken.cli.main import run
 from harken.session.session import Session
 from harken.session.verify import verify
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from tests.session_kit import born, hear, options
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,8 @@ from harken.core.commits import CommitId, raw_ref
 from harken.core.messages import Message
 from harken.errors import StoreWriteError
 from harken.store.base import Batch
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 from tests.crash.harm import small_file_system
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.conversation import Conversation
+from harken.agents.turn.conversation import Conversation
 from harken.core.events import PieceOfText
 from tests.agent_kit import Play, Stage, call, calls, check_log, everything, play, run
 from tests.trigger_kit import FakeTime, talking, woken_stage

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.core.messages import message_from
-from harken.formats.wire.wires import WIRES
+from harken.formats.wire.registry import WIRES
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "wire.md"
 SHOWN: list[Any] = [

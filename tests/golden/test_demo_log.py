@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harken import SessionOptions
-from harken.cli.demo import play
+from harken.cli.commands.demo import play
 from harken.session.verify import verify
 from harken.testing import ticking
 

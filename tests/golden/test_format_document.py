@@ -18,7 +18,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.ids import MessageId
 from harken.core.messages import (
@@ -33,8 +33,8 @@ from harken.core.messages import (
 )
 from harken.llm.base import request_hash, tools_hash
 from harken.session.fold import fold
-from harken.session.line import verifies
-from harken.session.rules import check
+from harken.session.invariants import check
+from harken.session.log.checksum import verifies
 from harken.session.segments import context_of
 from harken.session.state import SessionState
 
@@ -224,7 +224,7 @@ def test_python_finds_a_line_that_does_not_verify(folder: Path) -> None:
 
 def golden_values() -> list[dict[str, Any]]:
     return [
-        codec.decode(line)
+        canonical.decode(line)
         for at in range(len(fences("Golden values", "json")))
         for line in lines("Golden values", at)
     ]
@@ -263,7 +263,13 @@ def test_there_is_a_golden_value_of_every_kind() -> None:
 
 
 def test_every_domain_line_is_in_the_table() -> None:
-    domains = {codec.PART, codec.MESSAGE, codec.CONTEXT, codec.TOOLS, codec.REQUEST}
+    domains = {
+        canonical.PART,
+        canonical.MESSAGE,
+        canonical.CONTEXT,
+        canonical.TOOLS,
+        canonical.REQUEST,
+    }
     found = set(re.findall(r"\| `(harken\.\w+\.v1)` \|", SECTIONS["Identity"]))
     assert found == {domain.decode().rstrip("\n") for domain in domains}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from blake3 import blake3
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.commits import (
     Commit,
     commit_bytes,
@@ -24,8 +24,8 @@ from harken.core.commits import (
 )
 from harken.core.messages import Message
 from harken.store.base import Kind, Thing
-from harken.store.compression import WORDS
-from harken.store.pack import packs_of, unpacked
+from harken.store.sqlite.compression import WORDS
+from harken.store.sqlite.pack import packs_of, unpacked
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "store.md"
 NOON = "2026-01-31T12:00:00.000000Z"
@@ -60,7 +60,7 @@ def test_a_delta_has_these_bytes_and_this_name() -> None:
     assert delta_of([ENTRY]) == (DELTA, DELTA_BYTES)
     assert delta_from(DELTA_BYTES) == [ENTRY]
     assert delta_of([]) == (EMPTY, b"[]")
-    assert "art-" + codec.digest(b"harken.delta.v1\n", DELTA_BYTES).hex() == DELTA
+    assert "art-" + canonical.digest(b"harken.delta.v1\n", DELTA_BYTES).hex() == DELTA
 
 
 def test_a_delta_is_the_same_whoever_made_its_words() -> None:
@@ -84,7 +84,7 @@ def test_a_commit_leaves_out_what_has_its_default() -> None:
     explicit = Commit(type=made, artifact=ROOT_COMMIT.artifact, created_at=NOON)
     assert explicit.id == ROOT
     assert commit_from(body) == ROOT_COMMIT
-    assert "ctx-" + codec.digest(b"harken.commit.v1\n", body).hex() == ROOT
+    assert "ctx-" + canonical.digest(b"harken.commit.v1\n", body).hex() == ROOT
 
 
 @pytest.mark.req("S2-04")
@@ -107,7 +107,7 @@ def test_every_member_of_a_commit_is_in_its_name() -> None:
     )
     assert commit.id == CHILD
     assert commit_from(commit_bytes(commit)) == commit
-    assert len(codec.decode(commit_bytes(commit))) == len(Commit.__struct_fields__)
+    assert len(canonical.decode(commit_bytes(commit))) == len(Commit.__struct_fields__)
 
 
 def test_a_pack_has_these_bytes() -> None:

@@ -28,14 +28,14 @@ from harken import (
     register,
     tool,
 )
-from harken.agents.base import Agent, evict
-from harken.agents.hooking import new_hook
-from harken.agents.options import HookOptions
-from harken.agents.schemas import ACTIONS
-from harken.agents.smart import SmartAgent
-from harken.agents.structure import RUN
-from harken.agents.user_command import obey
-from harken.core.verdict_words import Verdict
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import Agent, evict
+from harken.agents.hooks.options import HookOptions
+from harken.agents.smart_agent import SmartAgent
+from harken.agents.tree.hook_action import new_hook
+from harken.agents.tree.registry import RUN
+from harken.agents.tree.user_command import obey
+from harken.core.verdict import Verdict
 from harken.errors import ModelError
 from tests.agent_kit import Stage, quick, run
 from tests.property.hooked_voices import FILE, NAMES, Voices, arguments, dice

@@ -25,9 +25,9 @@ from harken.core.messages import Message, text_of
 from harken.core.replace import PURGED, Secret
 from harken.errors import UnknownName
 from harken.store.base import Keeping, Store
-from harken.store.checks import fsck
+from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.property.branch_model import Said, Seen, begun, common, grown, stood_for
 
 BRANCHES = 6

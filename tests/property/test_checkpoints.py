@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from harken.agents.checkpoints import Checkpointer
+from harken.agents.checkpointer import Checkpointer
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId

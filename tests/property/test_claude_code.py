@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.errors import FormatError
-from harken.formats.claude_code import FORMAT
-from harken.formats.claude_code_sent import sent
+from harken.formats.runtimes.claude_code.reader import FORMAT
+from harken.formats.runtimes.claude_code.resume_request import sent
 from tests.unit.formats.transcripts import Read, Transcript, lines, read, result, text, thought, use
 
 JSON = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.commits import entry_of
 from harken.core.messages import Message
 from harken.errors import FormatError
@@ -28,7 +28,7 @@ def exactly(entries: list[WholeEntry]) -> list[bytes]:
     found = []
     for one in entries:
         entry, objects = entry_of(one.message, time=one.time, source=one.source)
-        found += [codec.canonical(entry), *objects.values()]
+        found += [canonical.canonical(entry), *objects.values()]
     return found
 
 

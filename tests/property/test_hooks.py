@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken import Comment, Hook, Ok, Question, Runtime, World, load_session, register, tool
-from harken.agents.schemas import ACTIONS
-from harken.agents.smart_hook import NOTE
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.hooks.smart_hook import NOTE
 from harken.core.messages import Message, text_of
-from harken.core.verdict_words import Verdict
+from harken.core.verdict import Verdict
 from harken.llm.base import Request
 from tests.agent_kit import Row, Stage, call, calls, check_log, everything, quick, stage
 from tests.unit.agents.cutting import cut_after

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from harken import SessionViewer
-from harken.agents.hook import LEAVES
-from harken.agents.self_made import may_act
+from harken.agents.guards import may_act
+from harken.agents.hooks.hook import LEAVES
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, base_of, number_of
 from harken.core.messages import text_of
-from harken.core.verdict_words import FAILED, said_in
+from harken.core.verdict import FAILED, said_in
 from harken.session.fold import fold
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.capture.live.chain import Chain
-from harken.capture.live.claude import heard
+from harken.capture.live.claude_code import heard
 from harken.capture.live.codex import CodexLines
-from harken.capture.live.heard import Listen
+from harken.capture.live.display import Cut, shown_for
 from harken.capture.live.invocation import Invocation
-from harken.capture.live.shown import Cut, shown_for
+from harken.capture.live.stream_commits import Chain
+from harken.capture.live.stream_event import Listen
 from harken.context.history import history
 from harken.context.materialize import materialize
 from harken.formats.events import event_dict, event_from

@@ -13,7 +13,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.messages import (
     CallPlace,
@@ -250,8 +250,8 @@ def test_join_undoes_split(message: Message) -> None:
 @given(MESSAGE)
 def test_content_and_occurrence_can_be_stored_as_json(message: Message) -> None:
     pure, occurrence = split(message)
-    content = msgspec.convert(codec.decode(codec.canonical(pure)), PureMessage)
-    rest = msgspec.convert(codec.decode(codec.encode(occurrence)), Occurrence)
+    content = msgspec.convert(canonical.decode(canonical.canonical(pure)), PureMessage)
+    rest = msgspec.convert(canonical.decode(canonical.encode(occurrence)), Occurrence)
     assert join(content, rest) == message
     assert message_hash(join(content, rest)) == message_hash(message)
 
@@ -303,14 +303,14 @@ def test_an_event_comes_back_from_its_line(event: ev.Event) -> None:
 @given(events())
 def test_an_event_comes_back_from_its_dict(event: ev.Event) -> None:
     assert ev.event_from(ev.event_dict(event)) == event
-    assert codec.decode(ev.encode_event(event)) == ev.event_dict(event)
+    assert canonical.decode(ev.encode_event(event)) == ev.event_dict(event)
 
 
 @given(STRING.filter(lambda name: name not in ev.EVENT_TYPES), st.dictionaries(STRING, JSON))
 def test_an_event_of_an_unknown_type_comes_back_as_it_was(
     kind: str, members: dict[str, Any]
 ) -> None:
-    line = codec.encode({**members, "event_type": kind})
+    line = canonical.encode({**members, "event_type": kind})
     event = ev.decode_event(line)
     assert isinstance(event, ev.UnknownEvent)
     assert ev.encode_event(event) == line
@@ -318,11 +318,11 @@ def test_an_event_of_an_unknown_type_comes_back_as_it_was(
 
 @given(WITHOUT_FLOATS)
 def test_canonical_bytes_are_what_the_slow_way_gives(value: Any) -> None:
-    assert codec.canonical(value) == slow_canonical(value)
+    assert canonical.canonical(value) == slow_canonical(value)
 
 
 @given(JSON)
 def test_a_value_comes_back_from_its_canonical_bytes(value: Any) -> None:
-    again = codec.decode(codec.canonical(value))
+    again = canonical.decode(canonical.canonical(value))
     assert again == value
-    assert codec.canonical(again) == codec.canonical(value)
+    assert canonical.canonical(again) == canonical.canonical(value)

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.outside import from_outside
+from harken.core.untrusted import from_outside
 
 PIECES = st.sampled_from(
     [

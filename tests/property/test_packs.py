@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.context.messages import entries_in, messages_of
+from harken.context.message_reader import entries_in, messages_of
 from harken.core import commits
 from harken.core.messages import Message
 from harken.store.base import Batch, Kind
-from harken.store.contents import contents_of
-from harken.store.pack import Damaged, packed, unpacked
-from harken.store.sqlite import SqliteStore
+from harken.store.batch import contents_of
+from harken.store.sqlite.pack import Damaged, packed, unpacked
+from harken.store.sqlite.store import SqliteStore
 from tests.property.test_messages import messages
 
 OFTEN = st.sampled_from(

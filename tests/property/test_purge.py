@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.core.messages import message_from
 from harken.core.replace import Secret, in_json
-from harken.session.file import LogFile
+from harken.session.log.file import LogFile
+from harken.session.log.reader import events
 from harken.session.purge import Taking, purge_log
-from harken.session.reader import events
 from harken.session.repair import verify
 from harken.session.session import Session
 from harken.testing import ticking
@@ -34,7 +34,7 @@ def encoded(text: str, depth: int) -> str:
     return (
         text
         if depth == 0
-        else encoded(codec.encode(text).decode("utf-8", "replace")[1:-1], depth - 1)
+        else encoded(canonical.encode(text).decode("utf-8", "replace")[1:-1], depth - 1)
     )
 
 
@@ -73,8 +73,8 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
             else:
                 session.log_transcript_entry(ROOT, step)
                 ask(session, ROOT)
-        before = codec.encode([message_from(_plain(m)) for m in session.context(ROOT)])
-        saved = codec.encode(session.agent(ROOT).saved)
+        before = canonical.encode([message_from(_plain(m)) for m in session.context(ROOT)])
+        saved = canonical.encode(session.agent(ROOT).saved)
         session.close()
         log = LogFile(session.path)
         places = purge_log(log, Taking(replace=SECRET.replace, clock=ticking()))
@@ -82,9 +82,9 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
         assert not SECRET.is_in(session.path.read_bytes())
         assert verify(session.path) == []
         resumed = Session.load(session.path, options=options())
-        after = codec.encode([message_from(_plain(m)) for m in resumed.context(ROOT)])
+        after = canonical.encode([message_from(_plain(m)) for m in resumed.context(ROOT)])
         assert after == in_json(before, SECRET.replace)
-        assert codec.encode(resumed.agent(ROOT).saved) == in_json(saved, SECRET.replace)
+        assert canonical.encode(resumed.agent(ROOT).saved) == in_json(saved, SECRET.replace)
         resumed.close()
         requests = [e for e in events(session.path) if isinstance(e, ev.LlmRequest)]
         assert all(context(events(session.path), e.message_id).verified for e in requests)
@@ -93,7 +93,7 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
 
 def _plain(message: object) -> dict[str, Any]:
     known = ("role", "content", "tool_calls", "tool_call_id", "name", "is_error")
-    decoded: dict[str, Any] = codec.decode(codec.encode(message))
+    decoded: dict[str, Any] = canonical.decode(canonical.encode(message))
     return {name: decoded[name] for name in known if name in decoded}
 
 

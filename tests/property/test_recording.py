@@ -19,9 +19,9 @@ from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.messages import extend_context_hash, message_hash
 from harken.recording.exchange import Hints
-from harken.recording.rebuilt import Rebuilder
+from harken.recording.rebuild import Rebuilder
 from harken.session.fold import context_now, fold
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from tests.recording_kit import Body, Client, answer, check, logs, recorder

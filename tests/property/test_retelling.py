@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.context.checkpoint import Draft, Origin, checkpoint
-from harken.context.retelling.lanes import End
-from harken.context.retelling.telling import retell
+from harken.context.to_events.branches import End
+from harken.context.to_events.session import retell
 from harken.core.commits import CommitId
 from harken.core.events import UnknownEvent
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.formats.base import WholeEntry
 from harken.session.fold import fold
-from harken.session.rules import as_written, check
+from harken.session.invariants import as_written, check
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from tests.unit.context.retold import check_contexts

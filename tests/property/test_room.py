@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.agents.room import cut_of, estimated, fitting
+from harken.agents.turn.context_split import cut_of, estimated, fitting
 from harken.core.messages import ChatMessage, ImagePart, Message, TextPart, ToolCall
 from tests.agent_kit import call, check_context
 

@@ -15,8 +15,8 @@ from schemathesis import Case
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.config import SchemathesisConfig
 
+from harken.service.access import Gate
 from harken.service.app import make_app
-from harken.service.gate import Gate
 from harken.store.memory import MemoryStore
 from harken.testing.store import batch_of
 from tests.service_kit import TOKEN

@@ -23,7 +23,7 @@ from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ChatMessage, Message
 from harken.errors import EventRefused
 from harken.session.fold import fold
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.session.segments import context_of
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken import Conversation, Hook, Ok, Question, Runtime, World, load_session, register
-from harken.agents.base import Agent, evict
-from harken.agents.schemas import ACTIONS, OF_HOOKS
+from harken.agents.action_schemas import ACTIONS, OF_HOOKS
+from harken.agents.agent import Agent, evict
 from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
 from harken.llm.base import Request

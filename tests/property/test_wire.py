@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.formats.wire.base import Protocol
-from harken.formats.wire.form import changed, form_of, same
-from harken.formats.wire.wires import WIRES
+from harken.formats.wire.json_patch import changed, form_of, same
+from harken.formats.wire.registry import WIRES
 from tests.property.test_messages import JSON, STRING
 from tests.unit.formats.wire import (
     test_anthropic,

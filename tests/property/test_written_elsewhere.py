@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.core.messages import Message, TextPart, ThinkingPart, ToolCall
-from harken.formats import codex, gemini_cli, opencode
 from harken.formats.base import WholeEntry
-from harken.formats.calls import in_order
-from harken.formats.native import Native, NewSession
-from harken.formats.turns import SYSTEM
+from harken.formats.providers.alternation import SYSTEM
+from harken.formats.runtimes.base import Native, NewSession
+from harken.formats.runtimes.codex import reader as codex
+from harken.formats.runtimes.gemini_cli import reader as gemini_cli
+from harken.formats.runtimes.opencode import reader as opencode
+from harken.formats.tool_calls import in_order
 from tests.provider.sessions import check
 from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
 from tests.unit.formats.natives import context, read, stored

@@ -16,12 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.core.messages import Message, message_hash
-from harken.formats import claude_code, claude_code_written, pi, pi_written
 from harken.formats.base import WholeEntry
-from harken.formats.fit import Fit
-from harken.formats.fitted import fitted
-from harken.formats.native import Native, NewSession, conversation
-from harken.formats.native import Writes as Writer
+from harken.formats.runtimes.base import Native, NewSession, conversation
+from harken.formats.runtimes.base import Writes as Writer
+from harken.formats.runtimes.claude_code import reader as claude_code
+from harken.formats.runtimes.claude_code import writer as claude_code_written
+from harken.formats.runtimes.normalize import fitted
+from harken.formats.runtimes.pi import reader as pi
+from harken.formats.runtimes.pi import writer as pi_written
+from harken.formats.runtimes.target import Fit
 from tests.provider import checks
 from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
 from tests.unit.formats.natives import read

@@ -22,8 +22,8 @@ from harken.core.messages import (
     ToolCall,
 )
 from harken.llm.anthropic import AnthropicModel
+from harken.llm.http_model import Endpoint
 from harken.llm.openai import OpenAIModel
-from harken.llm.remote import Endpoint
 from tests.provider.server import Answer, Provider, as_json
 
 Said: TypeAlias = str | Message

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harken.agents.runtime import Runtime
-from harken.cli.commands import is_command
+from harken.chat.commands.base import is_command
 from tests.agent_kit import Stage, play, stage
 from tests.cli.talking import Talking
 from tests.provider.server import Provider

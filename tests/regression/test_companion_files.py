@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from harken.capture.companions import companions_of
-from harken.capture.importing import Importer
-from harken.capture.report import Imported
-from harken.capture.sources import files_in
-from harken.context.content import entries_in
+from harken.capture.files.companions import companions_of
+from harken.capture.files.importer import Importer
+from harken.capture.files.report import Imported
+from harken.capture.files.sources import files_in
+from harken.context.commit_content import entries_in
 from harken.core.commits import ArtifactRef, CommitId
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore

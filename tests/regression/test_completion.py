@@ -19,13 +19,13 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from harken.capture.sessions import imported_sessions
-from harken.cli.completion import SCRIPTS, Line, complete_line, parse_line, quoted
+from harken.capture.files.imported_sessions import imported_sessions
+from harken.cli.commands.completion import SCRIPTS, Line, complete_line, parse_line, quoted
 from harken.cli.completion_names import commit_names, imported_names, label_names
-from harken.cli.home import Home
 from harken.cli.main import run
+from harken.config.home import Home
 from harken.index.catalogue import Catalogue
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, SCRIPT
 from tests.unit.capture.stories import lines
 
@@ -237,7 +237,12 @@ def test_names_of_500_sessions_take_less_than_a_third_of_a_second(tmp_path: Path
     )  # fmt: skip
     assert imports.stdout.count("\n") == 501
     # The time itself depends on the load: what must not be imported does not.
-    for module in ("harken.cli.view", "harken.agents", "harken.store.sqlite", "msgspec"):
+    for module in (
+        "harken.cli.commands.view.command",
+        "harken.agents",
+        "harken.store.sqlite.store",
+        "msgspec",
+    ):
         assert f" {module}\n" not in imports.stderr
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([str(HARKEN)], capture_output=True, env=environment, timeout=60, check=True)

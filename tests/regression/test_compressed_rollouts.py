@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from harken.capture.importing import Importer
-from harken.capture.report import Report
-from harken.capture.sources import files_in
+from harken.capture.files.importer import Importer
+from harken.capture.files.report import Report
+from harken.capture.files.sources import files_in
 from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
-from harken.formats import compressed
+from harken.formats.runtimes import compressed
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from tests.cli.kit import Cli
@@ -120,8 +120,8 @@ def test_frames_one_after_another_are_one_file(tmp_path: Path) -> None:
 BOMB = """
 import sys
 from pathlib import Path
-from harken.capture.importing import Importer
-from harken.capture.sources import files_in
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import files_in
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 (done,) = Importer(MemoryStore(), Catalogue(None)).run(list(files_in(Path(sys.argv[1]))))

@@ -17,8 +17,8 @@ import pytest
 from harken import ObjectTooLarge, StoreError
 from harken.core.commits import Hash, raw_ref
 from harken.store.base import Batch, Keeping
-from harken.store.contents import LARGEST_BODY, contents_of
-from harken.store.sqlite import SqliteStore
+from harken.store.batch import LARGEST_BODY, contents_of
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import Cli
 from tests.crash.harm import small_file_system

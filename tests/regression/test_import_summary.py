@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.report import Progress
-from harken.cli.import_summary import progress_text
-from harken.cli.progress import progress
+from harken.capture.files.report import Progress
+from harken.cli.commands.import_.summary import progress_text
+from harken.terminal.progress import progress
 from tests.cli.kit import Cli
 from tests.unit.formats.transcripts import Transcript, lines, text
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from harken.cli.screen.styled import cells
+from harken.terminal.styled_text import cells
 from tests.cli.kit import HARKEN, Cli
 from tests.unit.formats.transcripts import Transcript, text, use
 

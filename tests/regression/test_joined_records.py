@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.importing import Importer
-from harken.capture.report import Report
-from harken.capture.sources import files_in
+from harken.capture.files.importer import Importer
+from harken.capture.files.report import Report
+from harken.capture.files.sources import files_in
 from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
-from harken.formats.joined import parts_of
-from harken.formats.native import Line
+from harken.formats.runtimes.base import Line
+from harken.formats.runtimes.joined_records import parts_of
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from tests.unit.formats.transcripts import Transcript, text

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.llm.failure import Failures
+from harken.llm.http_errors import Failures
 
 KEYS = ["sk-proj-ABCdef0123456789-ghijQ7Zk", "0a1b2c3d4e5f6a7b8c9dQ7Zk", "gsk_abcdefghijklmnopQ7Zk"]
 ECHOES = [

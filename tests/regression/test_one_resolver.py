@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harken.cli.main import run
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import SCRIPT, Cli
 from tests.unit.capture.stories import lines
 

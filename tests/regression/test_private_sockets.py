@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from harken.world.shell.places import is_reachable
+from harken.world.shell.sensitive_paths import is_reachable
 from tests.unit.world.shell.boxing import Box, box
 
 __all__ = ["box"]

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import pytest
 
-from harken.core.redaction import findings, redact
+from harken.core.secrets.redaction import findings, redact
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 RANDOM = Random(15)

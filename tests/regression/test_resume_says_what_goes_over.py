@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.transfer import transfer, whole_transfer
-from harken.capture.wholeness import wholeness
-from harken.context.moment import Said
+from harken.capture.resume.completeness import wholeness
+from harken.capture.resume.transfer import transfer, whole_transfer
+from harken.context.position import Said
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.formats.base import WholeEntry
 from tests.cli.kit import Cli

@@ -11,7 +11,7 @@ import asyncio
 from pathlib import Path
 
 from harken import Runtime, World
-from harken.cli.plain import PlainUser
+from harken.chat.plain_chat import PlainUser
 from harken.world.permissions.permissions import Permissions
 from harken.world.shell.shell import Shell
 from tests.agent_kit import call, calls, play, stage

@@ -186,7 +186,7 @@ def test_the_home_and_the_folders_of_path_are_known_by_their_place(tmp_path: Pat
 
 
 def test_the_question_says_why(tmp_path: Path) -> None:
-    from harken.world.permissions.subject import PathSubject
+    from harken.world.permissions.subjects import PathSubject
 
     assert PathSubject(".bashrc", tmp_path).sensitivity() == "start-up file of a shell"
 

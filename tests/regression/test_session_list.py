@@ -16,10 +16,10 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from harken.cli.session_table import SessionRow, table_lines
+from harken.cli.commands.sessions.table import SessionRow, table_lines
 from harken.core import events as ev
 from harken.core.ids import AgentId
-from harken.session.packing import pack
+from harken.session.log.compress import pack
 from harken.session.session import Session
 from tests.cli.conftest import cli, demo, script
 from tests.cli.kit import Cli

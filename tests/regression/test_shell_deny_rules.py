@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken import Tool, tool
+from harken.world.permissions.bash.analysis import Analysis
+from harken.world.permissions.bash.plain_commands import plain_parts
 from harken.world.permissions.permissions import Mode, Permissions, Wish
 from harken.world.permissions.rules import Rules
-from harken.world.permissions.shell_analysis import Analysis
-from harken.world.permissions.shell_commands import plain_parts
-from harken.world.permissions.subject import CommandSubject
+from harken.world.permissions.subjects import CommandSubject
 
 TABLES = Path(__file__).with_name("shell_commands")
 DENY = "bash(git push*)"

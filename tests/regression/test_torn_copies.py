@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harken.errors import LogWriteError
-from harken.session.file import LogFile
+from harken.session.log.file import LogFile
 from harken.session.session import Session
 from harken.testing import FailingDisk, Fault
 from tests.crash.harm import small_file_system

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harken.cli.screen.styled import cells
+from harken.terminal.styled_text import cells
 from tests.cli.kit import Cli
 from tests.terminal.kit import HARKEN, Terminal
 

@@ -21,17 +21,17 @@ import pytest
 
 from harken.capture.otlp.receiver import Receiver
 from harken.capture.otlp.server import Server
-from harken.capture.proxy.noted import Notes
 from harken.capture.proxy.server import serving as serving_proxy
 from harken.capture.proxy.spool import Spool
+from harken.capture.proxy.tap import Notes
 from harken.capture.proxy.upstreams import Upstreams, upstream
 from harken.core.clock import system_clock
 from harken.core.loopback import browser_refusal
+from harken.service.access import Gate
 from harken.service.app import make_app
-from harken.service.gate import Gate
-from harken.service.listener import listen_at
-from harken.service.opened import Limits
+from harken.service.dependencies import Limits
 from harken.service.server import serving
+from harken.service.sockets import listen_at
 from harken.store.memory import MemoryStore
 from tests.otlp_kit import Collecting
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 import asyncio
 import sys
 
-import harken.cli.slash_commands  # noqa: F401 - it registers the slash commands
-from harken.cli.home import Home
-from harken.cli.opening import open_chat
-from harken.cli.plain import PlainChat, PlainUser, tell
-from harken.cli.screen.ears import Face
-from harken.cli.screen.screen import Screen
-from harken.cli.screen.surroundings import Surroundings, has_screen
-from harken.cli.typed import Typed
-from harken.cli.wish import Wish
-from harken.world.ask import ask_user
+import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
+from harken.chat.open import open_chat
+from harken.chat.options import Wish
+from harken.chat.plain_chat import PlainChat, PlainUser, tell
+from harken.chat.screen.event_queue import Face
+from harken.chat.screen.screen import Screen
+from harken.config.home import Home
+from harken.terminal.environment import Surroundings, has_screen
+from harken.terminal.stdin import Typed
+from harken.world.ask_user import ask_user
 from harken.world.tool import tool
 
 DIFF = "@@ -1,2 +1,2 @@\n a cup\n-of coffee\n+of tea\n"

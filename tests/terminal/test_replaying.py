@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from harken.cli.demo import play as play_demo
+from harken.cli.commands.demo import play as play_demo
 from tests.terminal.conftest import Chat
 from tests.terminal.kit import CTRL_C, CTRL_D, ENTER, ESCAPE, HARKEN, Terminal
 from tests.unit.views.play import Play

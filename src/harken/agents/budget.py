@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from harken.agents.self_made import below
+from harken.agents.guards import below
 from harken.core.arguments import check_fields
 from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse
 from harken.core.ids import AgentId

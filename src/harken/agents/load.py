@@ -12,17 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-import harken.agents.built_in
-import harken.agents.websearch  # noqa: F401 - a log may name them
-from harken.agents.base import Agent, evict, revive
+from harken.agents.agent import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
-from harken.agents.compaction import end_compactions
-from harken.agents.interrupted import finish_watching
-from harken.agents.model_call import log_interrupted, unanswered
-from harken.agents.opinions import left_unheard
+from harken.agents.hooks.smart_hook import finish_verdicts
+from harken.agents.hooks.verdict_log import left_unheard
 from harken.agents.runtime import Runtime
-from harken.agents.smart import SmartAgent
-from harken.agents.smart_hook import finish_verdicts
+from harken.agents.smart_agent import SmartAgent
+from harken.agents.turn.compaction import end_compactions
+from harken.agents.turn.interrupted import finish_watching
+from harken.agents.turn.model_call import log_interrupted, unanswered
 from harken.core.arguments import check_arguments
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
 from harken.core.messages import Message, extend_context_hash

@@ -7,18 +7,18 @@ from collections.abc import Callable, Collection, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from harken.agents.checkpoints import Checkpointer, Tell
-from harken.agents.schemas import ACTIONS, BASIC
-from harken.agents.skills import Skills
-from harken.agents.templates import Templates
+from harken.agents.action_schemas import ACTIONS, BASIC
+from harken.agents.checkpointer import Checkpointer, Tell
+from harken.agents.templates.skills import Skills
+from harken.agents.templates.template import Templates
 from harken.core.arguments import check_arguments, check_choices
-from harken.core.chunks import Chunk
 from harken.core.ids import AgentId
+from harken.core.stream import Chunk
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
+from harken.llm.context_windows import Windows
 from harken.llm.observer import ModelObserver
 from harken.llm.resolve import one_per_name
-from harken.llm.windows import Windows
 from harken.world.environment import shown
 from harken.world.world import World
 

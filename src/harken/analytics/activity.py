@@ -16,9 +16,9 @@ from datetime import date, datetime, tzinfo
 
 import apsw
 
-from harken.analytics.moment import moment
+from harken.analytics.quarter_hours import QUARTER_US, Spell, begins
 from harken.analytics.scope import Scope
-from harken.analytics.spell import QUARTER_US, Spell, begins
+from harken.analytics.times import moment
 from harken.core.record import Record
 
 # A session that ends in the moment in which another begins was open together with it.

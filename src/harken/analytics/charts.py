@@ -14,10 +14,10 @@ from html import escape
 from typing import Any, TypeAlias
 
 from harken.analytics.activity import WEEKDAYS
-from harken.analytics.lifecycle import Lifecycle
-from harken.analytics.numbers import cost, dollars, duration, number, tokens
+from harken.analytics.number_text import cost, dollars, duration, number, tokens
+from harken.analytics.overview import OneSession, Overview
 from harken.analytics.profile import Profile
-from harken.analytics.statistics import OneSession, Overview
+from harken.analytics.sessions import Lifecycle
 from harken.analytics.tools import Tools
 from harken.analytics.usage import DayUsage, ModelUsage, ProjectUsage
 

@@ -20,10 +20,10 @@ from typing import Any, TypeAlias
 
 import apsw
 
-from harken.analytics.columns import SCHEMA_VERSION, TABLES, TEXT, Column, Kind, Table
 from harken.analytics.scope import ALL, Scope
+from harken.analytics.table_schema import SCHEMA_VERSION, TABLES, TEXT, Column, Kind, Table
 from harken.errors import ConfigError
-from harken.formats.calls import clean
+from harken.formats.tool_calls import clean
 
 ROWS = 16 * 1024
 """So many rows are held at once."""

@@ -23,8 +23,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import apsw
 
-from harken.analytics.moment import US, moment
 from harken.analytics.scope import Scope
+from harken.analytics.times import US, moment
 from harken.core.record import Record
 
 Activity: TypeAlias = Literal["prompt", "response", "tool", "thinking", "compaction"]

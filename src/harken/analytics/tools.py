@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import apsw
 
-from harken.analytics.moment import seconds
-from harken.analytics.numbers import ratio
+from harken.analytics.number_text import ratio
+from harken.analytics.quarter_hours import Spell
 from harken.analytics.scope import Scope
-from harken.analytics.spell import Spell
+from harken.analytics.times import seconds
 from harken.core.record import Record
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from harken.analytics.quarter_hours import QUARTER_US, begins
 from harken.analytics.scope import Scope
-from harken.analytics.spell import QUARTER_US, begins
 from harken.core.record import Record
 
 # Nothing is unknown of the price of nothing: what an API refused is free. The facts have no count

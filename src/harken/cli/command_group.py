@@ -14,8 +14,8 @@ import click
 from click.core import ParameterSource
 
 from harken.cli.command_tree import CommandEntry
-from harken.cli.home import Home
-from harken.cli.home_options import home_option
+from harken.cli.options.home import home_option
+from harken.config.home import Home
 
 
 class CommandGroup(click.Group):

@@ -23,17 +23,22 @@ class CommandEntry:
 
 
 def _module(name: str, summary: str) -> CommandEntry:
-    return CommandEntry(f"harken.cli.{name}:command", summary)
+    return CommandEntry(f"harken.cli.commands.{name}:command", summary)
 
 
 SESSION_COMMANDS: Mapping[str, CommandEntry] = {
-    "check": CommandEntry("harken.cli.session:check_command", "Check every line of a log."),
-    "repair": CommandEntry(
-        "harken.cli.session:repair_command", "Write the undamaged events of a log to a new file."
+    "check": CommandEntry(
+        "harken.cli.commands.session:check_command", "Check every line of a log."
     ),
-    "pack": CommandEntry("harken.cli.session:pack_command", "Compress logs."),
-    "unpack": CommandEntry("harken.cli.session:unpack_command", "Decompress packed logs."),
-    "rename": CommandEntry("harken.cli.session:rename_command", "Give a session another name."),
+    "repair": CommandEntry(
+        "harken.cli.commands.session:repair_command",
+        "Write the undamaged events of a log to a new file.",
+    ),
+    "pack": CommandEntry("harken.cli.commands.session:pack_command", "Compress logs."),
+    "unpack": CommandEntry("harken.cli.commands.session:unpack_command", "Decompress packed logs."),
+    "rename": CommandEntry(
+        "harken.cli.commands.session:rename_command", "Give a session another name."
+    ),
 }
 """The subcommands of `harken sessions`."""
 
@@ -42,7 +47,7 @@ STORE_COMMANDS: Mapping[str, CommandEntry] = {
     "keep": _module("keep", "Set how long commits and artifacts are kept."),
     "gc": _module("gc", "Remove unreferenced objects from the store."),
     "fsck": _module("fsck", "Check the store and all logs; change nothing."),
-    "purge": _module("purge", "Remove a leaked secret from everything that is kept."),
+    "purge": _module("purge.command", "Remove a leaked secret from everything that is kept."),
     "bundle": _module("bundle", "Write sessions and commits to one file, or read one."),
 }  # fmt: skip
 """The subcommands of `harken store`."""
@@ -50,28 +55,28 @@ STORE_COMMANDS: Mapping[str, CommandEntry] = {
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Talk": {
         "demo": _module("demo", "Watch two agents meet in a cafe: offline, in seconds."),
-        "chat": _module("chat", "Talk with an agent; everything is recorded."),
+        "chat": _module("chat.command", "Talk with an agent; everything is recorded."),
         "agent": _module("agent", "Run an agent that files, times and programs can wake."),
     },
     "Look": {
         "sessions": CommandEntry(
-            "harken.cli.sessions:command",
+            "harken.cli.commands.sessions.command:command",
             "List sessions; check, repair, pack and rename their logs.",
             SESSION_COMMANDS,
         ),
-        "view": _module("view", "Look at a session: tree, dialog, context, and more."),
+        "view": _module("view.command", "Look at a session: tree, dialog, context, and more."),
         "search": _module("search", "Search the messages of all sessions."),
-        "stats": _module("stats", "Show what all sessions did, and what it took."),
-        "ctx": _module("ctx", "List and show commits: what agents understood, and when."),
+        "stats": _module("stats.command", "Show what all sessions did, and what it took."),
+        "ctx": _module("ctx.command", "List and show commits: what agents understood, and when."),
         "replay": _module("replay", "Step through a session, request by request, or check it."),
         "compare": _module("compare", "Show where sessions diverge, and with what outcome."),
         "cat": _module("cat", "Print the bytes of an artifact."),
     },
     "Bring in": {
-        "import": _module("import_", "Import the conversations of other runtimes."),
+        "import": _module("import_.command", "Import the conversations of other runtimes."),
         "watch": _module("watch", "Import what other runtimes write, as they write it."),
         "run": _module("run", "Run a client such as claude or codex, and record it."),
-        "proxy": _module("proxy", "Record the requests of any client to its model."),
+        "proxy": _module("proxy.command", "Record the requests of any client to its model."),
         "otlp": _module("otlp", "Record the model calls that programs emit as spans."),
     },
     "Go on": {
@@ -92,8 +97,8 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "init": _module("init", "Write a first config.toml from what this machine has."),
         "models": _module("models", "List the models that can be used, and what others need."),
         "hooks": _module("hooks", "List the hooks that can watch agents, and show one."),
-        "mcp": _module("mcp", "List, add and test MCP servers."),
-        "trust": _module("trust_command", "Trust the .harken/ folder of a project."),
+        "mcp": _module("mcp.list", "List, add and test MCP servers."),
+        "trust": _module("trust", "Trust the .harken/ folder of a project."),
         "completion": _module("completion", "Print the completion script for a shell."),
     },
 }

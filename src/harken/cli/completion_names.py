@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from harken.cli.home import LATEST, Home
+from harken.config.home import LATEST, Home
 
 MAX_COMMITS = 50
 _LOG_ENDINGS = (".jsonl", ".jsonl.zst", ".jsonl.gz")

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import click
 
 from harken.cli.command_tree import HIDDEN
-from harken.cli.parameter_types import NAME_TYPES, NameType
+from harken.cli.options.name_types import NAME_TYPES, NameType
 
 TABLE_FILE = Path(__file__).with_name("completion.json")
 Row: TypeAlias = dict[str, Any]

@@ -17,10 +17,10 @@ import click
 
 from harken.cli.command_group import CommandGroup
 from harken.cli.command_tree import COMMANDS, SECTIONS
-from harken.cli.home import Home
-from harken.cli.home_options import home_option
-from harken.cli.terminal import safe
+from harken.cli.options.home import home_option
+from harken.config.home import Home
 from harken.errors import HarkenError, ModelError
+from harken.terminal.text import safe
 
 
 @click.group(
@@ -43,7 +43,7 @@ def main() -> None:
     """Run the command line and exit. No text is too odd for this terminal to read or show."""
     _fill_standard_streams()
     if "_HARKEN_COMPLETE" in os.environ:
-        from harken.cli.completion import complete_line
+        from harken.cli.commands.completion import complete_line
 
         answer = "".join(f"{line}\n" for line in complete_line(os.environ))
         with contextlib.suppress(OSError):

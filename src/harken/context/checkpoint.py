@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from harken.context.content import read_artifact
-from harken.context.messages import messages_of
+from harken.context.commit_content import read_artifact
+from harken.context.message_reader import messages_of
 from harken.core import commits as core
 from harken.core.arguments import check_arguments
 from harken.core.clock import normal

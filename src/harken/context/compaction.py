@@ -12,7 +12,7 @@ from itertools import takewhile
 import msgspec
 
 from harken.context.checkpoint import Draft, checkpoint_all
-from harken.context.content import as_deltas
+from harken.context.commit_content import as_deltas
 from harken.context.history import show
 from harken.context.materialize import materialize, picked
 from harken.core.arguments import check_arguments

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from harken.context.checkpoint import SUMMARY_CHARACTERS, Draft, Origin, checkpoint
 from harken.context.history import show
-from harken.context.names import name_of
+from harken.context.refs import name_of
 from harken.core.arguments import check_arguments
 from harken.core.commits import CommitId, delta_of
 from harken.store.base import Store

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from harken.context.checkpoint import normal_time
-from harken.context.content import entries_in
+from harken.context.commit_content import entries_in
 from harken.context.materialize import picked, walk
 from harken.core.arguments import check_arguments
 from harken.core.clock import microseconds

@@ -25,9 +25,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from harken.context.content import entries_in
-from harken.context.messages import read
-from harken.core import codec
+from harken.context.commit_content import entries_in
+from harken.context.message_reader import read
+from harken.core import canonical
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, raw_ref, sequence_of
 from harken.core.events import ContextLoaded
@@ -182,7 +182,7 @@ def _walked(store: Store, ctx: CommitId, stop: Stop) -> Materialized:
     """Walk, and have the store remember what that came to."""
     whole = _summed(store, picked(store, ctx, stop), (ctx, stop))
     walked = Walked(whole.ref, whole.message_count, whole.token_count)
-    record = codec.canonical(walked)
+    record = canonical.canonical(walked)
     made = (whole.ref, raw_ref(record))
     _keep(
         store,
@@ -209,7 +209,7 @@ def _derived(store: Store, ctx: CommitId, stop: Stop) -> Walked | None:
         return None
     sequence, record = (found[key] for key in keys)
     try:
-        walked = msgspec.convert(codec.decode(store.raw(record)), Walked)
+        walked = msgspec.convert(canonical.decode(store.raw(record)), Walked)
     except (ObjectMissing, ValueError):
         return None
     return walked if walked.ref == sequence else None

@@ -24,19 +24,19 @@ import msgspec
 from blake3 import blake3
 
 from harken.context.materialize import picked, resolver
-from harken.context.messages import read
-from harken.core import codec, commits
+from harken.context.message_reader import read
+from harken.core import canonical, commits
 from harken.core.clock import Clock, rfc3339, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Notes
 from harken.core.events import ContextLoaded
 from harken.core.messages import extend_context_hash
 from harken.core.replace import PURGED, Removing, Secret, in_json
 from harken.errors import HarkenError, NotWiped
-from harken.session.file import LogFile
+from harken.session.log.file import LogFile
+from harken.session.log.reader import events
 from harken.session.purge import PartOfStructure, Taking, check_log, places_in, purge_log
-from harken.session.reader import events
 from harken.store.base import Kind, Name, Store, Thing, Tombstone
-from harken.store.contents import file_from
+from harken.store.batch import file_from
 
 _AT_ONCE = 500
 _FIXED = ("type", "parent", "artifact", "checkpoint", "created_at")
@@ -174,9 +174,9 @@ def _without(thing: Thing, secret: Removing) -> bytes | None:
             case Kind.COMMIT:
                 return _commit(thing.body, new)
             case Kind.PART:
-                old_part, part = codec.decode(thing.body), codec.decode(new)
+                old_part, part = canonical.decode(thing.body), canonical.decode(new)
                 if _skeleton(old_part) == _skeleton(part):
-                    return codec.canonical(part)
+                    return canonical.canonical(part)
             case _:  # messages and sequences are names
                 pass
     except ValueError:
@@ -231,13 +231,13 @@ def _cut(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
 
 def _file_of(store: Store, file: Thing, new: Mapping[Name, bytes]) -> bytes:
     """Return a file of the same pieces, as they are now."""
-    hasher = blake3(codec.RAW)
+    hasher = blake3(canonical.RAW)
     pieces: list[ArtifactRef] = []
     for name in file_from(file.body).pieces:
         body = new[name] if name in new else store.raw(name)
         hasher.update(body)
         pieces.append(commits.raw_ref(body))
-    return codec.canonical({"name": f"art-{hasher.hexdigest()}", "pieces": pieces})
+    return canonical.canonical({"name": f"art-{hasher.hexdigest()}", "pieces": pieces})
 
 
 def _look_at_notes(store: Store, secret: Removing, found: Found) -> None:
@@ -287,5 +287,5 @@ def _has_text(store: Store, event: ContextLoaded, secret: Secret) -> bool:
     context_hash = ""
     for message in messages:
         context_hash = extend_context_hash(context_hash, message)
-    encoded = codec.encode(messages)
+    encoded = canonical.encode(messages)
     return context_hash != event.context_hash or in_json(encoded, secret.replace) != encoded

@@ -16,7 +16,7 @@ from typing import Any, Literal, NewType, TypeAlias, TypeVar
 import msgspec
 from blake3 import blake3
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import (
     ChatMessage,
     Message,
@@ -77,7 +77,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     @property
     def id(self) -> CommitId:
         """Its name."""
-        return CommitId(f"ctx-{codec.digest(codec.COMMIT, commit_bytes(self)).hex()}")
+        return CommitId(f"ctx-{canonical.digest(canonical.COMMIT, commit_bytes(self)).hex()}")
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -108,7 +108,7 @@ def commit_bytes(commit: Commit) -> bytes:
         for (name, default), value in zip(_DEFAULTS, msgspec.structs.astuple(commit), strict=True)
         if value is not default and (type(value) is not type(default) or value != default)
     }
-    return codec.canonical(members)
+    return canonical.canonical(members)
 
 
 def commit_from(body: bytes) -> Commit:
@@ -121,10 +121,10 @@ def delta_of(entries: Sequence[Entry]) -> tuple[ArtifactRef, bytes]:
 
     As in a commit, members that have their default are left out.
     """
-    body = codec.canonical(list(entries))
+    body = canonical.canonical(list(entries))
     if b'"shape":"text"' in body:  # a "text" that is not the very object that msgspec knows
-        body = codec.canonical([_plain_shape(entry) for entry in entries])
-    return ArtifactRef(f"art-{codec.digest(codec.DELTA, body).hex()}"), body
+        body = canonical.canonical([_plain_shape(entry) for entry in entries])
+    return ArtifactRef(f"art-{canonical.digest(canonical.DELTA, body).hex()}"), body
 
 
 def delta_from(body: bytes) -> list[Entry]:
@@ -134,8 +134,8 @@ def delta_from(body: bytes) -> list[Entry]:
 
 def sequence_of(names: Sequence[ArtifactRef]) -> tuple[ArtifactRef, bytes]:
     """Return the name of a sequence and its canonical bytes: the array of its artifacts' names."""
-    body = codec.canonical(list(names))
-    return ArtifactRef(f"art-{codec.digest(codec.SEQUENCE, body).hex()}"), body
+    body = canonical.canonical(list(names))
+    return ArtifactRef(f"art-{canonical.digest(canonical.SEQUENCE, body).hex()}"), body
 
 
 def sequence_from(body: bytes) -> list[ArtifactRef]:
@@ -145,7 +145,7 @@ def sequence_from(body: bytes) -> list[ArtifactRef]:
 
 def raw_ref(data: bytes) -> ArtifactRef:
     """Return the name of raw bytes."""
-    return ArtifactRef(f"art-{codec.digest(codec.RAW, data).hex()}")
+    return ArtifactRef(f"art-{canonical.digest(canonical.RAW, data).hex()}")
 
 
 def entry_of(message: ChatMessage, **varying: Any) -> tuple[Entry, dict[Hash, bytes]]:
@@ -171,13 +171,13 @@ def said_in(message: ChatMessage) -> Said:
     items, occurrence = apart(message)
     parts = tuple([(_part_hash(body), body) for body in part_bytes(message, items)])
     names = ",".join([f'"{name}"' for name, _ in parts]).encode()
-    body = b'{"parts":[%b],"role":%b}' % (names, codec.canonical(message.role))
-    name = Hash(blake3(codec.MESSAGE + body).hexdigest())
+    body = b'{"parts":[%b],"role":%b}' % (names, canonical.canonical(message.role))
+    name = Hash(blake3(canonical.MESSAGE + body).hexdigest())
     return Said(name, body, parts, occurrence)
 
 
 def _part_hash(body: bytes) -> Hash:
-    return Hash(blake3(codec.PART + body).hexdigest())
+    return Hash(blake3(canonical.PART + body).hexdigest())
 
 
 def message_of(entry: Entry, objects: Mapping[Hash, bytes]) -> Message:
@@ -185,8 +185,8 @@ def message_of(entry: Entry, objects: Mapping[Hash, bytes]) -> Message:
 
     Raises KeyError for an object that is not among them.
     """
-    shape = codec.decode(objects[entry.message])
-    parts = [codec.decode(objects[hash_]) for hash_ in shape["parts"]]
+    shape = canonical.decode(objects[entry.message])
+    parts = [canonical.decode(objects[hash_]) for hash_ in shape["parts"]]
     return join(PureMessage(shape["role"], parts), entry.occurrence)
 
 
@@ -201,7 +201,7 @@ def _typed(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or a wrong shape
-        return msgspec.convert(codec.decode(body), kind)
+        return msgspec.convert(canonical.decode(body), kind)
 
 
 def _plain_shape(entry: Entry) -> Entry:

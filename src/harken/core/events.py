@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Content, Role, ToolCall, known_inside, known_members
 
@@ -345,10 +345,10 @@ def event_type(event: Event) -> str:
 def encode_event(event: Event) -> bytes:
     """Return the event as one JSON object on one line, without `sum`."""
     if isinstance(event, UnknownEvent):
-        return codec.encode(event.data)
+        return canonical.encode(event.data)
     if event.unknown:
-        return codec.encode(event_dict(event))
-    return codec.encode(event)
+        return canonical.encode(event_dict(event))
+    return canonical.encode(event)
 
 
 def event_dict(event: Event) -> dict[str, Json]:
@@ -369,7 +369,7 @@ def decode_event(body: bytes) -> Event:
         event: Event = _decoder.decode(body)
         return event
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return event_from(codec.decode(body))  # rare: unknown members or types, surrogates
+        return event_from(canonical.decode(body))  # rare: unknown members or types, surrogates
 
 
 def event_from(data: Json) -> Event:

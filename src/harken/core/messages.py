@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 
-from harken.core import codec
+from harken.core import canonical
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 Meta: TypeAlias = dict[str, Any]
@@ -180,7 +180,7 @@ def _known_part(part: Any) -> Any:
     if not isinstance(kind, str):
         return part
     if kind not in PART_TYPES:
-        return {"type": "other", "kind": kind, "data": codec.encode(part).decode()}
+        return {"type": "other", "kind": kind, "data": canonical.encode(part).decode()}
     return known_members(PART_TYPES[kind], part)
 
 
@@ -310,7 +310,7 @@ def join(pure: PureMessage, occurrence: Occurrence) -> Message:
 
 def part_hash(part: Mapping[str, Any]) -> str:
     """Return the identity of one part: 64 hex digits."""
-    return codec.hash_of(codec.PART, part)
+    return canonical.hash_of(canonical.PART, part)
 
 
 def message_hash(message: ChatMessage) -> str:
@@ -321,7 +321,7 @@ def message_hash(message: ChatMessage) -> str:
     """
     pure, _ = split(message)
     hashes = [part_hash(part) for part in pure.parts]
-    return codec.hash_of(codec.MESSAGE, {"parts": hashes, "role": pure.role})
+    return canonical.hash_of(canonical.MESSAGE, {"parts": hashes, "role": pure.role})
 
 
 def extend_context_hash(before: str, message: ChatMessage) -> str:
@@ -331,7 +331,7 @@ def extend_context_hash(before: str, message: ChatMessage) -> str:
 
 def extend_hash(before: str, hash: str) -> str:
     """Return the same as `extend_context_hash`, where the hash of the message is known."""
-    return codec.digest(codec.CONTEXT, bytes.fromhex(before) + bytes.fromhex(hash)).hex()
+    return canonical.digest(canonical.CONTEXT, bytes.fromhex(before) + bytes.fromhex(hash)).hex()
 
 
 def _items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]:
@@ -383,16 +383,16 @@ def _pure_bytes(item: Part | ToolCall) -> bytes:
     """Return the canonical bytes of `_pure`: its members sorted."""
     match item:
         case TextPart():
-            return b'{"text":%b,"type":"text"}' % codec.canonical(item.text)
+            return b'{"text":%b,"type":"text"}' % canonical.canonical(item.text)
         case ThinkingPart():
-            return b'{"text":%b,"type":"thinking"}' % codec.canonical(item.text)
+            return b'{"text":%b,"type":"thinking"}' % canonical.canonical(item.text)
         case ToolCall():
             return b'{"arguments":%b,"kind":%b,"name":%b,"type":"tool_call"}' % (
-                codec.canonical(item.function.arguments),
-                codec.canonical(item.type),
-                codec.canonical(item.function.name),
+                canonical.canonical(item.function.arguments),
+                canonical.canonical(item.type),
+                canonical.canonical(item.function.name),
             )
-    return codec.canonical(_pure(item))
+    return canonical.canonical(_pure(item))
 
 
 def _varying(call: ToolCall) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Protocol, TypeAlias
 
-from harken.core import codec
+from harken.core import canonical
 
 PURGED = "[purged]"
 LEAST_CHARACTERS = 6
@@ -62,7 +62,7 @@ class Secret:
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         as_bytes = [form.encode("utf-8", "surrogatepass") for form in longest_first]
         self._in_bytes = re.compile(b"|".join(map(re.escape, as_bytes)))
-        in_json = {codec.encode(form)[1:-1] for form in self._forms}
+        in_json = {canonical.encode(form)[1:-1] for form in self._forms}
         self._in_json = re.compile(b"|".join(map(re.escape, in_json)))
         self._longest = len(max(as_bytes, key=len))
 
@@ -120,7 +120,7 @@ def in_json(data: bytes, replace: Replace) -> bytes:
         except ValueError:
             return found[0]
         new = replace(text)
-        return found[0] if new == text else codec.encode(new)
+        return found[0] if new == text else canonical.encode(new)
 
     return _LITERAL.sub(literal, data)
 

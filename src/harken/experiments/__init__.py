@@ -4,9 +4,9 @@ from harken.experiments.change import Change
 from harken.experiments.compare import compare, compare_groups
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.outcome import Outcome, Run
+from harken.experiments.provider_rules import ContextRefused, breaches, check_edit
 from harken.experiments.rerun import Rerun, rerun
 from harken.experiments.sweep import Grid, Results, sweep
-from harken.experiments.validity import ContextRefused, breaches, check_edit
 
 __all__ = [
     "Change",

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import Content, ContentPart, Message, TextPart, ThinkingPart
 from harken.errors import AmbiguousName, ConfigError, UnknownName
 from harken.views.context import ContextMessage
@@ -81,7 +81,8 @@ class Change:
         told += [f"model {self.model}"] if self.model is not None else []
         told += [f"without hook {name}" for name in self.without_hooks]
         return told + [
-            f"{name} {codec.canonical(value).decode()}" for name, value in self.parameters.items()
+            f"{name} {canonical.canonical(value).decode()}"
+            for name, value in self.parameters.items()
         ]
 
 

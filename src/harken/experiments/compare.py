@@ -15,8 +15,8 @@ import msgspec
 from harken.core.messages import ChatMessage
 from harken.core.record import SparseRecord
 from harken.experiments.outcome import Outcome, Run
-from harken.views.parting import Span, spans
-from harken.views.words import heading, written
+from harken.views.message_diff import Span, spans
+from harken.views.message_text import heading, written
 
 METRICS = (
     *("model_calls", "turns", "input_tokens", "output_tokens", "cost_usd"),

@@ -18,9 +18,9 @@ from harken.core.messages import Message, extend_context_hash, text_of
 from harken.errors import HarkenError, UnknownName
 from harken.session.fold import Resolver, fold
 from harken.session.state import AgentState, SessionState
-from harken.views.calls import placeholders
 from harken.views.context import ContextMessage
-from harken.views.stepping import Stepping
+from harken.views.model_calls import placeholders
+from harken.views.steps import Stepping
 
 _NEAREST = 2
 """So many calls before and after are named where there is no such one."""

@@ -20,10 +20,10 @@ from harken.core.clock import microseconds
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ChatMessage, message_hash, text_of
 from harken.core.record import SparseRecord
-from harken.experiments.forked import born_from
+from harken.experiments.forked_agent import born_from
 from harken.session.fold import Resolver
-from harken.views.calls import placeholders
-from harken.views.stepping import Stepping
+from harken.views.model_calls import placeholders
+from harken.views.steps import Stepping
 
 Number = TypeVar("Number", int, float)
 

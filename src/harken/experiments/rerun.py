@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harken.agents.base import Agent
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import Agent
 from harken.agents.runtime import Runtime
-from harken.agents.schemas import ACTIONS
 from harken.context.materialize import resolver
 from harken.core.messages import FunctionCall, Message
 from harken.errors import BudgetExceeded, ConfigError, ModelError
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
-from harken.experiments.forked import Forking, check_hooks
-from harken.experiments.recorded_calls import RecordedCalls
-from harken.experiments.recorded_world import RecordedWorld, recorded_actions, recorded_tools
-from harken.experiments.validity import check_edit, family_of
+from harken.experiments.forked_agent import Forking, check_hooks
+from harken.experiments.provider_rules import check_edit, family_of
+from harken.experiments.replay.recorded_calls import RecordedCalls
+from harken.experiments.replay.recorded_world import RecordedWorld, recorded_actions, recorded_tools
 from harken.llm.base import Model
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store

@@ -18,16 +18,16 @@ from typing import Any
 
 from harken.agents.runtime import Runtime
 from harken.context.materialize import resolver
-from harken.core import codec
+from harken.core import canonical
 from harken.core import events as ev
 from harken.errors import ConfigError, LogError
 from harken.experiments.change import Change
 from harken.experiments.compare import figures, first_parting
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.outcome import Run
+from harken.experiments.provider_rules import family_of
 from harken.experiments.rerun import FAILED, REASON, check, rerun
-from harken.experiments.validity import family_of
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.store.base import Store
 from harken.world.world import World
 
@@ -77,7 +77,7 @@ class Cell:
             "seed": self.seed,
             "follow": self.follow,
         }
-        return "cell-" + codec.hash_of(codec.REQUEST, told)[:16]
+        return "cell-" + canonical.hash_of(canonical.REQUEST, told)[:16]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import Occurrence
 from harken.errors import FormatError
 
@@ -163,7 +163,7 @@ def event_dict(event: Event) -> dict[str, Any]:
         found["timestamp"] = event.timestamp
     found[event.type] = {name: value for name, value in payload.items() if value is not None}
     if event.own is not None:
-        found[_OWN] = codec.canonical(event.own).decode()
+        found[_OWN] = canonical.canonical(event.own).decode()
     return found
 
 
@@ -179,7 +179,7 @@ def event_from(data: object) -> Event:
     try:
         timestamp = msgspec.convert(data.get("timestamp"), str | None)
         if kind is None:
-            return Event(OutputEvent(codec.encode(data).decode()), timestamp)
+            return Event(OutputEvent(canonical.encode(data).decode()), timestamp)
         payload: Any = msgspec.convert({**_map(data.get(type_)), "type": type_}, kind)
         return Event(payload, timestamp, _own(data.get(_OWN)))
     except (ValueError, RecursionError) as error:
@@ -202,7 +202,7 @@ def _own(text: object) -> Own | None:
         return None
     if not isinstance(text, str):
         raise ValueError(f"the member {_OWN} is JSON text, not {type(text).__name__}")
-    own = msgspec.convert(codec.decode(text.encode()), Own)
+    own = msgspec.convert(canonical.decode(text.encode()), Own)
     if own.events < 1:
         raise ValueError(f"a message of {own.events} events")
     return own

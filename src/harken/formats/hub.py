@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import (
     PART_TYPES,
     FunctionCall,
@@ -35,7 +35,6 @@ from harken.core.messages import (
 )
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
-from harken.formats.calls import as_object, clean, spoken
 from harken.formats.events import (
     INSTRUCTIONS,
     NAME,
@@ -50,6 +49,7 @@ from harken.formats.events import (
     ToolCallEvent,
     ToolResultEvent,
 )
+from harken.formats.tool_calls import as_object, clean, spoken
 
 _PurePart: TypeAlias = dict[str, Any]
 _SERVER_TOOL = "server_tool_use"
@@ -62,7 +62,7 @@ def events_of(entry: WholeEntry) -> list[Event]:
     pure, occurrence = split(entry.message)
     payloads = _payloads(pure, occurrence)
     said, varying = split(_message(payloads))
-    is_said = codec.canonical(varying) == codec.canonical(occurrence)
+    is_said = canonical.canonical(varying) == canonical.canonical(occurrence)
     time = entry.time
     timestamp = time if time is None or clean(time) == time else None
     own = Own(
@@ -219,7 +219,7 @@ def _spoken(part: _PurePart, id_: str, meta: dict[str, Any] | None) -> Payload:
             return ToolCallEvent(id_, clean(part["name"]), _input(part["arguments"]))
         case "other":
             return _block(part)
-    return OutputEvent(codec.canonical(part).decode())
+    return OutputEvent(canonical.canonical(part).decode())
 
 
 def _block(part: _PurePart) -> Payload:
@@ -227,7 +227,7 @@ def _block(part: _PurePart) -> Payload:
     data = clean(part["data"])
     block = as_object(data)
     if block is None or block.get("type") != part["kind"] or part["kind"] in PART_TYPES:
-        return OutputEvent(codec.canonical(part).decode())
+        return OutputEvent(canonical.canonical(part).decode())
     match block:
         case {"type": "server_tool_use", "id": str(id_), "name": str(name), "input": dict(given)}:
             return ToolCallEvent(id_, name, _plain(given, "{}"), server_tool=True)
@@ -272,18 +272,18 @@ def _item(payload: Payload) -> Part | ToolCall:
         case ThinkingEvent(content=content, signature=signature):
             return ThinkingPart(content, {"signature": signature} if signature else None)
         case ToolCallEvent(id=id_, name=name, input=given, server_tool=False):
-            text = given if isinstance(given, str) else codec.encode(given).decode()
+            text = given if isinstance(given, str) else canonical.encode(given).decode()
             return ToolCall(id_, FunctionCall(name, text))
         case ToolCallEvent(id=id_, name=name, input=given):
             block = {"type": _SERVER_TOOL, "id": id_, "name": name, "input": given}
-            return OtherPart(_SERVER_TOOL, codec.encode(block).decode())
+            return OtherPart(_SERVER_TOOL, canonical.encode(block).decode())
         case OutputEvent(raw=raw):
             return _part_in(raw)
     raise AssertionError(payload)  # `_group` lets nothing else through
 
 
 def _part_in(raw: str) -> Part:
-    value = codec.decode(raw.encode())
+    value = canonical.decode(raw.encode())
     kind = value.get("type") if isinstance(value, dict) else None
     if kind == "image":
         return msgspec.convert(value, ImagePart)

@@ -15,22 +15,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import Message
 from harken.errors import FormatError
-from harken.formats import anthropic, openai
 from harken.formats.base import Format, WholeEntry
+from harken.formats.providers import anthropic, openai_chat
 
 NAME = "messages-v1"
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], list[Message]]] = {
     "anthropic": anthropic.messages_of,
-    "openai": openai.messages_of,
+    "openai": openai_chat.messages_of,
 }
 
 
 def _reads(data: bytes) -> list[WholeEntry]:
     try:
-        value = codec.decode(data)
+        value = canonical.decode(data)
     except ValueError as error:
         raise FormatError(NAME, f"it is no JSON ({error})") from None
     for name, read in _READERS.items():
@@ -42,8 +42,8 @@ def _reads(data: bytes) -> list[WholeEntry]:
 
 def _writes(entries: Sequence[WholeEntry]) -> bytes:
     messages = [entry.message for entry in entries]
-    bodies = {"anthropic": anthropic.body_of(messages), "openai": openai.body_of(messages)}
-    return codec.encode(bodies) + b"\n"
+    bodies = {"anthropic": anthropic.body_of(messages), "openai": openai_chat.body_of(messages)}
+    return canonical.encode(bodies) + b"\n"
 
 
 FORMAT = Format(name=NAME, media_type="application/json", reads=_reads, writes=_writes)

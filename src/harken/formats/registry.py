@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 GROUP = "harken.formats"
 _BUILT_IN = {
-    "atif-v1": "harken.formats.atif",
-    "claude-code-v1": "harken.formats.claude_code",
-    "codex-v1": "harken.formats.codex",
+    "atif-v1": "harken.formats.runtimes.atif",
+    "claude-code-v1": "harken.formats.runtimes.claude_code.reader",
+    "codex-v1": "harken.formats.runtimes.codex.reader",
     "events-v1": "harken.formats.events_v1",
-    "gemini-cli-v1": "harken.formats.gemini_cli",
+    "gemini-cli-v1": "harken.formats.runtimes.gemini_cli.reader",
     "messages-v1": "harken.formats.messages_v1",
     "narrative-v1": "harken.formats.narrative",
-    "opencode-v1": "harken.formats.opencode",
-    "pi-v3": "harken.formats.pi",
+    "opencode-v1": "harken.formats.runtimes.opencode.reader",
+    "pi-v3": "harken.formats.runtimes.pi.reader",
 }
 _REVISIONS: dict[str, int] = {}
 """Of those that are not in the first: so what is found again needs no import of its format."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harken.errors import ConfigError
-from harken.index.words import spaced, utf8
+from harken.index.message_text import spaced, utf8
 
 MOST_TERMS = 100
 _TERM = re.compile(r'(?P<no>-(?=[^\s-]))?(?:"(?P<phrase>[^"]*)"?(?P<open>\*)?|(?P<word>[^\s"]+))')

@@ -115,4 +115,5 @@ CREATE INDEX requests_by_session ON requests (session_id);
 CREATE UNIQUE INDEX requests_by_response ON requests (response) WHERE response IS NOT NULL;
 CREATE INDEX edges_by_child ON edges (child_id);
 """
-"""Makes the tables. Those of search, and of how far the facts go, are `harken.index.facts`' own."""
+"""Makes the tables. Those of search, and of how far the facts go, are `harken.index.session_index`'
+own."""

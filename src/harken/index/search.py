@@ -21,11 +21,11 @@ import apsw
 
 from harken.core.commits import CommitId, Hash
 from harken.index.database import query_in
-from harken.index.excerpt import Excerpt, excerpt
-from harken.index.facts import Facts
-from harken.index.numbers import end_of_numbers, first_number, stretch_of
 from harken.index.query import Query, query_of
-from harken.index.said import said_of
+from harken.index.row_ids import end_of_numbers, first_number, stretch_of
+from harken.index.session_index import Facts
+from harken.index.snippet import Excerpt, excerpt
+from harken.index.stored_text import said_of
 from harken.store.base import Store
 
 _MOST_WORDS = 500

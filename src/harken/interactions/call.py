@@ -12,10 +12,10 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from harken.core.chunks import Finish
 from harken.core.clock import Clock
 from harken.core.events import Usage
 from harken.core.messages import ChatMessage, Message, Role, message_from
+from harken.core.stream import Finish
 
 Spoken: TypeAlias = ChatMessage | Mapping[str, Any] | str
 """A dict has `role` and `content`, and may have `tool_calls`, `tool_call_id`, `name`."""

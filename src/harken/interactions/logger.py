@@ -35,16 +35,13 @@ from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, rfc3339, system_clock
 from harken.core.commits import Checkpoint
 from harken.core.events import ContextLoaded
+from harken.core.logged_string import preview
 from harken.core.messages import ChatMessage, message_hash
-from harken.core.text import preview
 from harken.errors import ConfigError, HarkenError, StoreError, UnknownName
 from harken.index.database import reset_database, run_with_repair
-from harken.index.facts import Facts
-from harken.interactions import loose
-from harken.interactions.background import Background
+from harken.index.session_index import Facts
+from harken.interactions import single_messages
 from harken.interactions.call import LoggedCall, Spoken, messages_in
-from harken.interactions.found import found_in
-from harken.interactions.index import ThreadIndex
 from harken.interactions.open_threads import OpenThreads, parsed
 from harken.interactions.records import (
     LoggedMessage,
@@ -56,15 +53,18 @@ from harken.interactions.records import (
     ThreadSummary,
 )
 from harken.interactions.retention import drop_old
+from harken.interactions.sdk.background import Background
+from harken.interactions.sdk.wrap import recording, wrap
+from harken.interactions.search import found_in
 from harken.interactions.thread import ThreadRow, stand_ins, thread_rows
+from harken.interactions.thread_index import ThreadIndex
 from harken.interactions.unit import message_of
-from harken.interactions.wrap import recording, wrap
 from harken.interactions.writer import Asking
-from harken.session.packed import is_packed, log_of
-from harken.session.reader import events
+from harken.session.log.compressed import is_packed, log_of
+from harken.session.log.reader import events
 from harken.session.session import Durability
 from harken.store.base import Store
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 
 
 @check_arguments
@@ -160,7 +160,7 @@ class InteractionLogger:
             if not self.config.enabled:
                 return message_hash(message_of(message))
             time = message.timestamp or rfc3339(self._clock())
-            return loose.keep(self.open_store(), message, time)
+            return single_messages.keep(self.open_store(), message, time)
 
     def get_message(self, id: str) -> LoggedMessage | None:
         """Return a message by its id, as it was said first; None: there is none.
@@ -176,7 +176,7 @@ class InteractionLogger:
                 self._index.update(self.logs())
                 found = self._index.find(id, tokens=tokens)
             if found is None and self._has_store:
-                found = loose.find(self.open_store(), id, tokens=tokens)
+                found = single_messages.find(self.open_store(), id, tokens=tokens)
             return found
 
     def start_thread(

@@ -16,9 +16,9 @@ from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, UnknownName
 from harken.interactions.writer import Moment, ThreadWriter
-from harken.recording.committing import Commits
-from harken.session.file import new_log
-from harken.session.packed import is_packed, log_of
+from harken.recording.commits import Commits
+from harken.session.log.compressed import is_packed, log_of
+from harken.session.log.file import new_log
 from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from harken.core.clock import rfc3339
 from harken.core.commits import CommitId
 from harken.errors import LogError
-from harken.session.file import LogFile
-from harken.session.packed import packs_of, stat_log
-from harken.session.reader import mentions
+from harken.session.log.compressed import packs_of, stat_log
+from harken.session.log.file import LogFile
+from harken.session.log.reader import mentions
 from harken.store.base import Keeping, Store, Stored
 
 _DAY_US = 86_400_000_000

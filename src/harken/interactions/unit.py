@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import (
     ChatMessage,
     Message,
@@ -137,7 +137,7 @@ def joined(pure: PureMessage, tool: str | None = None) -> Message:
 def id_of(pure: PureMessage) -> str:
     """Return the hash of a message: `message_hash` of what was taken apart."""
     hashes = [part_hash(part) for part in pure.parts]
-    return codec.hash_of(codec.MESSAGE, {"parts": hashes, "role": pure.role})
+    return canonical.hash_of(canonical.MESSAGE, {"parts": hashes, "role": pure.role})
 
 
 def _readings(logged: LoggedMessage, metadata: MessageMetadata) -> Iterator[PureMessage]:
@@ -167,7 +167,7 @@ def _readings(logged: LoggedMessage, metadata: MessageMetadata) -> Iterator[Pure
 
 def _json(content: str) -> Any:
     try:
-        return codec.decode(content.encode("utf-8", "surrogatepass"))
+        return canonical.decode(content.encode("utf-8", "surrogatepass"))
     except ValueError:
         return None
 
@@ -198,4 +198,4 @@ def _text(content: Parts) -> str:
 
 
 def _as_json(value: Any) -> str:
-    return codec.canonical(value).decode("utf-8", "surrogatepass")
+    return canonical.canonical(value).decode("utf-8", "surrogatepass")

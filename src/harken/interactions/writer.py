@@ -15,10 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from harken.core import events as ev
-from harken.core.chunks import Finish
 from harken.core.clock import Clock, microseconds, rfc3339
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import CallPlace, ContentPart, Message, TextPart, ToolCall
+from harken.core.stream import Finish
 from harken.interactions.records import (
     LoggedMessage,
     MemoryOperation,
@@ -28,11 +28,11 @@ from harken.interactions.records import (
 )
 from harken.interactions.thread import ThreadReader
 from harken.interactions.unit import message_of
-from harken.recording.arrangement import shared
+from harken.recording.agent_recorder import Voice
+from harken.recording.context_diff import shared
 from harken.recording.item import Item
-from harken.recording.voice import Voice
 from harken.session.fold import fold
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
 

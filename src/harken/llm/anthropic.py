@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from harken.core.arguments import check_arguments
-from harken.core.chunks import Chunk
-from harken.formats import anthropic as messages
-from harken.formats.anthropic_stream import Decoder
+from harken.core.stream import Chunk
+from harken.formats.providers import anthropic as messages
+from harken.formats.providers.anthropic_stream import Decoder
 from harken.llm.base import Request
+from harken.llm.http_model import Endpoint, Import, Service, Vendor
 from harken.llm.prices import Cost
-from harken.llm.remote import Endpoint, Import, Service, Vendor
 
 MAX_TOKENS = 32_000
 """How long an answer may be where the parameters do not say it, as the provider demands: what the

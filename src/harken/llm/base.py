@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, overload
 
-from harken.core import codec
-from harken.core.chunks import Chunk
+from harken.core import canonical
 from harken.core.messages import ChatMessage
+from harken.core.stream import Chunk
 
 ToolSchema: TypeAlias = Mapping[str, Any]
 """`name`, `description` and `parameters` (JSON Schema) of one tool."""
@@ -45,12 +45,12 @@ def request_hash(
 ) -> str:
     """Return the identity of a request, also of one that stands in a log: 64 hex digits."""
     covered = {"context": context_hash, "tools": tools_hash, "parameters": dict(parameters or {})}
-    return codec.hash_of(codec.REQUEST, covered)
+    return canonical.hash_of(canonical.REQUEST, covered)
 
 
 def tools_hash(tools: Sequence[ToolSchema]) -> str:
     """Return the identity of a list of tool schemas: 64 hex digits."""
-    return codec.hash_of(codec.TOOLS, [dict(tool) for tool in tools])
+    return canonical.hash_of(canonical.TOOLS, [dict(tool) for tool in tools])
 
 
 class Model(Protocol):

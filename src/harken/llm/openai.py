@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from harken.core.arguments import check_arguments
-from harken.core.chunks import Chunk
-from harken.formats import openai as messages
-from harken.formats.openai_stream import Decoder
+from harken.core.stream import Chunk
+from harken.formats.providers import openai_chat as messages
+from harken.formats.providers.openai_chat_stream import Decoder
 from harken.llm.base import Request
+from harken.llm.http_model import Endpoint, Import, Service, Vendor, host_of
 from harken.llm.prices import Cost
-from harken.llm.remote import Endpoint, Import, Service, Vendor, host_of
 
 _OPENAI = Vendor(
     sdk="openai",

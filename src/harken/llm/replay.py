@@ -16,15 +16,15 @@ from typing import Any
 
 import msgspec
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
-from harken.core.chunks import Chunk, Finish, chunks_of
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, TextPart, ThinkingPart, message_hash
+from harken.core.stream import Chunk, Finish, chunks_of
 from harken.errors import ReplayMiss
 from harken.llm.base import Request, request_hash
-from harken.session.reader import events, paused_gc
+from harken.session.log.reader import events, paused_gc
 from harken.session.segments import context_of
 
 UNUSABLE = frozenset({"cancelled", "error", "interrupted"})
@@ -280,7 +280,7 @@ def _beside_messages(recording: Recording, recorded: ev.LlmRequest, request: Req
             _by_name(defined.tools if defined else ()), _by_name(request.tools)
         )
     one, two = recorded.parameters or {}, request.parameters
-    if codec.canonical(one) != codec.canonical(dict(two)):
+    if canonical.canonical(one) != canonical.canonical(dict(two)):
         return "the messages are the same, the parameters differ: " + _first_difference(one, two)
     return None
 
@@ -293,7 +293,7 @@ def _first_difference(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> 
     """Name the first member that differs between two that are not the same."""
     for name in {**recorded, **asked}:
         one, two = (
-            codec.canonical(side[name]).decode() if name in side else None
+            canonical.canonical(side[name]).decode() if name in side else None
             for side in (recorded, asked)
         )
         if one is None or two is None:

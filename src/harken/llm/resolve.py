@@ -64,7 +64,7 @@ def _unknown(name: str, providers: Mapping[str, Provider]) -> str:
 
 
 def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model:
-    from harken.llm.remote import Endpoint  # noqa: PLC0415 - models in files need none of it
+    from harken.llm.http_model import Endpoint  # noqa: PLC0415 - models in files need none of it
 
     provider = _with_key(provider)
     if find_spec(provider.extra) is None:

@@ -28,9 +28,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.core.chunks import Chunk, Finish, chunks_of
 from harken.core.events import Usage
 from harken.core.messages import (
     ContentPart,
@@ -41,6 +40,7 @@ from harken.core.messages import (
     ToolCall,
     text_of,
 )
+from harken.core.stream import Chunk, Finish, chunks_of
 from harken.errors import ModelError, ScriptError
 from harken.llm.base import Request
 
@@ -339,7 +339,7 @@ def _arguments(tool: str, written: object) -> str:
     if written is not None and not isinstance(written, Mapping):
         raise _Malformed(f"arguments of {tool} are a mapping, not {_short(str(written))}")
     try:
-        return codec.encode(written or {}).decode()
+        return canonical.encode(written or {}).decode()
     except TypeError as error:
         raise _Malformed(
             f"arguments of {tool} are no JSON ({error}): put names in quotes"

@@ -21,15 +21,15 @@ from harken.core.clock import Clock, system_clock
 from harken.core.commits import Checkpoint
 from harken.core.ids import AgentId
 from harken.errors import HarkenError, LogError, StoreError
-from harken.formats.wire import wires
+from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Protocol
-from harken.formats.wire.known import Known
+from harken.formats.wire.piece_cache import Known
+from harken.recording.agent_recorder import Voice
 from harken.recording.exchange import Call, Reply
 from harken.recording.item import wired
-from harken.recording.matching import Match
-from harken.recording.run import Request, Run
-from harken.recording.shelf import RecorderOptions, Shelf
-from harken.recording.voice import Voice
+from harken.recording.matcher import Match
+from harken.recording.recorded_session import Request, Run
+from harken.recording.session_pool import RecorderOptions, Shelf
 from harken.session.session import Session
 from harken.store.base import Store
 

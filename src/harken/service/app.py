@@ -15,16 +15,16 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from harken.errors import HarkenError
-from harken.service import commits, contract, lifecycle, logs
-from harken.service.asked import Health
-from harken.service.bodies import Json, only_known
-from harken.service.border import Border, hints
-from harken.service.description import SCHEMAS, describe, failure, methods_of
-from harken.service.gate import OPEN_PATH, Gate
-from harken.service.logs import Logs
-from harken.service.opened import Limits
+from harken.service import commit_routes, lifecycle_routes, log_routes, store_routes
+from harken.service.access import OPEN_PATH, Gate
+from harken.service.body import Json, only_known
+from harken.service.dependencies import Limits
+from harken.service.log_routes import Logs
+from harken.service.middleware import Border, hints
+from harken.service.openapi import SCHEMAS, describe, failure, methods_of
+from harken.service.schemas import Health
 from harken.store.base import Store
-from harken.store.remote.failures import Failed, Problem, problem_of
+from harken.store.remote.errors import Failed, Problem, problem_of
 from harken.store.remote.wire import JSON
 
 # Nobody but whoever asks learns anything of what is asked. (Older versions of FastAPI have none.)
@@ -70,7 +70,12 @@ def make_app(
     app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
     app.state.streams = anyio.CapacityLimiter(limits.streams)
     app.state.logs = Logs(sessions)
-    for routes in (commits.routes, contract.routes, lifecycle.routes, logs.routes):
+    for routes in (
+        commit_routes.routes,
+        store_routes.routes,
+        lifecycle_routes.routes,
+        log_routes.routes,
+    ):
         app.include_router(routes, dependencies=[Depends(only_known)])
     _add_own(app)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):

@@ -18,8 +18,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from harken.service.border import Border
-from harken.service.opened import Limits
+from harken.service.dependencies import Limits
+from harken.service.middleware import Border
 
 _KEPT_S = 30
 """How long a connection that does nothing is kept: clients let go of theirs before."""

@@ -21,11 +21,11 @@ from harken.core.ids import MessageId
 from harken.core.messages import Message
 from harken.core.replace import Replace, in_bytes, in_json
 from harken.errors import LogWriteError
-from harken.session.file import LogFile, RealDisk, free_name
 from harken.session.fold import Resolver, fold
-from harken.session.line import BODY, has_sum
-from harken.session.reader import events, open_log
-from harken.session.rewriting import PartOfStructure, Rewriting
+from harken.session.log.checksum import BODY, has_sum
+from harken.session.log.file import LogFile, RealDisk, free_name
+from harken.session.log.reader import events, open_log
+from harken.session.rewrite import PartOfStructure, Rewriting
 from harken.session.state import SessionState
 
 __all__ = [

@@ -22,16 +22,16 @@ from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.clock import rfc3339
 from harken.core.events import KnownEvent, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId, base_of, message_id, number_of
 from harken.core.messages import ChatMessage, Message, ToolCall
 from harken.errors import ConfigError
-from harken.session.file import Disk, LogFile
 from harken.session.fold import context_length, context_now, fold
-from harken.session.line import seal
+from harken.session.log.checksum import seal
+from harken.session.log.file import Disk, LogFile
 from harken.session.session import SessionOptions
 from harken.session.state import AgentState, SessionState
 from harken.session.verify import Examined, Finding, LogLine, SealedLine, examine, verify
@@ -229,7 +229,7 @@ def _renumbered(items: Sequence[_Item], first: int) -> list[_Item]:
     for number, item in enumerate(items, first):
         ids[item.event.message_id] = message_id(number)
         data = _with_ids(ev.event_dict(item.event), ids)
-        result.append(_Item(ev.event_from(data), codec.encode(data), item.line))
+        result.append(_Item(ev.event_from(data), canonical.encode(data), item.line))
     return result
 
 

@@ -30,13 +30,13 @@ from harken.errors import (
     NotALog,
     UnknownName,
 )
-from harken.session.file import Disk, LogFile
 from harken.session.fold import Resolver, context_now, fold, held
-from harken.session.line import seal
-from harken.session.packed import stat_log
-from harken.session.places import Places
-from harken.session.reader import Reading, events, paused_gc, records
-from harken.session.rules import as_written, check, loaded
+from harken.session.invariants import as_written, check, loaded
+from harken.session.line_offsets import Places
+from harken.session.log.checksum import seal
+from harken.session.log.compressed import stat_log
+from harken.session.log.file import Disk, LogFile
+from harken.session.log.reader import Reading, events, paused_gc, records
 from harken.session.state import AgentState, SessionState
 
 Durability: TypeAlias = Literal["turn", "always", "none"]

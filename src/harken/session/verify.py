@@ -21,8 +21,7 @@ from typing import Literal, TypeAlias
 from harken.core.events import Event, decode_event
 from harken.core.ids import message_id, number_of
 from harken.errors import LogDamaged, NotALog
-from harken.session.dialects import Dialect, dialect_of
-from harken.session.line import (
+from harken.session.log.checksum import (
     BODY,
     CLOSE,
     DIGITS,
@@ -33,7 +32,8 @@ from harken.session.line import (
     seems_sealed,
     sum_of,
 )
-from harken.session.reader import events, open_log
+from harken.session.log.dialects import Dialect, dialect_of
+from harken.session.log.reader import events, open_log
 
 Kind: TypeAlias = Literal["torn", "damaged", "missing", "doubled", "moved", "unverified"]
 """A line that was never finished; one that is not as it was written; a gap before a line; a line

@@ -31,7 +31,7 @@ from harken.core.commits import (
 )
 from harken.errors import ObjectMissing
 from harken.store.base import Batch, Name, Store, Stored, Tombstone
-from harken.store.contents import parts_of
+from harken.store.batch import parts_of
 
 SOURCE = "the store that is copied from"
 AT_ONCE_BYTES = 4 * 1024 * 1024

@@ -23,10 +23,10 @@ from harken.store.base import (
     Tombstone,
     stats,
 )
-from harken.store.contents import Contents, contents_of, file_from, fits
-from harken.store.files import checked
-from harken.store.keeping import check_keeping, held, reached
-from harken.store.stand_in import bring, inherit, replaced
+from harken.store.batch import Contents, contents_of, file_from, fits
+from harken.store.chunking import checked
+from harken.store.purge import bring, inherit, replaced
+from harken.store.retention import check_keeping, held, reached
 
 NAME = "the store in memory"
 

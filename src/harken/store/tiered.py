@@ -19,7 +19,6 @@ from typing import TypeVar
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError, UnknownName
-from harken.store.arrival import Arrival
 from harken.store.base import (
     Batch,
     Collected,
@@ -32,10 +31,11 @@ from harken.store.base import (
     Thing,
     Tombstone,
 )
-from harken.store.contents import contents_of, name_of
+from harken.store.batch import contents_of, name_of
 from harken.store.copy import Copied, Progress, copy_commits
-from harken.store.evict import Evicted, evict, needed_elsewhere
-from harken.store.sqlite import SqliteStore
+from harken.store.read_through import Arrival
+from harken.store.sqlite.evict import Evicted, evict, needed_elsewhere
+from harken.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 EVERYTHING = 2**62

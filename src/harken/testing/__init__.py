@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harken.testing.disk import FailingDisk, Fault, RecordingDisk, faults, ticking
+    from harken.testing.fakes import FailingDisk, Fault, RecordingDisk, faults, ticking
     from harken.testing.formats import FormatSuite, odd_conversation, plain_conversation
     from harken.testing.model import ModelSuite, request_of
     from harken.testing.store import StoreSuite, batch_of, commit_in
@@ -27,20 +27,20 @@ else:
 
 
 _HOMES = {
-    "FailingDisk": "disk",
-    "Fault": "disk",
+    "FailingDisk": "fakes",
+    "Fault": "fakes",
     "FormatSuite": "formats",
     "LifecycleSuite": "store_lifecycle",
     "ModelSuite": "model",
-    "RecordingDisk": "disk",
+    "RecordingDisk": "fakes",
     "StoreSuite": "store",
     "batch_of": "store",
     "commit_in": "store",
-    "faults": "disk",
+    "faults": "fakes",
     "odd_conversation": "formats",
     "plain_conversation": "formats",
     "request_of": "model",
-    "ticking": "clock",
+    "ticking": "fakes",
 }
 __all__ = [
     "FailingDisk",

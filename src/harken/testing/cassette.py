@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from harken.experiments.cassette import Cassette
+    from harken.experiments.cassette.cassette import Cassette
 
 FOLDER = "cassettes"
 _MODES = ("once", "none", "new", "all")
@@ -59,7 +59,7 @@ def pytest_runtest_makereport(
 @pytest.fixture
 def harken_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     """The cassette of this test; `--harken-record` says whether calls may be recorded."""
-    from harken.experiments.cassette import Cassette  # noqa: PLC0415 - only tests that use it pay
+    from harken.experiments.cassette.cassette import Cassette  # noqa: PLC0415 - only tests that use it pay
 
     cassette = Cassette(file_of(request.node), request.config.getoption("--harken-record"))
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.commits import entry_of
 from harken.core.messages import (
     CallPlace,
@@ -211,7 +211,7 @@ def _exactly(entries: Sequence[WholeEntry]) -> list[bytes]:
     found = []
     for one in entries:
         entry, objects = entry_of(one.message, time=one.time, source=one.source)
-        found += [codec.canonical(entry), *objects.values()]
+        found += [canonical.canonical(entry), *objects.values()]
     return found
 
 

@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, get_args
 
 from harken.core import messages as ms
-from harken.core.chunks import Chunk, Draft, Finish
 from harken.core.events import TranscriptEntry
+from harken.core.stream import Chunk, Draft, Finish
 from harken.errors import ModelError
 from harken.llm.base import Model, Request, ToolSchema, tools_hash
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.session.session import Session, SessionOptions, entry_of
-from harken.testing.disk import ticking
+from harken.testing.fakes import ticking
 
 T = TypeVar("T")
 

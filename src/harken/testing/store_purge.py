@@ -7,14 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from harken.core import codec, commits
+from harken.core import canonical, commits
 from harken.core.clock import rfc3339, system_clock
 from harken.core.commits import CommitId, Entry, Hash, Notes
 from harken.core.messages import Message
 from harken.errors import ObjectDamaged, ObjectMissing
 from harken.store.base import Batch, Collected, Kind, Name, Store, Tombstone
-from harken.store.checks import fsck
-from harken.store.contents import DOMAINS, name_of
+from harken.store.batch import DOMAINS, name_of
+from harken.store.fsck import fsck
 from harken.testing.store_kit import batch_of, commit_in, refused
 
 _HOUR_US = 3_600_000_000
@@ -289,7 +289,7 @@ def _part_with(batch: Batch, text: str) -> Hash:
     [name] = (
         name
         for name, body in batch.objects.items()
-        if text.encode() in body and codec.digest(DOMAINS[Kind.PART], body).hex() == name
+        if text.encode() in body and canonical.digest(DOMAINS[Kind.PART], body).hex() == name
     )
     return name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harken.core import codec, commits
+from harken.core import canonical, commits
 from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
 from harken.core.messages import Message
 from harken.errors import ObjectDamaged, ObjectMissing
@@ -116,10 +116,10 @@ class RefusalSuite:
         part, message = list(whole.objects)
         commit, at = commit_in(whole), whole.commits[0][0].created_at
         of_part = [Entry(part, entry.occurrence)]
-        nested = codec.canonical({"parts": [message], "role": "user"})
+        nested = canonical.canonical({"parts": [message], "role": "user"})
         wrong = [
             Batch(deltas={commits.delta_of(of_part)[0]: of_part}),
-            Batch(objects={Hash(codec.digest(codec.MESSAGE, nested).hex()): nested}),
+            Batch(objects={Hash(canonical.digest(canonical.MESSAGE, nested).hex()): nested}),
             Batch(sequences={commits.sequence_of([_art(commit)])[0]: [_art(commit)]}),
             *(
                 Batch(commits=[(Commit(created_at=at, **members), Notes())])
@@ -165,7 +165,7 @@ class RefusalSuite:
 
     def test_an_object_that_is_no_json_is_refused(self) -> None:
         for body in (b"[" * 100_000, b"x", b"", b'{"b":1,"a":2}', b'{"text": "Hi","type":"text"}'):
-            name = Hash(codec.digest(codec.PART, body).hex())
+            name = Hash(canonical.digest(canonical.PART, body).hex())
             refused(ObjectDamaged, self.store().write, Batch(objects={name: body}))
 
     def _both(self, store: Store) -> Sequence[Store]:

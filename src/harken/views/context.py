@@ -17,7 +17,7 @@ from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.core.record import SparseRecord
 from harken.errors import UnknownName
 from harken.session.fold import Resolver
-from harken.views.calls import Calls, Key, placeholders
+from harken.views.model_calls import Calls, Key, placeholders
 
 
 class ContextMessage(SparseRecord, frozen=True, kw_only=True):

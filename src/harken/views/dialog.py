@@ -25,7 +25,7 @@ from harken.core.messages import TextPart, ThinkingPart, ToolCall
 from harken.core.record import SparseRecord
 from harken.views.filter import transcript
 from harken.views.links import Links
-from harken.views.words import call_text, in_order, same_words, words
+from harken.views.message_text import call_text, in_order, same_words, words
 
 Label: TypeAlias = Literal["System", "Heard", "Thought", "Action", "Received", "Said"]
 

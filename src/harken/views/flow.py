@@ -15,7 +15,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.views.filter import role_of
 from harken.views.links import Link, LinkKind, Links
-from harken.views.words import same_words, words
+from harken.views.message_text import same_words, words
 
 
 class Hop(SparseRecord, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from harken.core.events import ActionRewritten, Event, PieceOfText, TranscriptEn
 from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.views.links import Links
-from harken.views.words import call_text, same_words, words
+from harken.views.message_text import call_text, same_words, words
 
 
 class Intervention(SparseRecord, frozen=True, kw_only=True):

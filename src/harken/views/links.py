@@ -21,7 +21,7 @@ from harken.core.events import (
 from harken.core.ids import USER, AgentId, MessageId, base_of
 from harken.core.messages import ToolCall
 from harken.session.fold import reference_to
-from harken.views.names import Names
+from harken.views.agent_names import Names
 
 LinkKind: TypeAlias = Literal["substance", "cause", "call"]
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harken.core import events as ev
-from harken.core.codec import encode
+from harken.core.canonical import encode
 from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.session.fold import fold
 from harken.session.state import SessionState
+from harken.views.agent_names import Names
 from harken.views.links import Links
-from harken.views.names import Names
-from harken.views.words import call_text, count, size_text, tool_names, words
+from harken.views.message_text import call_text, count, size_text, tool_names, words
 
 
 def happened(event: ev.Event, names: Names) -> str:

@@ -14,7 +14,7 @@ from harken.core.record import SparseRecord
 from harken.errors import HarkenError
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
-from harken.views.calls import placeholders
+from harken.views.model_calls import placeholders
 
 
 class TreeRow(SparseRecord, frozen=True, kw_only=True):

@@ -35,12 +35,12 @@ from harken.core.events import (
 from harken.core.ids import AgentId, MessageId, base_of
 from harken.core.messages import text_of
 from harken.core.record import SparseRecord
-from harken.core.verdict_words import FAILED, VerdictWord, said_in
+from harken.core.verdict import FAILED, VerdictWord, said_in
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links, causes_of
-from harken.views.words import call_text, words
+from harken.views.message_text import call_text, words
 
 How: TypeAlias = Literal["begun", "made", "copied", "moved", "quit", "ended"]
 

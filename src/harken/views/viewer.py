@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from harken.core.arguments import check_arguments
-from harken.core.codec import decode
+from harken.core.canonical import decode
 from harken.core.events import Event, event_dict
 from harken.core.ids import AgentId, MessageId, base_of
 from harken.errors import HarkenError, UnknownName
 from harken.session.fold import Resolver
-from harken.session.reader import Reading, open_log, paused_gc, records
+from harken.session.log.reader import Reading, open_log, paused_gc, records
 from harken.views import flow
-from harken.views.calls import placeholders
+from harken.views.agent_names import Paths
 from harken.views.context import ContextView, context
 from harken.views.dialog import dialog, narrate, perspective
 from harken.views.filter import transcript
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
-from harken.views.names import Paths
+from harken.views.model_calls import placeholders
 from harken.views.timeline import Timeline, timeline
 from harken.views.tree import TreeRow, tree
 from harken.views.verdicts import Verdict, Watch, verdicts, watches

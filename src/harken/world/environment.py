@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from harken.core.redaction import findings
+from harken.core.secrets.redaction import findings
 
 _WORDS = """
 auth authorization bearer cookie cookies cred creds credential credentials jwt key keys oauth pass

@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from harken.core.arguments import check_arguments
-from harken.world.ask import ask_user
+from harken.world.ask_user import ask_user
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.permissions.permissions import Permissions

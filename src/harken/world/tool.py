@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, overload
 
 import msgspec
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.arguments import check_arguments
 from harken.core.messages import Content, ImagePart, OtherPart, TextPart
 from harken.world.result import BadArguments, OutOfTime
@@ -240,7 +240,7 @@ def as_content(result: Any) -> Content:
     if isinstance(result, list) and result and all(isinstance(one, _PARTS) for one in result):
         return result
     try:
-        return codec.encode(result).decode()
+        return canonical.encode(result).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
         return str(result)
 
@@ -351,7 +351,7 @@ def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema of an arguments type, in one piece where it has no inner types."""
     try:
         (reference,), definitions = msgspec.json.schema_components([arguments])
-        definitions = codec.decode(codec.encode(definitions))
+        definitions = canonical.decode(canonical.encode(definitions))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{arguments.__name__}: no schema can be made: {error}") from None
     own = definitions.pop(reference["$ref"].rpartition("/")[2])
@@ -363,7 +363,7 @@ def parse(name: str, arguments: str) -> dict[str, Any]:
     """Return the arguments that a model wrote for a tool. Raises BadArguments."""
     try:
         text = arguments if arguments.strip() else "{}"
-        value = codec.decode(text.encode("utf-8", "surrogatepass"))
+        value = canonical.decode(text.encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise BadArguments(f"the arguments of {name} are no JSON: {error}") from None
     if not isinstance(value, dict):

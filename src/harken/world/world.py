@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from harken.core.arguments import check_arguments
+from harken.core.logged_string import LoggedString
 from harken.core.messages import FunctionCall
-from harken.core.text import LoggedString
-from harken.world.files.file import load
-from harken.world.files.known import KnownFiles
+from harken.world.files.read_state import KnownFiles
+from harken.world.files.regular_file import load
 from harken.world.files.root import Root
-from harken.world.lock import Held, LoopLock
-from harken.world.mcp.connections import PREFIX, Connections, granted_to
+from harken.world.loop_lock import Held, LoopLock
+from harken.world.mcp.servers import PREFIX, Connections, granted_to
 from harken.world.permissions.permissions import FREE, Permissions, Wish
 from harken.world.result import BadArguments, Failed, Result, caught
 from harken.world.tool import Caller, Function, Tool, parse, tool

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harken.cli.screen.ink import Ink
-from harken.cli.screen.piece import Piece, Printer
-from harken.cli.screen.telling import Teller
+from harken.chat.render.event_printer import Teller
 from harken.core.events import Event
+from harken.terminal.ansi import Ink
+from harken.terminal.pieces import Piece, Printer
 from tests.agent_kit import Stage
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")

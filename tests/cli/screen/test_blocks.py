@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.cli.screen.blocks import Block, Blocks
+from harken.terminal.markdown_blocks import Block, Blocks
 
 LINES = [
     "",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harken.cli.screen.activity import FEWEST, Activity
-from harken.cli.screen.calls import (
+from harken.chat.render.activity import FEWEST, Activity
+from harken.chat.render.tool_calls import (
     FOLDED,
     LONGEST_LINE,
     call_text,
@@ -14,10 +14,10 @@ from harken.cli.screen.calls import (
     plain_lines,
     whole,
 )
-from harken.core.chunks import CallDelta, Finish, TextDelta, ThinkingDelta
 from harken.core.events import AgentMoved, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ContentPart, FunctionCall, ImagePart, TextPart, ToolCall
+from harken.core.stream import CallDelta, Finish, TextDelta, ThinkingDelta
 from harken.world.tool import tool
 
 MAIN, ANN = AgentId("agent_001"), AgentId("agent_002")

@@ -16,8 +16,8 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import DummyInput
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
-from harken.cli.screen.canvas import Canvas, SteadyOutput
-from harken.cli.screen.ink import Ink
+from harken.chat.screen.canvas import Canvas, SteadyOutput
+from harken.terminal.ansi import Ink
 
 
 class Paper:

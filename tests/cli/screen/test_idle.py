@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harken.cli.opened import Opened
-from harken.cli.screen.turns import Ended, Turns
-from harken.cli.settings import Settings
+from harken.chat.open_chat import Opened
+from harken.chat.screen.turns import Ended, Turns
+from harken.config.settings import Settings
 from tests.agent_kit import run
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 

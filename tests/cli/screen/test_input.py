@@ -10,11 +10,11 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from harken.cli.screen.completion import SHOWN, InputCompleter, Tree
-from harken.cli.screen.history import LONGEST, Pastes, PrivateHistory
-from harken.cli.screen.status import Status, folder_text
-from harken.cli.screen.styled import cells
-from harken.cli.screen.turns import Queued
+from harken.chat.render.status_line import Status, folder_text
+from harken.chat.screen.completion import SHOWN, InputCompleter, Tree
+from harken.chat.screen.input_history import LONGEST, Pastes, PrivateHistory
+from harken.chat.screen.turns import Queued
+from harken.terminal.styled_text import cells
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import gc
-from harken.cli.screen.screen import lasting
+from harken.chat.screen.screen import lasting
 
 with lasting():
     made = [[] for _ in range(100_000)]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.screen.activity import Activity
-from harken.cli.screen.live_tree import LiveTree
-from harken.cli.screen.styled import Line, cells
-from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
+from harken.chat.render.activity import Activity
+from harken.chat.render.agent_tree import LiveTree
 from harken.core.events import Usage
 from harken.core.ids import AgentId
+from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
+from harken.terminal.styled_text import Line, cells
 from tests.agent_kit import Line as Said
 from tests.agent_kit import Stage, call, calls, play, stage
 from tests.unit.agents.hooking import watch

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harken.cli.screen.hands import Arming
-from harken.cli.screen.questions import Questions, ask_lines, choices
-from harken.cli.screen.styled import Line
+from harken.chat.screen.key_actions import Arming
+from harken.chat.screen.prompts import Questions, ask_lines, choices
+from harken.terminal.styled_text import Line
 from harken.world.user import Asked, Leave, Wanted
 
 T = TypeVar("T")

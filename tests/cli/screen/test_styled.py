@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.cli.screen.ink import Ink, trimmed
-from harken.cli.screen.styled import cells, clean, cut, shorten, wrap
+from harken.terminal.ansi import Ink, trimmed
+from harken.terminal.styled_text import cells, clean, cut, shorten, wrap
 
 words = st.lists(st.sampled_from(["tea", "日本", "a", "x" * 12, "🍵", "  ", "é"])).map(" ".join)
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from harken import Comment, Deny, Rewrite, Runtime, SmartAgent, World, tool
-from harken.agents.hooking import new_hook
-from harken.agents.hooks.planning_mode import start_planning
-from harken.cli.screen.ink import Ink
-from harken.cli.screen.piece import Printer, Prose, Rows, note
-from harken.cli.screen.stream import Stream
-from harken.cli.screen.telling import PROMPT_LINES, prose, rewritten, thought
-from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
+from harken.agents.built_in.planning_mode import start_planning
+from harken.agents.tree.hook_action import new_hook
+from harken.chat.render.answer_stream import Stream
+from harken.chat.render.event_printer import PROMPT_LINES, prose, rewritten, thought
 from harken.core.messages import Message, TextPart, ThinkingPart
+from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.errors import ModelError
+from harken.terminal.ansi import Ink
+from harken.terminal.pieces import Printer, Prose, Rows, note
 from tests.agent_kit import call, calls, play, run, stage
 from tests.cli.screen.drawing import CODES, Heard, drawn
 from tests.cli.talking import Talking

@@ -11,19 +11,19 @@ from threading import Thread
 import pytest
 
 from harken import Budget
-from harken.cli.lines import model_text
-from harken.cli.opened import Opened
-from harken.cli.screen.ears import Ears, Heard
-from harken.cli.screen.greeting import greeting, past_events, replay
-from harken.cli.screen.screen import Pace
-from harken.cli.screen.surroundings import Surroundings
-from harken.cli.screen.telling import failure
-from harken.cli.screen.turns import Ended, Turns
-from harken.cli.settings import Settings
-from harken.core.chunks import TextDelta
+from harken.chat.open_chat import Opened
+from harken.chat.render.event_printer import failure
+from harken.chat.render.greeting import greeting, past_events, replay
+from harken.chat.screen.event_queue import Ears, Heard
+from harken.chat.screen.screen import Pace
+from harken.chat.screen.turns import Ended, Turns
+from harken.config.settings import Settings
 from harken.core.events import SessionEnded
 from harken.core.ids import AgentId
+from harken.core.stream import TextDelta
 from harken.errors import AgentBusy, ModelError
+from harken.terminal.environment import Surroundings
+from harken.terminal.event_lines import model_text
 from tests.agent_kit import Stage, play, run, stage
 from tests.cli.screen.drawing import drawn
 from tests.unit.agents.compacting import talk

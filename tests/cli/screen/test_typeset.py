@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.cli.screen.styled import cells
-from harken.cli.screen.tail import tail
-from harken.cli.screen.typeset import typeset
+from harken.terminal.markdown import typeset
+from harken.terminal.markdown_tail import tail
+from harken.terminal.styled_text import cells
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from harken import Runtime, World, tool
-from harken.agents.checkpoints import Checkpointer
-from harken.agents.compaction import NAME
+from harken.agents.checkpointer import Checkpointer
 from harken.agents.load import load_session
-from harken.agents.smart import SmartAgent
+from harken.agents.smart_agent import SmartAgent
+from harken.agents.turn.compaction import NAME
 from harken.context.materialize import materialize, resolver
-from harken.core.chunks import Chunk, Finish, TextDelta
 from harken.core.commits import CommitId
 from harken.core.events import Usage
 from harken.core.messages import text_of
+from harken.core.stream import Chunk, Finish, TextDelta
 from harken.llm.base import Request
-from harken.llm.windows import Windows
+from harken.llm.context_windows import Windows
 from harken.session.session import SessionOptions
 from harken.store.base import Stored
 from harken.store.memory import MemoryStore

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harken import Agent, Hook, Ok, Question, register, tool
-from harken.agents.self_made import may_act
+from harken.agents.guards import may_act
 from harken.core.ids import AgentId
-from harken.core.verdict_words import Point, Verdict
+from harken.core.verdict import Point, Verdict
 from harken.session.session import Session
 from harken.session.state import AgentState
 from tests.agent_kit import Stage, call, calls, play, stage

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harken import Agent, FunctionModel, Runtime, World
-from harken.agents.hooking import new_hook
-from harken.agents.kinds import kind_named
-from harken.agents.schemas import ACTIONS
-from harken.agents.smart import SmartAgent
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent_classes import kind_named
+from harken.agents.smart_agent import SmartAgent
+from harken.agents.tree.hook_action import new_hook
 from harken.core.messages import ChatMessage, text_of
-from harken.core.verdict_words import Point
+from harken.core.verdict import Point
 from harken.llm.base import Request
 from tests.agent_kit import Stage, call, calls, stage
 from tests.unit.agents.hooking import send

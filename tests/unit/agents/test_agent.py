@@ -18,7 +18,7 @@ from harken import (
     load_session,
     register,
 )
-from harken.agents.base import evict
+from harken.agents.agent import evict
 from harken.errors import ConfigError, UnknownName
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
 from tests.session_kit import lines

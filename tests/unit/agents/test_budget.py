@@ -7,9 +7,9 @@ import pytest
 
 from harken import Budget, SmartAgent, load_session, tool
 from harken.agents.budget import budget_of
-from harken.core.chunks import Finish, chunks_of
 from harken.core.events import Usage
 from harken.core.messages import Message
+from harken.core.stream import Finish, chunks_of
 from harken.errors import ModelError
 from harken.llm.base import Request
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.actions import touches
+from harken.agents.tree.actions import touches
 from harken.errors import AgentBusy
 from tests.agent_kit import call, calls, check_log, play, run, stage
 from tests.unit.agents.talking import people, talk

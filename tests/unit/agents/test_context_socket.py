@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from harken import Caller, Runtime, World, tool
-from harken.agents.checkpoints import Checkpointer
-from harken.context.server import ContextSockets
-from harken.context.socket import VARIABLE, current_context
+from harken.agents.checkpointer import Checkpointer
+from harken.context.socket_client import VARIABLE, current_context
+from harken.context.socket_server import ContextSockets
 from harken.store.memory import MemoryStore
 from harken.world.shell.shell import Shell
 from tests.agent_kit import Line, Play, Stage, call, calls, play, stage
 
 ASK = (
-    f"{sys.executable} -c 'from harken.context.socket import *; import os; "
+    f"{sys.executable} -c 'from harken.context.socket_client import *; import os; "
     f'print("<" + current_context(os.environ.get(VARIABLE, "")) + ">")\''
 )
 """A program that asks."""

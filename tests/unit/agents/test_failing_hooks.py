@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harken import Comment, Deny, Ok, Question, Rewrite, SmartAgent
-from harken.core.verdict_words import NoVerdict, Verdict, in_words, verdict_in
+from harken.core.verdict import NoVerdict, Verdict, in_words, verdict_in
 from harken.errors import LogWriteError, UnknownName
 from harken.testing import FailingDisk
 from tests.agent_kit import check_log, play, quick, raw_call, stage

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harken import Comment, Runtime, tool
-from harken.agents.schemas import ACTIONS
+from harken.agents.action_schemas import ACTIONS
 from harken.core.messages import TextPart
 from harken.views.interventions import interventions
 from harken.views.viewer import SessionViewer

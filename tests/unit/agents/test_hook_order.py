@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from harken import Budget, Comment, Deny, Hook, Ok, Question, Rewrite, Tool, register, tool
-from harken.core.verdict_words import Point, Verdict
+from harken.core.verdict import Point, Verdict
 from tests.agent_kit import call, calls, check_log, play, run, stage
 from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import SENT, Judging, send, sending, watch, words

@@ -18,13 +18,13 @@ from harken import (
     load_session,
     register,
 )
-from harken.agents.base import evict
-from harken.core.codec import encode
+from harken.agents.agent import evict
+from harken.core.canonical import encode
 from harken.core.events import TranscriptEntry
-from harken.core.verdict_words import Point, Verdict
+from harken.core.verdict import Point, Verdict
 from harken.errors import UnknownName
-from harken.experiments.determinism import check
-from harken.session.line import seal
+from harken.experiments.replay.check import check
+from harken.session.log.checksum import seal
 from tests.agent_kit import (
     Play,
     Stage,

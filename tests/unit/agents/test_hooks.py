@@ -6,8 +6,8 @@ from typing import ClassVar
 import pytest
 
 from harken import Comment, Deny, LoggedString, Ok, register, tool
-from harken.agents.initial import INTERRUPTED
-from harken.core.verdict_words import Point
+from harken.agents.initial_transcript import INTERRUPTED
+from harken.core.verdict import Point
 from harken.world.result import Failed
 from tests.agent_kit import call, calls, check_log, play, run, stage, told
 from tests.unit.agents.cutting import cut_after, resume

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from harken import Conversation, Deny, Ok, Question, Runtime, World, load_session
-from harken.agents.actor import Actor
-from harken.agents.hooking import new_hook
-from harken.agents.schemas import ACTIONS
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.tool_agent import Actor
+from harken.agents.tree.hook_action import new_hook
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import SENT, Judging, send, unguarded, watch

@@ -8,12 +8,12 @@ from weakref import ref
 import pytest
 
 from harken import Hook, Ok, Question, Runtime, World, load_session, register
-from harken.core.verdict_words import Deny, Point, Verdict
+from harken.core.verdict import Deny, Point, Verdict
 from harken.errors import LogDamaged
 from harken.world.todo import todo
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
-from tests.unit.agents.hooks.built_in import look, put
-from tests.unit.agents.hooks.test_todo_reminder import TWO
+from tests.unit.agents.built_in.built_in import look, put
+from tests.unit.agents.built_in.test_todo_reminder import TWO
 
 NAMES = [f"a{n}" for n in range(6)]
 

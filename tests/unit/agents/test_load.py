@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harken import Budget, Runtime, Session, load_session
-from harken.agents.base import evict
+from harken.agents.agent import evict
 from harken.errors import ConfigError, LogLocked, LogWriteError
 from harken.testing import FailingDisk
 from tests.agent_kit import Play, Stage, call, calls, everything, play, quick, stage

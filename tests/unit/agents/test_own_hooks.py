@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from harken import Conversation, Deny, Ok, Question, Runtime, World, load_session
-from harken.agents.actor import Actor
-from harken.agents.hooking import new_hook
-from harken.agents.moves import talk_with
-from harken.agents.schemas import ACTIONS
-from harken.agents.self_made import SELF_MADE
-from harken.agents.structure import RUN
-from harken.agents.user_command import obey
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.guards import SELF_MADE
+from harken.agents.tool_agent import Actor
+from harken.agents.tree.hook_action import new_hook
+from harken.agents.tree.moves import talk_with
+from harken.agents.tree.registry import RUN
+from harken.agents.tree.user_command import obey
 from harken.llm.base import Request
 from tests.agent_kit import (
     Line,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harken import Runtime
-from harken.agents.checkpoints import Checkpointer, Tell
+from harken.agents.checkpointer import Checkpointer, Tell
 from harken.agents.load import load_session
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId

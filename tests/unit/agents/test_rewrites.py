@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harken import Deny, Ok, Question, Rewrite, Runtime
-from harken.core.chunks import TextDelta
-from harken.core.verdict_words import Verdict
+from harken.core.stream import TextDelta
+from harken.core.verdict import Verdict
 from tests.agent_kit import call, calls, check_log, play, run, stage, told
 from tests.unit.agents.hooking import SENT, Judge, send, sending, watch
 

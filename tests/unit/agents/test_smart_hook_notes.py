@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from harken import Agent, Runtime
-from harken.agents.schemas import ACTIONS
-from harken.agents.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.hooks.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
 from harken.core.messages import text_of
-from harken.core.verdict_words import Ok, Question, Verdict
+from harken.core.verdict import Ok, Question, Verdict
 from harken.errors import ModelError
 from harken.llm.base import Request
-from harken.llm.windows import Windows
+from harken.llm.context_windows import Windows
 from tests.agent_kit import Stage, call, calls, check_log, everything, run, stage
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, is_question, sends, texts
 
 
 def judge(hook: Agent, text: str = "x", subject: str | None = None) -> Verdict | None:
     """Put a question to a hook as `consult` does; return what it says."""
-    from harken.agents.hook import ask
+    from harken.agents.hooks.hook import ask
 
     about = subject or hook.sibling(hook.state.parent or "").state.birth
     opinion = run(ask(hook, hook.state.parent, Question("response", "main", about, text)))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.hooking import protocol
+from harken.agents.tree.hook_action import protocol
 from tests.agent_kit import call, calls, check_log
 from tests.unit.agents.hooking import SENT
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, sends, texts

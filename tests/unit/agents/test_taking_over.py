@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from harken import Comment, Conversation, Deny, Ok, SmartAgent, World, load_session, tool
-from harken.agents.moves import talk_with
+from harken.agents.tree.moves import talk_with
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
 from harken.core.messages import Message
@@ -29,7 +29,7 @@ from tests.agent_kit import (
     told,
 )
 from tests.unit.agents.hooking import watch
-from tests.unit.agents.test_moves import moving
+from tests.unit.agents.tree.test_moves import moving
 
 Act: TypeAlias = Callable[[Request], Message]
 OK = Message("assistant", "OK")

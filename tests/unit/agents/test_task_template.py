@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harken import Runtime, ScriptedModel, World, tool
-from harken.agents.templates import Templates
+from harken.agents.templates.template import Templates
 from harken.core.messages import ToolCall
 from harken.errors import ConfigError
 from harken.llm.base import Request

@@ -10,8 +10,8 @@ from datetime import UTC
 import apsw
 import pytest
 
+from harken.analytics.overview import one_session, overview
 from harken.analytics.scope import ALL, Scope
-from harken.analytics.statistics import one_session, overview
 from tests.unit.analytics.story import DAY, US, Story, at
 
 MORNING = int(at("2026-03-02 09:00"))

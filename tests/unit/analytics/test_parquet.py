@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harken.analytics.columns import TABLES
 from harken.analytics.parquet import ROWS, Written, write_tables
 from harken.analytics.scope import ALL, Scope
+from harken.analytics.table_schema import TABLES
 from harken.errors import ConfigError
 from tests.unit.analytics.rows import BEGAN, message, story
 
@@ -139,6 +139,6 @@ def test_a_folder_that_is_a_file_is_told_in_a_line(tmp_path: Path) -> None:
 
 
 def test_the_schema_is_imported_without_pyarrow() -> None:
-    assert "harken.analytics.columns" in sys.modules
-    source = Path(sys.modules["harken.analytics.columns"].__file__ or "").read_text("utf-8")
+    assert "harken.analytics.table_schema" in sys.modules
+    source = Path(sys.modules["harken.analytics.table_schema"].__file__ or "").read_text("utf-8")
     assert "pyarrow" not in source

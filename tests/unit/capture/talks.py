@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
 from harken.formats.base import WholeEntry
-from harken.formats.native import NewSession
+from harken.formats.runtimes.base import NewSession
 
 NOON = "2026-01-31T12:00:00.000000Z"
 ID = "0199c0de-0000-7000-8000-000000000001"

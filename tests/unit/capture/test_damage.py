@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.importing import Importer
-from harken.capture.report import Imported, Report
-from harken.capture.sources import files_in
-from harken.context.content import entries_in
+from harken.capture.files.importer import Importer
+from harken.capture.files.report import Imported, Report
+from harken.capture.files.sources import files_in
+from harken.context.commit_content import entries_in
 from harken.context.materialize import picked
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of

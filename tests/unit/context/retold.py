@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harken.capture.importing import Importer
-from harken.capture.sessions import ends_of, imported_sessions
-from harken.capture.sources import files_in
+from harken.capture.files.imported_sessions import ends_of, imported_sessions
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import files_in
 from harken.context.materialize import materialize
-from harken.context.retelling.lanes import End
-from harken.context.retelling.telling import retell
+from harken.context.to_events.branches import End
+from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId

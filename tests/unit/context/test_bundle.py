@@ -13,20 +13,20 @@ import pytest
 
 from harken.context.bundle.create import Bundled, Wanted, create_bundle
 from harken.context.bundle.manifest import log_name
-from harken.context.bundle.opening import Taken, open_bundle, take
+from harken.context.bundle.open import Taken, open_bundle, take
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.history import show
 from harken.context.materialize import materialize, resolver
 from harken.core.commits import CommitId, raw_ref
 from harken.core.events import ContextLoaded
-from harken.core.redaction import Credentials
+from harken.core.secrets.redaction import Credentials
 from harken.errors import BundleError, UnknownName
 from harken.session.repair import verify
 from harken.session.session import Session
 from harken.store.base import Batch, Store
-from harken.store.checks import fsck
+from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.session_kit import again, ask, born, hash_of, hear, options
 from tests.unit.context.kit import NOON, commit, texts
 

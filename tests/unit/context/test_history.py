@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.history import diff, histories, history, resolve, show, update_metadata
-from harken.context.names import find, name_of
+from harken.context.refs import find, name_of
 from harken.core.commits import CommitId, Notes
 from harken.core.messages import Message, text_of
 from harken.errors import AmbiguousName, NotesChanged, ObjectMissing, UnknownName

@@ -17,7 +17,7 @@ from blake3 import blake3
 
 from harken.context.bundle.create import Wanted, create_bundle
 from harken.context.bundle.manifest import MOST_RATIO
-from harken.context.bundle.opening import open_bundle
+from harken.context.bundle.open import open_bundle
 from harken.errors import BundleError
 from harken.session.session import Session
 from harken.store.copy import copy_commits

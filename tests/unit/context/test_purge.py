@@ -12,7 +12,7 @@ from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.history import show, update_metadata
 from harken.context.materialize import materialize, resolver
 from harken.context.purge import Place, Purge, find_secret, found_in_store, purge_text
-from harken.core import codec, commits
+from harken.core import canonical, commits
 from harken.core import events as ev
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.ids import AgentId
@@ -26,14 +26,14 @@ from harken.core.messages import (
 )
 from harken.core.replace import Secret, in_json
 from harken.errors import LogLocked
+from harken.session.log.reader import events
 from harken.session.purge import PartOfStructure
-from harken.session.reader import events
 from harken.session.repair import verify
 from harken.session.session import Session
 from harken.store.base import Batch, Kind, Store
-from harken.store.checks import fsck
+from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from harken.testing import ticking
 from harken.views.context import context
 from tests.session_kit import ask, born, hash_of, hear, new_session, options, say
@@ -62,7 +62,7 @@ def conversation() -> list[Message]:
         Message("user", f"the key is {KEY}."),
         Message("assistant", [TextPart("I log in", meta={KEY: [1.0, KEY]})], [call]),
         Message("tool", f"ok: {KEY}", tool_call_id=KEY, name="login"),
-        Message("assistant", [OtherPart("audio", codec.encode({"id": KEY}).decode())]),
+        Message("assistant", [OtherPart("audio", canonical.encode({"id": KEY}).decode())]),
         Message("user", "thanks"),
     ]
 
@@ -91,8 +91,8 @@ def assert_gone(store: Store, *logs: Path) -> None:
 
 
 def cleaned(messages: list[Message]) -> list[Message]:
-    encoded = in_json(codec.encode(messages), SECRET.replace)
-    return [message_from(one) for one in codec.decode(encoded)]
+    encoded = in_json(canonical.encode(messages), SECRET.replace)
+    return [message_from(one) for one in canonical.decode(encoded)]
 
 
 def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -> None:
@@ -118,7 +118,7 @@ def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -
 
 
 def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
-    line = codec.encode({"text": f"a {KEY} b"}) + b"\n"
+    line = canonical.encode({"text": f"a {KEY} b"}) + b"\n"
     key = KEY.encode()
     pieces = [b"x" * 10 + key[:7], key[7:] + b" between " + key, b"clean", line, key[7:] + b" only"]
     refs = [commits.raw_ref(piece) for piece in pieces]

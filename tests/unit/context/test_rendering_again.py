@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.rendering import render
-from harken.store.sqlite import SqliteStore
+from harken.context.render import render
+from harken.store.sqlite.store import SqliteStore
 from tests.unit.context.kit import commit
 
 SCRIPT = """
 import sys
-from harken.context.rendering import render
-from harken.store.sqlite import SqliteStore
+from harken.context.render import render
+from harken.store.sqlite.store import SqliteStore
 
 store = SqliteStore(sys.argv[1])
 rendered = render(store, sys.argv[2], "events-v1")

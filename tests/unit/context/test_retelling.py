@@ -10,8 +10,8 @@ import pytest
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.fork import fork
-from harken.context.retelling.lanes import End
-from harken.context.retelling.telling import retell
+from harken.context.to_events.branches import End
+from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.messages import FunctionCall, Message, ToolCall

@@ -10,24 +10,24 @@ import pytest
 
 from harken.context.checkpoint import Draft, checkpoint
 from harken.context.materialize import materialize, resolver
+from harken.context.shipping.log_stream import AT_ONCE_BYTES
 from harken.context.shipping.outbox import Note, outbox_at
-from harken.context.shipping.outgoing import AT_ONCE_BYTES
 from harken.context.shipping.shipper import Shipper
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.core.messages import Message, extend_context_hash
-from harken.core.redaction import Credentials
+from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError, LogDamaged, LogError, NotALog, StoreAway
-from harken.session.line import BODY, seal
-from harken.session.packing import pack
+from harken.session.log.checksum import BODY, seal
+from harken.session.log.compress import pack
 from harken.session.session import Session
 from harken.session.verify import verify
 from harken.store.base import Store
-from harken.store.checks import fsck
+from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
-from harken.store.remote.client import RemoteStore
-from harken.store.sqlite import SqliteStore
+from harken.store.remote.store import RemoteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.service_kit import TOKEN, service
 from tests.session_kit import born, hear, options
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.chunks import CallDelta, Draft, PartDelta, TextDelta, ThinkingDelta, chunks_of
 from harken.core.messages import (
     CallPlace,
     ContentPart,
@@ -20,6 +19,7 @@ from harken.core.messages import (
     message_hash,
     split,
 )
+from harken.core.stream import CallDelta, Draft, PartDelta, TextDelta, ThinkingDelta, chunks_of
 
 metas = st.none() | st.just({"signature": "c2ln"})
 parts: st.SearchStrategy[ContentPart] = st.one_of(

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from harken.core.logged_string import LoggedString
 from harken.core.messages import (
     CallPlace,
     Content,
@@ -24,7 +25,6 @@ from harken.core.messages import (
     split,
     text_of,
 )
-from harken.core.text import LoggedString
 
 
 def call(id_: str, arguments: str = "{}", **more: Any) -> ToolCall:

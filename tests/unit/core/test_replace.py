@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.replace import Secret, in_bytes, in_json
 
 KEYS = [
@@ -21,13 +21,13 @@ KEYS = [
 @pytest.mark.parametrize("key", KEYS)
 def test_it_is_found_in_json_and_in_json_in_json(key: str) -> None:
     secret = Secret(key)
-    value = {"plain": f"a {key} b", key: [json.dumps({"k": key}), codec.encode([key]).decode()]}
-    data = codec.encode(value)
+    value = {"plain": f"a {key} b", key: [json.dumps({"k": key}), canonical.encode([key]).decode()]}
+    data = canonical.encode(value)
     assert secret.is_in_json(data)
-    new = codec.decode(in_json(data, secret.replace))
+    new = canonical.decode(in_json(data, secret.replace))
     assert new["plain"] == "a [purged] b"
     assert new["[purged]"] == [json.dumps({"k": "[purged]"}), '["[purged]"]']
-    assert not secret.is_in_json(codec.encode(new))
+    assert not secret.is_in_json(canonical.encode(new))
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -6,15 +6,15 @@ import asyncio
 from pathlib import Path
 
 from harken import Comment, Hook, Ok, Question, Runtime, Tool, World, register, tool
-from harken.agents.schemas import ACTIONS
-from harken.core.verdict_words import Verdict
-from harken.experiments.playing import Own
+from harken.agents.action_schemas import ACTIONS
+from harken.core.verdict import Verdict
+from harken.experiments.replay.player import Own
 from harken.llm.base import Request
 from tests.agent_kit import Line, Stage, call, calls, play, run, stage
 from tests.trigger_kit import talking, until, woken_stage
 from tests.unit.agents.smart_hooks import guard
-from tests.unit.agents.test_triggers import ring
-from tests.unit.experiments.test_determinism import look, same
+from tests.unit.agents.turn.test_wakeups import ring
+from tests.unit.experiments.replay.test_check import look, same
 
 TASK = call("task", "t", name="Ann", instructions="You are Ann.", prompt="Hi.")
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from harken import Conversation, Runtime, World, load_session, tool
-from harken.agents.actor import Actor
-from harken.agents.hooking import new_hook
-from harken.agents.schemas import ACTIONS
-from harken.experiments.playing import Own
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.tool_agent import Actor
+from harken.agents.tree.hook_action import new_hook
+from harken.experiments.replay.player import Own
 from tests.agent_kit import Stage, call, calls, play, quick, run, stage
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import Judging, send, watch
-from tests.unit.experiments.test_determinism import checked, same
+from tests.unit.experiments.replay.test_check import checked, same
 
 KID = calls(call("task", "t", name="kid", instructions="k"))
 

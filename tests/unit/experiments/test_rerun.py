@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harken import Deny, ReplayModel, Runtime, Session, SessionViewer, World, load_session, tool
-from harken.agents.checkpoints import Checkpointer
+from harken.agents.checkpointer import Checkpointer
 from harken.context.history import show
 from harken.context.materialize import resolver
 from harken.core import events as ev
@@ -17,8 +17,8 @@ from harken.core.messages import Message, extend_context_hash, text_of
 from harken.errors import ConfigError, ModelError, UnknownName
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
+from harken.experiments.provider_rules import ContextRefused
 from harken.experiments.rerun import FAILED, REASON, Rerun, rerun
-from harken.experiments.validity import ContextRefused
 from harken.llm.base import Model, tools_hash
 from harken.session.session import entry_of
 from harken.store.base import Store

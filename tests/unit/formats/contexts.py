@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import (
     CallPlace,
     ChatMessage,
@@ -39,7 +39,7 @@ ODD_ARGUMENTS = (
         ["", "{", "{}", "[]", '{"a":1}', "text", '"\\ud800"', '{"a":NaN}', '{"\\ud800":1}']
     )
     | st.just('{"a":' * 70 + "1" + "}" * 70)
-    | JSON.map(lambda value: codec.encode(value).decode("utf-8", "surrogatepass"))
+    | JSON.map(lambda value: canonical.encode(value).decode("utf-8", "surrogatepass"))
 )
 ODD_CALL = st.builds(
     ToolCall,
@@ -96,7 +96,7 @@ def tidy_contexts(draw: st.DrawFn, *, images: bool = True, placed: bool = True) 
         if draw(st.booleans()):
             said.insert(0, ThinkingPart("Hm.", {"signature": f"s{turn}"}))
         calls = [
-            ToolCall(f"c{turn}_{at}", FunctionCall("look", codec.encode(arguments).decode()))
+            ToolCall(f"c{turn}_{at}", FunctionCall("look", canonical.encode(arguments).decode()))
             for at, arguments in enumerate(draw(st.lists(TIDY_ARGUMENTS, max_size=3)))
         ]
         if placed and calls and draw(st.booleans()):

@@ -10,7 +10,7 @@ from typing import Any
 from harken.core.commits import entry_of, message_of
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
-from harken.formats.native import Native, Reading, Source, Step
+from harken.formats.runtimes.base import Native, Reading, Source, Step
 
 HOSTILE = [
     b"",

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import Message
-from harken.formats import anthropic, openai
-from harken.formats.calls import CallIds
-from harken.formats.turns import NOTHING, Conversation
+from harken.formats.providers import anthropic, openai_chat
+from harken.formats.providers.alternation import NOTHING, Conversation
+from harken.formats.tool_calls import CallIds
 from tests.provider import checks
 from tests.unit.formats.contexts import ODD_CONTEXT, flat, tidy_contexts
 
@@ -33,7 +33,7 @@ def test_whatever_the_context_anthropic_takes_the_body(context: list[Message]) -
 
 @given(ODD_CONTEXT, st.booleans())
 def test_whatever_the_context_openai_takes_the_body(context: list[Message], short: bool) -> None:
-    body = openai.body_of(context, TOOLS, model="m", short_ids=short)
+    body = openai_chat.body_of(context, TOOLS, model="m", short_ids=short)
     json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     checks.check_openai(body)
 
@@ -43,13 +43,13 @@ def test_whatever_the_context_openai_takes_the_body(context: list[Message], shor
 def test_the_strict_checks_of_real_clients_find_nothing_to_refuse(context: list[Message]) -> None:
     assert STRICT is not None
     STRICT.check_anthropic(anthropic.marked(anthropic.body_of(context, TOOLS)))
-    STRICT.check_chat(openai.body_of(context, TOOLS))
+    STRICT.check_chat(openai_chat.body_of(context, TOOLS))
 
 
 @given(ODD_CONTEXT)
 def test_equal_contexts_have_equal_bodies(context: list[Message]) -> None:
-    for module in (anthropic, openai):
-        one, two = (codec.encode(module.body_of(context, TOOLS)) for _ in range(2))
+    for module in (anthropic, openai_chat):
+        one, two = (canonical.encode(module.body_of(context, TOOLS)) for _ in range(2))
         assert one == two
 
 
@@ -61,7 +61,7 @@ def test_what_a_body_of_anthropic_says_is_what_the_context_says(context: list[Me
 
 @given(tidy_contexts(images=False, placed=False))
 def test_what_a_body_of_openai_says_is_what_the_context_says(context: list[Message]) -> None:
-    read = openai.messages_of(openai.body_of(context))
+    read = openai_chat.messages_of(openai_chat.body_of(context))
     assert flat(read) == flat(_begun_and_heard(context), with_thinking=False)
 
 
@@ -173,7 +173,7 @@ JSON_ODDITY = st.recursive(
 @given(st.dictionaries(st.sampled_from(["messages", "system", "content", "choices"]), JSON_ODDITY))
 @pytest.mark.parametrize(
     "read",
-    [anthropic.messages_of, anthropic.message_of, openai.messages_of, openai.message_of],
+    [anthropic.messages_of, anthropic.message_of, openai_chat.messages_of, openai_chat.message_of],
 )
 def test_reading_never_fails_on_what_others_wrote(
     read: Callable[[dict[str, Any]], Any], body: dict[str, Any]

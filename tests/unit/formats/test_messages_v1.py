@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from harken.core.messages import Message, split
 from harken.errors import FormatError
-from harken.formats import anthropic, openai
 from harken.formats.base import WholeEntry
 from harken.formats.messages_v1 import FORMAT
+from harken.formats.providers import anthropic, openai_chat
 from harken.testing import plain_conversation
 from tests.unit.formats.contexts import ODD_CONTEXT, flat, tidy_contexts
 
@@ -34,7 +34,7 @@ def test_it_holds_a_body_for_each_kind_of_provider() -> None:
     messages = [entry.message for entry in plain_conversation()]
     assert json.loads(written(messages)) == {
         "anthropic": anthropic.body_of(messages),
-        "openai": openai.body_of(messages),
+        "openai": openai_chat.body_of(messages),
     }
 
 

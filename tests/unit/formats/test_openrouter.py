@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harken.core.messages import Message, TextPart, ThinkingPart
-from tests.unit.formats.test_openai import ASKED, LOOK, result, written
+from tests.unit.formats.providers.test_openai_chat import ASKED, LOOK, result, written
 from tests.unit.formats.test_streams import calls, choice, drafted, function, openai_chunks, parts
 
 

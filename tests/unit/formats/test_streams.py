@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.chunks import CallDelta, Chunk, Draft, Finish
 from harken.core.events import Usage
 from harken.core.messages import (
     CallPlace,
@@ -25,8 +24,9 @@ from harken.core.messages import (
     ToolCall,
     message_hash,
 )
-from harken.formats import anthropic_stream, openai_stream
-from harken.formats.sse import EventReader
+from harken.core.stream import CallDelta, Chunk, Draft, Finish
+from harken.formats.providers import anthropic_stream, openai_chat_stream
+from harken.formats.providers.sse import EventReader
 from tests.provider.wire import ANTHROPIC, OPENAI, anthropic_events
 from tests.unit.formats.contexts import WORDS
 
@@ -41,7 +41,7 @@ def anthropic_chunks(events: Iterable[Any]) -> list[Chunk]:
 
 
 def openai_chunks(events: Iterable[Any], model: str | None = None) -> list[Chunk]:
-    return _decoded(openai_stream.Decoder(model=model), events)
+    return _decoded(openai_chat_stream.Decoder(model=model), events)
 
 
 def _decoded(decoder: Any, events: Iterable[Any]) -> list[Chunk]:
@@ -482,7 +482,7 @@ def test_what_a_service_says_of_the_cost_is_kept() -> None:
 def test_long_arguments_in_many_pieces_take_no_longer_than_they_are_long() -> None:
     """A copy of all that came before for each piece would be 200 GB here."""
     count = 20_000
-    decoder = openai_stream.Decoder()
+    decoder = openai_chat_stream.Decoder()
     list(decoder.chunks(calls(function("write", '"', id="x", index=0))))
     piece = calls(function(None, "a" * 1000, index=0))
     began_s = time.process_time()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harken.formats import anthropic_stream, openai_stream
+from harken.formats.providers import anthropic_stream, openai_chat_stream
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_what_is_billed_in_another_way_is_known_to_be(usage: Any, unusual: bool)
 
 @pytest.mark.parametrize(("tier", "unusual"), [("default", False), (None, False), ("flex", True)])
 def test_another_tier_is_billed_in_another_way(tier: str | None, unusual: bool) -> None:
-    decoder = openai_stream.Decoder()
+    decoder = openai_chat_stream.Decoder()
     list(decoder.chunks({"choices": [], "service_tier": tier}))
     assert decoder.unusual is unusual

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.core.messages import text_of
-from harken.formats import claude_code
 from harken.formats.base import WholeEntry
-from harken.formats.native import Reading, Source, Step
+from harken.formats.runtimes.base import Reading, Source, Step
+from harken.formats.runtimes.claude_code import reader as claude_code
 
 Block = dict[str, Any]
 MODEL = "claude-opus-4-5-20251101"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harken.capture.importing import Importer
-from harken.capture.sources import files_in
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import files_in
 from harken.index.catalogue import Catalogue
-from harken.index.facts import Facts
-from harken.store.sqlite import SqliteStore
+from harken.index.session_index import Facts
+from harken.store.sqlite.store import SqliteStore
 from tests.unit.formats.transcripts import Transcript
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from harken.capture.recorder import recorder
+from harken.capture.resume.mock_provider import recorder
 from harken.core.events import LlmRequest, LlmResponse
 from harken.core.messages import text_of
-from harken.index.facts import Facts
+from harken.index.session_index import Facts
 from harken.interactions.logger import InteractionLogger
 from harken.session.verify import verify
 from harken.views.viewer import SessionViewer

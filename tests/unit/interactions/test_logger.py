@@ -21,7 +21,7 @@ from harken.interactions.records import (
     MemoryType,
     ThreadEntry,
 )
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.session.session import Session
 from harken.testing import ticking
 from tests.session_kit import born, hear

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from tests.unit.interactions.kit import KIND, logger
 
 WORDS = "the a tea cafe door opens and closes while Jack reads Jill writes nothing was said"

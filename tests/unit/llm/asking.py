@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from harken.core import events as ev
-from harken.core.chunks import Chunk, Draft, Finish
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message
+from harken.core.stream import Chunk, Draft, Finish
 from harken.llm.base import Model, Request, ToolSchema
 from harken.session.fold import context_length
 from harken.session.session import Session, entry_of

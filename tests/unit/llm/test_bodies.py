@@ -16,8 +16,8 @@ from harken.core.messages import (
     ToolCall,
 )
 from harken.llm import anthropic, openai
+from harken.llm.http_model import Endpoint
 from harken.llm.providers import BUILT_IN
-from harken.llm.remote import Endpoint
 from harken.testing import request_of
 
 MISTRAL = BUILT_IN["mistral"]

@@ -13,8 +13,8 @@ import pytest
 
 from harken import tool
 from harken.llm.anthropic import AnthropicModel
+from harken.llm.http_model import Endpoint
 from harken.llm.openai import OpenAIModel
-from harken.llm.remote import Endpoint
 from tests.agent_kit import check_log, stage
 from tests.provider.checks import SHARED
 

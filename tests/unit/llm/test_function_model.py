@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from harken.core.chunks import Chunk, Finish, TextDelta
 from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.core.stream import Chunk, Finish, TextDelta
 from harken.errors import ModelError
 from harken.llm.base import Request
 from harken.llm.scripted import FunctionModel

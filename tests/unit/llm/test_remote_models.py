@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from harken import tool
-from harken.core.chunks import Draft
 from harken.core.events import Usage
 from harken.core.messages import (
     FunctionCall,
@@ -23,7 +22,8 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
-from harken.formats import anthropic, openai
+from harken.core.stream import Draft
+from harken.formats.providers import anthropic, openai_chat
 from harken.llm.anthropic import MAX_TOKENS, AnthropicModel
 from harken.llm.base import Request
 from harken.llm.openai import OpenAIModel
@@ -101,14 +101,14 @@ def _check(wire: Wire, body: Any) -> None:
 def _said(wire: Wire, body: Any) -> Any:
     if wire is ANTHROPIC:
         return flat(anthropic.messages_of(body))
-    return flat(openai.messages_of(body), with_thinking=False)
+    return flat(openai_chat.messages_of(body), with_thinking=False)
 
 
 def _logged(wire: Wire, context: Any) -> Any:
     """Say what is logged, as far as the wire can; images of results are the user's for OpenAI."""
     if wire is ANTHROPIC:
         return flat(context)
-    return flat(openai.messages_of(openai.body_of(context)), with_thinking=False)
+    return flat(openai_chat.messages_of(openai_chat.body_of(context)), with_thinking=False)
 
 
 @every_wire
@@ -170,7 +170,7 @@ def test_after_a_change_of_the_model_each_gets_back_what_it_thought_itself() -> 
     }
     assert kinds["claude-one"] == ["thinking", "text", "tool_use", "tool_use"]
     assert kinds["claude-two"] == ["text", "tool_use", "tool_use"]
-    checks.check_openai(openai.body_of(context, model="gpt"))
+    checks.check_openai(openai_chat.body_of(context, model="gpt"))
 
 
 def test_a_server_that_wants_its_thinking_back_gets_it(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
-from harken.core.chunks import Finish, TextDelta
 from harken.core.events import Usage
 from harken.core.messages import (
     CallPlace,
@@ -21,6 +20,7 @@ from harken.core.messages import (
     ToolCall,
     message_hash,
 )
+from harken.core.stream import Finish, TextDelta
 from harken.errors import LogNotFound, NotALog, ReplayMiss
 from harken.llm.base import Request
 from harken.llm.replay import ReplayModel

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harken.core.chunks import CallDelta, Draft, Finish, TextDelta
 from harken.core.events import Usage
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
+from harken.core.stream import CallDelta, Draft, Finish, TextDelta
 from harken.errors import ModelError, ScriptError
 from harken.llm.base import Model, Request, Window
 from harken.llm.scripted import Rule, ScriptedModel

@@ -72,7 +72,7 @@ def test_nothing_of_the_environment_goes_to_a_server_of_this_machine(sdk: str, k
         program = (
             "import asyncio, sys\n"
             f"from harken.llm.{sdk} import {kind}\n"
-            "from harken.llm.remote import Endpoint\n"
+            "from harken.llm.http_model import Endpoint\n"
             "from harken.testing import request_of\n"
             f"model = {kind}('x', 'y', endpoint=Endpoint(base_url=sys.argv[1]))\n"
             "async def ask():\n"
@@ -171,7 +171,7 @@ def test_a_request_of_a_warmed_up_model_finds_the_slow_modules_imported(
 ) -> None:
     program = (
         f"import sys, asyncio; from harken.llm.{sdk} import {kind}\n"
-        f"from harken.llm.remote import Endpoint\n"
+        f"from harken.llm.http_model import Endpoint\n"
         f"from harken.errors import ModelError\n"
         f"from harken.testing.model import request_of\n"
         f"asked = Endpoint(base_url='http://127.0.0.1:1', max_retries=0)\n"

@@ -17,10 +17,10 @@ import pytest
 
 from harken.core.commits import ArtifactRef, raw_ref
 from harken.errors import ObjectDamaged
-from harken.service.opened import Limits
+from harken.service.dependencies import Limits
 from harken.store.base import Batch
 from harken.store.memory import MemoryStore
-from harken.store.remote.failures import STATUS
+from harken.store.remote.errors import STATUS
 from tests.service_kit import TOKEN, service
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}

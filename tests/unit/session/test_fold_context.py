@@ -11,7 +11,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ImagePart, Message, TextPart, ThinkingPart
 from harken.errors import LogDamaged, LogError
 from harken.session.fold import context_length, context_now, find_entries
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.session.segments import context_of
 from harken.session.session import Session
 from harken.session.state import AgentState

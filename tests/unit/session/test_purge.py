@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.core.messages import Message
 from harken.core.replace import Secret, in_json
 from harken.errors import LogLocked, LogWriteError
-from harken.session.file import LogFile
+from harken.session.log.file import LogFile
+from harken.session.log.reader import events
 from harken.session.purge import (
     PartOfStructure,
     Taking,
@@ -22,7 +23,6 @@ from harken.session.purge import (
     purge_log,
     purged_copy,
 )
-from harken.session.reader import events
 from harken.session.repair import verify
 from harken.session.session import Session
 from harken.testing import FailingDisk, ticking
@@ -118,11 +118,11 @@ def test_the_text_is_nowhere_and_the_log_verifies(session: Session) -> None:
 
 def test_the_state_is_the_same_but_for_the_text(session: Session) -> None:
     leaked(session)
-    before = codec.decode(in_json(codec.encode(session.state.describe()), SECRET.replace))
+    before = canonical.decode(in_json(canonical.encode(session.state.describe()), SECRET.replace))
     session.close()
     purge(session.path)
     resumed = Session.load(session.path, options=options())
-    after = codec.decode(codec.encode(resumed.state.describe()))
+    after = canonical.decode(canonical.encode(resumed.state.describe()))
     assert after.pop("next_message") == before.pop("next_message") + 1
     for agent in (*before["agents"].values(), *after["agents"].values()):
         agent.pop("hashed")  # which follows from the text
@@ -187,12 +187,12 @@ def test_an_ended_session_is_still_ended(session: Session) -> None:
 
 def test_schemas_of_tools_have_the_hash_of_what_they_are_now(session: Session) -> None:
     tools = [{"name": "look", "description": KEY, "parameters": {}}]
-    old = codec.hash_of(codec.TOOLS, tools)
+    old = canonical.hash_of(canonical.TOOLS, tools)
     session.append(ev.ToolsDefined(tools=tools, tools_hash=old))
     session.close()
     purge(session.path)
     [defined] = [e for e in events(session.path) if isinstance(e, ev.ToolsDefined)]
-    assert defined.tools_hash == codec.hash_of(codec.TOOLS, defined.tools) != old
+    assert defined.tools_hash == canonical.hash_of(canonical.TOOLS, defined.tools) != old
 
 
 def test_a_context_from_a_store_is_as_the_store_has_it_now(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core import events as ev
-from harken.core.codec import encode
+from harken.core.canonical import encode
 from harken.errors import ConfigError, LogNotFound, LogWriteError, NotALog
-from harken.session.line import DIGITS_AT, seal
-from harken.session.reader import events
+from harken.session.log.checksum import DIGITS_AT, seal
+from harken.session.log.reader import events
 from harken.session.repair import Repair, repair, verify
 from harken.session.session import Session
 from harken.testing import FailingDisk, RecordingDisk

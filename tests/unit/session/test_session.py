@@ -7,8 +7,8 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.ids import AgentId
+from harken.core.logged_string import LoggedString
 from harken.core.messages import Message, TextPart
-from harken.core.text import LoggedString
 from harken.errors import (
     EventRefused,
     UnknownName,

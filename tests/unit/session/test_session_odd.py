@@ -12,8 +12,8 @@ from harken import Session
 from harken.core.events import LlmRequest, Segment, decode_event
 from harken.core.ids import MessageId
 from harken.errors import LogDamaged, LogWriteError, NotALog
-from harken.session.line import seal
-from harken.session.reader import events
+from harken.session.log.checksum import seal
+from harken.session.log.reader import events
 from harken.session.segments import leaves
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.codec import encode
+from harken.core.canonical import encode
 from harken.errors import LogDamaged, LogNotFound, LogTooNew, NotALog
-from harken.session.line import DIGITS_AT, seal
-from harken.session.reader import events
+from harken.session.log.checksum import DIGITS_AT, seal
+from harken.session.log.reader import events
 from harken.session.verify import Finding, examine, verify
 from tests.session_kit import act, born, hear, new_session, result, say
 

@@ -24,10 +24,10 @@ from harken.core.commits import (
 from harken.core.messages import Message
 from harken.errors import ObjectMissing, StoreWriteError, UnknownName
 from harken.store.base import Batch, Store, Tombstone
-from harken.store.checks import fsck
 from harken.store.copy import copy_commits, missing_commits
+from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 
 NOON = "2026-01-31T12:00:00.000000Z"

@@ -11,9 +11,9 @@ import pytest
 from harken.core.commits import CommitId, Notes, raw_ref, sequence_of
 from harken.errors import HarkenError
 from harken.store.base import Batch
-from harken.store.checks import fsck
+from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 
 YEARS_LATER = "2100-01-01T00:00:00Z"

@@ -18,10 +18,10 @@ from harken.core.messages import Message
 from harken.core.replace import Secret
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError
 from harken.store.base import Batch, Keeping, Kind, Store
-from harken.store.checks import fsck
-from harken.store.files import put_file
+from harken.store.chunking import put_file
+from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered import TieredStore
 from harken.testing.store import batch_of, commit_in
 from tests.unit.context.test_purge import PURGE, SECRET, written

@@ -13,10 +13,10 @@ import pytest
 
 from harken.core.commits import CommitId, Notes, raw_ref, sequence_of
 from harken.errors import NotesChanged, ObjectMissing, StoreError, UnknownName
-from harken.store import packs
 from harken.store.base import Batch, Kind
-from harken.store.checks import fsck
-from harken.store.sqlite import SqliteStore
+from harken.store.fsck import fsck
+from harken.store.sqlite import pack_table
+from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 def rows_of(store: SqliteStore) -> list[int]:
     with store.snapshot() as connection:
-        return [row.first for row in packs.rows(connection)]
+        return [row.first for row in pack_table.rows(connection)]
 
 
 def chain(store: SqliteStore, length: int, parent: CommitId | None = None) -> list[CommitId]:
@@ -69,8 +69,8 @@ def test_a_batch_that_failed_is_written_when_it_is_written_again(path: Path) -> 
 
 def test_small_packs_are_put_together_and_everything_is_still_found(path: Path) -> None:
     store = SqliteStore(path)
-    names = chain(store, 3 * packs.BLOCK + 5)
-    assert len(rows_of(store)) < packs.BLOCK
+    names = chain(store, 3 * pack_table.BLOCK + 5)
+    assert len(rows_of(store)) < pack_table.BLOCK
     fresh = SqliteStore(path)
     for reader in (store, fresh):
         assert [one.id for one in reader.chain(names[-1])] == names[::-1]
@@ -87,13 +87,13 @@ def test_small_packs_are_put_together_and_everything_is_still_found(path: Path) 
 
 def test_large_packs_are_left_alone_and_no_number_is_given_twice(path: Path) -> None:
     store = SqliteStore(path)
-    for at in range(2 * packs.BLOCK + 3):
+    for at in range(2 * pack_table.BLOCK + 3):
         data = f"{at} ".encode() * (1 if at % 10 else 20_000)
         store.write(Batch(raw={raw_ref(data): data}))
         assert store.raw(raw_ref(data)) == data
     with store.snapshot() as connection:
-        found = list(packs.rows(connection))
-        assert packs.last_number(connection) == 2 * packs.BLOCK + 3
+        found = list(pack_table.rows(connection))
+        assert pack_table.last_number(connection) == 2 * pack_table.BLOCK + 3
     assert all(one.end == two.first for one, two in itertools.pairwise(found))
     assert fsck(store) == []
     store.close()
@@ -101,7 +101,7 @@ def test_large_packs_are_left_alone_and_no_number_is_given_twice(path: Path) -> 
 
 def test_a_damaged_pack_is_not_put_together_with_others(path: Path) -> None:
     store = SqliteStore(path)
-    chain(store, packs.BLOCK - 2)
+    chain(store, pack_table.BLOCK - 2)
     with store.snapshot() as connection:
         pass
     connection.execute("UPDATE pack SET data = zeroblob(length(data)) WHERE id = 7")
@@ -148,7 +148,7 @@ def test_threads_that_wait_share_a_transaction_and_a_refused_batch_fails_alone(p
 def test_what_is_interrupted_leaves_nobody_waiting(path: Path) -> None:
     program = (
         "import signal, sqlite3, sys, threading, time\n"
-        "from harken.store.sqlite import SqliteStore\n"
+        "from harken.store.sqlite.store import SqliteStore\n"
         "from harken.testing.store import batch_of\n"
         "store = SqliteStore(sys.argv[1], patience_s=20)\n"
         "other = sqlite3.connect(sys.argv[1], isolation_level=None, check_same_thread=False)\n"
@@ -204,7 +204,7 @@ def test_notes_are_not_replaced_where_they_are_not_what_one_knew(path: Path) -> 
 
 def test_things_are_everything_with_what_they_need_first(path: Path) -> None:
     store = SqliteStore(path)
-    names = chain(store, packs.BLOCK + 3)
+    names = chain(store, pack_table.BLOCK + 3)
     seen: set[str] = set()
     for thing in store.things():
         assert seen.issuperset(thing.needs)

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from harken.core.chunks import CallDelta, Chunk, Finish, PartDelta, TextDelta
 from harken.core.messages import CallPlace, FunctionCall, Message, ToolCall
+from harken.core.stream import CallDelta, Chunk, Finish, PartDelta, TextDelta
 from harken.errors import ModelError
 from harken.llm.base import Model, Request
 from harken.llm.scripted import FunctionModel

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.events import Event, LlmRequest
 from harken.core.record import SparseRecord
+from harken.views.agent_names import Names
 from harken.views.context import context
 from harken.views.dialog import dialog, perspective
 from harken.views.filter import transcript
 from harken.views.flow import hearers, parents, references, spread, trace
 from harken.views.interventions import interventions
 from harken.views.links import Links
-from harken.views.names import Names
 from harken.views.timeline import timeline
 from harken.views.tree import tree
 from harken.views.verdicts import verdicts
@@ -74,15 +74,15 @@ def test_every_prefix_of_a_log_can_be_viewed(events: list[Event], name: str) -> 
 def test_a_view_is_a_pure_function_and_the_same_over_shared_links(
     events: list[Event], name: str
 ) -> None:
-    before = codec.encode(events)
+    before = canonical.encode(events)
     assert VIEWS[name](events) == VIEWS[name](events) == VIEWS[name](Links(events))
-    assert codec.encode(events) == before
+    assert canonical.encode(events) == before
 
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_what_a_view_returns_is_json_as_it_stands(events: list[Event], name: str) -> None:
     found = VIEWS[name](events)
     assert found
-    plain = codec.decode(codec.encode(found))
+    plain = canonical.decode(canonical.encode(found))
     if isinstance(found, list) and isinstance(found[0], SparseRecord):
         assert plain == [row.as_json() for row in found]

@@ -9,8 +9,8 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.errors import HarkenError, UnknownName
-from harken.views.calls import placeholders
 from harken.views.context import ContextMessage, context
+from harken.views.model_calls import placeholders
 from harken.views.tree import tree
 from tests.unit.views.play import Play
 

@@ -9,8 +9,8 @@ import pytest
 from harken import Comment, Deny, Ok, Question, Rewrite
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
-from harken.core.verdict_words import Verdict as Saying
-from harken.core.verdict_words import in_words
+from harken.core.verdict import Verdict as Saying
+from harken.core.verdict import in_words
 from harken.views.verdicts import Verdict, read_words, verdicts
 from harken.views.viewer import SessionViewer
 from tests.unit.agents.hooking import Judge, sending, watch

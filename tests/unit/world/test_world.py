@@ -12,8 +12,8 @@ import pytest
 
 from harken import Caller, LogError, ModelError, Runtime, World, tool
 from harken.core.ids import MessageId
+from harken.core.logged_string import LoggedString
 from harken.core.messages import FunctionCall
-from harken.core.text import LoggedString
 from harken.world.local import local_tools
 from harken.world.permissions.permissions import Permissions
 from harken.world.result import Failed, Result

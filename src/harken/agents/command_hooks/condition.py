@@ -21,7 +21,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from harken.world.permissions.pattern import compiled
-from harken.world.permissions.subject import CommandSubject, PathSubject
+from harken.world.permissions.subjects import CommandSubject, PathSubject
 
 _RULE = re.compile(r"([A-Za-z][\w*-]*)(?:\((.*)\))?", re.DOTALL)
 _PATHS = ("file_path", "notebook_path", "path")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from harken.agents.command_hooks.command import run
-from harken.agents.command_hooks.entry import Entry
+from harken.agents.command_hooks.config import Entry
+from harken.agents.command_hooks.run import run
 from harken.world.world import World
 
 FILE = "CLAUDE_ENV_FILE"

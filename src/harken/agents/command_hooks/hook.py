@@ -17,26 +17,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harken.agents.asking import LoggedUser
-from harken.agents.base import Agent
-from harken.agents.claude_tools import taken_back
-from harken.agents.command_hooks.answer import Answer, answer_of
-from harken.agents.command_hooks.command import run
-from harken.agents.command_hooks.entry import EVENTS, Entry
+from harken.agents.agent import Agent
+from harken.agents.agent_classes import register
+from harken.agents.command_hooks.config import EVENTS, Entry
 from harken.agents.command_hooks.environment import EVENT, FILE, keep
-from harken.agents.command_hooks.situation import Moment, Situation, ended, moments_of
-from harken.agents.command_hooks.transcript import Transcripts
-from harken.agents.happening import Compacted, Compacting, Happening, LeaveAsked, Word
-from harken.agents.hook import Hook, TurnStopped
-from harken.agents.kinds import register
-from harken.agents.opinions import rewritten_arguments
-from harken.agents.options import HookOptions, options_dict
+from harken.agents.command_hooks.output import Answer, answer_of
+from harken.agents.command_hooks.payload import Moment, Situation, ended, moments_of
+from harken.agents.command_hooks.run import run
+from harken.agents.command_hooks.transcript_file import Transcripts
+from harken.agents.hooks.hook import Hook, TurnStopped
+from harken.agents.hooks.logged_user import LoggedUser
+from harken.agents.hooks.notifications import Compacted, Compacting, Happening, LeaveAsked, Word
+from harken.agents.hooks.options import HookOptions, options_dict
+from harken.agents.hooks.verdict_log import rewritten_arguments
 from harken.agents.runtime import Runtime
-from harken.core import codec
+from harken.agents.templates.claude_code_tools import taken_back
+from harken.core import canonical
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.messages import FunctionCall, ToolCall
-from harken.core.verdict_words import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
+from harken.core.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.world.result import Failed
 from harken.world.user import NobodyThere, Wanted
 
@@ -68,7 +68,7 @@ class Commands(HookOptions, frozen=True):
     @property
     def digest(self) -> str:
         """What tells these commands from others."""
-        return sha256(codec.encode(options_dict(self))).hexdigest()
+        return sha256(canonical.encode(options_dict(self))).hexdigest()
 
 
 def let_run(runtime: Runtime, options: Commands) -> Commands:
@@ -254,7 +254,7 @@ class CommandHook(Hook):
         due = self._due(situation, event, names)
         if not due:
             return Answer()
-        said = codec.encode(situation.payload(event, self._paths(situation)))
+        said = canonical.encode(situation.payload(event, self._paths(situation)))
         environment = {
             **self.runtime.environment(os.environ),
             "CLAUDE_PROJECT_DIR": str(situation.folder),
@@ -359,7 +359,7 @@ class CommandHook(Hook):
             return None
         before = situation.arguments
         after = taken_back(situation.tool, before, answer.updated, situation.folder)
-        return None if after == before else codec.encode(after).decode()
+        return None if after == before else canonical.encode(after).decode()
 
     async def _refusal(
         self, situation: Situation, answer: Answer, rewritten: str | None

@@ -1,1 +1,1 @@
-"""The hooks that are built in, one file each; `agents/built_in.py` names them."""
+"""Hooks: what they are asked, and what they answered."""

@@ -9,7 +9,7 @@ Source: [S2] "Checkpoint Triggers"; DESIGN.md, "A turn boundary is an assistant 
 
 from __future__ import annotations
 
-from harken.capture.live.heard import Heard
+from harken.capture.live.stream_event import Heard
 from harken.formats.events import (
     Event,
     MetricEvent,

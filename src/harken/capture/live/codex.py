@@ -11,8 +11,8 @@ Source: observed with 0.169.0 (docs/how-to/capture-live.md).
 
 from __future__ import annotations
 
-from harken.capture.live.heard import Heard, record_in, said, unknown
-from harken.core import codec
+from harken.capture.live.stream_event import Heard, record_in, said, unknown
+from harken.core import canonical
 from harken.formats.events import (
     ErrorEvent,
     MetricEvent,
@@ -23,8 +23,8 @@ from harken.formats.events import (
     ToolCallEvent,
     ToolResultEvent,
 )
-from harken.formats.json_lines import time_of
-from harken.formats.records import Record, count, inner, items, text
+from harken.formats.json_records import Record, count, inner, items, text
+from harken.formats.runtimes.json_lines import time_of
 
 _CALLS = frozenset(
     {"command_execution", "mcp_tool_call", "collab_tool_call", "web_search", "file_change"}
@@ -45,7 +45,7 @@ class CodexLines:
         self._begun: set[str] = set()
 
     def heard(self, line: bytes) -> Heard:
-        """Read a line. See `harken.capture.live.heard.Listen`."""
+        """Read a line. See `harken.capture.live.stream_event.Listen`."""
         record = record_in(line)
         if record is None:
             return unknown(line)
@@ -106,7 +106,7 @@ def _result(item: Record, id_: str) -> ToolResultEvent:
     told = "\n".join(filter(None, texts))
     states = inner(item, "agents_states")
     if not told and states:
-        told = codec.encode(states).decode()
+        told = canonical.encode(states).decode()
     return ToolResultEvent(told or text(item, "status"), id_, has_failed)
 
 

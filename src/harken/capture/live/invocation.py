@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, TypeAlias
 
-from harken.capture.live.claude import heard as claude_heard
+from harken.capture.files.sources import PLACES
+from harken.capture.live.claude_code import heard as claude_heard
 from harken.capture.live.codex import CodexLines
-from harken.capture.live.heard import Listen
-from harken.capture.sources import PLACES
+from harken.capture.live.stream_event import Listen
 from harken.errors import ConfigError
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Protocol
 
-from harken.capture.otlp.calls import Exchange, exchange_of, is_call
-from harken.capture.otlp.family import Family
-from harken.capture.otlp.said import said_in
+from harken.capture.otlp.agent_tree import Family
 from harken.capture.otlp.span import Logged, Span, SpanId
+from harken.capture.otlp.span_calls import Exchange, exchange_of, is_call
+from harken.capture.otlp.span_messages import said_in
 from harken.core.clock import microseconds
 from harken.recording.exchange import Call, Reply
 

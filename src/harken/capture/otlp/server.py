@@ -19,13 +19,13 @@ from threading import BoundedSemaphore, Event, Lock, Thread
 from time import monotonic
 from typing import Any
 
-from harken.capture.otlp.decoding import JSON, PROTOBUF, Read, logs_of, response, traces_of
+from harken.capture.otlp.decode import JSON, PROTOBUF, Read, logs_of, response, traces_of
 from harken.capture.otlp.receiver import Receiver
 from harken.capture.otlp.spool import Kept, Spool
-from harken.core import codec
+from harken.core import canonical
 from harken.core.loopback import browser_refusal
 from harken.errors import FormatError
-from harken.recording.encodings import body_of
+from harken.recording.body import body_of
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of one request, compressed and not."""
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, body, kind)
         except _Refused as refused:
             self.close_connection = True  # what it sent may not have been read
-            self._answer(refused.status, codec.encode({"message": str(refused)}), JSON)
+            self._answer(refused.status, canonical.encode({"message": str(refused)}), JSON)
             self._linger()
 
     def _taken(self) -> tuple[bytes, str]:

@@ -12,8 +12,8 @@ from threading import Event, Thread
 
 from aiohttp import web
 
-from harken.capture.proxy.noted import Notes
-from harken.capture.proxy.passing import MOST_HEADER_BYTES, Passing, new_session, strip
+from harken.capture.proxy.forward import MOST_HEADER_BYTES, Passing, new_session, strip
+from harken.capture.proxy.tap import Notes
 from harken.capture.proxy.upstreams import Upstreams
 
 _BACKLOG = 512

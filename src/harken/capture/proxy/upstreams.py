@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from harken.core.redaction import redact
+from harken.core.secrets.redaction import redact
 from harken.errors import ConfigError
 
 VENDORS = {

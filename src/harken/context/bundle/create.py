@@ -30,15 +30,15 @@ from harken.context.bundle.manifest import (
     Redaction,
     log_name,
 )
-from harken.context.bundle.redacting import look_for, redact_logs, redact_store
+from harken.context.bundle.redact import look_for, redact_logs, redact_store
 from harken.core.commits import CommitId
-from harken.core.redaction import Credentials
+from harken.core.secrets.redaction import Credentials
 from harken.errors import BundleError, LogError
-from harken.session.file import RealDisk
-from harken.session.reader import Reading, events, mentions, open_log
+from harken.session.log.file import RealDisk
+from harken.session.log.reader import Reading, events, mentions, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
 _AT_ONCE = 1000

@@ -18,10 +18,10 @@ from urllib.parse import quote
 import msgspec
 from blake3 import blake3
 
-from harken.core import codec
+from harken.core import canonical
 from harken.errors import ConfigError, LogLocked
-from harken.session.disk import Disk, RealDisk
-from harken.session.file import LogFile
+from harken.session.log.disk import Disk, RealDisk
+from harken.session.log.file import LogFile
 
 _LONGEST = 120
 _STAGING = ".staging-"
@@ -57,7 +57,7 @@ class Outbox:
     def note(self, name: str) -> Note:
         """Return what is noted of a session; an empty note where there is none that can be read."""
         try:
-            return msgspec.convert(codec.decode(self._path(name).read_bytes()), Note)
+            return msgspec.convert(canonical.decode(self._path(name).read_bytes()), Note)
         except (OSError, ValueError, RecursionError):
             return Note()
 
@@ -66,7 +66,7 @@ class Outbox:
         path = self._path(name)
         new = path.with_name(f".{path.name[:_LONGEST]}.new")
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(codec.encode(note) + b"\n")
+            file.write(canonical.encode(note) + b"\n")
             file.flush()
             self._disk.sync(file.fileno())
         new.replace(path)

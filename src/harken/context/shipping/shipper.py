@@ -19,23 +19,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from harken.context.bundle.redacting import WHY
+from harken.context.bundle.redact import WHY
 from harken.context.materialize import resolver
 from harken.context.purge import found_in_store
+from harken.context.shipping.log_stream import Lines, Outgoing
 from harken.context.shipping.outbox import Note, Outbox
-from harken.context.shipping.outgoing import Lines, Outgoing
 from harken.core.clock import Clock, rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage
-from harken.core.redaction import Credentials
+from harken.core.secrets.redaction import Credentials
 from harken.errors import LogError, NotALog, StoreError
-from harken.session.packed import LogStat, log_of, stat_log
-from harken.session.rewriting import PartOfStructure
+from harken.session.log.compressed import LogStat, log_of, stat_log
+from harken.session.rewrite import PartOfStructure
 from harken.store.base import Store, Tombstone
 from harken.store.copy import copy_commits
 from harken.store.remote.wire import LogEnd
-from harken.store.sqlite import SqliteStore
+from harken.store.sqlite.store import SqliteStore
 
 BY = "harken ship"
 

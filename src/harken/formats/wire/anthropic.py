@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harken.core.chunks import Finish
 from harken.core.messages import (
     CallPlace,
     ChatMessage,
@@ -26,13 +25,14 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
+from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.anthropic import messages_of
-from harken.formats.anthropic_stream import usage_of
-from harken.formats.calls import in_order
-from harken.formats.records import count, text
+from harken.formats.json_records import count, text
+from harken.formats.providers.anthropic import messages_of
+from harken.formats.providers.anthropic_stream import usage_of
+from harken.formats.tool_calls import in_order
 from harken.formats.wire.base import Answered, Asked, Body, Seen
-from harken.formats.wire.cut import (
+from harken.formats.wire.json_slices import (
     Cutting,
     Text,
     begins,
@@ -41,7 +41,7 @@ from harken.formats.wire.cut import (
     shape_of,
     value_of,
 )
-from harken.formats.wire.saying import Saying, argument, protocol_of
+from harken.formats.wire.piece_codec import Saying, argument, protocol_of
 
 NAME = "anthropic-messages"
 _SYSTEM = "system"

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from typing import Protocol as Shape
 
-from harken.core import codec
-from harken.core.chunks import Finish
+from harken.core import canonical
 from harken.core.messages import ChatMessage, Message
+from harken.core.stream import Finish
 
 Body: TypeAlias = dict[str, Any]
 """The body of a request or an answer: a JSON object."""
@@ -47,11 +47,11 @@ class Piece:
     def raw(self) -> Any:
         """The value, read anew each time; where its bytes are no UTF-8 stands U+FFFD."""
         try:
-            return codec.decode(self.data)
+            return canonical.decode(self.data)
         except ValueError:
             text = self.data.decode("utf-8", "replace")
         try:
-            return codec.decode(text.encode())
+            return canonical.decode(text.encode())
         except ValueError:
             return text
 
@@ -111,7 +111,7 @@ class Listener(Shape):
 
 
 class Seen(Shape):
-    """Pieces of a protocol that were seen before, such as `harken.formats.wire.known.Known`."""
+    """Pieces of a protocol that were seen before: see `harken.formats.wire.piece_cache`."""
 
     def find(self, data: bytes) -> Piece | None:
         """Return the piece with these bytes; None: it was not seen."""

@@ -16,16 +16,17 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from harken.core.chunks import Finish
 from harken.core.events import Usage
 from harken.core.messages import ChatMessage, Message, OtherPart, Part, ThinkingPart, ToolCall
+from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats import gemini_messages as gemini
 from harken.formats.base import WholeEntry
-from harken.formats.calls import as_object, in_order
-from harken.formats.records import count, inner, items, text
+from harken.formats.json_records import count, inner, items, text
+from harken.formats.runtimes.gemini_cli import messages as gemini
+from harken.formats.tool_calls import as_object, in_order
 from harken.formats.wire.base import Answered, Asked, Body, Seen
-from harken.formats.wire.cut import (
+from harken.formats.wire.json_patch import changed, manner_of
+from harken.formats.wire.json_slices import (
     begins,
     cutting_of,
     shape_of,
@@ -33,8 +34,7 @@ from harken.formats.wire.cut import (
     value_of,
     with_marks,
 )
-from harken.formats.wire.form import changed, manner_of
-from harken.formats.wire.saying import Saying, alone, argument, protocol_of
+from harken.formats.wire.piece_codec import Saying, alone, argument, protocol_of
 
 NAME = "gemini"
 _MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):(?:streamG|g)enerateContent$")

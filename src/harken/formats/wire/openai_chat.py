@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from harken.core.chunks import Draft
 from harken.core.messages import (
     CallPlace,
     ChatMessage,
@@ -27,14 +26,15 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
+from harken.core.stream import Draft
 from harken.errors import FormatError
-from harken.formats.calls import in_order
-from harken.formats.openai import DETAILS, ERROR, EXTRA, REASONING, messages_of
-from harken.formats.openai_stream import Decoder
-from harken.formats.records import inner, items, text
+from harken.formats.json_records import inner, items, text
+from harken.formats.providers.openai_chat import DETAILS, ERROR, EXTRA, REASONING, messages_of
+from harken.formats.providers.openai_chat_stream import Decoder
+from harken.formats.tool_calls import in_order
 from harken.formats.wire.base import Answered, Asked, Body, Seen
-from harken.formats.wire.cut import cutting_of, put
-from harken.formats.wire.saying import Saying, argument, protocol_of
+from harken.formats.wire.json_slices import cutting_of, put
+from harken.formats.wire.piece_codec import Saying, argument, protocol_of
 
 NAME = "openai-chat"
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")

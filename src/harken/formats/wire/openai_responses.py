@@ -13,18 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harken.core import codec
-from harken.core.chunks import Finish
+from harken.core import canonical
 from harken.core.events import Usage
 from harken.core.messages import ChatMessage, Message, OtherPart, text_of
+from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
-from harken.formats.records import count, inner, items, text
-from harken.formats.responses import OUTPUTS, heard, is_answer, items_of, said
+from harken.formats.json_records import count, inner, items, text
+from harken.formats.providers.openai_responses import OUTPUTS, heard, is_answer, items_of, said
 from harken.formats.wire.base import Answered, Asked, Body, Seen
-from harken.formats.wire.cut import Cutting, begins, cutting_of, put, shape_of, value_of
-from harken.formats.wire.listening import error_line
-from harken.formats.wire.saying import Saying, alone, protocol_of
+from harken.formats.wire.json_slices import Cutting, begins, cutting_of, put, shape_of, value_of
+from harken.formats.wire.piece_codec import Saying, alone, protocol_of
+from harken.formats.wire.response_reader import error_line
 
 NAME = "openai-responses"
 _TOLD = "instructions"
@@ -90,7 +90,7 @@ def _messages(value: Any) -> list[Message]:
         return []
     kind = text(value, "type")
     if kind.endswith("_output") and kind not in OUTPUTS:
-        data = codec.encode(value).decode()
+        data = canonical.encode(value).decode()
         return [Message("tool", [OtherPart(kind, data)], tool_call_id=text(value, "call_id"))]
     return [said([value]) if is_answer(value) else heard(value, None).message]
 
@@ -107,7 +107,7 @@ def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
         match message.content:
             case [OtherPart(kind=kind, data=data)] if kind.endswith("_output"):
                 if kind not in OUTPUTS:
-                    return codec.decode(data.encode())
+                    return canonical.decode(data.encode())
     return next(iter(items_of([WholeEntry(alone(message))])), {})
 
 

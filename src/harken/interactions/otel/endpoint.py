@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 from harken.core.loopback import is_loopback
-from harken.core.redaction import redact
+from harken.core.secrets.redaction import redact
 from harken.errors import ConfigError, SendError
-from harken.interactions.otel.encoding import JSON, PROTOBUF, Taken, taken_in
+from harken.interactions.otel.otlp import JSON, PROTOBUF, Taken, taken_in
 
 PATH = "/v1/traces"
 _AGAIN = frozenset({429, 502, 503, 504})

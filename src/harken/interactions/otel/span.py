@@ -3,7 +3,8 @@
 Its ids follow from the session and from the event with which it began. So a session that is sent
 twice is the same spans twice, and none is new.
 
-Source: OpenTelemetry specification 1.x, "Span"; `harken.formats.gen_ai` names the attributes.
+Source: OpenTelemetry specification 1.x, "Span"; `harken.formats.providers.otel_attributes` names
+the attributes.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from harken.core.loopback import is_loopback
 from harken.errors import ConfigError, StoreAway, StoreError
-from harken.store.remote.failures import Failed, error_of
+from harken.store.remote.errors import Failed, error_of
 from harken.store.remote.wire import BYTES, JSON, read_json
 
 if TYPE_CHECKING:

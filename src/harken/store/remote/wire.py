@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from harken.core import codec, commits
+from harken.core import canonical, commits
 from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
 from harken.store.base import Batch, Keeping, Kind, Stored, Tombstone
-from harken.store.contents import LARGEST_BODY, contents_of
+from harken.store.batch import LARGEST_BODY, contents_of
 
 PACKED = "application/msgpack"
 JSON = "application/json"
@@ -201,12 +201,13 @@ def packed_batch(batch: Batch) -> bytes:
             bodies.setdefault(_MEMBERS[thing.kind], {})[thing.name] = thing.body
     packed = PackedBatch(
         **bodies,
-        files={name: codec.canonical(list(pieces)) for name, pieces in batch.files.items()},
-        derived=codec.canonical(dict(batch.derived)),
+        files={name: canonical.canonical(list(pieces)) for name, pieces in batch.files.items()},
+        derived=canonical.canonical(dict(batch.derived)),
         commits=[
-            (contents.things[new.id].body, codec.canonical(new.notes)) for new in contents.commits
+            (contents.things[new.id].body, canonical.canonical(new.notes))
+            for new in contents.commits
         ],
-        tombstones=codec.canonical(dict(batch.tombstones)),
+        tombstones=canonical.canonical(dict(batch.tombstones)),
     )
     return pack(packed)
 
@@ -234,7 +235,7 @@ def batch_from(data: bytes) -> Batch:
 def batch_of(plain: PlainBatch) -> Batch:
     """Return the batch that somebody wrote in JSON."""
     return Batch(
-        objects={Hash(name): codec.canonical(value) for name, value in plain.objects.items()},
+        objects={Hash(name): canonical.canonical(value) for name, value in plain.objects.items()},
         deltas={ArtifactRef(name): entries for name, entries in plain.deltas.items()},
         sequences={
             ArtifactRef(name): [ArtifactRef(one) for one in names]
@@ -254,7 +255,7 @@ def batch_of(plain: PlainBatch) -> Batch:
 def packed_commits(stored: Iterable[Stored]) -> list[tuple[CommitId, bytes, bytes]]:
     """Return commits and their notes as canonical bytes."""
     return [
-        (one.id, commits.commit_bytes(one.commit), codec.canonical(one.notes)) for one in stored
+        (one.id, commits.commit_bytes(one.commit), canonical.canonical(one.notes)) for one in stored
     ]
 
 
@@ -311,9 +312,9 @@ def unpack(data: bytes, kind: type[T]) -> T:
 
 def read_json(data: bytes, kind: type[T]) -> T:
     """Read a value of this type from JSON. Raises ValueError where it is none."""
-    return msgspec.convert(codec.decode(data), kind)
+    return msgspec.convert(canonical.decode(data), kind)
 
 
 def values_of(bodies: Mapping[str, bytes]) -> dict[str, Any]:
     """Return bodies as JSON values. Raises ValueError where one is none."""
-    return {name: codec.decode(body) for name, body in bodies.items()}
+    return {name: canonical.decode(body) for name, body in bodies.items()}

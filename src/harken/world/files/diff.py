@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import unified_diff
 
-from harken.world.files.file import binary_kind
+from harken.world.files.regular_file import binary_kind
 from harken.world.files.root import size_text
 
 _HUNK = re.compile(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from harken.world.files.file import WHOLE
+from harken.world.files.regular_file import WHOLE
 from harken.world.files.root import size_text
 from harken.world.result import Failed
 

@@ -20,11 +20,11 @@ from typing import TypeVar
 from harken.core.messages import ContentPart, TextPart
 from harken.world.files.diff import diff
 from harken.world.files.edit import Edited, edited, encoded
-from harken.world.files.file import WHOLE, Content, create, hash_of, load, replace
-from harken.world.files.known import Known, KnownFiles, meta_of
-from harken.world.files.reading import read_file
+from harken.world.files.line_window import line_count
+from harken.world.files.read import read_file
+from harken.world.files.read_state import Known, KnownFiles, meta_of
+from harken.world.files.regular_file import WHOLE, Content, create, hash_of, load, replace
 from harken.world.files.root import Root, kind_of, shown, size_text
-from harken.world.files.window import line_count
 from harken.world.result import Failed
 from harken.world.tool import Caller, Tool, in_thread, tool
 

@@ -13,18 +13,18 @@ from mcp import Client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from harken.errors import ConfigError
-from harken.world.mcp.bearer import Bearer
-from harken.world.mcp.client_credentials import ProgramBearer
-from harken.world.mcp.failing import one_line
-from harken.world.mcp.http import http_transport
-from harken.world.mcp.inbound import Asking, Inbound
-from harken.world.mcp.life import Life, Work
-from harken.world.mcp.listing import tools_of
-from harken.world.mcp.logins import Logins
-from harken.world.mcp.patience import Patience
-from harken.world.mcp.servers import Server
-from harken.world.mcp.stdio import Stdio
-from harken.world.mcp.surroundings import Surroundings
+from harken.world.mcp.auth.bearer import Bearer
+from harken.world.mcp.auth.client_credentials import ProgramBearer
+from harken.world.mcp.auth.token_store import Logins
+from harken.world.mcp.client_session import Life, Work
+from harken.world.mcp.errors import one_line
+from harken.world.mcp.host import Surroundings
+from harken.world.mcp.pagination import tools_of
+from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_requests import Asking, Inbound
+from harken.world.mcp.timeout import Patience
+from harken.world.mcp.transport.http import http_transport
+from harken.world.mcp.transport.stdio import Stdio
 from harken.world.result import Failed
 
 for _name in ("mcp", "client", "httpx2"):

@@ -19,7 +19,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.messages import Content, ContentPart, ImagePart, TextPart
 from harken.world.shell.output import Output, readable
 
@@ -128,6 +128,6 @@ def text_of(blocks: Iterable[ContentBlock]) -> str:
 
 def _json(value: object) -> str:
     try:
-        return codec.encode(value).decode()
+        return canonical.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
         return str(value)

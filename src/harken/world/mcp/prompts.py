@@ -10,9 +10,9 @@ from mcp import Client
 
 from harken.world.mcp.connection import Connection
 from harken.world.mcp.content import MAX_CHARACTERS, text_of
-from harken.world.mcp.failing import one_line
-from harken.world.mcp.listing import prompts_of
-from harken.world.mcp.naming import tool_names
+from harken.world.mcp.errors import one_line
+from harken.world.mcp.names import tool_names
+from harken.world.mcp.pagination import prompts_of
 from harken.world.result import Failed
 
 

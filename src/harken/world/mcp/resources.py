@@ -11,10 +11,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from harken.core.messages import Content, TextPart
-from harken.core.outside import from_outside
+from harken.core.untrusted import from_outside
 from harken.world.mcp.connection import Connection
 from harken.world.mcp.content import MAX_CHARACTERS, bounded, resource_parts
-from harken.world.mcp.failing import one_line
+from harken.world.mcp.errors import one_line
 from harken.world.result import Failed
 
 MAX_SHOWN = 200

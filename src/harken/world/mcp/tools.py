@@ -15,12 +15,12 @@ import mcp_types as types
 import msgspec
 
 from harken.core.messages import Content
-from harken.core.outside import from_outside
+from harken.core.untrusted import from_outside
 from harken.world.mcp.connection import Connection
 from harken.world.mcp.content import content_of, text_of
-from harken.world.mcp.inbound import Asking
-from harken.world.mcp.naming import is_let_in, tool_names
-from harken.world.mcp.patience import Patience, Progress
+from harken.world.mcp.names import is_let_in, tool_names
+from harken.world.mcp.server_requests import Asking
+from harken.world.mcp.timeout import Patience, Progress
 from harken.world.result import Failed
 from harken.world.shell.output import readable
 from harken.world.tool import Caller, Tool

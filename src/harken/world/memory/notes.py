@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 
 from harken.core.arguments import check_arguments
-from harken.core.text import preview
+from harken.core.logged_string import preview
 from harken.world.files.root import Root, size_text
 from harken.world.memory.base import Found, MemoryKind, NothingThere
+from harken.world.private_file import replace_file
 from harken.world.result import Failed
-from harken.world.settings_file import replace_file
 from harken.world.tool import Caller
 
 MOST_BYTES = 256 * 1024

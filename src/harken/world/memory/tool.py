@@ -9,7 +9,7 @@ from typing import Literal
 
 from harken.core.arguments import check_arguments
 from harken.core.events import MemoryOperation
-from harken.core.text import preview
+from harken.core.logged_string import preview
 from harken.world.memory.base import Memory, NothingThere
 from harken.world.memory.transcript import SearchableTranscript
 from harken.world.result import BadArguments

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.events import TranscriptEntry
+from harken.core.logged_string import preview
 from harken.core.messages import text_of
-from harken.core.text import preview
 from harken.world.memory.base import Found, MemoryKind, NothingThere
 from harken.world.result import Failed
 from harken.world.tool import Caller
@@ -118,7 +118,7 @@ def _around(text: str, words: Sequence[str]) -> str:
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        value = codec.decode(text.encode("utf-8", "surrogatepass"))
+        value = canonical.decode(text.encode("utf-8", "surrogatepass"))
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

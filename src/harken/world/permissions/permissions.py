@@ -16,12 +16,12 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from harken.core import codec
+from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.world.lock import LoopLock
+from harken.world.loop_lock import LoopLock
 from harken.world.permissions.pattern import literal_path
 from harken.world.permissions.rules import Rule, Rules
-from harken.world.permissions.subject import PathSubject, Subject, subjects_of
+from harken.world.permissions.subjects import PathSubject, Subject, subjects_of
 from harken.world.result import Failed
 from harken.world.tool import Caller, Tool
 from harken.world.user import NobodyThere, Wanted
@@ -297,7 +297,7 @@ async def _preview(wish: Wish, caller: Caller) -> str:
     if wish.tool.preview is not None:
         by_name = {} if wish.tool.caller is None else {wish.tool.caller: caller}
         return await wish.tool.preview(**wish.arguments, **by_name)
-    return msgspec.json.format(codec.encode(wish.arguments), indent=2).decode()
+    return msgspec.json.format(canonical.encode(wish.arguments), indent=2).decode()
 
 
 def _note(wish: Wish, places: Sequence[Path]) -> str:

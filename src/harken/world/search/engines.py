@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from harken.world.files.file import WHOLE
-from harken.world.search.globs import Glob
+from harken.world.files.regular_file import WHOLE
+from harken.world.search.glob import Glob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class Scanner:
         """
         run = (
             "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-            "from harken.world.search.scan import main; "
+            "from harken.world.search.python_engine import main; "
             "sys.exit(main(sys.argv[2], sys.stdout.buffer))"
         )
         path = [str(Path(one).absolute()) for one in sys.path]

@@ -14,12 +14,12 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from harken.world.files.file import WHOLE, binary_kind, opened
+from harken.world.files.regular_file import WHOLE, binary_kind, opened
 from harken.world.files.root import Root, size_text
 from harken.world.result import Failed
 from harken.world.search.engines import Engine, Query
-from harken.world.search.found import Found, Line, Search
-from harken.world.search.globs import Glob, glob_of
+from harken.world.search.glob import Glob, glob_of
+from harken.world.search.results import Found, Line, Search
 from harken.world.tool import Caller, Tool, in_thread, tool
 
 LISTED = 200

@@ -28,11 +28,12 @@ from tempfile import TemporaryDirectory
 from typing import Literal, Self, TypeAlias
 
 from harken.errors import ConfigError
+from harken.world.private_file import replace_file
 from harken.world.sensitive_paths import program_folders
-from harken.world.settings_file import replace_file
-from harken.world.shell.mounts import Mounts, made
+from harken.world.shell.bind_mounts import Mounts, made
 from harken.world.shell.new_repository import unsafe_parts
-from harken.world.shell.places import (
+from harken.world.shell.seccomp import no_set_id_bits
+from harken.world.shell.sensitive_paths import (
     NAMES,
     NEEDED,
     foreign_sockets,
@@ -43,7 +44,6 @@ from harken.world.shell.places import (
     private_places,
     sensitive_places,
 )
-from harken.world.shell.seccomp import no_set_id_bits
 
 Wanted: TypeAlias = Literal["auto", "on", "off"]
 """Whether commands run in a sandbox: where there is one, only there, or not at all."""

@@ -22,9 +22,9 @@ from harken.world.environment import hidden_in, shown
 from harken.world.files.root import shown as shown_name
 from harken.world.result import BadArguments, Failed
 from harken.world.shell.output import Output
-from harken.world.shell.places import is_socket
-from harken.world.shell.processes import Processes
+from harken.world.shell.process_group import Processes
 from harken.world.shell.sandbox import ASIDE, KEEP, Entered, Sandbox
+from harken.world.shell.sensitive_paths import is_socket
 from harken.world.tool import Caller, Tool, tool
 
 QUIET: Mapping[str, str] = {

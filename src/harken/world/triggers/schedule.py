@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from harken.core.clock import microseconds, rfc3339
 from harken.world.result import BadArguments
-from harken.world.triggers.armed import ArmedTime
-from harken.world.triggers.source import missing_extra
+from harken.world.triggers.base import missing_extra
+from harken.world.triggers.trigger import ArmedTime
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

@@ -1,6 +1,7 @@
 """`Sources`: all that can wake the agents of one world, and what they are made of.
 
-It is part of a `World`. Somebody has to listen, else nothing runs: see `harken.agents.triggers`.
+It is part of a `World`. Somebody has to listen, else nothing runs: see
+`harken.agents.turn.wakeups`.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from harken.session.state import Happened
 from harken.world.files.root import Root
 from harken.world.result import Failed
 from harken.world.shell.shell import Shell
-from harken.world.triggers.armed import (
+from harken.world.triggers.base import Source
+from harken.world.triggers.command import Background, CommandEnded
+from harken.world.triggers.file_watch import FilesChanged, Own
+from harken.world.triggers.timer import Alarm, Timer
+from harken.world.triggers.trigger import (
     AnyArmed,
     ArmedCommand,
     ArmedFiles,
     ArmedTime,
     ArmedWebhook,
 )
-from harken.world.triggers.background import Background, CommandEnded
-from harken.world.triggers.files import FilesChanged, Own
-from harken.world.triggers.source import Source
-from harken.world.triggers.timer import Alarm, Timer
 from harken.world.triggers.webhook import WebhookCalled, Webhooks
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from harken.core.clock import Clock, system_clock
 from harken.world.result import Failed
-from harken.world.triggers.armed import ArmedTime
+from harken.world.triggers.base import Happening
 from harken.world.triggers.schedule import SHORTEST_S, Schedule
-from harken.world.triggers.source import Happening
+from harken.world.triggers.trigger import ArmedTime
 
 _LONGEST_S = 30.0
 """So often the clock is looked at: a machine may sleep, and a clock may be set."""

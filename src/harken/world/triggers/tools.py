@@ -10,7 +10,10 @@ from harken.core.arguments import check_arguments
 from harken.core.clock import rfc3339
 from harken.world.result import BadArguments, Failed
 from harken.world.tool import Caller, Tool, tool
-from harken.world.triggers.armed import (
+from harken.world.triggers.file_watch import check_paths
+from harken.world.triggers.schedule import SHORTEST_S, Schedule, Times
+from harken.world.triggers.sources import Sources
+from harken.world.triggers.trigger import (
     ArmedCommand,
     ArmedFiles,
     ArmedTime,
@@ -20,9 +23,6 @@ from harken.world.triggers.armed import (
     check_name,
     log_armed,
 )
-from harken.world.triggers.files import check_paths
-from harken.world.triggers.schedule import SHORTEST_S, Schedule, Times
-from harken.world.triggers.sources import Sources
 from harken.world.triggers.webhook import HOST, token_sha256
 
 _WAKE = """\

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from harken.world.lock import LoopLock
+from harken.world.loop_lock import LoopLock
 from harken.world.result import Failed
-from harken.world.triggers.armed import ArmedWebhook
-from harken.world.triggers.source import Happening, missing_extra, quoted
+from harken.world.triggers.base import Happening, missing_extra, quoted
+from harken.world.triggers.trigger import ArmedWebhook
 
 BODY_BYTES = 65_536
 READ_S = 10.0

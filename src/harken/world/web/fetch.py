@@ -10,7 +10,7 @@ from harken.world.result import BadArguments
 from harken.world.tool import Tool, in_thread, tool
 from harken.world.web.address import Place
 from harken.world.web.download import Downloads, Page
-from harken.world.web.text import Text, text_of
+from harken.world.web.html_text import Text, text_of
 
 MOST = 40_000
 """Characters of a page in one result."""

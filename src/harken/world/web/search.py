@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlencode
 
-from harken.core import codec
-from harken.core.outside import from_outside
+from harken.core import canonical
+from harken.core.untrusted import from_outside
 from harken.world.result import BadArguments, Failed
 from harken.world.shell.output import readable
 from harken.world.web.address import Place
@@ -96,7 +96,7 @@ async def _asked(url: str, parameters: Mapping[str, str], headers: Mapping[str, 
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Failed(f"the search at {host} cannot be reached: {said_in(error)}") from None
     try:
-        return codec.decode(data) if is_whole else None
+        return canonical.decode(data) if is_whole else None
     except (ValueError, RecursionError):
         raise Failed(f"the search at {host} answers what is no JSON") from None
 

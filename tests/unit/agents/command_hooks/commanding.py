@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harken import Runtime, World
-from harken.agents.command_hooks.entry import read_hooks
+from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.world.local import local_tools
 from harken.world.user import User

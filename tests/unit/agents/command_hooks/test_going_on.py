@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harken.core.verdict_words import Question, Rewrite
+from harken.core.verdict import Question, Rewrite
 from tests.agent_kit import Play, Row, Stage, call, calls, check_log, play, run
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 from tests.unit.agents.hooking import watch

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from harken import Permissions, Runtime, World, load_session
-from harken.agents.command_hooks.entry import read_hooks
+from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
-from harken.agents.happening import UserWanted, call_user
-from harken.agents.smart import SmartAgent
+from harken.agents.hooks.notifications import UserWanted, call_user
+from harken.agents.smart_agent import SmartAgent
 from harken.errors import ModelError
-from harken.llm.windows import Windows
+from harken.llm.context_windows import Windows
 from harken.world.local import local_tools
 from harken.world.permissions.rules import Rules
 from harken.world.user import Asked, Leave, Wanted

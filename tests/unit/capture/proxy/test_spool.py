@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, FrameReader, Kind, encoded
-from harken.capture.proxy.reading import SpoolReader, Step, Unrecorded
-from harken.capture.proxy.recording import Recording
 from harken.capture.proxy.spool import Limits, Spool, Track, new_file
+from harken.capture.proxy.spool_reader import SpoolReader, Step, Unrecorded
+from harken.capture.proxy.spool_recorder import Recording
 from harken.errors import LogWriteError
 from harken.recording.exchange import ENDED, Call, Hints, Reply
 from tests.proxy_kit import Collected, wait_for

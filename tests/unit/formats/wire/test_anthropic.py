@@ -12,7 +12,7 @@ from harken.core.messages import Message, OtherPart, TextPart, ThinkingPart
 from harken.errors import FormatError
 from harken.formats.wire.anthropic import PROTOCOL
 from harken.formats.wire.base import Answered, Asked
-from harken.formats.wire.form import same
+from harken.formats.wire.json_patch import same
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 ASKED: dict[str, Any] = {

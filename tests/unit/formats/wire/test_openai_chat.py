@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harken.core.chunks import Finish
 from harken.core.events import Usage
 from harken.core.messages import Message, ThinkingPart
+from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.wire.form import same
+from harken.formats.wire.json_patch import same
 from harken.formats.wire.openai_chat import PROTOCOL
 from tests.unit.formats.wire.hearing import STEPS, heard, is_honest, streamed
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harken.formats.wire import wires
+from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Protocol
-from harken.formats.wire.form import same
+from harken.formats.wire.json_patch import same
 from tests.clients.kit import BESIDE, lab
 
 SENT = sorted((BESIDE / "shared" / "data" / "sent").glob("*.json"))

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from harken.core.redaction import Credentials
+from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError, SendError
-from harken.interactions.otel import sending
-from harken.interactions.otel.encoding import JSON, Sender, taken_in
+from harken.interactions.otel import exporter
 from harken.interactions.otel.endpoint import Endpoint
-from harken.interactions.otel.sending import How, Sent, send
-from harken.session.reader import events
+from harken.interactions.otel.exporter import How, Sent, send
+from harken.interactions.otel.otlp import JSON, Sender, taken_in
+from harken.session.log.reader import events
 from tests.session_kit import born, new_session, turn
 from tests.spans_kit import Answer, backend, partial, said
 
@@ -148,13 +148,13 @@ def test_what_was_taken_in_part_is_told() -> None:
 
 
 def test_much_goes_in_batches(tmp_path: Path) -> None:
-    before = sending.BATCH_SPANS, sending.BATCH_BYTES
-    many = list(sending.spans_of(events(DEMO), "s", HOW, Credentials()))
-    sizes = [len(batch) for batch in sending._batches(many * 30)]
+    before = exporter.BATCH_SPANS, exporter.BATCH_BYTES
+    many = list(exporter.spans_of(events(DEMO), "s", HOW, Credentials()))
+    sizes = [len(batch) for batch in exporter._batches(many * 30)]
     assert sum(sizes) == len(many) * 30
     assert max(sizes) <= before[0]
     large = [replace(one, attributes={"a": "x" * (before[1] // 2 + 1)}) for one in many[:4]]
-    assert [len(batch) for batch in sending._batches(large)] == [1, 1, 1, 1]
+    assert [len(batch) for batch in exporter._batches(large)] == [1, 1, 1, 1]
 
 
 def test_a_later_batch_that_is_refused_says_how_much_was_taken(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from harken.core.messages import ImagePart, TextPart
-from harken.world.files.file import WHOLE, hash_of
-from harken.world.files.window import CHARACTERS, LINES
+from harken.world.files.line_window import CHARACTERS, LINES
+from harken.world.files.regular_file import WHOLE, hash_of
 from tests.unit.formats.pictures import png
 from tests.unit.world.files.filing import DENIED, Desk, fill
 

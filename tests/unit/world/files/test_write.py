@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.files.file import WHOLE, create, hash_of, replace
+from harken.world.files.regular_file import WHOLE, create, hash_of, replace
 from harken.world.files.root import Root
 from harken.world.files.tools import to_the_end
 from harken.world.result import Failed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harken.world.mcp.servers import Server
+from harken.world.mcp.server_config import Server
 from tests.loopback_kit import Loopback, loopback
 from tests.mcp_http import serving
 from tests.mcp_kit import run, stand

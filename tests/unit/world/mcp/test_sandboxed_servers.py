@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harken.errors import ConfigError
-from harken.world.mcp.servers import ServerTable, server_of
+from harken.world.mcp.server_config import ServerTable, server_of
 from harken.world.shell.sandbox import Sandbox
 from tests.mcp_kit import is_alive, run, stand, toy, until
 

@@ -14,7 +14,7 @@ from mcp.client._memory import InMemoryTransport
 
 from harken.core.messages import ImagePart
 from harken.world.mcp.prompts import PromptArgument
-from harken.world.mcp.servers import Server
+from harken.world.mcp.server_config import Server
 from harken.world.result import Failed
 from tests import mcp_sdk_server
 from tests.mcp_http import serving

@@ -481,8 +481,8 @@ def test_a_server_ends_with_all_that_it_started(tmp_path: Path) -> None:
 def test_a_loop_that_ends_takes_its_servers_along_and_another_starts_them_anew(
     tmp_path: Path,
 ) -> None:
-    from harken.world.mcp.connections import Connections
-    from harken.world.mcp.surroundings import Surroundings
+    from harken.world.mcp.host import Surroundings
+    from harken.world.mcp.servers import Connections
     from harken.world.world import World
 
     around = Surroundings(folder=tmp_path, outputs=tmp_path / "outputs", environ=os.environ)

@@ -10,7 +10,7 @@ import pytest
 
 from harken.agents.runtime import Runtime
 from harken.core.events import MemoryOperation
-from harken.session.reader import events
+from harken.session.log.reader import events
 from harken.world.memory.base import Found, MemoryKind, NothingThere
 from harken.world.memory.notes import MOST_BYTES, NotesMemory
 from harken.world.memory.tool import memory_tool

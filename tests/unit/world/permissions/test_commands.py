@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.world.permissions.shell_commands import plain_parts
-from harken.world.permissions.subject import CommandSubject
+from harken.world.permissions.bash.plain_commands import plain_parts
+from harken.world.permissions.subjects import CommandSubject
 
 
 def is_allowed(command: str, *patterns: str) -> bool:

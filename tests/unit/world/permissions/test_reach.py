@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from harken.world.permissions.subject import CommandSubject
+from harken.world.permissions.subjects import CommandSubject
 
 DISGUISES = [
     "git push",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.files.file import WHOLE
+from harken.world.files.regular_file import WHOLE
 from harken.world.files.root import Root
 from harken.world.result import Failed
 from harken.world.search.engines import Engine, Query, Ripgrep, Scanner, engine_for, ripgrep

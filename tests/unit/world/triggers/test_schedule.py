@@ -8,9 +8,9 @@ import pytest
 
 from harken.core.clock import microseconds, rfc3339
 from harken.world.result import BadArguments
-from harken.world.triggers.armed import ArmedTime
 from harken.world.triggers.schedule import Schedule, Times, moment
 from harken.world.triggers.timer import Timer
+from harken.world.triggers.trigger import ArmedTime
 from tests.agent_kit import run
 from tests.trigger_kit import NOON_US, FakeTime
 

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from harken.world.result import Failed
-from harken.world.triggers.armed import ArmedWebhook
-from harken.world.triggers.source import Happening
+from harken.world.triggers.base import Happening
+from harken.world.triggers.trigger import ArmedWebhook
 from harken.world.triggers.webhook import (
     BODY_BYTES,
     CONNECTIONS,

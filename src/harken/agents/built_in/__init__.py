@@ -1,0 +1,1 @@
+"""The hooks and tools that ship with Harken."""

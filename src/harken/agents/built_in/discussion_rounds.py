@@ -1,0 +1,75 @@
+"""A hook that ends discussions which go round and round: so many, and nothing else in between."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from harken.agents.agent import Agent
+from harken.agents.agent_classes import register
+from harken.agents.built_in.transcript_reader import newest_first
+from harken.agents.hooks.hook import Hook
+from harken.agents.hooks.options import HookOptions
+from harken.core.verdict import Comment, Deny, Ok, Point, Question, Verdict
+
+DISCUSS = "discuss"
+
+
+class DiscussionRoundsOptions(HookOptions, frozen=True):
+    """How many rounds, one after the other."""
+
+    comment_after: Annotated[int, Meta(ge=1)] | None = 4
+    """After so many rounds every further one gets a comment; None: never."""
+    deny_after: Annotated[int, Meta(ge=1)] | None = 8
+    """After so many rounds no other one is let through; None: never."""
+
+
+@register("discussion-rounds")
+class DiscussionRounds(Hook):
+    """Comments on, then denies, `discuss` in a row; any other action, and any input, begins anew.
+
+    It keeps nothing: how many rounds there were is what the transcript says.
+    """
+
+    in_log: ClassVar[bool] = True
+    points: ClassVar[frozenset[Point]] = frozenset({"action"})
+    Options = DiscussionRoundsOptions
+    options: DiscussionRoundsOptions
+
+    def concerns(self, question: Question) -> bool:
+        """Whether there were so many rounds that something is to be said of another one."""
+        if question.call is None or question.call.function.name != DISCUSS:
+            return False
+        return not isinstance(self.judge(question), Ok)
+
+    def judge(self, question: Question) -> Verdict:
+        """Say how many rounds there were."""
+        options, watched = self.options, self.watched
+        if watched is None or question.call is None or question.call.function.name != DISCUSS:
+            return Ok()
+        most = max(options.comment_after or 0, options.deny_after or 0)
+        rounds = rounds_before(watched, most)
+        if options.deny_after is not None and rounds >= options.deny_after:
+            return Deny(
+                f"there were {rounds} rounds of discussion, and nothing in between: "
+                f"say what came of them, or do what was agreed"
+            )
+        if options.comment_after is not None and rounds >= options.comment_after:
+            return Comment(
+                f"This is round {rounds + 1} of this discussion. Come to an end: sum up what all "
+                f"agree on, and what is left open."
+            )
+        return Ok()
+
+
+def rounds_before(agent: Agent, most: int) -> int:
+    """Return how many discussions ended in a row, up to now; it looks for no more than `most`."""
+    rounds = 0
+    for entry in newest_first(agent):
+        if rounds >= most or (entry.role == "user" and entry.cause is None):
+            break
+        if entry.role == "tool" and entry.name != DISCUSS:
+            break
+        rounds += entry.role == "tool" and not entry.is_error
+    return rounds

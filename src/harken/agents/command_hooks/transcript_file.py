@@ -1,0 +1,114 @@
+"""Transcripts in the form of Claude Code, for commands that look into them.
+
+A file for each agent that somebody asked for, brought up to date when a command is run: only what
+is new is written. Tools have the names that they have there.
+
+Source: docs/formats/claude-code.md.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+from weakref import WeakKeyDictionary, finalize
+
+from harken.agents.templates.claude_code_tools import names_of, told
+from harken.core import canonical
+from harken.core.events import TranscriptEntry
+from harken.core.ids import AgentId
+from harken.core.messages import TextPart
+from harken.formats.runtimes.claude_code.entries import block_of
+from harken.formats.runtimes.claude_code.writer import VERSION
+from harken.formats.tool_calls import in_order
+from harken.session.session import Session
+
+_open: WeakKeyDictionary[Session, Transcripts] = WeakKeyDictionary()
+
+
+class Transcripts:
+    """The files of one session, in a folder that goes when the session does."""
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        self._id = session.path.stem
+        self._folder = folder
+        self._place = Path(mkdtemp(prefix="harken-transcripts-"))
+        self._written: dict[AgentId, tuple[int, str | None]] = {}
+        """How many entries of an agent are in its file, and the name of the last record."""
+        finalize(session, partial(shutil.rmtree, self._place, ignore_errors=True))
+
+    @classmethod
+    def of(cls, session: Session, folder: Path) -> Transcripts:
+        """Return those of a session."""
+        if session not in _open:
+            _open[session] = cls(session, folder)
+        return _open[session]
+
+    def brought_up(self, session: Session, agent_id: AgentId) -> Path:
+        """Return the file of an agent, with all that it has in its transcript. Raises OSError."""
+        state = session.agent(agent_id)
+        entries = state.transcript or []
+        done, last = self._written.get(agent_id, (0, None))
+        path = self._place / f"{self._id}.jsonl"
+        if state.place != "primary":
+            path = self._place / self._id / "subagents" / f"agent-{agent_id}.jsonl"
+        if done < len(entries) or not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                for entry in entries[done:]:
+                    for record in self._records(entry, last, is_side=state.place != "primary"):
+                        file.write(canonical.encode(record) + b"\n")
+                        last = record["uuid"]
+            self._written[agent_id] = (len(entries), last)
+        return path
+
+    def _records(
+        self, entry: TranscriptEntry, last: str | None, *, is_side: bool
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the records of an entry: an answer has one for each of its blocks."""
+        for at, message in enumerate(_messages(entry, self._folder)):
+            name = str(uuid5(NAMESPACE_URL, f"{self._id} {entry.message_id} {at}"))
+            yield {
+                "parentUuid": last,
+                "isSidechain": is_side,
+                "userType": "external",
+                "cwd": str(self._folder),
+                "sessionId": self._id,
+                "version": VERSION,
+                "gitBranch": "",
+                "type": message["role"],
+                "message": message,
+                "uuid": name,
+                "timestamp": entry.time,
+            }
+            last = name
+
+
+def _messages(entry: TranscriptEntry, folder: Path) -> Iterator[dict[str, Any]]:
+    if entry.role == "assistant":
+        for item in in_order(entry):
+            block = block_of(item)
+            if block.get("type") == "tool_use":
+                ours = str(block.get("name"))
+                block["name"] = names_of(ours)[0]
+                block["input"] = told(ours, block["input"], folder)
+            body = {"id": entry.message_id, "type": "message", "role": "assistant"}
+            yield {**body, "content": [block]}
+    elif entry.role == "tool":
+        result = {"type": "tool_result", "tool_use_id": entry.tool_call_id}
+        error = {"is_error": True} if entry.is_error else {}
+        yield {"role": "user", "content": [{**result, "content": _content(entry), **error}]}
+    elif entry.role == "user":
+        yield {"role": "user", "content": _content(entry)}
+
+
+def _content(entry: TranscriptEntry) -> str | list[dict[str, Any]]:
+    if not isinstance(entry.content, list):
+        return entry.content or ""
+    if all(isinstance(part, TextPart) for part in entry.content):
+        return "".join(part.text for part in entry.content if isinstance(part, TextPart))
+    return [block_of(item) for item in in_order(entry)]

@@ -1,0 +1,43 @@
+"""Which hooks are built in: their registered names, and where each is.
+
+A module is imported when its hook is asked for, in a program or by a log: so that `import harken`
+stays cheap, and a log can still name them all.
+"""
+
+from __future__ import annotations
+
+from harken.agents.agent_classes import kind_named, register_later
+from harken.agents.hooks.hook import Hook
+from harken.agents.runtime import Runtime
+from harken.errors import UnknownName
+
+BUILT_IN: dict[str, str] = {
+    "budget-guard": "harken.agents.built_in.budget_guard",
+    "changed-files": "harken.agents.built_in.changed_files",
+    "discussion-rounds": "harken.agents.built_in.discussion_rounds",
+    "garbage-collector": "harken.agents.built_in.garbage_collector",
+    "planning-mode": "harken.agents.built_in.planning_mode",
+    "read-before-write": "harken.agents.built_in.read_before_write",
+    "single-minded": "harken.agents.built_in.subagent_hook",
+    "task-limiter": "harken.agents.built_in.task_limiter",
+    "todo-reminder": "harken.agents.built_in.todo_reminder",
+    "command-hook": "harken.agents.command_hooks.hook",
+}
+"""Registered name -> module."""
+
+register_later(BUILT_IN)
+
+
+def hook_kind(name: str, runtime: Runtime) -> type[Hook]:
+    """Return the class of dumb hooks with a registered name: built in, or a user's.
+
+    It is made with `kind(session, runtime=runtime, options={...})`. Raises UnknownName with the
+    names that are built in.
+    """
+    try:
+        kind: type = kind_named(name, runtime)
+    except UnknownName:
+        raise UnknownName("built-in hook", name, BUILT_IN) from None
+    if not issubclass(kind, Hook):
+        raise UnknownName("built-in hook", name, BUILT_IN)
+    return kind

@@ -1,0 +1,1 @@
+"""Files that describe agents: templates, skills and prompt files."""

@@ -1,0 +1,148 @@
+"""Prompt files: texts with placeholders for arguments, each in a Markdown file.
+
+    ---
+    description: Looks at a change.
+    argument-hint: FILE
+    ---
+    Review the change in $1. Pay attention to: $ARGUMENTS
+
+A file is read when it is used, so an edit counts at once. The text is sent to the agent as if the
+user had typed it, through the agent and its hooks. With `role: system` it is a system message, past
+the hooks, and the agent owes no answer. Nothing in it is run.
+
+The files of Claude Code have the same form: `sub/fix.md` is `/sub:fix`, `$ARGUMENTS[0]` is the
+first word, and so is `$0`; where a file contains `$0`, `$1` is the second.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from harken.agents.templates import front_matter
+from harken.agents.templates.front_matter import NAME, Malformed, files_in, naming, read_page
+from harken.agents.templates.skills import UNRUN, has_shell
+from harken.errors import ConfigError
+
+FOLDER = "commands"
+ROLES = ("user", "system")
+MAX_FILES = 200
+"""How many files are listed."""
+_END = "(?![0-9A-Za-z_])"
+_PLACEHOLDER_PATTERN = re.compile(
+    rf"\$(?:ARGUMENTS\[(?P<at>[0-9]{{1,3}})\]|(?P<word>ARGUMENTS|[0-9]){_END})"
+)
+_FROM_ZERO_PATTERN = re.compile(rf"\$0{_END}")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFile:
+    """A prompt file as a list shows it."""
+
+    path: Path
+    description: str
+    """What the file says it is for; why it cannot be used, if it cannot."""
+    argument_hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The text of a prompt file with its arguments filled in, and who says it."""
+
+    text: str
+    is_system: bool
+
+
+@dataclass(slots=True)
+class PromptFiles:
+    """The prompt files in some folders. Of two with one name, that of the first folder counts."""
+
+    folders: Sequence[Path] = ()
+    _cache: dict[Path, tuple[tuple[int, int], PromptFile]] = field(default_factory=dict)
+
+    def paths(self) -> dict[str, Path]:
+        """Return the files by name; one in a subfolder is named after that, too."""
+        paths = dict(files_in(self.folders))
+        for folder in self.folders:
+            for path in sorted(islice(folder.rglob("*.md"), MAX_FILES)):
+                names = path.relative_to(folder).with_suffix("").parts
+                if all(map(NAME.fullmatch, names)):
+                    paths.setdefault(":".join(names), path)
+        return paths
+
+    def read(self, path: Path) -> PromptFile:
+        """Return a prompt file as it is now; it is read again only if it changed."""
+        try:
+            status = os.stat(path)  # noqa: PTH116 - its errors are reported when the file is read
+            state = (status.st_mtime_ns, status.st_size)
+        except OSError:
+            state = (0, 0)
+        cached = self._cache.get(path)
+        if cached is None or cached[0] != state:
+            cached = self._cache[path] = (state, _read_prompt_file(path))
+        return cached[1]
+
+
+def fill_in_prompt(path: Path, typed: str) -> Prompt:
+    """Read a prompt file and fill in what the user typed after its name. Raises ConfigError."""
+    with naming(path):
+        page = read_page(path, lenient=True)
+        role = front_matter.text(page.front, "role") or "user"
+        if role not in ROLES:
+            raise Malformed("role is user or system: who says the text")
+        text = expanded(page.body, typed).strip()
+        if not text:
+            raise Malformed("says nothing: write the text below the front matter")
+    return Prompt(f"{text}\n\n[{UNRUN}]" if has_shell(text) else text, is_system=role == "system")
+
+
+def expanded(body: str, typed: str) -> str:
+    r"""Return a text with the typed words in its placeholders; without placeholders they come last.
+
+    >>> expanded("Fix $1, then $2. ($ARGUMENTS)", "tea 'the pot'")
+    "Fix tea, then the pot. (tea 'the pot')"
+    >>> expanded("Review.", "all of it"), expanded("It costs $15 or $1.", "")
+    ('Review.\n\nall of it', 'It costs $15 or .')
+    >>> expanded("Fix $0, then $1.", "tea pot"), expanded("Fix $ARGUMENTS[1].", "tea pot")
+    ('Fix tea, then pot.', 'Fix pot.')
+    """
+    try:
+        words = shlex.split(typed)
+    except ValueError:  # an apostrophe
+        words = typed.split()
+
+    first = 0 if _FROM_ZERO_PATTERN.search(body) else 1
+
+    def fill_in(match: re.Match[str]) -> str:
+        if match["word"] == "ARGUMENTS":
+            return typed
+        index = int(match["at"]) if match["at"] else int(match["word"]) - first
+        return words[index] if index < len(words) else ""
+
+    if _PLACEHOLDER_PATTERN.search(body):
+        return _PLACEHOLDER_PATTERN.sub(fill_in, body)
+    return f"{body.rstrip()}\n\n{typed}" if typed else body
+
+
+def _read_prompt_file(path: Path) -> PromptFile:
+    try:
+        with naming(path):
+            front = read_page(path, lenient=True).front
+            description = _one_line(front, "description")
+        return PromptFile(path, description, _one_line(front, "argument-hint"))
+    except ConfigError as error:
+        return PromptFile(path, f"cannot be used: {error}", "")
+
+
+def _one_line(front: Mapping[str, Any], key: str) -> str:
+    """Return a member on one line; `[file]` is a list in YAML, and is meant as it stands."""
+    value = front.get(key)
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return " ".join(f"[{word}]" for word in value)
+    return front_matter.one_line(front, key)

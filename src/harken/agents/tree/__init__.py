@@ -1,0 +1,1 @@
+"""Actions that change the tree of agents."""

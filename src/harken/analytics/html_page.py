@@ -1,0 +1,177 @@
+"""A page of figures: one file for a browser, with its charts inside, that asks for nothing else.
+
+What comes from outside is escaped, and the page itself forbids the browser every other request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import tzinfo
+from html import escape
+from typing import Any, TypeAlias
+
+from harken.analytics.charts import Chart, Data, overview_charts, session_charts, shown
+from harken.analytics.number_text import cost, duration, number, tokens
+from harken.analytics.overview import OneSession, Overview
+from harken.analytics.sessions import Lifecycle
+from harken.analytics.times import minute
+from harken.analytics.tools import Amplification
+from harken.analytics.usage import Usage
+from harken.errors import ConfigError
+
+SESSIONS = 100
+"""So many sessions are told one by one."""
+Figure: TypeAlias = tuple[str, str]
+"""A number, and of what it is."""
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+_STYLE = """
+:root { color-scheme: light; }
+body { margin: 0 auto; max-width: 60rem; padding: 1rem; background: #fafbfb; color: #22303a;
+  font: 16px/1.45 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; margin: .5rem 0; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 0; } h2 small { font-weight: normal; color: #6b7a85; }
+section { background: #fff; border: 1px solid #e3e8ea; border-radius: .6rem; margin: 1rem 0;
+  padding: .8rem 1rem; }
+.figures { display: grid; gap: .6rem;
+  grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); }
+.figures div { background: #fff; border: 1px solid #e3e8ea; border-radius: .6rem;
+  padding: .6rem .8rem; }
+.figures b { display: block; font-size: 1.2rem; color: #12685f; white-space: nowrap; }
+.figures span { color: #6b7a85; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th { text-align: left; color: #6b7a85; font-weight: normal; }
+td, th { padding: .25rem .6rem .25rem 0; vertical-align: top; }
+.number { text-align: right; white-space: nowrap; }
+td.title { overflow-wrap: anywhere; min-width: 12rem; } small { color: #6b7a85; }
+"""
+_LAYOUT: Data = {
+    "margin": {"l": 10, "r": 10, "t": 10, "b": 30},
+    "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#22303a"},
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "showlegend": False,
+    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    "dragmode": False,
+}
+_AXIS: Data = {"automargin": True, "fixedrange": True, "gridcolor": "#edf0f1", "zeroline": False}
+_NUMBER = ' class="number"'
+_CONFIG: Data = {"displayModeBar": False, "responsive": True}
+
+
+def page(found: Overview | OneSession, zone: tzinfo) -> str:
+    """Return a page. Raises ConfigError where plotly is not installed."""
+    if isinstance(found, OneSession):
+        title = found.session.title or found.session.session
+        charts, about = session_charts(found, zone), _about(found.session, zone)
+        table: Sequence[Lifecycle] = ()
+        peaks: list[Figure] = []
+    else:
+        title, charts, table = "Harken: what was done", overview_charts(found), found.sessions
+        about = f"{number(len(found.sessions))} sessions"
+        peaks = [(number(found.concurrency.at_work), "sessions at work at once, at most")]
+    body = [
+        f"<h1>{shown(title)}</h1>",
+        f"<p>{about}</p>",
+        _figures(_sums(found.amplification, found.usage) + peaks),
+        *(_section(at, chart) for at, chart in enumerate(charts)),
+        _sessions(table, zone),
+    ]
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{shown(title)}</title>\n<style>{_STYLE}</style>\n"
+        f"<script>{_plotly().offline.get_plotlyjs()}</script>\n</head>\n<body>\n"
+        + "\n".join(filter(None, body))
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _plotly() -> Any:
+    """Import what draws. Raises ConfigError where it is not installed."""
+    try:
+        import plotly.io  # noqa: PLC0415 - an extra
+        import plotly.offline  # noqa: PLC0415 - as above
+    except ImportError:
+        raise ConfigError(
+            "a page with charts needs the package plotly: pip install 'harken[charts]'"
+        ) from None
+    return plotly
+
+
+def _about(session: Lifecycle, zone: tzinfo) -> str:
+    told = [
+        shown(session.session),
+        shown(session.project),
+        f"{minute(session.began, zone)} to {minute(session.ended, zone)}",
+        duration(session.duration_s),
+        f"outcome {shown(session.outcome)}" if session.outcome else "",
+        f"{session.compactions} compactions",
+    ]
+    return " · ".join(filter(None, told))
+
+
+def _sums(sums: Amplification, usage: Usage) -> list[Figure]:
+    return [
+        (number(sums.prompts), "prompts"),
+        (number(sums.responses), "responses"),
+        (number(sums.tool_calls), "tool calls"),
+        (number(tokens(usage)), "tokens"),
+        (cost(usage.cost_usd, usage.unpriced) or "none", "cost"),
+        (number(sums.responses_per_prompt), "responses for a prompt"),
+        (number(sums.tool_calls_per_prompt), "tool calls for a prompt"),
+        (number(sums.output_per_input), "characters for each one asked"),
+    ]
+
+
+def _figures(told: Iterable[Figure]) -> str:
+    cells = (f"<div><b>{escape(figure)}</b><span>{what}</span></div>" for figure, what in told)
+    return f'<div class="figures">{"".join(cells)}</div>'
+
+
+def _section(at: int, chart: Chart) -> str:
+    layout = {**_LAYOUT, **chart.layout}
+    for axis in ("xaxis", "yaxis"):
+        layout[axis] = {**_AXIS, **chart.layout.get(axis, {})}
+    drawn = _plotly().io.to_html(
+        {"data": chart.data, "layout": layout},
+        config=_CONFIG,
+        include_plotlyjs=False,
+        full_html=False,
+        default_height=f"{chart.height}px",
+        div_id=f"chart-{at}",
+    )
+    return f"<section><h2>{chart.title} <small>{chart.note}</small></h2>{drawn}</section>"
+
+
+def _sessions(sessions: Sequence[Lifecycle], zone: tzinfo) -> str:
+    if not sessions:
+        return ""
+    heads = ("ended", "session", "lasted", "prompts", "calls", "compactions", "outcome", "cost")
+    rows = "".join(_row(one, zone) for one in sessions[:SESSIONS])
+    more = len(sessions) - SESSIONS
+    note = f"<p>... and {number(more)} more, with --json</p>" if more > 0 else ""
+    head = "".join(f"<th{'' if name in heads[:2] else _NUMBER}>{name}</th>" for name in heads)
+    table = f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>{note}'
+    return f"<section><h2>Sessions <small>the last ones first</small></h2>{table}</section>"
+
+
+def _row(one: Lifecycle, zone: tzinfo) -> str:
+    numbers = [
+        duration(one.duration_s),
+        number(one.prompts),
+        number(one.tool_calls),
+        number(one.compactions),
+        shown(one.outcome or "", 40),
+        cost(one.cost_usd, one.unpriced),
+    ]
+    title = shown(one.title or one.session)
+    where = f'<br><small title="{shown(one.session)}">{shown(one.project)}</small>'
+    return (
+        f'<tr><td class="number">{minute(one.ended, zone)}</td>'
+        f'<td class="title">{title}{where}</td>{_cells(numbers)}</tr>'
+    )
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return "".join(f'<td class="number">{text}</td>' for text in texts)

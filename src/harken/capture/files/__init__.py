@@ -1,0 +1,1 @@
+"""Import of session files of other coding agents."""

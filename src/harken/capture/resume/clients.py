@@ -1,0 +1,214 @@
+"""The clients as data: how one goes on with a session, and how one is run where nobody sits.
+
+One idea: what a client is called with, and what it must be told to speak with the recorder, are
+facts about it; where its sessions lie is in `harken.capture.resume.placement`. There it is told,
+too, not to shorten a long conversation by itself: that depends on the model that it goes on with.
+
+Source: docs/how-to/continue-anywhere.md. *Last verified:* 2026-11, with the versions named there.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+from harken.errors import ConfigError, UnknownName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A coding agent of the command line.
+
+    Where they stand, `{session}`, `{model}`, `{prompt}`, `{url}` (of the recorder) and `{home}` are
+    filled in.
+    """
+
+    runtime: str
+    name: str
+    """As people call it."""
+    program: str
+    install: str
+    """How a person gets it."""
+    resume: tuple[str, ...]
+    """What it is called with to go on with a session."""
+    model: tuple[str, ...] = ("--model", "{model}")
+    once: tuple[str, ...]
+    """What it is called with to go on with a session, say a prompt, and end."""
+    variables: Mapping[str, str]
+    """Its environment where it asks the recorder."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What it is configured with there: paths below its home, and what stands in them."""
+
+    def check_installed(self, path: str | None) -> None:
+        """Raise ConfigError, which says how to get it, where it is not in a `PATH`."""
+        if shutil.which(self.program, path=path) is None:
+            raise ConfigError(
+                f"{self.name} is not installed here: there is no `{self.program}` in PATH; "
+                f"`{self.install}` gets it"
+            )
+
+    def command(self, session: str, model: str = "") -> list[str]:
+        """Return what a person types to go on with a session."""
+        return [
+            self.program,
+            *_filled((*self.resume, *(self.model if model else ())), session, model),
+        ]
+
+    def one_turn(self, session: str, prompt: str) -> list[str]:
+        """Return what is run to say one prompt in a session."""
+        return [self.program, *_filled(self.once, session, prompt=prompt)]
+
+    def environment(self, url: str, home: str) -> dict[str, str]:
+        """Return the variables of the environment where it asks the recorder."""
+        return {
+            name: value.replace("{url}", url).replace("{home}", home)
+            for name, value in self.variables.items()
+        }
+
+
+def _filled(words: tuple[str, ...], session: str, model: str = "", prompt: str = "") -> list[str]:
+    found = []
+    for word in words:
+        whole = word.replace("{session}", session).replace("{model}", model)
+        found.append(whole.replace("{prompt}", prompt))
+    return found
+
+
+_CODEX = """\
+model = "recorder"
+model_provider = "recorder"
+model_context_window = 100000000
+approval_policy = "never"
+sandbox_mode = "read-only"
+project_doc_max_bytes = 0
+check_for_update_on_startup = false
+analytics = { enabled = false }
+[model_providers.recorder]
+name = "recorder"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "RECORDER_KEY"
+request_max_retries = 1
+stream_max_retries = 1
+"""
+_GEMINI: dict[str, Any] = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "privacy": {"usageStatisticsEnabled": False},
+    "general": {"disableAutoUpdate": True},
+    "context": {"fileName": "no-such-file.md"},
+    "model": {"compressionThreshold": 10**6},
+}
+_OPENCODE_MODEL = {"name": "Recorder", "limit": {"context": 100_000_000, "output": 8000}}
+_OPENCODE: dict[str, Any] = {
+    "model": "recorder/recorder",
+    "small_model": "recorder/recorder",
+    "provider": {
+        "recorder": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "{url}/v1", "apiKey": "none"},
+            "models": {"recorder": _OPENCODE_MODEL},
+        }
+    },
+}
+_OPENCODE_QUIET = ("AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "MODELS_FETCH", "CLAUDE_CODE")
+_PI_MODEL = {"id": "recorder", "contextWindow": 100_000_000, "input": ["text", "image"]}
+_PI_PROVIDER = {"api": "openai-completions", "baseUrl": "{url}/v1", "apiKey": "none"}
+_PI: dict[str, Any] = {"providers": {"recorder": {**_PI_PROVIDER, "models": [_PI_MODEL]}}}
+
+CLIENTS = (
+    Client(
+        runtime="claude",
+        name="Claude Code",
+        program="claude",
+        install="npm install -g @anthropic-ai/claude-code",
+        resume=("--resume", "{session}"),
+        once=("-p", "--output-format", "json", "--resume", "{session}", "{prompt}"),
+        variables={
+            "ANTHROPIC_BASE_URL": "{url}",
+            "ANTHROPIC_API_KEY": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+            "DISABLE_AUTO_COMPACT": "1",  # a long conversation is sent as it is
+        },
+    ),
+    Client(
+        runtime="codex",
+        name="Codex",
+        program="codex",
+        install="npm install -g @openai/codex",
+        resume=("resume", "{session}"),
+        once=("exec", "--json", "--skip-git-repo-check", "resume", "{session}", "{prompt}"),
+        variables={"CODEX_HOME": "{home}/.codex", "RECORDER_KEY": "none"},
+        files={".codex/config.toml": _CODEX},
+    ),
+    Client(
+        runtime="gemini",
+        name="Gemini CLI",
+        program="gemini",
+        install="npm install -g @google/gemini-cli",
+        resume=("--resume", "{session}"),
+        once=(
+            *("-m", "gemini-2.5-pro", "--output-format", "stream-json"),
+            *("--resume", "{session}", "--prompt={prompt}"),
+        ),
+        variables={
+            "GOOGLE_GEMINI_BASE_URL": "{url}",
+            "GEMINI_API_KEY": "none",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        },
+        files={".gemini/settings.json": json.dumps(_GEMINI)},
+    ),
+    Client(
+        runtime="opencode",
+        name="OpenCode",
+        program="opencode",
+        install="npm install -g opencode-ai",
+        resume=("--session", "{session}"),
+        once=(
+            *("run", "--format", "json", "--model", "recorder/recorder"),
+            *("--session", "{session}", "{prompt}"),
+        ),
+        variables={f"OPENCODE_DISABLE_{name}": "1" for name in _OPENCODE_QUIET},
+        files={".config/opencode/opencode.json": json.dumps(_OPENCODE)},
+    ),
+    Client(
+        runtime="pi",
+        name="Pi",
+        program="pi",
+        install="npm install -g @earendil-works/pi-coding-agent",
+        resume=("--session", "{session}"),
+        once=(
+            *("-p", "--mode", "json", "--provider", "recorder", "--model", "recorder"),
+            *("--no-context-files", "--session", "{session}", "{prompt}"),
+        ),
+        variables={"PI_OFFLINE": "1"},
+        files={".pi/agent/models.json": json.dumps(_PI)},
+    ),
+)
+"""All that Harken can write sessions for."""
+_ORDERED = frozenset({"codex", "pi"})
+"""Runtimes whose sessions are named by their time."""
+RUNTIMES = tuple(client.runtime for client in CLIENTS)
+
+
+def client_for(runtime: str) -> Client:
+    """Return the client of a runtime. Raises UnknownName."""
+    found = next((client for client in CLIENTS if client.runtime == runtime), None)
+    if found is None:
+        raise UnknownName("client", runtime, RUNTIMES)
+    return found
+
+
+def new_id(runtime: str, now_ms: int) -> str:
+    """Return a new UUID, of the kind that a runtime gives its sessions."""
+    if runtime not in _ORDERED:
+        return str(uuid4())
+    # Version 7, RFC 9562: the time, then chance.
+    number = now_ms << 80 | secrets.randbits(80)
+    number = number & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
+    return str(UUID(int=number))

@@ -1,0 +1,1 @@
+"""A chat with agents: settings, world, screen and slash commands."""

@@ -1,0 +1,71 @@
+"""Keeping: the store that a chat commits to, or why it cannot.
+
+A store that is damaged, locked or too new stops no chat: the log is the truth, and a resume commits
+what is pending.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harken.agents.checkpointer import Checkpointer
+from harken.config.home import Home
+from harken.context.materialize import resolver
+from harken.context.socket_server import ContextSockets
+from harken.core.events import ContextLoaded
+from harken.core.messages import ChatMessage
+from harken.errors import ConfigError, StoreError
+from harken.store.base import Store
+
+PATIENCE_S = 3.0
+"""How long a chat waits for others who write: meanwhile it does nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """A store, or the error that stands in its place."""
+
+    store: Store | None = None
+    error: StoreError | None = None
+
+    @staticmethod
+    def opened(open_store: Callable[[], Store]) -> Keeping:
+        """Open a store for a chat, or keep why it cannot be used."""
+        try:
+            return Keeping(open_store())
+        except StoreError as error:
+            return Keeping(error=error)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should be told."""
+        return (f"Nothing is committed: {self.error}",) if self.error is not None else ()
+
+    def need(self) -> Store:
+        """Return the store. Raises StoreError where it cannot be used."""
+        if self.store is None:
+            raise self.error or ConfigError("there is no store")
+        return self.store
+
+    def resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:
+        """Return the messages of a commit that an agent started from. Raises as `need`."""
+        return resolver(self.need())(event)
+
+    def checkpoints(self, home: Home) -> Checkpointer | None:
+        """Return what commits to it; None: nothing does."""
+        if self.store is None:
+            return None
+        return Checkpointer(
+            store=self.store,
+            principal=Path.home().name,
+            machine=platform.node(),
+            sockets=ContextSockets(home.run_folder),
+        )
+
+    def close(self) -> None:
+        """Let go of the store. A second call does nothing."""
+        if self.store is not None:
+            self.store.close()

@@ -1,0 +1,198 @@
+"""Slash commands about agents: who is there, who watches, who may do what, what each has heard.
+
+They read what the session has at this moment, so they work while a turn runs, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from harken.agents.action_schemas import ACTIONS, OF_HOOKS
+from harken.agents.tool_agent import Actor
+from harken.chat.commands.agent_paths import names_of, one_agent, paths
+from harken.chat.commands.base import Talk, slash
+from harken.core.events import TranscriptEntry
+from harken.core.ids import AgentId, number_of
+from harken.core.messages import ChatMessage, text_of
+from harken.session.state import AgentState
+from harken.terminal.event_lines import model_text, put_there
+from harken.terminal.text import one_line
+from harken.views.message_text import count, heading, written
+from harken.views.viewer import SessionViewer
+
+SHOWN = 20
+"""So many of the last messages of a transcript are shown, unless one asks for more."""
+MESSAGE_LINES = 6
+PROMPT_LINES = 3
+"""Of the system prompt of each agent, where all are shown."""
+MOST_LINES = 400
+LONGEST_LINE = 1000
+
+
+@slash(
+    "subagents",
+    "who is below, what it does, and what it was told last",
+    "[AGENT]",
+    completes=names_of("everybody"),
+)
+def _subagents(talk: Talk, rest: str) -> None:
+    state = talk.session.agents[one_agent(talk, rest)]
+    lines: list[str] = []
+    for agent_id in state.subagents:
+        below = talk.session.agents[agent_id]
+        notes = [_model(below), talk.doing.get(agent_id, "idle")]
+        notes += [count(len(below.hooks), "hook")] if below.hooks else []
+        notes += [count(len(below.subagents), "subagent")] if below.subagents else []
+        lines.append(f"{_called(below)}  {', '.join(notes)}")
+        last = _last(talk, agent_id)
+        if last is not None:
+            lines.append(f"  {last.role}: {one_line(text_of(last.content) or written(last), 90)}")
+    talk.say("\n".join(lines) or f"{_called(state)} has no subagents")
+
+
+def hooks_lines(talk: Talk, agent_id: AgentId) -> Iterator[str]:
+    """Yield what is known of the hooks of an agent, in the order in which they are asked."""
+    session = talk.session
+    rows = SessionViewer(session.path).watches()
+    came = {row.hook: row for row in rows if row.kind == "installed"}
+    for hook_id in session.agents[agent_id].hooks:
+        state, hook = session.agents[hook_id], talk.primary.sibling(hook_id)
+        points = [one for one in ("input", "action", "result", "response") if one in hook.asked_at]
+        asked = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
+        kind = f"code ({state.spec.get('kind')})"
+        if state.language_model is not None:
+            kind = model_text(state.language_model)
+        yield f"{_called(state)}  {kind} · {asked} · {put_there(came[hook_id])}"
+        if (said := _last_said(talk, hook_id)) is not None:
+            yield f"  last: {one_line(said, 90)}"
+
+
+def _last_said(talk: Talk, agent_id: AgentId) -> str | None:
+    for entry in reversed(talk.session.agent(agent_id).transcript or []):
+        if entry.is_utterance:
+            return text_of(entry.content)
+    return None
+
+
+@slash(
+    "tools",
+    "what each agent may use, and what it was not given",
+    "[AGENT]",
+    completes=names_of("everybody"),
+)
+def _tools(talk: Talk, rest: str) -> None:
+    ids = [one_agent(talk, rest)] if rest else [*paths(talk.session)]
+    agents = [talk.primary.sibling(one) for one in ids]
+    said: dict[tuple[str, ...], str] = {}
+    lines: list[str] = []
+    for agent, path in zip(agents, map(paths(talk.session).get, ids), strict=True):
+        named = path or agent.name
+        mine = tuple(agent.tools) if isinstance(agent, Actor) else ()
+        if isinstance(agent, Actor) and mine in said:
+            lines.append(f"{named}: as {said[mine]}")
+        elif isinstance(agent, Actor):
+            said[mine] = named
+            lines += [f"{named}:", *_granted(mine, talk.runtime.world.tools)]
+        elif rest:
+            lines.append(f"{named} is code, which needs no tools")
+    talk.say("\n".join(lines))
+
+
+def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
+    """Yield what an agent may use, of what there is, and what it may not."""
+    of_world = [one for one in mine if one in tools]
+    actions = [one for one in mine if one in ACTIONS]
+    missing = [one for one in (*tools, *ACTIONS) if one not in mine and one not in OF_HOOKS]
+    yield f"  tools: {', '.join(of_world) or 'none'}"
+    yield f"  actions: {', '.join(actions) or 'none'}"
+    if missing:
+        yield f"  not granted: {', '.join(missing)}"
+
+
+@slash(
+    "system",
+    "the system prompt of an agent, or how those of all begin",
+    "[AGENT]",
+    completes=names_of("everybody"),
+)
+def _system(talk: Talk, rest: str) -> None:
+    if rest:
+        talk.say("\n".join(_bounded(_prompt(talk, one_agent(talk, rest)), MOST_LINES)))
+        return
+    lines: list[str] = []
+    for agent_id in paths(talk.session):
+        state = talk.session.agents[agent_id]
+        if state.language_model is not None:
+            begun = _bounded(_prompt(talk, agent_id), PROMPT_LINES)
+            lines += [f"{_called(state)}:", *(f"  {line}" for line in begun)]
+    talk.say("\n".join(lines))
+
+
+def _prompt(talk: Talk, agent_id: AgentId) -> list[str]:
+    messages = [one for one in talk.session.context(agent_id) if one.role == "system"]
+    texts = [text_of(one.content) for one in messages]
+    return "\n\n".join(texts).split("\n") if texts else ["(no system prompt)"]
+
+
+@slash(
+    "transcript",
+    "what an agent has heard and said, the last messages",
+    "[AGENT] [HOW MANY]",
+    completes=names_of("everybody"),
+)
+def _transcript(talk: Talk, rest: str) -> None:
+    name, most = _with_number(rest)
+    agent_id = one_agent(talk, name)
+    messages = [one for one in talk.session.context(agent_id) if one.role != "system"]
+    who = _called(talk.session.agents[agent_id])
+    if not messages:
+        talk.say(f"{who} has heard nothing yet")
+        return
+    lines: list[str] = []
+    if left := len(messages[:-most]):
+        lines = [f"… {count(left, 'earlier message')} (/transcript {who} {len(messages)})"]
+    for message in messages[-most:]:
+        lines += _message_lines(message)
+    doing = talk.doing.get(agent_id)
+    lines += [f"({who} is at work: {doing})"] if doing else []
+    talk.say("\n".join(lines))
+
+
+def _with_number(rest: str) -> tuple[str, int]:
+    """Return a name and a number that may stand after it."""
+    name, _, last = rest.rpartition(" ")
+    if last.isascii() and last.isdecimal() and int(last[:9]) > 0:
+        return name.strip(), int(last[:9])
+    return rest, SHOWN
+
+
+def _message_lines(message: ChatMessage) -> list[str]:
+    """Return the beginning of a message; of an entry the number with which `/show` shows it."""
+    number = number_of(message.message_id, "msg_") if isinstance(message, TranscriptEntry) else None
+    at = "" if number is None else f"{number} "
+    lines = written(message).split("\n")
+    more = "" if number is None else f" (/show {number})"
+    shown = _bounded(lines, MESSAGE_LINES, more)
+    return [f"{at}{heading(message)}: {shown[0]}", *(f"  {line}" for line in shown[1:])]
+
+
+def _bounded(lines: Sequence[str], most: int, more: str = "") -> list[str]:
+    """Return the first lines, each cut where it is very long."""
+    shown = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in lines]
+    if len(shown) <= most + 1 and not any(line.endswith("…") for line in shown):
+        return shown
+    left = len(shown) - most
+    return [*shown[:most], *([f"… {count(left, 'more line')}{more}"] if left > 0 else [])]
+
+
+def _last(talk: Talk, agent_id: AgentId) -> ChatMessage | None:
+    messages = talk.session.context(agent_id)
+    return messages[-1] if messages and messages[-1].role != "system" else None
+
+
+def _model(state: AgentState) -> str:
+    return "code" if state.language_model is None else model_text(state.language_model)
+
+
+def _called(state: AgentState) -> str:
+    return one_line(state.name or state.id, 30)

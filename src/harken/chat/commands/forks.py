@@ -1,0 +1,150 @@
+"""`/fork`, `/undo`, `/export`: the conversation as the store has it goes on elsewhere.
+
+A session is never taken back: its log stays as it is, and a new session begins with a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harken.agents.agent import UNASKED, Agent
+from harken.agents.built_in.changed_files import ChangedFiles
+from harken.chat.commands.base import Onward, Talk, slash
+from harken.context.position import commit_at, moment
+from harken.core.commits import CommitId
+from harken.core.events import AgentCreated, AgentMoved, Event, TranscriptEntry
+from harken.core.messages import ChatMessage, text_of
+from harken.errors import ConfigError
+from harken.store.base import Store
+from harken.terminal.text import one_line
+from harken.views.viewer import SessionViewer
+
+
+@slash("fork", "go on in a new session, from here; this one stays as it is", group="session")
+def _fork(talk: Talk, _: str) -> None:
+    agent = talk.primary
+    ctx = commit_conversation(agent)[1]
+    talk.go_on(
+        Onward(ctx=ctx, note=f"A fork of {talk.session.path.stem}.{_left_behind(talk, agent)}")
+    )
+
+
+@slash(
+    "undo",
+    "go on from before what you said last; files stay as they are",
+    group="session",
+)
+def _undo(talk: Talk, _: str) -> None:
+    agent, at = _said_last(talk)
+    talk.primary.check_free()
+    context = talk.session.context(agent.agent_id)
+    store, ctx = commit_conversation(agent)
+    text = text_of(context[at].content)
+    who = "" if agent.agent_id == talk.primary.agent_id else f" You talk with {agent.name} again."
+    note = (
+        f"Before {one_line(text, 40)!r}, which stands in the input.{who} The session until then "
+        f"is {talk.session.path.stem}; what was done to files is not undone."
+        + _left_behind(talk, agent)
+    )
+    before = None if _is_beginning(context[:at]) else _before(store, ctx, context[at:])
+    talk.go_on(Onward(ctx=before, draft=text, note=note, agent_id=agent.agent_id))
+
+
+def _said_last(talk: Talk) -> tuple[Agent, int]:
+    """Return who heard what the user said last, and where that stands in its context.
+
+    Another agent may have the place now. Raises ConfigError where there is nothing, where a
+    compaction has summed it up, and where who heard it is gone.
+    """
+    last = _last_heard(SessionViewer(talk.session.path).events)
+    agent = talk.primary
+    if last is not None and last.agent_id is not None:
+        if talk.session.agents[last.agent_id].place == "gone":
+            name = talk.session.agents[last.agent_id].name or last.agent_id
+            raise ConfigError(f"{name}, who heard what you said last, is gone: /undo cannot go on")
+        agent = agent.sibling(last.agent_id)
+    context = talk.session.context(agent.agent_id)
+    said = [at for at, message in enumerate(context) if _is_said(message)]
+    id_ = None if last is None else last.message_id
+    if last is not None:
+        said = [at for at in said if getattr(context[at], "message_id", None) == id_]
+    if not said:
+        raise ConfigError("there is nothing to undo: nothing was said since the context began")
+    return agent, said[-1]
+
+
+def _last_heard(events: Iterable[Event]) -> TranscriptEntry | None:
+    """Return what the user said last to whom the user talked with then.
+
+    What a restored agent remembers looks like it, and was not said here.
+    """
+    primary, last = None, None
+    for event in events:
+        match event:
+            case AgentCreated() if primary is None:
+                primary = event.agent_id
+            case AgentMoved(replaces=before) if before is not None and before == primary:
+                primary = event.agent_id
+            case TranscriptEntry() if event.agent_id == primary and _is_said(event):
+                last = event
+            case _:
+                pass
+    return last
+
+
+def _is_said(message: ChatMessage) -> bool:
+    """Whether the user said this to the agent: of what came from a commit, as far as one can see.
+
+    The summary of a compaction is heard by the agent, too, and nobody said it.
+    """
+    if message.role != "user":
+        return False
+    if isinstance(message, TranscriptEntry):
+        return message.cause is None and message.substance is None
+    return not text_of(message.content).startswith(UNASKED)
+
+
+def _is_beginning(context: Sequence[ChatMessage]) -> bool:
+    return all(message.role == "system" for message in context)
+
+
+def commit_conversation(agent: Agent) -> tuple[Store, CommitId]:
+    """Commit what the agent has understood; return the store and the commit.
+
+    Raises AgentBusy, StoreError, and ConfigError where there is no store, or nothing was said.
+    """
+    agent.check_free()
+    if agent.runtime.checkpoints is None:
+        raise ConfigError("there is no store in this chat, so there is nothing to go on from")
+    ctx = agent.checkpoint()
+    if ctx is None:
+        raise ConfigError("nothing was said yet")
+    return agent.runtime.checkpoints.store, ctx
+
+
+def _before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -> CommitId:
+    """Return the commit that ends before these messages, the last ones of a conversation."""
+    first = moment(store, ctx).number - len(undone) + 1
+    found = moment(store, ctx, str(first))
+    if found.entries[-1].message.content != undone[0].content:
+        raise ConfigError(
+            "the context was changed since: /undo cannot take the last exchange apart"
+        )
+    return commit_at(store, moment(store, ctx, str(first - 1)))
+
+
+def _left_behind(talk: Talk, agent: Agent) -> str:
+    """Say who stays in the old session.
+
+    Not the hooks that were there from the beginning: as such the new one has its own, and says so.
+    """
+    rows = SessionViewer(talk.session.path).watches()
+    configured = {row.hook for row in rows if row.how == "begun"}
+    hooks = [
+        hook.name
+        for hook in agent.hooks
+        if hook.agent_id not in configured and hook.kind != ChangedFiles.kind
+    ]
+    others = [] if agent.agent_id == talk.primary.agent_id else [talk.primary.name]
+    names = dict.fromkeys([*agent.subagent_ids, *hooks, *others])
+    return f" Not with you: {', '.join(names)}." if names else ""

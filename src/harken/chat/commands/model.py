@@ -1,0 +1,91 @@
+"""`/model`, `/clear` and `!command`: how the user changes what the chat works with.
+
+The user is not an agent: a command that the user types runs outside the sandbox and asks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from harken.agents.smart_agent import SmartAgent
+from harken.agents.tool_agent import Actor
+from harken.agents.tree.user_command import obey
+from harken.chat.commands.base import SHELL, Onward, Talk, slash
+from harken.chat.models import anchored
+from harken.core.events import AgentConfigured, Reference
+from harken.errors import ConfigError, ScriptError
+from harken.terminal.event_lines import model_text
+from harken.world.result import BadArguments, Result
+
+
+def _complete_model(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+    return () if before else talk.usable_models()
+
+
+@slash(
+    "model",
+    "the agent's model; a name or number chooses another",
+    "[MODEL|NUMBER]",
+    group="chat",
+    completes=_complete_model,
+)
+def _model(talk: Talk, rest: str) -> None:
+    agent = talk.primary
+    if not isinstance(agent, SmartAgent):
+        raise ConfigError(f"{agent.name} has no model: code decides for it")
+    names = talk.usable_models() if not rest or rest.isdecimal() else []
+    if not rest:
+        numbered = [f"  {number} {name}" for number, name in enumerate(names, 1)]
+        how = ["/model NUMBER or /model NAME chooses one"] if names else []
+        now = f"{agent.name} has {model_text(agent.language_model)}"
+        talk.say("\n".join([now, *numbered, *how]))
+        return
+    agent.check_free()
+    name = _named(names, rest) if rest.isdecimal() else rest
+    try:
+        model = agent.runtime.model_named(anchored(name))
+    except ScriptError as error:
+        raise ConfigError(str(error)) from None
+    talk.act(partial(_set_model, agent, model.name))
+
+
+def _named(names: Sequence[str], number: str) -> str:
+    if not 0 < int(number) <= len(names):
+        raise BadArguments(f"there is no model number {number}; /model lists {len(names)}")
+    return names[int(number) - 1]
+
+
+async def _set_model(agent: SmartAgent, name: str) -> Result:
+    """Log that an agent goes on with a model."""
+    if name != agent.language_model:
+        changed = AgentConfigured(agent_id=agent.agent_id, language_model=name)
+        agent.session.append(changed)
+        agent.session.settle()
+    return Result(f"{agent.name} goes on with {model_text(name)}")
+
+
+@slash("clear", "start a new session; this one is kept", group="session")
+def _clear(talk: Talk, _: str) -> None:
+    talk.primary.check_free()
+    talk.go_on(Onward(note=f"A new session. The one until now is {talk.session.path.stem}."))
+
+
+@slash(
+    "shell",
+    f"run a command yourself (also {SHELL}COMMAND); the agent reads it",
+    "COMMAND",
+    group="chat",
+)
+def _shell(talk: Talk, rest: str) -> None:
+    shell, agent = talk.shell, talk.primary
+    if not rest:
+        raise BadArguments("which command?")
+    if shell is None:
+        raise ConfigError("there is no shell in this chat")
+
+    async def run(_: Actor, __: Reference) -> Result:
+        return Result((await shell.run(rest)).rstrip("\n"))
+
+    agent.check_free()
+    talk.act(lambda: obey(agent, f"{SHELL}{rest}", run))

@@ -1,0 +1,343 @@
+"""Slash commands that act: every structural action of agents, in the form of the user.
+
+What an agent can do with an action, the user can do with a command, and the other way round. Such
+a command stands in the log as what the user said, acts at once, and passes by the hooks.
+
+What is typed of a new hook: a name and what it is told, or only what it is told.
+
+One idea: no word of what somebody wants is lost, or `never push` would make a hook `never` that
+is told `push`. So the first word is the name only where it is written as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import Agent
+from harken.agents.hooks.hook import Hook
+from harken.agents.hooks.registry import BUILT_IN, hook_kind
+from harken.agents.names import free_name
+from harken.agents.tool_agent import Actor
+from harken.agents.tree.hook_action import hook_name
+from harken.agents.tree.registry import RUN
+from harken.agents.tree.user_command import Doing, dismiss, obey
+from harken.chat.commands.agent_paths import names_of, one_agent, paths, who_is_there
+from harken.chat.commands.agents import hooks_lines
+from harken.chat.commands.arguments import Form, named_and_rest
+from harken.chat.commands.base import COMMANDS, Command, Talk, choice, slash
+from harken.core.events import Reference
+from harken.core.ids import MessageId, number_of
+from harken.errors import ConfigError
+from harken.world.result import BadArguments, Result
+
+_MARKED = re.compile(r'(?:"([^"\\]+)"|([^\s:"]+):)\s+(?=\S)')
+
+
+_PLAIN = re.compile(r"(\w[\w.-]*)\s+(?=(\S))")
+
+
+_BEGINS = re.compile(
+    r"""(?xi: an? | all | allow | always | and | answer | any | ask | avoid | be | before | block
+    | check | deny | do | don't | each | every | ensure | explain | forbid | for | give | if | in
+    | keep | let | make | never | no | not | only | please | prefer | remember | reply | say | speak
+    | stop | tell | the | think | use | warn | watch | when | whenever | write | you )"""
+)
+"""Words with which an instruction begins, and that name no hook."""
+
+
+WORDS, LETTERS = 3, 30
+"""So much of a text makes a name."""
+
+
+def name_and_text(typed: str, taken: Collection[str] = ()) -> tuple[str, str]:
+    """Return what a hook is called and what it is told, nothing where only a name was typed.
+
+    A name is followed by a sentence with a capital, or by a colon, or stands in quotes; it may have
+    a `-`, a `_` or a digit. Else the hook is called after what it is told; taken: names that it
+    cannot have then.
+
+    >>> name_and_text("critic Watch the tea."), name_and_text("critic: watch it")
+    (('critic', 'Watch the tea.'), ('critic', 'watch it'))
+    >>> name_and_text("Be brief."), name_and_text("never push to main", ["never-push-to"])
+    (('be-brief', 'Be brief.'), ('never-push-to (2)', 'never push to main'))
+    >>> name_and_text("todo-reminder"), name_and_text("no-push do not push")
+    (('todo-reminder', ''), ('no-push', 'do not push'))
+    """
+    typed = typed.strip()
+    if marked := _MARKED.match(typed):
+        return marked[1] or marked[2], typed[marked.end() :]
+    plain = _PLAIN.match(typed)
+    if plain is not None and _is_name(plain[1], plain[2]):
+        return plain[1], typed[plain.end() :]
+    if len(typed.split()) < 2:
+        return typed, ""
+    return free_name(_named_after(typed), taken), typed
+
+
+def _is_name(word: str, next_letter: str) -> bool:
+    if any(one in "-_" or one.isdigit() for one in word):
+        return True
+    return word[0].islower() and _BEGINS.fullmatch(word) is None and next_letter.isupper()
+
+
+def _named_after(text: str) -> str:
+    """Return a name made of the first words of a text."""
+    words = re.findall(r"\w+", text.casefold())[:WORDS]
+    name = "-".join(words)[:LETTERS].strip("-_")
+    return name if "-" in name else f"rule-{name}".strip("-")
+
+
+_OF_WATCHING = frozenset({"keep_note", "read_log"})
+"""What only a hook does: it keeps notes for itself, and the user has `/transcript` and `/view`."""
+COMMAND_OF: Mapping[str, str] = {
+    **{name: name.replace("_", "") for name in ACTIONS if name not in _OF_WATCHING},
+    "quit": "hooks",  # `/hooks remove NAME`: the user is no hook, and `/quit` ends the chat
+}
+"""The command with which the user does what an agent does with an action."""
+_MEANINGS = {
+    "task": "make a subagent; with prompt=.. it answers at once",
+    "discuss": "let subagents hear something, and speak in turn",
+    "terminate": "end a subagent, with all below it",
+    "endo": "let a subagent answer; the agent watches it as its hook",
+    "clone": "make a copy of a subagent, with what it remembers",
+    "dump": "write an agent, with all below it, to a file",
+    "restore": "bring back an agent from a file",
+    "introduce": "tell subagents who takes part in discussions",
+}
+_PLANNING = "planning-mode"
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
+_NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
+
+
+def act(talk: Talk, command: str, doing: Doing, agent: Agent | None = None) -> None:
+    """Do what the user wants with an agent, the primary one where none is named.
+
+    Raises AgentBusy in the middle of a turn.
+    """
+    primary = talk.primary
+    primary.check_free()
+    talk.act(lambda: obey(agent or primary, command.strip(), doing))
+
+
+def owes_since(agent: Agent, first: MessageId) -> bool:
+    """Whether an agent owes an answer to something that it has heard from this event on.
+
+    Who takes a place answers what the move told it. What it overheard before that, such as the
+    end of a discussion, it answers when it is asked to.
+    """
+    context = agent.session.context(agent.agent_id)
+    heard = next((one for one in reversed(context) if getattr(one, "cause", None) is None), None)
+    number = number_of(getattr(heard, "message_id", ""), "msg_")
+    return agent.cut_off and number is not None and number >= (number_of(first, "msg_") or 0)
+
+
+def _enter(action: str) -> None:
+    """Enter the command of an action that has nothing special."""
+    form, name = Form.of(ACTIONS[action]), COMMAND_OF[action]
+
+    def run(talk: Talk, rest: str) -> None:
+        arguments = form.arguments(rest)
+        act(talk, f"/{name} {rest}", lambda agent, command: RUN[action](agent, command, arguments))
+
+    said = ACTIONS[action].description.partition("\n")[0].rstrip(".")
+    meaning = _MEANINGS.get(action, said)
+    completes = partial(_complete, form, action)
+    COMMANDS[name] = Command(name, meaning, run, form.usage, group="agents", completes=completes)
+
+
+def _complete(form: Form, action: str, talk: Talk, before: Sequence[str]) -> Iterable[str]:
+    """Return names of subagents where one is to be named, and what can be said by name."""
+    bare = form.bare[len(before)] if len(before) < len(form.bare) else ""
+    if bare in _NAMES_SUBAGENTS or (bare == "name" and action == "terminate"):
+        return who_is_there(talk, "subagents")
+    if action == "restore" and bare == "path":
+        return _files(talk)
+    if action == "dump" and bare == "name":
+        return who_is_there(talk, "subagents")
+    if before and bare not in ("file", "path"):
+        named = form.tool.parameters.get("properties", {})
+        return [f"{one}=" for one in named if one not in form.bare]
+    return ()
+
+
+def _files(talk: Talk) -> list[str]:
+    """Return the files of the folder of the chat that may be dumps."""
+    folder = talk.runtime.world.folder
+    try:
+        found = [] if folder is None else [one.name for one in folder.iterdir() if one.is_file()]
+    except OSError:
+        return []
+    return sorted(name for name in found if not name.startswith(".") and " " not in name)
+
+
+@slash(
+    "hook",
+    "put a hook above the agent, and say what it is told",
+    Form.of(ACTIONS["hook"]).usage.replace("NAME [INSTRUCTIONS]", "[NAME] INSTRUCTIONS"),
+    group="agents",
+    completes=partial(_complete, Form.of(ACTIONS["hook"]), "hook"),
+)
+def _hook(talk: Talk, rest: str) -> None:
+    form = Form.of(ACTIONS["hook"])
+    said, bare = named_and_rest(form.names, rest)
+    if bare.strip() and not said.keys() & set(form.bare):
+        name, text = name_and_text(bare, [hook.name for hook in talk.primary.hooks])
+        said |= {"name": name, **({"instructions": text} if text else {})}
+        bare = ""
+    arguments = form.checked(said, bare)
+    act(talk, f"/hook {rest}", lambda agent, command: RUN["hook"](agent, command, arguments))
+
+
+@slash(
+    "talkwith",
+    "talk with another agent: a name, or a path: editor/critic",
+    "NAME",
+    group="agents",
+    completes=names_of("others"),
+)
+def _talk_with(talk: Talk, rest: str) -> None:
+    agent_id = one_agent(talk, rest)
+    there = paths(talk.session)
+    if agent_id == talk.primary.agent_id:
+        talk.say(f"you talk with {talk.primary.name}; there is: {_others(talk)}")
+        return
+    if isinstance(talk.primary.sibling(agent_id), Hook):
+        raise ConfigError(f"{rest} is a hook made of code: there is nobody to talk with")
+    arguments = ACTIONS["talk_with"].check({"name": there[agent_id]})
+    act(
+        talk,
+        f"/talkwith {rest}",
+        lambda agent, command: RUN["talk_with"](agent, command, arguments),
+    )
+
+
+def _others(talk: Talk) -> str:
+    return ", ".join(who_is_there(talk, "others")) or "nobody else"
+
+
+@slash(
+    "meta",
+    "let a hook answer; the agent becomes its subagent",
+    "HOOK",
+    group="agents",
+    completes=names_of("hooks"),
+)
+def _meta(talk: Talk, rest: str) -> None:
+    hooks = {hook.name: hook for hook in talk.primary.hooks}
+    if rest not in hooks:
+        able = [name for name, hook in hooks.items() if not isinstance(hook, Hook)]
+        if not able:
+            raise BadArguments(f"no hook that could answer watches {talk.primary.name}")
+        raise BadArguments(f"name one of the hooks: {', '.join(able)}")
+    if isinstance(hooks[rest], Hook):
+        raise ConfigError(f"{rest} is a hook made of code: it cannot answer")
+    act(
+        talk,
+        f"/meta {rest}",
+        lambda agent, command: RUN["meta"](agent, command, {}),
+        hooks[rest],
+    )
+
+
+def _complete_hooks(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+    if not before:
+        return ("add", "remove", *who_is_there(talk, "everybody"))
+    if [*before] == ["add"]:
+        return (*BUILT_IN, *(() if talk.runtime.hooks is None else talk.runtime.hooks.names()))
+    return who_is_there(talk, "hooks") if [*before] == ["remove"] else ()
+
+
+@slash(
+    "hooks",
+    "who watches the agent; add one by NAME or TEXT, remove one",
+    "[AGENT] | add [NAME] [TEXT] | remove NAME",
+    group="agents",
+    completes=_complete_hooks,
+)
+def _hooks(talk: Talk, rest: str) -> None:
+    word, _, more = rest.partition(" ")
+    if word == "add":
+        _add_hook(talk, rest, more.strip())
+    elif word == "remove":
+        name = more.strip()
+        if not name:
+            raise BadArguments(f"name one of: {', '.join(who_is_there(talk, 'hooks')) or 'none'}")
+        act(talk, f"/hooks {rest}", lambda agent, command: dismiss(agent, command, name))
+    else:
+        agent_id = one_agent(talk, rest)
+        lines = list(hooks_lines(talk, agent_id))
+        name = talk.session.agents[agent_id].name or agent_id
+        talk.say("\n".join(lines) or f"nobody watches {name}")
+
+
+def _add_hook(talk: Talk, rest: str, more: str) -> None:
+    """Install a hook that is known by its name, or one that is told what to watch for."""
+    name, text = name_and_text(more, [hook.name for hook in talk.primary.hooks])
+    if not name:
+        raise BadArguments(
+            "say which hook: /hooks add NAME, or /hooks add [NAME] WHAT IT WATCHES FOR"
+        )
+    if text and name in BUILT_IN:
+        raise BadArguments(
+            f"{name} is built in: say no more than its name, or call yours otherwise"
+        )
+    if name == _PLANNING and not text:
+        act(talk, f"/hooks {rest}", _planned)
+        return
+    if not text and talk.runtime.hooks is None:
+        kind = hook_kind(name, talk.runtime)
+        act(talk, f"/hooks {rest}", lambda agent, command: _install(kind, name, agent, command))
+        return
+    given = {"name": name, "instructions": text or f"hook:{name}"}
+    arguments = ACTIONS["hook"].check(given)
+    act(talk, f"/hooks {rest}", lambda agent, command: RUN["hook"](agent, command, arguments))
+
+
+async def _install(kind: type[Hook], name: str, agent: Actor, command: Reference) -> Result:
+    """Put a hook of code above an agent. Raises BadArguments."""
+    name = hook_name(agent, name, is_users=True)
+    hook = kind(agent.session, runtime=agent.runtime)
+    hook.put_above(agent, name, [agent.state.birth, command])
+    return Result(f"Installed hook: {name} watches {agent.name}")
+
+
+@slash(
+    "plan",
+    "planning mode: think, and change nothing until you agree",
+    "[on|off]",
+    group="agents",
+    completes=choice("on", "off"),
+)
+def _plan(talk: Talk, rest: str) -> None:
+    from harken.agents.built_in.planning_mode import planning
+
+    is_on = bool(planning(talk.primary))
+    if rest in _SWITCH:
+        act(talk, f"/plan {rest}", _planned if _SWITCH[rest] else _no_plan)
+    elif not rest:
+        how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
+        talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")
+    else:
+        raise BadArguments("say on or off")
+
+
+async def _planned(agent: Actor, command: Reference) -> Result:
+    from harken.agents.built_in.planning_mode import start_planning
+
+    start_planning(agent, command)
+    return Result("Planning mode is on: what would change something is denied.")
+
+
+async def _no_plan(agent: Actor, command: Reference) -> Result:
+    from harken.agents.built_in.planning_mode import stop_planning
+
+    was_on = stop_planning(agent, command)
+    return Result("Planning mode is off." if was_on else "Planning mode was not on.")
+
+
+for _action, _name in COMMAND_OF.items():
+    if _name not in COMMANDS:
+        _enter(_action)

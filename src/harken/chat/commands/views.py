@@ -1,0 +1,192 @@
+"""Slash commands that look: at what the model reads, at what was used, at what happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from harken.agents.turn.compaction import Compacted
+from harken.chat.commands.agent_paths import names_of, one_agent
+from harken.chat.commands.base import MODES, Talk, choice, slash
+from harken.chat.usage import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
+from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
+from harken.core.ids import AgentId
+from harken.core.messages import ThinkingPart
+from harken.core.stream import thinking_in
+from harken.terminal.event_lines import model_text
+from harken.terminal.text import one_line
+from harken.views.context import ContextView
+from harken.views.message_text import count, words, written
+from harken.views.viewer import SessionViewer
+
+EVENT_LINES = 60
+"""So many lines of an event that is no message are shown."""
+
+
+@slash(
+    "context",
+    "what the model reads, and how much of it is cached",
+    "[AGENT]",
+    completes=names_of("everybody"),
+)
+def _context(talk: Talk, rest: str) -> None:
+    viewer = SessionViewer(talk.session.path)
+    agent_id = one_agent(talk, rest)
+    asked = [e for e in viewer.events if isinstance(e, LlmRequest) and e.agent_id == agent_id]
+    messages = talk.session.context(agent_id)
+    rows: dict[str, tuple[int, int]] = {}
+    for message in messages:
+        number, characters = rows.get(message.role, (0, 0))
+        rows[message.role] = number + 1, characters + len(written(message))
+    lines = [f"{count(len(messages), 'message')} in the context:"]
+    lines += [
+        f"  {role:<10} {number:>5}   ~{tokens_text(characters // CHARACTERS_A_TOKEN)} tokens"
+        for role, (number, characters) in rows.items()
+    ]
+    if asked:
+        view = viewer.context(asked[-1].message_id)
+        schemas = len(str(view.tools or "")) // CHARACTERS_A_TOKEN
+        lines.append(f"  {'tools':<10} {len(view.tools or ()):>5}   ~{tokens_text(schemas)} tokens")
+        lines += _really_used(viewer, asked[-1], view)
+    talk.say("\n".join(lines))
+
+
+def _really_used(viewer: SessionViewer, request: LlmRequest, view: ContextView) -> Iterable[str]:
+    """Yield what the provider counted of the last call, and whether its prefix was the old one."""
+    responses = (e for e in viewer.events if isinstance(e, LlmResponse))
+    usage = next((e.usage for e in responses if e.request == request.message_id), None)
+    if usage is not None and usage.input_tokens is not None:
+        cached = usage.cache_read_tokens
+        part = "" if cached is None else f", {tokens_text(cached)} of them from the cache"
+        yield f"the last call read {tokens_text(usage.input_tokens)} tokens{part}"
+    else:
+        yield "what the last call read was not counted"
+    if view.previous is None:
+        return
+    first_new = next((row.position for row in view.messages if row.new), len(view.messages))
+    kept_after = any(not row.new for row in view.messages[first_new:])
+    if view.dropped or kept_after:
+        at = min([row.position for row in view.dropped] + [first_new])
+        what = one_line(words(view.dropped[0].message.content), 60) if view.dropped else ""
+        gone = f": {view.dropped[0].message.role} {what!r} is gone" if view.dropped else ""
+        yield f"its cached prefix broke at message {at}{gone}"
+    else:
+        yield f"its first {first_new} messages are those of the call before: all can be cached"
+
+
+@slash(
+    "compact",
+    "a summary in the place of what was said; all is kept",
+    "[what to keep]",
+    group="session",
+)
+def _compact(talk: Talk, rest: str) -> None:
+    talk.compact(rest)
+
+
+def compacted_text(done: Compacted | None) -> str:
+    """Say what a compaction did."""
+    if done is None:
+        return "there is too little to sum up"
+    before, after = tokens_text(done.tokens_before), tokens_text(done.tokens_after)
+    messages = count(done.messages, "message")
+    return f"{messages} summed up: the context takes ~{after} tokens, before ~{before}"
+
+
+@slash("cost", "what was used, by agent and together")
+def _cost(talk: Talk, _: str) -> None:
+    events = [*SessionViewer(talk.session.path).events]
+    each, agents = by_agent(events), talk.session.agents
+    if not each:
+        talk.say("no model was called yet")
+        return
+    rows = [(_name(talk, id_), sums) for id_, sums in each.items() if id_ in agents]
+    rows.append(("together", tally(events)))
+    width = max(len(name) for name, _ in rows)
+    talk.say("\n".join(f"{name:<{width}}  {used_text(sums)}" for name, sums in rows))
+
+
+def _name(talk: Talk, agent_id: AgentId) -> str:
+    return one_line(talk.session.agents[agent_id].name or agent_id, 30)
+
+
+@slash("agents", "who there is, what they do, and what they used")
+def _agents(talk: Talk, _: str) -> None:
+    viewer = SessionViewer(talk.session.path)
+    each = by_agent(viewer.events)
+    rows = []
+    for row in viewer.tree():
+        doing = "gone" if row.gone else talk.doing.get(row.agent_id, "")
+        hook = "hook" if row.place == "hook" else ""
+        used = used_text(each[row.agent_id]) if row.agent_id in each else ""
+        model = model_text(row.language_model) if row.language_model else ""
+        notes = filter(None, [hook, model or "code", doing or "idle" * (not hook), used])
+        rows.append("  " * row.depth + f"{one_line(row.name, 30)}  {', '.join(notes)}")
+    talk.say("\n".join(rows))
+
+
+@slash("show", "a message in full, such as a folded result", "N")
+def _show(talk: Talk, rest: str) -> None:
+    viewer = SessionViewer(talk.session.path)
+    if not rest:
+        talk.say("which message? /show 12 shows msg_012")
+        return
+    event = viewer.events.get(viewer.resolve_message(rest))
+    if isinstance(event, TranscriptEntry):
+        talk.say(written(event))
+    elif event is not None:
+        lines = json.dumps(viewer.raw(event), ensure_ascii=False, indent=2).split("\n")
+        more = count(len(lines) - EVENT_LINES, "more line")
+        left = [f"… {more}: `/view raw` has the events"] if len(lines) > EVENT_LINES + 1 else []
+        talk.say("\n".join([*lines[:EVENT_LINES], *left] if left else lines))
+
+
+@slash("thinking", "the last thought, whole")
+def _thinking(talk: Talk, _: str) -> None:
+    primary = talk.session.state.primary or talk.session.state.root
+    events = reversed(SessionViewer(talk.session.path).events.events)
+    thoughts = (_thought(event) for event in events if event.agent_id == primary)
+    talk.say(next(filter(str.strip, thoughts), "nothing was thought aloud yet"))
+
+
+def _thought(event: Event) -> str:
+    """Return the last thought of an answer, also of one that did not end; else nothing."""
+    if isinstance(event, LlmResponse):
+        return thinking_in(event.partial)
+    parts = event.content if isinstance(event, TranscriptEntry) else None
+    thoughts = [part.text for part in parts or () if isinstance(part, ThinkingPart)]
+    return next(filter(str.strip, reversed(thoughts)), "")
+
+
+@slash(
+    "permission",
+    "what agents may do without asking",
+    "[ask|edits|all|plan]",
+    group="chat",
+    completes=choice(*MODES),
+)
+def _permission(talk: Talk, rest: str) -> None:
+    permissions: Any = talk.runtime.world.permissions
+    if permissions is None:
+        talk.say("nothing is asked in this chat")
+    elif not rest:
+        talk.say(f"{permissions.mode}: {MEANINGS[permissions.mode]}")
+    elif rest in MODES:
+        permissions.mode = rest
+        talk.say(f"{rest}: {MEANINGS[rest]}")
+    else:
+        talk.say(f"there is no mode {rest}; there is: {', '.join(MODES)}")
+
+
+MEANINGS: dict[str, str] = {
+    "ask": "reading is free, all else is asked",
+    "edits": "reading, and editing files below the folder, is free; all else is asked",
+    "all": "nothing is asked",
+    "plan": "nothing but reading is done",
+}
+
+
+@slash("quit", "end the chat; the session is kept", group="chat")
+def _quit(talk: Talk, _: str) -> None:
+    talk.quit()

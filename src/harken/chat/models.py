@@ -1,0 +1,112 @@
+"""Models at hand: which model a chat talks with: the one that a person named, or that is there.
+
+Models that can be used now, for a user who chooses one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from harken.chat.demo_model import MODEL_NAME, demo_model
+from harken.chat.system_prompt import ChatPrompt, system_prompt
+from harken.config.discovery import can_chat, choose, discover, offers
+from harken.config.home import Home, here
+from harken.config.imported_sessions import view_commit, view_imported
+from harken.config.name_resolver import CommitName, ImportedName, LogFile, NameResolver, SessionLog
+from harken.config.settings import Settings
+from harken.config.trust import Trust
+from harken.core.events import TranscriptEntry
+from harken.core.messages import text_of
+from harken.errors import ConfigError, ScriptError
+from harken.llm.base import Model, ModelResolver
+from harken.llm.replay import Recording, ReplayModel
+from harken.session.log.reader import events
+
+MODELS_OF_PROVIDER = 9
+"""How many models of each provider `/model` lists."""
+
+
+def list_models(settings: Settings) -> list[str]:
+    """Return names of models that can be used now, the configured one first."""
+    day = datetime.now(UTC).date()
+    names = [settings.model] if settings.model is not None else []
+    for provider in discover(settings.providers.values()):
+        if provider.ready:
+            offered = [offer.name for offer in offers(provider, settings.prices, day)]
+            names += [name for name in offered if can_chat(name)][:MODELS_OF_PROVIDER]
+    return list(dict.fromkeys(names))
+
+
+def found_model(settings: Settings) -> str:
+    """Return the model to use where none is configured. Raises ConfigError where there is none."""
+    choice = choose([one for one in discover(settings.providers.values()) if one.ready])
+    if choice is None:
+        raise ConfigError(
+            "which model? Pass --model NAME; `harken models` lists what there is, "
+            "`harken init` sets one up (or try `harken demo`)"
+        )
+    return choice.model
+
+
+def model_finder(home: Home, settings: Settings) -> ModelResolver:
+    """Return what gives models by name, one a name; `replay:` takes sessions by id too."""
+    resolve = settings.models()
+
+    @cache
+    def find(name: str) -> Model:
+        kind, _, file = name.partition(":")
+        if name == MODEL_NAME:
+            return demo_model()
+        if kind == "replay" and file:
+            return _replay(home, file, name)
+        return resolve(name)
+
+    return find
+
+
+def _replay(home: Home, session: str, name: str) -> ReplayModel:
+    """Return a model that repeats the recorded answers of a session, also of an imported one."""
+    resolved = NameResolver(home).resolve(session)
+    if isinstance(resolved, ImportedName):
+        return ReplayModel(Recording.of(view_imported(home, resolved.session).events), name)
+    if isinstance(resolved, CommitName):
+        return ReplayModel(Recording.of(view_commit(home, resolved.id).events), name)
+    return ReplayModel.load(resolved.path, name=name)
+
+
+def anchored(name: str) -> str:
+    """Return a scripted model's name with the whole path: a resume may come from elsewhere."""
+    kind, _, file = name.partition(":")
+    if kind == "scripted" and name != MODEL_NAME and Path(file).is_file():
+        return f"{kind}:{Path(file).absolute()}"
+    return name
+
+
+def chosen_model(find: ModelResolver, name: str | None) -> Model | None:
+    """Return the model of the command line. Raises ConfigError also for a bad script."""
+    try:
+        return find(anchored(name)) if name is not None else None
+    except ScriptError as error:
+        raise ConfigError(str(error)) from None
+
+
+def prompt_for(home: Home, model: str | None) -> ChatPrompt:
+    """Return the system prompt of a new chat; a recorded session is replayed with its own."""
+    kind, _, file = (model or "").partition(":")
+    if kind == "replay":
+        resolved = NameResolver(home).resolve(file)
+        if isinstance(resolved, SessionLog | LogFile):
+            recorded = recorded_prompt(resolved.path)
+            if recorded:
+                return ChatPrompt(recorded)
+    return system_prompt(here(), datetime.now().astimezone().date(), Trust(home))
+
+
+def recorded_prompt(log: Path) -> str | None:
+    """Return the system prompt with which the first agent of a session began."""
+    for event in events(log):
+        if isinstance(event, TranscriptEntry):
+            return text_of(event.content) if event.role == "system" else None
+    return None

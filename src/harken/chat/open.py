@@ -1,0 +1,213 @@
+"""Opening: the agent to talk with, its session and all that they need, from what a person wants.
+
+The one place where all of it is put together: `models_at_hand`, `chat_world`, the store, the hooks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from harken.agents.agent import Agent
+from harken.agents.budget import Budget
+from harken.agents.built_in.changed_files import ChangedFiles
+from harken.agents.checkpointer import Tell
+from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
+from harken.agents.command_hooks.hook import NOT_RUN, CommandHook, Commands, let_run
+from harken.agents.load import load_session, start_from
+from harken.agents.runtime import OnChunk, Runtime
+from harken.agents.smart_agent import SmartAgent
+from harken.agents.turn.wakeups import armed_triggers
+from harken.chat.checkpoint_store import PATIENCE_S, Keeping
+from harken.chat.commands.prompts import prompt_file_notes
+from harken.chat.first_agent import make_from
+from harken.chat.models import chosen_model, found_model, model_finder, prompt_for
+from harken.chat.open_chat import Opened
+from harken.chat.options import Wish
+from harken.chat.world import around_of, open_world, permissions_of, user_shell
+from harken.config.allowed_commands import LetRun
+from harken.config.home import Home, here
+from harken.config.name_resolver import NameResolver
+from harken.config.settings import Settings, load_settings
+from harken.config.store import open_store
+from harken.errors import ConfigError, HarkenError, UnknownName
+from harken.session.log.compressed import is_packed
+from harken.session.session import Session, SessionOptions
+from harken.terminal.text import program
+from harken.world.environment import shown
+from harken.world.tool import Tool
+from harken.world.user import User
+
+# A chat shows the failures of hooks itself; a traceback would stand in the middle of its screen.
+logging.getLogger("harken.agents.hooks.hook").addHandler(logging.NullHandler())
+
+BUDGET = Budget(depth=8, live_subagents=64)
+"""What a new session may become without asking: agents that make agents would not end."""
+
+
+def open_chat(
+    home: Home,
+    wish: Wish,
+    *,
+    user: User | None = None,
+    on_chunk: OnChunk | None = None,
+    on_notice: Tell | None = None,
+    tools: Sequence[Tool] | None = None,
+) -> Opened:
+    """Return the agent to talk with, of a new session or an old one.
+
+    `user` is whom agents can ask; `tools` stand in for those of this machine. A store that cannot
+    be used is no reason not to talk: `notes` says so. Raises ConfigError
+    where no model is named, or what is named is not at hand, and what `load_session` raises.
+    """
+    old = wish.old
+    settings = load_settings(
+        home, model=wish.model, permission=wish.permission, claude_hooks=wish.claude_hooks
+    )
+    name = wish.model if old is not None else settings.model or found_model(settings)
+    check_there(old)
+    find = model_finder(home, settings)
+    model = chosen_model(find, name)
+    permissions, own = permissions_of(settings, home.folder), prompt_for(home, name)
+    home.make()
+    with ExitStack() as opening:
+        where = (wish.store or settings.store, settings.backing)
+        kept = Keeping.opened(lambda: open_store(home, *where, patience_s=PATIENCE_S))
+        opening.callback(kept.close)
+        ctx = None if wish.ctx is None else NameResolver(home, kept.need()).commit(wish.ctx)
+        # The options of the user are right: only now a session is made.
+        path = old or home.new_session(wish.name)
+        if old is None:
+            opening.callback(path.unlink, missing_ok=True)  # nobody looks for what did not begin
+        around = around_of(home, wish, settings, path, tools, on_notice)
+        world = open_world(wish, settings, permissions, tools, around)
+        if world.sources is not None:
+            world.sources.ignore = (home.folder, path)
+        world.user = user
+        runtime = replace(
+            runtime_of(settings),
+            let_run=LetRun(home),
+            checkpoints=kept.checkpoints(home),
+            model=model,
+            models=find,
+            world=world,
+            on_chunk=on_chunk,
+            on_notice=on_notice,
+        )
+        root, session = load_session(
+            path,
+            runtime=runtime,
+            system_prompt=wish.system_prompt or (own.text if ctx is None else None),
+            name="main",
+            budget=BUDGET if old is None else None,
+            options=SessionOptions(resolver=kept.resolve, folder=here()),
+        )
+        opening.callback(session.close)
+        if ctx is not None:
+            start_from(root, ctx)
+        if old is None:
+            ChangedFiles(session, runtime=runtime).install(root)
+            watch_with_hooks(root, settings)
+            make_from(wish.template, root)
+        watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
+        said = (*notes_for(wish, settings, kept, root), *around.box.notes)
+        has_own = old is None and ctx is None and not wish.system_prompt and own.note
+        notes = (*said, *([own.note] if has_own else ()), *armed_notes(session, wish))
+        shell = user_shell(settings, around)
+        opened = Opened(root, session, runtime, settings, kept.store, shell, notes)
+        check_agent(opened.primary)
+        opening.pop_all()
+    return opened
+
+
+def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tuple[str, ...]:
+    """Return what the user should be told at the beginning, also which hooks are unusual."""
+    states = [root.session.agents[one] for one in root.state.hooks]
+    names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
+    watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
+    scripts = [root.sibling(one.id) for one in states if one.spec.get("kind") == CommandHook.kind]
+    foreign = [f"hook {one.name}: {NOT_RUN}" for one in scripts if _is_foreign(one)]
+    notes = (
+        *foreign,
+        wish.note,
+        *settings.notes,
+        *prompt_file_notes(settings.prompt_files),
+        *kept.notes,
+        watched,
+    )
+    return tuple(filter(None, notes))
+
+
+def _is_foreign(hook: Agent) -> bool:
+    return isinstance(hook, CommandHook) and not hook.is_let
+
+
+def check_there(old: Path | None) -> None:
+    """Raise what is wrong with a log that is not there, or empty."""
+    if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
+        Session.load(old).close()
+
+
+def watch_with_hooks(root: Agent, settings: Settings) -> None:
+    """Let the hooks that are configured watch an agent. Raises ConfigError."""
+    for name in settings.use_hooks:
+        if name == ChangedFiles.kind:
+            continue  # it watches already
+        try:
+            hook = settings.hooks.make(name, root)
+        except UnknownName as error:
+            raise ConfigError(
+                f"hooks.use in config.toml: {error}; `{program()} hooks` says more"
+            ) from None
+        hook.install(root, name)
+
+
+def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
+    """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
+    entries = settings.commands.entries
+    if (
+        entries
+        and is_new
+        and not any(isinstance(one, CommandHook) and one.is_let for one in root.hooks)
+    ):
+        options = let_run(root.runtime, Commands(entries, settings.claude_may_allow))
+        hook = CommandHook(root.session, runtime=root.runtime, options=options)
+        hook.install(root, COMMAND_HOOK)
+
+
+def runtime_of(settings: Settings) -> Runtime:
+    """Return what the agents of a run share, as far as it is configured."""
+    return Runtime(
+        templates=settings.templates,
+        hooks=settings.hooks,
+        skills=settings.skills,
+        actions=settings.actions,
+        compact_at=settings.compact_at or None,
+        windows=settings.windows,
+        parameters=settings.parameters,
+        model_parameters=settings.model_parameters,
+        environment=partial(shown, named=settings.pass_env, hide=settings.key_variables),
+    )
+
+
+def armed_notes(session: Session, wish: Wish) -> list[str]:
+    """Say what wakes the agents of an old session again."""
+    armed = armed_triggers(session) if wish.wakes else {}
+    said = ", ".join(f"{name} ({one.words})" for (_, name, _), one in armed.items())
+    return [f"Armed again: {said}"] if said else []
+
+
+def check_agent(agent: Agent) -> None:
+    """Raise ConfigError, before anything is said, where its model or a hook is not at hand."""
+    try:
+        _ = agent.model if isinstance(agent, SmartAgent) else None
+    except HarkenError as error:
+        raise ConfigError(f"{error}; name a model that is there with --model") from None
+    try:
+        _ = agent.hooks
+    except UnknownName as error:
+        raise ConfigError(f"{error}; go on with the program that registers it") from None

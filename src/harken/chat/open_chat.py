@@ -1,0 +1,68 @@
+"""`Opened`: a chat that can begin, with all that it holds open."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from harken.agents.agent import Agent
+from harken.agents.command_hooks.hook import CommandHook
+from harken.agents.runtime import Runtime
+from harken.agents.turn.conversation import Conversation
+from harken.config.settings import Settings
+from harken.session.session import Session
+from harken.store.base import Store
+from harken.world.shell.shell import Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A chat that can begin. `session` is closed by whoever opened it."""
+
+    agent: Agent
+    session: Session
+    runtime: Runtime
+    settings: Settings
+    store: Store | None = None
+    """Where its commits go; None where it cannot be used."""
+    shell: Shell | None = None
+    """The shell for commands of the user, outside the sandbox."""
+    notes: tuple[str, ...] = ()
+    """What the user should be told at the beginning, a line each."""
+    conversation: Conversation = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "conversation", Conversation(self.agent))
+
+    def end(self, *, by_user: bool = False) -> None:
+        """Commit what is pending, log that the session ended on purpose, and close all.
+
+        by_user: whether the user typed that it shall end.
+        """
+        reason = "prompt_input_exit" if by_user else "other"
+        for hook in self.primary.hooks:
+            if isinstance(hook, CommandHook):
+                asyncio.run(hook.session_ended(reason))
+        if self.runtime.checkpoints is not None:
+            self.runtime.checkpoints.finish(self.session, self.runtime.tell)
+        self.session.end("chat")
+
+    def close(self) -> None:
+        """Close session, sockets and store. A second call does nothing."""
+        self.session.close()
+        checkpoints = self.runtime.checkpoints
+        if checkpoints is not None and checkpoints.sockets is not None:
+            checkpoints.sockets.close()
+        if self.store is not None:
+            self.store.close()
+
+    def __enter__(self) -> Session:
+        return self.session
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def primary(self) -> Agent:
+        """The agent that the user talks with now."""
+        return self.conversation.primary

@@ -1,0 +1,365 @@
+"""The chat in plain lines: for pipes, scripts and terminals that can do no more.
+
+Answers, and nothing else, go to standard output; all that is no answer goes to standard error.
+
+The user at a terminal that can only print lines: questions are lines, and so are answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any, TypeAlias
+
+import click
+
+from harken.agents.agent import Agent
+from harken.agents.smart_agent import SmartAgent
+from harken.chat.commands.base import SHELL, Command, Doing, Onward, is_command, run_command
+from harken.chat.commands.mcp import prompt_commands
+from harken.chat.commands.prompts import prompt_file_commands
+from harken.chat.commands.tree import owes_since
+from harken.chat.commands.views import compacted_text
+from harken.chat.models import list_models
+from harken.chat.open_chat import Opened
+from harken.chat.turn_limit import MOST_CALLS, TurnLimit
+from harken.chat.usage import Tally
+from harken.core.events import Event, TranscriptEdited, TranscriptEntry
+from harken.core.ids import AgentId
+from harken.core.logged_string import LoggedString
+from harken.core.messages import text_of
+from harken.errors import ConfigError, ModelError
+from harken.terminal.stdin import Typed, somebody_types
+from harken.terminal.text import one_line, safe, say, say_json
+from harken.views.message_text import count
+from harken.views.verdicts import read_words
+from harken.world.result import Failed
+from harken.world.user import Asked, Leave, NobodyThere, Wanted
+
+Read = Callable[[str], str | None]
+"""Shows a prompt and returns a line; None at the end of the input."""
+
+
+CHOICES = "yes, no, or why not / what instead"
+
+
+class PlainUser:
+    """Answers by typing a line. Nothing else happens meanwhile: there is one place to type."""
+
+    def __init__(
+        self,
+        read: Read,
+        tell: Callable[[str], None],
+        keep_type_ahead: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Call `keep_type_ahead` before a question is shown: what was typed is no answer to it."""
+        self._read, self._tell = read, tell
+        self._keep_type_ahead = keep_type_ahead
+        self._one = asyncio.Lock()
+
+    async def ask(self, asked: Asked) -> str:
+        """Return the answer to a question. Raises NobodyThere at the end of the input."""
+        async with self._one:
+            self._keep_type_ahead()
+            self._tell(f"{asked.agent} asks: {asked.question}")
+            for number, option in enumerate(asked.options, 1):
+                self._tell(f"  {number} {option}")
+            answer = self._line("answer> ")
+        is_number = answer.isascii() and answer.isdigit() and 0 < int(answer) <= len(asked.options)
+        return asked.options[int(answer) - 1] if is_number else answer
+
+    async def permit(self, wanted: Wanted) -> Leave:
+        """Allow an action or not. Raises NobodyThere at the end of the input."""
+        async with self._one:
+            self._keep_type_ahead()
+            self._tell(f"{wanted.agent} wants to use {wanted.tool}:\n{wanted.preview}")
+            if wanted.note:
+                self._tell(wanted.note)
+            for number, rule in enumerate(wanted.rules, 1):
+                self._tell(f"  {number} always, for {rule}")
+            return _leave(self._line(f"{CHOICES}> "), wanted)
+
+    def _line(self, prompt: str) -> str:
+        while (line := self._read(prompt)) is not None:
+            if line.strip():
+                return line.strip()
+        raise NobodyThere("the input has ended")
+
+
+def _leave(said: str, wanted: Wanted) -> Leave:
+    """Read what was typed: whatever is neither a yes nor a rule is a no, and says why."""
+    if said.lower() in ("y", "yes"):
+        return Leave(allowed=True)
+    if said.lower() in ("n", "no"):
+        return Leave(allowed=False)
+    if said.isascii() and said.isdigit() and 0 < int(said) <= len(wanted.rules):
+        return Leave(allowed=True, rule=wanted.rules[int(said) - 1])
+    return Leave(allowed=False, reason=said)
+
+
+KEYS = """\
+  Ctrl-C       stop the turn
+  Enter alone  let a turn that was cut off go on
+  Ctrl-D       end"""
+_STOPS = {"denial": "denies", "failure": "failed"}
+"""What hooks say that may be why there is no answer."""
+
+How: TypeAlias = Callable[[Coroutine[Any, Any, LoggedString]], Coroutine[Any, Any, LoggedString]]
+
+
+def report(opened: Opened, *, resumed: bool) -> None:
+    """Say on standard error which session this is, and what was found in its log."""
+    session = opened.session
+    tell(f"{'Session resumed from' if resumed else 'Session'} {session.path}")
+    for line in opened.notes:
+        tell(line)
+    if session.torn is not None:
+        tell(f"A half-written last line was set aside in {session.torn}")
+
+
+def tell(text: str) -> None:
+    """Print on standard error what is no answer."""
+    click.echo(safe(text), err=True)
+
+
+async def as_it_is(work: Coroutine[Any, Any, LoggedString]) -> LoggedString:
+    """Do some work, and nothing else."""
+    return await work
+
+
+class PlainChat:
+    """A conversation in plain lines."""
+
+    doing: Mapping[AgentId, str] = {}
+    keys = KEYS
+
+    def __init__(
+        self,
+        opened: Opened,
+        runner: asyncio.Runner,
+        *,
+        as_json: bool,
+        typed: Typed | None = None,
+        most_calls: int = MOST_CALLS,
+    ) -> None:
+        """Talk with the primary agent; `as_json` prints one object an answer.
+
+        most_calls: how often an agent may call its model in one turn.
+        """
+        self.opened, self.runner, self.as_json = opened, runner, as_json
+        self._typed = typed or Typed()
+        self.session, self.runtime = opened.session, opened.runtime
+        self.shell = opened.shell
+        self.failed = False
+        """Whether a turn ended without an answer."""
+        self.onward: Onward | None = None
+        """Where the chat goes on when it has ended here; None: nowhere."""
+        self._ended = False
+        self._prompts: Mapping[str, Command] | None = None
+        """Of MCP servers; None: nobody has asked for them yet."""
+        self._tally = Tally()
+        self._limit = TurnLimit(most_calls)
+        self.session.listen(self._hear)
+
+    def once(self, prompt: str) -> None:
+        """Say one thing and print the answer. Raises ModelError."""
+        if not prompt.strip() and not self.opened.primary.cut_off:
+            raise click.UsageError("-p needs something to say: no turn was cut off")
+        try:
+            self.ask(prompt if prompt.strip() else None)
+        except ModelError as error:
+            self.print_failure(error)
+            raise
+        finally:
+            self.tell_refusals()
+
+    def talk(self) -> None:
+        """Say what is typed, until the end of the input; what happens outside is answered, too."""
+        if self.opened.primary.cut_off:
+            self.explain("The last turn was cut off")
+        is_typed = somebody_types()
+        with self.listening():
+            while not self._ended and (line := self._line()) is not None:
+                if is_typed and self._is_command(line.strip()):
+                    run_command(self, line)
+                elif line.strip() or self.opened.primary.cut_off:
+                    self.try_to_ask(line.strip() or None)
+        self.tell_refusals()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen to what happens outside, whenever the event loop runs."""
+        stack = AsyncExitStack()
+        self.runner.run(stack.enter_async_context(self.opened.conversation.listen()))
+        try:
+            yield
+        finally:
+            self.runner.run(stack.aclose())
+
+    def _line(self) -> str | None:
+        """Return the next line; what happens before it comes is answered."""
+        conversation = self.opened.conversation
+        while conversation.is_waiting:
+            came, line = self.runner.run(self._typed.line_unless(conversation.news()))
+            if came:
+                return line
+            self.try_to_ask(None)
+        return self._typed.line()
+
+    def _is_command(self, line: str) -> bool:
+        return line.startswith(("/", SHELL)) and is_command(line, self.own)
+
+    def _hear(self, event: Event) -> None:
+        self._tally.add(event)
+        self._limit.hear(event)
+        if isinstance(event, TranscriptEdited) and event.summary is not None:
+            agent = self.session.agents[event.agent_id or AgentId("")]
+            tell(f"{agent.name or agent.id}: the context was compacted")
+        elif isinstance(event, TranscriptEntry):
+            self._hear_entry(event)
+
+    def _hear_entry(self, entry: TranscriptEntry) -> None:
+        """Tell what a hook refused, or that it failed: why an answer is missing."""
+        agent = self.session.agents.get(entry.agent_id or AgentId(""))
+        if agent is None or agent.place != "hook" or entry.role == "user":
+            return
+        said = read_words(entry)
+        if said is not None and said.kind in _STOPS:
+            tell(f"hook {agent.name or agent.id} {_STOPS[said.kind]}: {one_line(said.words, 300)}")
+
+    def usable_models(self) -> Sequence[str]:
+        """Return names of models that can be used now."""
+        return list_models(self.opened.settings)
+
+    def say(self, text: str) -> None:
+        """Show what a slash command says."""
+        say(text)
+
+    def compact(self, instructions: str) -> None:
+        """Let the agent sum up what it has in its context. Raises ModelError, ConfigError."""
+        agent = self.opened.primary
+        if not isinstance(agent, SmartAgent):
+            raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
+        try:
+            self.say(compacted_text(self.runner.run(agent.compact(instructions))))
+        except KeyboardInterrupt:
+            tell("Interrupted: nothing was changed")
+
+    @property
+    def primary(self) -> Agent:
+        """The agent that the user talks with."""
+        return self.opened.primary
+
+    @property
+    def own(self) -> Mapping[str, Command]:
+        """Commands of the user's own, and prompts of MCP servers."""
+        if self._prompts is None:
+            self._prompts = {}
+            mcp = self.runtime.world.mcp
+            if mcp is not None and mcp.servers:
+                self._prompts = prompt_commands(self.runner.run(mcp.prompts()))
+        return {**self._prompts, **prompt_file_commands(self.opened.settings.prompt_files)}
+
+    def act(self, doing: Doing) -> None:
+        """Do something with the agents, and say what came of it; who takes over may answer."""
+        before, first = self.primary.agent_id, self.session.next_id()
+        try:
+            self.say(text_of(self.runner.run(doing()).content))
+        except ModelError as error:
+            tell(f"harken: {error}")
+            return
+        except KeyboardInterrupt:
+            tell("Interrupted")
+            return
+        if self.primary.agent_id == before or not self.primary.cut_off:
+            return
+        if owes_since(self.primary, first):
+            self.try_to_ask(None)
+        else:
+            tell(f"An empty line lets {self.primary.name} answer what it heard last")
+
+    def send(self, text: str) -> None:
+        """Say something to the agent, as if it had been typed."""
+        self.try_to_ask(text)
+
+    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        """Get a text from somewhere, and say it to the agent."""
+        try:
+            text = self.runner.run(doing())
+        except Failed as error:
+            tell(f"harken: {error}")
+        else:
+            self.try_to_ask(text)
+
+    def go_on(self, onward: Onward) -> None:
+        """End this session after this command, and go on in another."""
+        self.onward, self._ended = onward, True
+
+    def lend(self, words: Sequence[str]) -> bool:
+        """Say that there is no screen on which another command could draw."""
+        return False
+
+    def quit(self) -> None:
+        """End after this command."""
+        self._ended = True
+
+    def try_to_ask(self, line: str | None) -> None:
+        """Say one thing; a failed model call, or Ctrl-C, is told, and the chat goes on."""
+        try:
+            self.ask(line)
+        except ModelError as error:
+            self.failed = True
+            self.print_failure(error)
+            self.explain(f"harken: {error}")
+        except KeyboardInterrupt:
+            if not sys.stdin.isatty():
+                raise
+            self.explain("Interrupted")
+
+    def print_failure(self, error: ModelError) -> None:
+        """Print what `--json` says instead of an answer, for programs; people are told else."""
+        if self.as_json:
+            row = {"session": self.session.state.session_id, "error": str(error), "why": error.why}
+            say_json(row, indent=None)
+
+    def tell_refusals(self) -> None:
+        """Say how many actions were refused because nobody could be asked."""
+        permissions = self.runtime.world.permissions
+        if permissions is not None and (refused := permissions.unasked):
+            were = "was" if refused == 1 else "were"
+            how = "nobody could be asked; see --permission"
+            tell(f"{count(refused, 'action')} {were} refused: {how}")
+
+    def explain(self, text: str) -> None:
+        """Say why a turn ended without an answer, and how it can go on."""
+        is_open = self.opened.primary.cut_off
+        tell(f"{text}; an empty line lets it go on" if is_open else text)
+
+    def ask(self, line: str | None, how: How = as_it_is) -> None:
+        """Say one thing and print the answer; `how` says in which way the work is done."""
+        self._tally = Tally()
+        began = time.monotonic()
+        conversation = self.opened.conversation
+        answer = self.runner.run(self._limit.hold(how(conversation.say(line))))
+        if self.as_json:
+            row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
+            say_json(row, indent=None)
+        else:
+            say(str(answer))
+
+    def row(self, agent_id: AgentId, answer: LoggedString, seconds: float) -> dict[str, Any]:
+        """Return an answer as the object that `--json` prints, with what its turn used."""
+        state = self.session.state
+        return {
+            "session": state.session_id,
+            "agent": agent_id,
+            "message_id": answer.message_id,
+            "text": str(answer),
+            "model": state.agents[agent_id].language_model,
+            "usage": self._tally.usage(),
+            "cost_usd": self._tally.cost_usd,
+            "seconds": round(seconds, 3),
+        }

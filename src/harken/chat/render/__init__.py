@@ -1,0 +1,1 @@
+"""Text of a chat: answers, tool calls, status lines."""

@@ -1,0 +1,144 @@
+"""Activity: what each busy agent is doing at this moment, from events and chunks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harken.chat.render.tool_calls import call_text
+from harken.chat.usage import CHARACTERS_A_TOKEN, tokens_text
+from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse, TranscriptEntry
+from harken.core.ids import USER, AgentId
+from harken.core.messages import FunctionCall
+from harken.core.stream import CallDelta, Chunk, TextDelta, ThinkingDelta
+from harken.terminal.styled_text import Line, clean, shorten
+from harken.world.tool import Tool
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+FEWEST = 6
+"""How many agents are shown at least, where so many are busy; more where there is room."""
+
+
+@dataclass(slots=True)
+class Doing:
+    """What one agent is doing."""
+
+    what: str
+    since: float
+    """When that began, in seconds of the clock that the caller has."""
+    characters: int = 0
+    """How much has streamed in of its answer."""
+    calls: dict[str, str] = field(default_factory=dict)
+    """Calls without a result: id -> text."""
+
+
+@dataclass(slots=True)
+class Activity:
+    """Who is busy. Times are those of one clock, in seconds."""
+
+    agents: dict[AgentId, Doing] = field(default_factory=dict)
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    """Which know what their calls are about."""
+
+    def __bool__(self) -> bool:
+        return bool(self.agents)
+
+    def hear_chunk(self, agent: AgentId, chunk: Chunk, now: float) -> None:
+        """Take a piece of an answer."""
+        match chunk:
+            case TextDelta():
+                self._streams(agent, "writing", len(chunk.text), now)
+            case ThinkingDelta():
+                self._streams(agent, "thinking", len(chunk.text), now)
+            case CallDelta():
+                self._streams(agent, "writing a call", len(chunk.arguments), now)
+            case _:
+                pass
+
+    def _streams(self, agent: AgentId, what: str, characters: int, now: float) -> None:
+        doing = self.agents.get(agent)
+        if doing is None or doing.what != what:
+            before = 0 if doing is None else doing.characters
+            doing = self.agents[agent] = Doing(what, now, before)
+        doing.characters += characters
+
+    def hear(self, event: Event, now: float) -> None:
+        """Take an event."""
+        agent = event.agent_id
+        if agent is None or agent == USER:
+            return
+        match event:
+            case LlmRequest():
+                self.agents[agent] = Doing("waiting for the model", now)
+            case TranscriptEntry(role="assistant") if event.tool_calls:
+                calls = {call.id: self._text(call.function) for call in event.tool_calls}
+                self.agents[agent] = Doing("running", now, calls=calls)
+            case TranscriptEntry(role="tool"):
+                self._got(agent, event.tool_call_id or "")
+            case LlmResponse():
+                if agent in self.agents and not self.agents[agent].calls:
+                    del self.agents[agent]
+            case AgentMoved(place="gone"):
+                self.agents.pop(agent, None)
+            case _:
+                pass
+
+    def restart(self, agent: AgentId, now: float) -> None:
+        """Measure from now on how long an agent runs its calls: the user has answered only now."""
+        if agent in self.agents:
+            self.agents[agent].since = now
+
+    def _got(self, agent: AgentId, call: str) -> None:
+        doing = self.agents.get(agent)
+        if doing is not None:
+            doing.calls.pop(call, None)
+            if not doing.calls:
+                del self.agents[agent]
+
+    def _text(self, call: FunctionCall) -> str:
+        return call_text(call.name, call.arguments, self.tools.get(call.name))
+
+    def clear(self) -> None:
+        """Nobody is busy any more: the turn has ended."""
+        self.agents.clear()
+
+    def lines(
+        self,
+        name: Callable[[AgentId], str],
+        now: float,
+        *,
+        asking: Collection[str] = (),
+        most: int = FEWEST,
+    ) -> list[Line]:
+        """Return a line for each busy agent, under its `name`; those `asking` wait for the user."""
+        shown = list(self.agents.items())[: max(most, FEWEST)]
+        called = [shorten(clean(name(agent)), 20) for agent, _ in shown]
+        waiting = [name(agent) in asking for agent, _ in shown]
+        width = max(map(len, called), default=0)
+        frame = FRAMES[int(now * 10) % len(FRAMES)]
+        rows: list[Line] = [
+            [
+                ("yellow", "? ") if asks else ("cyan", f"{frame} "),
+                ("bold", f"{who:<{width}} "),
+                ("dim", "waiting for you" if asks else state_text(doing, now)),
+            ]
+            for who, asks, (_, doing) in zip(called, waiting, shown, strict=True)
+        ]
+        if left := len(self.agents) - len(shown):
+            rows.append([("dim", f"  … and {left} more agents")])
+        return rows
+
+
+def state_text(doing: Doing, now: float) -> str:
+    """Return in words what an agent is doing, for how long, how much."""
+    what = clean(doing.what)
+    if doing.calls:
+        calls: Sequence[str] = list(doing.calls.values())
+        what = f"running {clean(calls[0])}"
+        if len(calls) > 1:
+            what = f"running {len(calls)} calls: {', '.join(clean(call) for call in calls)}"
+    elapsed = max(now - doing.since, 0)
+    notes = [f"{elapsed:.0f}s"] if elapsed >= 1 else []
+    if doing.characters:
+        notes.append(f"~{tokens_text(doing.characters // CHARACTERS_A_TOKEN)} tokens")
+    return f"{shorten(what, 60)} {' · '.join(notes)}".rstrip()

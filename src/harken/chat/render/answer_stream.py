@@ -1,0 +1,77 @@
+"""The stream: the answer of the primary agent while it arrives.
+
+Chunks become pieces as soon as something is finished, and the rest is the tail of the live area.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from harken.chat.render.event_printer import thought
+from harken.core.stream import Chunk, TextDelta, ThinkingDelta
+from harken.terminal.markdown_blocks import Block, Blocks
+from harken.terminal.markdown_tail import tail
+from harken.terminal.pieces import Piece, Prose
+from harken.terminal.styled_text import Line
+
+
+@dataclass(slots=True)
+class Stream:
+    """One answer. Times are those of one clock, in seconds."""
+
+    has_shown: bool = False
+    """Whether anything of this answer was shown."""
+    _blocks: Blocks = field(default_factory=Blocks)
+    _thoughts: list[str] = field(default_factory=list)
+    _thinking_since: float = 0.0
+    _joined: bool = False
+
+    def take(self, chunk: Chunk, now: float) -> Iterator[Piece]:
+        """Take the next chunk; yield what it finished."""
+        match chunk:
+            case ThinkingDelta() if chunk.text:
+                yield from self._finish_text()
+                if not self._thoughts:
+                    self._thinking_since = now
+                self._thoughts.append(chunk.text)
+                self.has_shown = True
+            case TextDelta() if chunk.text:
+                yield from self._finish_thought(now)
+                self.has_shown = True
+                for block in self._blocks.feed(chunk.text):
+                    yield _piece(block)
+            case _:
+                pass
+
+    def end(self, now: float) -> Iterator[Piece]:
+        """Yield what is left; the next chunk begins another answer."""
+        yield from self._finish_thought(now)
+        yield from self._finish_text()
+        self.has_shown = False
+
+    def _finish_text(self) -> Iterator[Piece]:
+        for block in self._blocks.finish():
+            yield _piece(block)
+
+    def _finish_thought(self, now: float) -> Iterator[Piece]:
+        text = "".join(self._thoughts)
+        self._thoughts.clear()
+        if text.strip():
+            yield thought(text, max(now - self._thinking_since, 0.0))
+
+    @property
+    def joined(self) -> bool:
+        """Whether the tail stands right below what was printed last."""
+        return self._blocks.joined
+
+    def tail(self, width: int, height: int) -> list[Line]:
+        """Return the last rows of the block that is not finished."""
+        rest = self._blocks.rest
+        if not rest.strip():
+            return []
+        return tail(rest, width, height, in_fence=self._blocks.in_fence)
+
+
+def _piece(block: Block) -> Prose:
+    return Prose(block.text, block.joined)

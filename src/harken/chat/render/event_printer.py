@@ -1,0 +1,439 @@
+"""Telling: what is printed of an event when it has been logged.
+
+One idea: the same function serves a session that runs and one that is shown again, so a resumed
+chat looks as it would have looked. It knows nothing that the log has not; the text of an answer
+that was shown while it streamed is not told again.
+
+Failures: a model call that failed, in a line for a person, and how to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from harken.agents.hooks.registry import BUILT_IN
+from harken.agents.hooks.smart_hook import DROPPED
+from harken.agents.tree.actions import lenient
+from harken.agents.turn.compaction import Compactor
+from harken.chat.commands.base import SHELL
+from harken.chat.render.tool_calls import (
+    FOLDED,
+    IN_CHAT,
+    Folding,
+    argument_lines,
+    call_text,
+    change_lines,
+    folded,
+    shortened,
+)
+from harken.core.events import (
+    ActionRewritten,
+    AgentConfigured,
+    AgentCreated,
+    AgentMoved,
+    Event,
+    LlmRequest,
+    LlmResponse,
+    TranscriptEdited,
+    TranscriptEntry,
+)
+from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
+from harken.core.messages import FunctionCall, ThinkingPart, text_of
+from harken.errors import Failure, ModelError
+from harken.session.state import AgentState, SessionState
+from harken.terminal.markdown_blocks import Blocks
+from harken.terminal.pieces import INDENT, Piece, Prose, Rows, note
+from harken.terminal.styled_text import PROMPT, Line, Span, clean
+from harken.views.message_text import count, words
+from harken.views.verdicts import read_words
+from harken.world.tool import Tool
+
+_ADVICE: dict[Failure, str] = {
+    "auth": "set its key in the environment (`harken models` says which), then Enter tries again",
+    "unknown_model": "end with Ctrl-D and name another with --model (`harken models` lists them)",
+    "rate_limit": "wait a little, then Enter tries again",
+    "overloaded": "wait a little, then Enter tries again",
+    "timeout": "Enter tries again",
+    "network": "when the network is there again, Enter tries again",
+    "context_too_long": "the context is too long for this model: /context shows what is in it",
+    "refused": "Enter tries again; or say it differently",
+    "malformed": "Enter tries again",
+    "failed": "Enter tries again",
+}
+
+
+def failure(error: ModelError) -> Rows:
+    """Return what is shown of a failed model call."""
+    status = "" if error.status is None else f" (HTTP {error.status})"
+    text = " ".join(clean(str(error)).split())
+    lines: list[Line] = [[("bold red", "✗ "), ("red", f"{text}{status}")]]
+    lines.append([("dim", f"  nothing is lost; {_ADVICE.get(error.why, 'Enter tries again')}")])
+    return Rows("note", lines, hanging=2)
+
+
+PROMPT_LINES = 30
+OUTPUT_LINES = 40
+"""So many lines are shown of what a shell command of the user wrote."""
+"""Lines of a prompt that are shown."""
+LONGEST_PROMPT_LINE = 4000
+_COLOURS = ("magenta", "blue", "green", "yellow", "cyan")
+_AT_ONCE = frozenset({"task", "discuss"})
+"""Calls that are told when they begin: others are told with their results."""
+_USUAL_ENDS = frozenset({"end_turn", "tool_use", "stop", "tool_calls", "stop_sequence", "error"})
+_SEEN_ANYWAY = frozenset(
+    {"/task", "/discuss", "/terminate", "/hook", "/hooks", "/endo", "/meta", "/talkwith"}
+)
+"""Commands of which is told what happens, so that their results need not be."""
+_USUAL_EDITS = frozenset({None, "init_prompt", DROPPED})
+"""Why a context is changed without anything to tell: a hook drops its notes after each verdict."""
+_VERDICTS = {"comment": "comments", "denial": "denies", "rewrite": "rewrites", "failure": "failed"}
+_ODD_ENDS = {
+    "cancelled": "cut off",
+    "interrupted": "cut off by a crash",
+    "max_tokens": "the answer reached its greatest length and stops here",
+    "length": "the answer reached its greatest length and stops here",
+    "refusal": "the model refused to go on",
+    "content_filter": "the provider's filter stopped the answer",
+}
+
+
+@dataclass(slots=True)
+class Teller:
+    """Tells events, oldest first."""
+
+    state: SessionState
+    tools: Mapping[str, Tool]
+    live: bool = True
+    """Whether the session runs: then the end of a turn shows an answer that did not stream."""
+    heard_as: dict[MessageId, str] = field(default_factory=dict)
+    """Answers that the user got in other words, for a session that is shown again."""
+    folding: Folding = IN_CHAT
+    last_folded: TranscriptEntry | None = None
+    """The last result that was not shown whole."""
+    _announced: str = ""
+    """Whose birth the line that was told last has announced."""
+    _born: set[AgentId] = field(default_factory=set)
+    """Whose births were told."""
+    _asked: set[AgentId] = field(default_factory=set)
+    """Whose models were called."""
+    _hooks: set[AgentId] = field(default_factory=set)
+    """Who was a hook; a hook that leaves says its last word after that."""
+    _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
+    _commands: dict[MessageId, str] = field(default_factory=dict)
+    """What the user did, by the entry that says so: the first word of it."""
+
+    def tell(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
+        """Yield what is printed of an event; `streamed`: its text was shown while it came."""
+        for piece in self._told(event, streamed=streamed):
+            self._announced = ""
+            yield piece
+
+    def _told(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
+        self._note_who(event)
+        if self._sums_up(event.agent_id):
+            return  # what came of it is told
+        match event:
+            case TranscriptEntry():
+                yield from self._entry(event, streamed=streamed)
+            case AgentCreated() if event.relation == "subagent" or self._is_new_hook(event):
+                yield from self._birth(event)
+            case AgentMoved() if event.replaces is not None:
+                yield from self._move(event)
+            case AgentMoved(place="gone"):
+                what = "hook " if event.agent_id in self._hooks else ""
+                yield self._noted(event.agent_id, f"- {what}{self.name(event.agent_id)} ended")
+            case ActionRewritten():
+                text = f"a hook changed the call to {call_text(event.tool, event.arguments)}"
+                yield self._noted(event.agent_id, clean(text), "magenta")
+            case AgentConfigured() if event.language_model is not None:
+                text = f"{self.name(event.agent_id)} goes on with {clean(event.language_model)}"
+                yield self._noted(event.agent_id, text)
+            case TranscriptEdited() if event.summary is not None:
+                summary = self.folding.message.format(number_of(event.summary, "msg_"))
+                text = f"the context of {self.name(event.agent_id)} was compacted"
+                yield self._noted(event.agent_id, f"{text} ({summary} is the summary)")
+            case TranscriptEdited() if event.reason not in _USUAL_EDITS:
+                text = f"the context of {self.name(event.agent_id)} was changed"
+                yield self._noted(event.agent_id, f"{text}: {clean(event.reason or '')}")
+            case LlmResponse():
+                yield from self._ending(event)
+            case _:
+                pass
+
+    def _note_who(self, event: Event) -> None:
+        if event.agent_id is None:
+            return
+        agent = self.state.agents.get(event.agent_id)
+        if isinstance(event, AgentCreated):
+            self._born.add(event.agent_id)
+        elif isinstance(event, LlmRequest):
+            self._asked.add(event.agent_id)
+        if agent is not None and (agent.place == "hook" or agent.spec.get("kind") in BUILT_IN):
+            self._hooks.add(event.agent_id)
+        elif agent is not None and agent.place != "gone":
+            self._hooks.discard(event.agent_id)
+
+    def _is_remembered(self, agent: AgentState) -> bool:
+        """Whether what an agent said and did was before this session: it was restored."""
+        is_new = agent.id in self._born and agent.id not in self._asked
+        is_known = self.live or bool(self._asked)  # older logs do not say who was asked
+        return is_new and is_known and agent.language_model is not None
+
+    def _entry(self, entry: TranscriptEntry, *, streamed: bool) -> Iterator[Piece]:
+        agent = self.state.agents.get(entry.agent_id or AgentId(""))
+        if entry.agent_id == USER:
+            yield from self._of_user(entry)
+        elif agent is None or entry.role == "system":
+            if agent is not None and agent.id in self._hooks:
+                yield from self._verdict(agent, entry)
+        elif agent.id in self._hooks:
+            yield from self._verdict(agent, entry)
+        elif self._is_remembered(agent):
+            return
+        elif entry.role == "tool":
+            yield from self._result(agent, entry)
+        elif entry.role == "assistant":
+            yield from self._said(agent, entry, streamed=streamed)
+        elif agent.id == self.primary:
+            yield from self._heard(entry)
+
+    def _of_user(self, entry: TranscriptEntry) -> Iterator[Piece]:
+        """Tell what the user did with a command, and decided, as far as its effect is not seen."""
+        text = text_of(entry.content)
+        if entry.role == "assistant" and entry.cause is None:
+            self._commands[entry.message_id] = text.split(maxsplit=1)[0]
+            yield self._prompt(text, entry.message_id)
+        elif entry.role == "assistant" and text.startswith("ALLOW from now on: "):
+            yield note(f"allowed from now on: {_short(text.partition(': ')[2])}")
+        elif entry.role == "user" and isinstance(entry.cause, str):
+            command = self._commands.get(base_of(entry.cause))
+            if entry.is_error:
+                yield note(_short(text.removeprefix("Error: ")), "red")
+            elif command is not None and command.startswith(SHELL):
+                yield self._output(entry)
+            elif command is not None and command not in _SEEN_ANYWAY:
+                yield note(_short(text))
+
+    def _output(self, entry: TranscriptEntry) -> Rows:
+        """Show what a shell command of the user wrote, and its exit code if that is not 0."""
+        lines = clean(text_of(entry.content)).splitlines()
+        if lines[:1] == ["exit code 0"]:
+            del lines[0]
+        begun, left = self.folding.begun(lines, OUTPUT_LINES)
+        rows: list[Line] = [[("", INDENT + line)] for line in begun]
+        if left:
+            self.last_folded = entry
+            rows.append(self._more(left, entry.message_id))
+        return Rows("action", rows, hanging=4)
+
+    def _move(self, event: AgentMoved) -> Iterator[Piece]:
+        """Tell who took whose place."""
+        taker, before = self.name(event.agent_id), self.name(event.replaces)
+        now = "watches as its hook" if event.replaced_as == "hook" else "is its subagent"
+        if event.agent_id == self.primary:
+            yield note(f"{taker} talks with you from now on; {before} {now}", "cyan")
+        else:
+            yield self._noted(event.agent_id, f"{taker} takes the place of {before}, which {now}")
+
+    def _sums_up(self, agent_id: AgentId | None) -> bool:
+        """Whether it is an agent that sums up the context of another."""
+        agent = self.state.agents.get(agent_id or AgentId(""))
+        return agent is not None and agent.spec.get("kind") == Compactor.kind
+
+    @property
+    def primary(self) -> AgentId | None:
+        """Whom the user talks with."""
+        return self.state.primary or self.state.root
+
+    def name(self, agent_id: AgentId | None) -> str:
+        """Return an agent's name, its id where it has none."""
+        agent = self.state.agents.get(agent_id or AgentId(""))
+        return clean((agent.name if agent else None) or agent_id or "?")
+
+    def depth(self, agent_id: AgentId | None) -> int:
+        """Return how far an agent stands below the primary one."""
+        for depth in range(len(self.state.agents) + 1):
+            agent = self.state.agents.get(agent_id or AgentId(""))
+            if agent is None or agent.parent is None or agent.id == self.primary:
+                return depth
+            agent_id = agent.parent
+        return 0
+
+    def _noted(self, agent_id: AgentId | None, text: str, style: str = "dim") -> Rows:
+        return note(text, style, depth=self.depth(agent_id))
+
+    def _is_new_hook(self, event: AgentCreated) -> bool:
+        """Whether a hook was installed, rather than copied for a subagent from its parent."""
+        hook = self.state.agents.get(event.agent_id or AgentId(""))
+        watched = self.state.agents.get(hook.parent) if hook and hook.parent else None
+        above = self.state.agents.get(watched.parent) if watched and watched.parent else None
+        names = [self.state.agents[one].name for one in above.hooks] if above else []
+        return event.relation == "hook" and event.name not in names
+
+    def _birth(self, event: AgentCreated) -> Iterator[Piece]:
+        agent = self.state.agents.get(event.agent_id or AgentId(""))
+        name = self.name(event.agent_id)
+        above = self.state.agents.get(agent.parent) if agent and agent.parent else None
+        if event.relation == "hook":
+            watched = agent.parent if agent else None
+            yield self._noted(watched, f"+ hook {name} watches {self.name(watched)}")
+            return
+        has_own = event.language_model and above and event.language_model != above.language_model
+        model = f" ({clean(event.language_model or '')})" if has_own else ""
+        if model or name != self._announced:
+            yield self._noted(event.agent_id, f"+ {name}{model}")
+
+    def _heard(self, entry: TranscriptEntry) -> Iterator[Piece]:
+        """Yield a prompt or an event that the primary agent heard, but no comment of a hook."""
+        if entry.cause is None and entry.substance is None:
+            yield self._prompt(text_of(entry.content), entry.message_id)
+        elif entry.cause is None:
+            yield note(f"\u2190 {_short(text_of(entry.content))}", "magenta")
+
+    def _prompt(self, text: str, message_id: MessageId) -> Rows:
+        """Return the beginning of a prompt: the user knows a whole file that they pasted."""
+        (first, *rest), left = self.folding.begun(
+            text.split("\n"), PROMPT_LINES, LONGEST_PROMPT_LINE
+        )
+        lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean(first))]]
+        lines += ([("bold", INDENT + clean(line))] for line in rest)
+        if left:
+            lines.append(self._more(left, message_id))
+        return Rows("prompt", lines, hanging=2)
+
+    def _more(self, left: int, message_id: MessageId, *, is_all: bool = False) -> Line:
+        number = number_of(message_id, "msg_")
+        return self.folding.more(left, message_id if number is None else number, is_all=is_all)
+
+    def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
+        said = read_words(entry)
+        if entry.role != "user" and said is not None and said.kind != "ok":
+            text = f"hook {self.name(hook.id)} {_VERDICTS[said.kind]}: {_short(said.words)}"
+            style = "red" if said.kind in ("denial", "failure") else "magenta"
+            yield note(text, style, depth=self.depth(hook.parent))
+
+    def _said(
+        self, agent: AgentState, entry: TranscriptEntry, *, streamed: bool
+    ) -> Iterator[Piece]:
+        if agent.id == self.primary:
+            if not streamed:
+                yield from self._answer(entry)
+        elif words(entry.content).strip():
+            yield self._overheard(agent, entry)
+        for call in entry.tool_calls or ():
+            self._calls[agent.id, call.id] = call.function
+            if call.function.name in _AT_ONCE:
+                line = self._call_line(agent, call.function)
+                yield Rows("action", [line], self.depth(agent.id), hanging=4)
+                self._announced = _announced(call.function)
+
+    def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
+        for part in entry.content if isinstance(entry.content, list) else ():
+            if isinstance(part, ThinkingPart) and part.text.strip():
+                yield thought(part.text, folding=self.folding)
+        if not self.live or entry.tool_calls:
+            yield from prose(self.heard_as.get(entry.message_id, text_of(entry.content)))
+
+    def _overheard(self, agent: AgentState, entry: TranscriptEntry) -> Rows:
+        """Tell the beginning of what a subagent said."""
+        lines = clean(words(entry.content)).splitlines()
+        shown, left = self.folding.begun(lines, FOLDED)
+        who = self._who(agent, ":")
+        rows: list[Line] = [[*who, ("", line)] for line in shown[:1]]
+        rows += [[("", INDENT + line)] for line in shown[1:]]
+        if left:
+            rows.append(self._more(left, entry.message_id))
+        return Rows("action", rows, self.depth(agent.id), hanging=2)
+
+    def _result(self, agent: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
+        call = self._calls.pop((agent.id, entry.tool_call_id or ""), None)
+        if call is None:
+            call = FunctionCall(entry.name or "?", "")
+        was_told = call.name in _AT_ONCE
+        if was_told and not entry.is_error:
+            return  # what was said, and who was born, was told then
+        tool = self.tools.get(call.name)
+        was_read = tool is not None and tool.reads_only
+        result = folded(
+            entry.content, is_error=entry.is_error, was_read=was_read, folding=self.folding
+        )
+        changed = [] if entry.is_error else change_lines(call.arguments)
+        lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changed]]
+        if result.more:
+            self.last_folded = entry
+            lines.append(self._more(result.more, entry.message_id, is_all=not result.lines))
+        if not was_told:
+            whole = argument_lines(call.arguments) if self.folding.is_full else []
+            head = self._call_line(agent, call, is_error=entry.is_error)
+            lines = [head, *([("", INDENT), *line] for line in whole), *lines]
+        yield Rows("action", lines, self.depth(agent.id), hanging=4)
+
+    def _call_line(self, agent: AgentState, call: FunctionCall, *, is_error: bool = False) -> Line:
+        text = clean(call_text(call.name, call.arguments, self.tools.get(call.name)))
+        name, bracket, about = text.partition("(")
+        mark = ("red" if is_error else "green", "● ")
+        return [mark, *self._who(agent), ("bold", name), ("", _cut(bracket + about))]
+
+    def _who(self, agent: AgentState, colon: str = "") -> list[Span]:
+        """Return the name that stands before what a subagent says and does."""
+        if agent.id == self.primary:
+            return []
+        style = _COLOURS[(number_of(agent.id, "agent_") or 0) % len(_COLOURS)]
+        return [(style, f"{self.name(agent.id)}{colon} ")]
+
+    def _ending(self, response: LlmResponse) -> Iterator[Piece]:
+        """Tell how a model call ended, where it did not end as usual."""
+        reason = response.stop_reason
+        if reason == "error" and not self.live:
+            yield self._noted(response.agent_id, _short(response.error or "failed"), "red")
+        elif reason == "cancelled" and self.live:
+            return  # the end of the turn says so
+        elif reason is not None and reason not in _USUAL_ENDS:
+            text = _ODD_ENDS.get(reason, f"the answer ended: {clean(reason)}")
+            yield self._noted(response.agent_id, text, "yellow")
+
+
+def _announced(call: FunctionCall) -> str:
+    """Return the name of the subagent that a call is to make, nothing where it names none."""
+    name = lenient(call.arguments).get("name") if call.name == "task" else None
+    return clean(name) if isinstance(name, str) else ""
+
+
+def typed(text: str) -> Rows:
+    """Tell what the user typed that is in no log: a command that only looks."""
+    (first, *rest), _ = shortened(text.split("\n"), LONGEST_PROMPT_LINE)
+    more = f" … {count(len(rest), 'more line')}" if rest else ""
+    return Rows("prompt", [[("bold cyan", PROMPT), ("bold", clean(first) + more)]], hanging=2)
+
+
+def prose(text: str) -> Iterator[Prose]:
+    """Yield a whole text in blocks."""
+    blocks = Blocks()
+    for block in [*blocks.feed(text), *blocks.finish()]:
+        yield Prose(block.text, block.joined)
+
+
+def thought(text: str, seconds: float | None = None, *, folding: Folding = IN_CHAT) -> Rows:
+    """Return the line to which a thought is folded, or the whole thought."""
+    if folding.is_full:
+        return note(clean(text.strip()), "dim italic")
+    time = "" if seconds is None else f" for {seconds:.0f} s" if seconds >= 1 else " briefly"
+    return note(f"thought{time}, {count(len(text.split()), 'word')} ({folding.thought})")
+
+
+def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
+    """Return the answers that the user got in other words than they were said."""
+    return {
+        event.substance: text_of(event.content)
+        for event in events
+        if isinstance(event, TranscriptEntry) and event.agent_id == USER and event.substance
+    }
+
+
+def _short(text: str) -> str:
+    return _cut(" ".join(clean(text).split()), 300)
+
+
+def _cut(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,66 @@
+"""The beginning: what a chat shows first, and the end of a session that goes on, as it looked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harken.chat.open_chat import Opened
+from harken.chat.render.event_printer import Teller, rewritten
+from harken.chat.render.status_line import folder_text
+from harken.core.events import Event, TranscriptEntry
+from harken.core.ids import AgentId
+from harken.session.log.reader import events as read
+from harken.terminal.environment import Surroundings
+from harken.terminal.event_lines import model_text
+from harken.terminal.pieces import Piece, Rows, note
+from harken.terminal.styled_text import Line, clean
+from harken.views.message_text import count
+
+EXCHANGES = 3
+"""How many of the last exchanges of an old session are shown."""
+
+
+def greeting(opened: Opened, where: Surroundings) -> Iterator[Piece]:
+    """Yield what a new user has to know: the model, the folder, and how to get help."""
+    model = model_text(opened.primary.language_model)
+    folder = folder_text(str(where.folder), where.user_home)
+    first: Line = [("bold", "harken"), ("dim", f" · {clean(model)} · {clean(folder)}")]
+    help_: Line = [("dim", "/help lists commands and keys · Ctrl-D ends")]
+    yield Rows("note", [first, help_])
+    for line in opened.notes:
+        yield note(clean(line), "yellow")
+    if opened.session.torn is not None:
+        yield note(f"A half-written last line was set aside in {clean(str(opened.session.torn))}")
+
+
+def replay(opened: Opened, past: list[Event]) -> Iterator[Piece]:
+    """Yield the last exchanges of an old session, and where it stands."""
+    primary = opened.primary
+    prompts = [at for at, event in enumerate(past) if _is_prompt(event, primary.agent_id)]
+    teller = Teller(
+        opened.session.state,
+        opened.runtime.world.tools,
+        live=False,
+        heard_as=rewritten(past),
+    )
+    if earlier := len(prompts[:-EXCHANGES]):
+        yield note(f"… {count(earlier, 'earlier exchange')} (/view perspective main)")
+    for event in past[prompts[-EXCHANGES:][0] :] if prompts else ():
+        yield from teller.tell(event)
+    if primary.cut_off:
+        yield note("The last turn was cut off: Enter goes on with it.", "yellow")
+
+
+def past_events(opened: Opened) -> list[Event]:
+    """Return everything that is in the log of an old session."""
+    return [*read(opened.session.path)]
+
+
+def _is_prompt(event: Event, agent_id: AgentId) -> bool:
+    return (
+        isinstance(event, TranscriptEntry)
+        and event.agent_id == agent_id
+        and event.role == "user"
+        and event.cause is None
+        and event.substance is None
+    )

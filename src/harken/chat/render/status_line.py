@@ -1,0 +1,92 @@
+"""The status line: what one wants to know without asking, as much of it as there is room for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harken.chat.usage import Tally, cost_text, tokens_in_out, tokens_text
+from harken.core.events import Usage
+from harken.terminal.pieces import Rows
+from harken.terminal.styled_text import Line, cells, clean, cut
+from harken.views.message_text import count
+
+LONGEST_FOLDER = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the status line says."""
+
+    model: str
+    folder: str
+    mode: str = ""
+    """Of the permissions; empty where nothing is asked."""
+    context_tokens: int | None = None
+    context_window: int | None = None
+    """How many the model reads at once; None: not known."""
+    cost: str = ""
+    talks_with: str = ""
+    """Whom the user talks with, where that is not the agent of the beginning."""
+    hint: str = ""
+    """Something to know at this moment; it takes the place of all else."""
+
+    def line(self, width: int) -> Line:
+        """Return the line; what matters least goes first where it is narrow."""
+        if self.hint:
+            return cut([("yellow", clean(self.hint))], width)
+        parts = [  # how soon a part is left out: the highest number first
+            (-1, clean(self.talks_with)),
+            (0, clean(self.model)),
+            (3, clean(self.folder)),
+            (1, self.mode),
+            (2, self._context()),
+            (4, self.cost),
+        ]
+        shown = [part for part in parts if part[1]]
+        while len(shown) > 1 and cells(_joined(shown)) > width:
+            shown.remove(max(shown))
+        return cut([("dim", _joined(shown))], width)
+
+    def _context(self) -> str:
+        if self.context_tokens is None:
+            return ""
+        if self.context_window is None:
+            return f"{tokens_text(self.context_tokens)} context"
+        return f"{self.context_tokens / self.context_window:.0%} of context"
+
+
+def _joined(parts: list[tuple[int, str]]) -> str:
+    return " · ".join(text for _, text in parts)
+
+
+def context_tokens(usage: Usage | None) -> int | None:
+    """Return how many tokens a context has after this answer, None where they were not counted."""
+    if usage is None or usage.input_tokens is None:
+        return None
+    return usage.input_tokens + (usage.output_tokens or 0)
+
+
+def summary(sums: Tally, seconds: float) -> Rows:
+    """Return the line at the end of a turn."""
+    cost = cost_text(sums) if sums.priced else ""
+    agents = f"{len(sums.agents)} agents" if len(sums.agents) > 1 else ""
+    calls = count(sums.actions, "call") if sums.actions else ""
+    parts = [tokens_in_out(sums), cost, f"{seconds:.1f} s", calls, agents]
+    return Rows("summary", [[("dim", " · ".join(filter(None, parts)))]])
+
+
+def folder_text(folder: str, home: str) -> str:
+    """Return a folder as people write it; of a long one the end.
+
+    >>> folder_text("/home/ann/tea", "/home/ann"), folder_text("/a/b/" + "c" * 40, "/home/ann")
+    ('~/tea', '…/cccccccccccccccccccccccccccccccccccccccc')
+    """
+    if home not in ("", "/") and (folder == home or folder.startswith(home + "/")):
+        folder = "~" + folder[len(home) :]
+    if len(folder) <= LONGEST_FOLDER:
+        return folder
+    above, _, last = folder.rpartition("/")
+    while above and len(last) + len(above.rpartition("/")[2]) < LONGEST_FOLDER:
+        above, _, name = above.rpartition("/")
+        last = f"{name}/{last}"
+    return f"…/{last}"

@@ -1,0 +1,210 @@
+"""Calls: how a tool call and its result look, folded to what a person wants to see.
+
+A call is one line: `bash(ls -la)`. Its result is its first lines and how many more there are; a
+failure is red, a diff has its colours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+from harken.agents.tree.actions import lenient
+from harken.core.messages import Content
+from harken.terminal.styled_text import TAB, Line, clean, diff_lines, is_diff, shorten
+from harken.terminal.text import indent, one_line
+from harken.views.message_text import count, words
+from harken.world.tool import Tool
+
+FOLDED = 4
+"""How many lines of a result are shown."""
+FOLDED_DIFF = 16
+SHORT = 2
+LONGEST_LINE = 400
+"""Characters of a line that are shown: one of a minified file has thousands."""
+_COMPARED = 1000
+"""Lines in which differences are looked for: that takes the square of their number."""
+_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+_OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A result as far as it is shown."""
+
+    lines: list[Line]
+    more: int
+    """How many lines are left out, or not whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """Whether long texts are folded, and how the line in place of the rest says where it is."""
+
+    is_full: bool = False
+    """Whether everything is shown whole: results, thinking, prompts and the arguments of calls."""
+    message: str = "/show {}"
+    """How to see the message of this number whole."""
+    thought: str = "Ctrl-T shows it"
+
+    def begun(
+        self, lines: Sequence[str], most: int, longest: int = LONGEST_LINE
+    ) -> tuple[list[str], int]:
+        """Return the lines to show, and how many are left out or not whole."""
+        if self.is_full:
+            return [*lines], 0
+        begun = lines if len(lines) <= most + 1 else lines[:most]
+        shown, cut = shortened(begun, longest)
+        return shown, len(lines) - len(begun) + cut
+
+    def more(self, left: int, number: object, *, is_all: bool = False) -> Line:
+        """Return the line that stands for the lines of a message that are left out."""
+        lines = count(left, "line" if is_all else "more line")
+        return [("dim", f"{TAB[:2]}… {lines} ({self.message.format(clean(str(number)))})")]
+
+
+IN_CHAT = Folding()
+"""How the chat folds."""
+
+
+def call_text(name: str, arguments: str, tool: Tool | None = None) -> str:
+    """Return a call on one line, with what it is about rather than all arguments.
+
+    >>> call_text("bash", '{"command": "ls"}')
+    'bash(ls)'
+    >>> call_text("task", '{"name": "Ann", "prompt": "Tea?"}')
+    'task(Ann: Tea?)'
+    """
+    known = lenient(arguments)
+    if not known:
+        bare = arguments.strip()
+        return f"{one_line(name)}({'' if bare in ('', '{}') else one_line(bare)})"
+    return f"{one_line(name)}({one_line(_about(name, known, tool), 300)})"
+
+
+def _about(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
+    named = {_OTHER_NAMES.get(key, key): value for key, value in arguments.items()}
+    if name == "task":
+        return _parts(str(named.get("name", "?")), named.get("prompt"))
+    if name == "discuss":
+        return _parts(_listed(named.get("speakers")), named.get("prompt"))
+    if tool is not None and tool.subject is not None and tool.subject in arguments:
+        return _value(arguments[tool.subject])
+    required: Sequence[str] = tool.parameters.get("required", ()) if tool is not None else ()
+    if len(required) == 1 and required[0] in arguments:
+        return _value(arguments[required[0]])
+    if len(arguments) == 1:
+        return _value(next(iter(arguments.values())))
+    return ", ".join(f"{key}={shorten(_value(value), 60)}" for key, value in arguments.items())
+
+
+def _parts(who: str, said: Any) -> str:
+    return ": ".join(part for part in (who, _value(said) if said else "") if part)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(str, names)) if isinstance(names, list) else _value(names or "")
+
+
+def _value(value: Any) -> str:
+    """Return a value in few words: of a list of other than texts, how long it is."""
+    if isinstance(value, list):
+        return _listed(value) if all(isinstance(one, str) for one in value) else _size(value)
+    return value if isinstance(value, str) else repr(value)
+
+
+def _size(values: list[Any]) -> str:
+    return count(len(values), "item")
+
+
+def argument_lines(arguments: str) -> list[Line]:
+    r"""Return the arguments of a call whole, one below the other.
+
+    >>> argument_lines('{"path": "a.txt", "content": "1\\n2"}')
+    [[('dim', 'path: a.txt')], [('dim', 'content: 1')], [('dim', '  2')]]
+    """
+    known = lenient(arguments)
+    if not known:
+        return [[("dim", clean(line))] for line in arguments.splitlines()]
+    texts = [f"{key}: {_whole_value(value)}" for key, value in known.items()]
+    return [[("dim", clean(line))] for text in texts for line in indent(text, "  ").split("\n")]
+
+
+def _whole_value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def change_lines(arguments: str) -> list[Line]:
+    r"""Return what an edit changed, from its arguments: the lines that went and that came.
+
+    >>> change_lines('{"old_string": "a\\nb", "new_string": "a\\nc"}')
+    [[('dim', ' a')], [('red', '-b')], [('green', '+c')]]
+    """
+    known = lenient(arguments)
+    old, new = known.get("old_string"), known.get("new_string")
+    if not isinstance(old, str) or not isinstance(new, str):
+        return []
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) + len(after) > _COMPARED:
+        return []
+    lines = [*unified_diff(before, after, n=1, lineterm="")][3:]
+    begun = lines if len(lines) <= FOLDED_DIFF + 1 else lines[:FOLDED_DIFF]
+    shown, cut = shortened(begun)
+    styled = diff_lines(shown, "dim")
+    if left := len(lines) - len(begun) + cut:
+        styled.append([("dim", f"… {count(left, 'more line')} of the change")])
+    return styled
+
+
+def plain_lines(text: str) -> list[str]:
+    r"""Return the lines of a tool's output as a terminal would leave them standing.
+
+    Colours are dropped, and of a line that was written over only its last state is there.
+
+    >>> plain_lines("10%\r100%\r\n\x1b[31mred\x1b[0m\n")
+    ['100%', 'red']
+    """
+    text = _COLOURS.sub("", text).replace("\r\n", "\n").rstrip("\n")
+    return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+
+
+def folded(
+    content: Content,
+    *,
+    is_error: bool = False,
+    was_read: bool = False,
+    folding: Folding = IN_CHAT,
+) -> Folded:
+    """Return the beginning of a result; of what was only read (`was_read`), nothing but how much.
+
+    What is short is whole.
+    """
+    text = words(content)
+    lines = plain_lines(text) if text.strip() else []
+    in_diff = not is_error and is_diff(text)
+    most = FOLDED_DIFF if in_diff else 0 if was_read and not is_error else FOLDED
+    shown, left = folding.begun(lines, most if len(lines) > SHORT else SHORT)
+    style = "red" if is_error else "dim"
+    styled = diff_lines(shown, "dim") if in_diff else [[(style, clean(line))] for line in shown]
+    return Folded(styled, left)
+
+
+def shortened(lines: Sequence[str], most: int = LONGEST_LINE) -> tuple[list[str], int]:
+    """Return lines of at most so many characters, and how many of them had to be cut.
+
+    >>> shortened(["abcde", "abc"], 4)
+    (['abc…', 'abc'], 1)
+    """
+    begun = [line if len(line) <= most else line[: most - 1] + "…" for line in lines]
+    return begun, sum(len(line) > most for line in lines)
+
+
+def whole(content: Content) -> list[Line]:
+    """Return all lines of a result."""
+    text = words(content)
+    lines = plain_lines(text)
+    return diff_lines(lines) if is_diff(text) else [[("", clean(line))] for line in lines]

@@ -1,0 +1,71 @@
+"""Where the commands of agents run: in a sandbox, or not, and what a person is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harken.config.home import Home, environment, here
+from harken.config.settings import Settings
+from harken.config.trust import FOLDER, Trust
+from harken.errors import ConfigError
+from harken.world.shell.sandbox import Sandbox, Wanted
+
+_BARE = "Commands run without a sandbox: the shell of an agent can do all that you can"
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """How commands are run."""
+
+    sandbox: Sandbox | None = None
+    refusal: str = ""
+    """Why none is run."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, a line each."""
+
+
+def confined(
+    home: Home,
+    settings: Settings,
+    *,
+    outputs: Path,
+    allowed: Sequence[Path] = (),
+    wanted: Wanted | None = None,
+) -> Confined:
+    """Return how commands are run in the folder where we are; `wanted` is the command line's.
+
+    A sandbox is tried once, which takes some milliseconds. Raises ConfigError where the list of
+    trusted folders cannot be read.
+    """
+    wanted = wanted or settings.sandbox
+    if wanted == "off":
+        return Confined(notes=(f"{_BARE} (it is switched off).",))
+    wanted_walls = replace(
+        walls(home, settings, outputs),
+        allowed=[*allowed, *settings.allow_folders],
+        network=settings.network,
+    )
+    try:
+        found = wanted_walls.found(environment())
+    except ConfigError as error:
+        if wanted == "auto":
+            return Confined(notes=(f"{_BARE} ({error}).",))
+        refusal = f"it may run in a sandbox only, and there is none: {error}"
+        return Confined(refusal=refusal, notes=(f"Commands do not run: {error}.",))
+    return Confined(found)
+
+
+def walls(home: Home, settings: Settings, outputs: Path) -> Sandbox:
+    """Return what any sandbox is here: what it hides, and what nobody changes from inside.
+
+    Raises ConfigError where the list of trusted folders cannot be read.
+    """
+    return Sandbox(
+        folder=here(),
+        outputs=outputs.absolute(),
+        private=[home.folder],
+        readable=settings.skills.folders,
+        steering=[folder / FOLDER for folder in Trust(home).folders()],
+    )

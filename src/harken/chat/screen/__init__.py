@@ -1,0 +1,1 @@
+"""The screen of a chat: input, layout, key bindings and prompts."""

@@ -1,0 +1,247 @@
+"""The table: what slash commands and keys act on, and where they put what they show.
+
+It is what `harken.chat.commands.base` calls a `Talk`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harken.agents.agent import Agent
+from harken.agents.runtime import Runtime
+from harken.chat.commands.base import (
+    Command,
+    Doing,
+    Onward,
+    named_command,
+    run_command,
+    split_command,
+)
+from harken.chat.commands.mcp import prompt_commands
+from harken.chat.commands.prompts import prompt_file_commands
+from harken.chat.models import list_models
+from harken.chat.open_chat import Opened
+from harken.chat.render.activity import Activity, state_text
+from harken.chat.render.agent_tree import LiveTree
+from harken.chat.render.event_printer import Teller, typed
+from harken.chat.render.tool_calls import whole
+from harken.chat.screen.prompts import Questions, preview_lines
+from harken.chat.screen.terminal import Stage
+from harken.chat.screen.turns import Turns
+from harken.core.ids import AgentId
+from harken.session.session import Session
+from harken.terminal.pieces import Rows
+from harken.terminal.styled_text import Line, clean
+from harken.world.shell.shell import Shell
+from harken.world.user import Wanted
+
+if TYPE_CHECKING:
+    from harken.world.mcp.prompts import Prompt
+
+HINT_S = 2.0
+KEYS = """\
+  Enter             send (while a turn runs: when it has ended)
+  Alt-Enter Ctrl-J  a new line; so does \\ at the end of a line
+  !command          run a shell command yourself; the agent reads what came of it
+  @name, Tab        complete a name of a file, of an agent, of a command
+  Up, Ctrl-R        what you said before
+  Ctrl-C            stop the turn; on an empty line twice: end
+  Esc               take back what waits; stop the turn
+  Ctrl-G            the tree of agents, and what each does; again: away
+  Ctrl-O            the last folded result, whole
+  Ctrl-T            the last thought
+  Ctrl-X Ctrl-E     write in your editor
+  Ctrl-D            end"""
+"""What `keys.py` binds, and what editing has for itself."""
+
+
+@dataclass(slots=True)
+class Table:
+    """Shows what the user asks the chat itself."""
+
+    opened: Opened
+    stage: Stage
+    teller: Teller
+    activity: Activity
+    questions: Questions
+    turns: Turns
+    leave: Callable[[], None]
+    """Ends the chat."""
+    tree: LiveTree | None = None
+    prompts: Sequence[Prompt] = ()
+    """Those of MCP servers, as far as it is known."""
+    onward: Onward | None = None
+    """Where the chat goes on when it has ended here; None: nowhere."""
+    hinted: str = ""
+    """What the status line says for a moment."""
+    _asked: str = ""
+    """A command that was typed, and is not shown above what came of it yet."""
+
+    @property
+    def session(self) -> Session:
+        """The session that is talked about."""
+        return self.opened.session
+
+    @property
+    def runtime(self) -> Runtime:
+        """What its agents share."""
+        return self.opened.runtime
+
+    def usable_models(self) -> Sequence[str]:
+        """Return names of models that can be used now."""
+        return list_models(self.opened.settings)
+
+    @property
+    def shell(self) -> Shell | None:
+        """The shell for commands of the user."""
+        return self.opened.shell
+
+    @property
+    def keys(self) -> str:
+        """Which keys do what, a line each."""
+        return KEYS
+
+    @property
+    def doing(self) -> Mapping[AgentId, str]:
+        """What busy agents are doing."""
+        busy = self.activity.agents.items()
+        return {agent: state_text(doing, doing.since) for agent, doing in busy}
+
+    def run(self, text: str) -> bool:
+        """Run a command that was typed; return whether there is one.
+
+        It stands above what it says. One that acts is an entry of the log, and shown as that.
+        """
+        name, _ = split_command(text)
+        self._asked = text if named_command(name, self.own) is not None else ""
+        try:
+            return run_command(self, text)
+        finally:
+            self._asked = ""
+
+    def _show_asked(self) -> None:
+        if self._asked:
+            self.stage.print([typed(self._asked)])
+            self._asked = ""
+
+    def say(self, text: str) -> None:
+        """Print lines of text."""
+        self._show_asked()
+        self._print([[("", clean(line))] for line in text.split("\n")])
+
+    def compact(self, instructions: str) -> None:
+        """Let the agent sum up what it has in its context. Raises AgentBusy, ConfigError."""
+        self.turns.compact(instructions)
+        self._show_asked()
+        self.stage.refresh()
+
+    @property
+    def primary(self) -> Agent:
+        """The agent that the user talks with."""
+        return self.opened.primary
+
+    @property
+    def own(self) -> Mapping[str, Command]:
+        """Commands of the user's own, and prompts of MCP servers."""
+        return {
+            **prompt_commands(self.prompts),
+            **prompt_file_commands(self.opened.settings.prompt_files),
+        }
+
+    async def wake(self) -> None:
+        """Wait for what comes from elsewhere, while the user types."""
+        world = self.runtime.world
+        await world.ready()
+        if world.mcp is not None:
+            self.prompts = await world.mcp.prompts()
+
+    def act(self, doing: Doing) -> None:
+        """Do something with the agents; what came of it is told as it is logged.
+
+        Raises AgentBusy.
+        """
+
+        async def act() -> str:
+            await doing()
+            return ""
+
+        self.turns.work(act)
+        self.stage.refresh()
+
+    def send(self, text: str) -> None:
+        """Say something to the agent, as if it had been typed."""
+        if self.turns.running:
+            self.turns.queued.add(text)
+        else:
+            self.turns.start(text)
+        self.stage.refresh()
+
+    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        """Get a text from somewhere, and say it to the agent. Raises AgentBusy."""
+
+        async def fetch() -> str:
+            self.turns.queued.messages.insert(0, await doing())
+            return ""
+
+        self.turns.work(fetch)
+        self._show_asked()
+        self.stage.refresh()
+
+    def go_on(self, onward: Onward) -> None:
+        """End this session and go on in another."""
+        self.onward = onward
+        self.leave()
+
+    def lend(self, words: Sequence[str]) -> bool:
+        """Let another command of Harken have the terminal until it ends."""
+        self._show_asked()
+        self.stage.lend([sys.executable, "-m", "harken", *words])
+        return True
+
+    def quit(self) -> None:
+        """End the chat."""
+        self.leave()
+
+    def hint(self, text: str) -> None:
+        """Show something in the status line for a moment."""
+        self.hinted = text
+        self.stage.refresh()
+        asyncio.get_running_loop().call_later(HINT_S, self._end_hint)
+
+    def _end_hint(self) -> None:
+        self.hinted = ""
+        self.stage.refresh()
+
+    def toggle_tree(self) -> None:
+        """Show the tree of agents above the input, or take it away."""
+        if self.tree is not None:
+            self.tree.toggle()
+            self.stage.refresh()
+
+    def scroll_tree(self, by: int) -> None:
+        """Show what is further up or down in the tree, by so many pages."""
+        if self.tree is not None:
+            self.tree.scroll(by)
+            self.stage.refresh()
+
+    def show_result(self) -> None:
+        """Print the last result that was folded, whole."""
+        entry = self.teller.last_folded
+        if entry is None:
+            self.hint("no result was folded")
+        else:
+            self._print(whole(entry.content))
+
+    def show_preview(self) -> None:
+        """Print all of what a question is about."""
+        question = self.questions.current
+        if question is not None and isinstance(question.asked, Wanted):
+            self._print(preview_lines(question.asked))
+            question.was_printed = True
+
+    def _print(self, lines: list[Line]) -> None:
+        self.stage.print([Rows("summary", lines, is_wide=True)])

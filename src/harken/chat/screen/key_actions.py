@@ -1,0 +1,289 @@
+"""The hands: what the user does with keys.
+
+When the keys of the user answer a question, and when they are ordinary typing.
+
+A question may appear while the user types, and the next letter must not be taken for a yes. Keys
+answer only when the input is empty, and nothing was typed for `QUIET_S` since the question was
+drawn. `Arming` measures the time; the input says whether it is empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harken.chat.commands.base import is_command, run_command
+from harken.chat.screen.command_host import Table
+from harken.chat.screen.input_history import Pastes
+from harken.chat.screen.layout import Inputs
+from harken.chat.screen.prompts import Question, heading
+from harken.chat.screen.turns import Turns
+
+QUIET_S = 1.0
+
+
+class Arming:
+    """A timer that restarts with every key until the user has paused.
+
+    The timer starts when the question is drawn: the user cannot answer a question that the terminal
+    does not show, for instance while an editor has it.
+    """
+
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        is_input_busy: Callable[[], bool] = lambda: False,
+        quiet_s: float = QUIET_S,
+    ) -> None:
+        """Call `changed` when the pause is over. `is_input_busy`: whether the input holds text."""
+        self._changed = changed
+        self._is_input_busy = is_input_busy
+        self._quiet_s = quiet_s
+        self._is_waiting_for_drawing = False
+        self._is_quiet = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def armed(self) -> bool:
+        """Whether keys answer the question that is shown."""
+        return self._is_quiet and not self._is_input_busy()
+
+    def begin(self) -> None:
+        """Wait for a question, or for the same one again, to be drawn."""
+        self.end()
+        self._is_waiting_for_drawing = True
+
+    def drawn(self) -> None:
+        """Start the timer if a question was waiting to be drawn."""
+        if self._is_waiting_for_drawing:
+            self._is_waiting_for_drawing = False
+            self._start()
+
+    def touch(self) -> None:
+        """Restart the timer after a key, unless keys answer already."""
+        if (self._timer is not None or self._is_quiet) and not self.armed:
+            self._start()
+
+    def end(self) -> None:
+        """Stop the timer: no question is shown."""
+        self._cancel()
+        self._is_waiting_for_drawing = self._is_quiet = False
+
+    def _start(self) -> None:
+        self._cancel()
+        self._is_quiet = False
+        self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self._expire)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        self._timer, self._is_quiet = None, True
+        self._changed()
+
+
+AGAIN_S = 2.0
+HELD_S = 0.8
+"""Longer than keyboards wait before a key that is held down repeats."""
+TOGETHER_S = 0.03
+"""Shorter than the time between two keys that a person presses one after the other."""
+
+
+@dataclass(slots=True)
+class Hands:
+    """Does what keys ask for."""
+
+    table: Table
+    inputs: Inputs
+    turns: Turns
+    arming: Arming
+    pastes: Pastes = field(default_factory=Pastes)
+    now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
+    ends_until: float = -1.0
+    """Until when another Ctrl-C ends the chat."""
+    answer_key: str = ""
+    """The key that answered the last question: held down, it repeats."""
+    repeats_until: float = -1.0
+    """Until when the same key counts as held down."""
+    last_key_s: float = -1.0
+    gap_s: float = TOGETHER_S
+    """How long before the last key the one before it was pressed."""
+
+    def note_key(self) -> None:
+        """Measure the time between keys; to be called before each."""
+        now = self.now()
+        self.last_key_s, self.gap_s = now, now - self.last_key_s
+
+    def submit(self) -> None:
+        """Send what is typed; while a turn runs, let it wait."""
+        buffer = self.inputs.buffer
+        text = self.pastes.unfold(buffer.text).strip()
+        if not text:
+            if not self.turns.running and self.turns.opened.primary.cut_off:
+                self.turns.start(None)
+            buffer.reset()
+            return
+        if not is_command(text, self.table.own):
+            self.inputs.remember(text)
+            self.table.send(text)
+        elif self.table.run(text):
+            self.inputs.remember(text)  # another one stays in the input, to be mended
+
+    def answer(self) -> None:
+        """Answer the question with what was typed."""
+        question = self.table.questions.current
+        if question is not None and question.enter(self.inputs.answer.text):
+            self.inputs.answer.reset(append_to_history=False)
+
+    def press(self, key: str, *, is_alone: bool = True) -> None:
+        """Answer the question with a key; a letter that is no choice belongs to the draft.
+
+        `is_alone`: whether no other key waits behind it. Several keys at once are pasted text, or
+        typing that waited in the terminal, and never an answer.
+        """
+        question = self.table.questions.current
+        if question is None or not key or not key.isprintable():
+            return
+        if question.step == "choose" and not (is_alone and self.gap_s >= TOGETHER_S):
+            self.draft(key)
+        elif key == "v":
+            self.table.show_preview()
+        elif key == "y" and self._has_to_see(question):
+            return
+        elif question.press(key):
+            if question.answer.done():
+                self._note_answer_key(key)
+        else:
+            self.draft(key)
+        self.inputs.refocus()
+        self.table.stage.refresh()
+
+    def is_held_answer(self, key: str) -> bool:
+        """Whether this is the key of the last answer, held down or pressed twice.
+
+        It answers nothing and is no text either, or it would stand in the way of the next answer.
+        """
+        is_held = (
+            key == self.answer_key
+            and self.turns.running
+            and not self.inputs.is_busy
+            and self.now() < self.repeats_until
+        )
+        if is_held:
+            self._note_answer_key(key)
+        return is_held
+
+    def _note_answer_key(self, key: str) -> None:
+        self.answer_key, self.repeats_until = key, self.now() + HELD_S
+
+    def confirm(self) -> None:
+        """Allow from now on what was chosen."""
+        question = self.table.questions.current
+        if question is not None and question.chosen and not self._has_to_see(question):
+            question.confirm()
+
+    def draft(self, text: str) -> None:
+        """Put text that was typed or pasted while a question is shown into the input.
+
+        Text is no answer: the question returns to its first step, and its keys answer when the
+        input is empty again and the user has paused.
+        """
+        question = self.table.questions.current
+        if question is not None:
+            question.back()
+        self.arming.begin()
+        self.inputs.bring_back()
+        self.paste(text)
+        self.inputs.refocus()
+        self.table.stage.refresh()
+
+    def toggle_draft(self) -> None:
+        """Set the draft aside to answer a question, or bring it back."""
+        if self.table.questions.current is None:
+            return
+        if self.inputs.aside is not None:
+            self.draft("")
+        elif self.inputs.buffer.text:
+            self.inputs.set_aside()
+            self.arming.begin()
+            self.table.stage.refresh()
+
+    def _has_to_see(self, question: Question) -> bool:
+        """Print what would be done where nothing of it stands there; return whether that was so.
+
+        In a window of few rows a question has room for its keys alone.
+        """
+        others = len(self.table.questions.waiting) - 1
+        above = len(heading(question, self.table.stage.width, others=others))
+        if question.was_printed or self.inputs.question_rows > above:
+            return False
+        self.table.show_preview()
+        return True
+
+    def interrupt(self) -> None:
+        """Stop what is under way: the turn, else the text, else, the second time, the chat."""
+        buffer = self.inputs.buffer
+        if self.turns.running:
+            self.turns.stop()
+        elif buffer.text:
+            buffer.reset()
+        elif self.now() < self.ends_until:
+            self.table.quit()
+        else:
+            self.ends_until = self.now() + AGAIN_S
+            self.table.hint("Ctrl-C again ends the chat")
+
+    def escape(self) -> None:
+        """Go one step back: from a choice, from a question, from what waits, from the turn."""
+        buffer = self.inputs.buffer
+        question = self.table.questions.current
+        if buffer.complete_state is not None:
+            buffer.cancel_completion()
+        elif question is None and self.tree_is_open:
+            self.table.toggle_tree()
+        elif question is not None and self.arming.armed and question.back():
+            self.inputs.answer.reset()
+            self.inputs.refocus()
+            self.table.stage.refresh()
+        elif question is not None or not self.take_back():
+            self.turns.stop()
+
+    def take_back(self) -> bool:
+        """Put what waits back into the input; return whether anything waited."""
+        if not self.turns.queued:
+            return False
+        self.inputs.put(self.turns.queued.take_back())
+        self.table.stage.refresh()
+        return True
+
+    def paste(self, text: str) -> None:
+        """Put a pasted text into the input, a long one as a mark."""
+        self.inputs.buffer.insert_text(self.pastes.fold(text))
+
+    def leave(self) -> None:
+        """End the chat."""
+        self.table.quit()
+
+    @property
+    def tree_is_open(self) -> bool:
+        """Whether the tree of agents is shown."""
+        return self.table.tree is not None and self.table.tree.is_open
+
+    def show_result(self) -> None:
+        """Print the last result that was folded."""
+        self.table.show_result()
+
+    def show_thought(self) -> None:
+        """Print the last thought."""
+        run_command(self.table, "/thinking")
+
+    def edit(self) -> None:
+        """Let the user write in an editor."""
+        self.table.stage.edit(self.inputs.buffer)
+
+    def suspend(self) -> None:
+        """Give the terminal back to the shell for a time."""
+        self.table.stage.suspend()

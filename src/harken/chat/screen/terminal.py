@@ -1,0 +1,154 @@
+"""The stage: the terminal with all that is drawn on it.
+
+What is finished is printed above and never changes; live lines are drawn often; the layout with
+the input below them is prompt_toolkit's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from prompt_toolkit.application import Application, run_in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.layout import Layout
+from prompt_toolkit.output.color_depth import ColorDepth
+
+from harken.chat.screen.canvas import Canvas, SteadyOutput
+from harken.chat.screen.layout import STYLE
+from harken.terminal.ansi import Ink
+from harken.terminal.environment import Surroundings
+from harken.terminal.pieces import WIDEST, Piece, Printer, note
+from harken.terminal.styled_text import Line, clean
+
+LiveLines: TypeAlias = Callable[[int, int], list[Line]]
+"""Gives the live lines for a width and a height."""
+_ESCAPE_WAIT_S = 0.1
+_SEQUENCE_WAIT_S = 0.2
+
+
+class Stage:
+    """Draws; it decides nothing."""
+
+    def __init__(self, where: Surroundings, layout: Layout, live: LiveLines) -> None:
+        ink = Ink(where.colour)
+        depth = ColorDepth.DEPTH_4_BIT if where.colour else ColorDepth.DEPTH_1_BIT
+        output = SteadyOutput.from_pty(sys.stdout, where.term, default_color_depth=depth)
+        assert isinstance(output, SteadyOutput)
+        self.output = output
+        self.app: Application[int] = Application(
+            layout=layout,
+            style=STYLE,
+            include_default_pygments_style=False,
+            color_depth=depth,
+            erase_when_done=True,
+            terminal_size_polling_interval=None,
+            output=self.output,
+        )
+        self.app.ttimeoutlen, self.app.timeoutlen = _ESCAPE_WAIT_S, _SEQUENCE_WAIT_S
+        self.printer = Printer(ink)
+        self._canvas = Canvas(self.app, self.output, ink, reflows=where.reflows)
+        self._live = live
+        self.app.before_render += lambda _: self._fit()
+        self.on_return: Callable[[], None] = lambda: None
+        """Called when the terminal comes back from another program."""
+        self._away = False
+        self._lent: asyncio.Future[Any] | None = None
+        self._kept: list[Piece] = []
+        """What was to be printed while the terminal belonged to another program."""
+
+    @property
+    def columns(self) -> int:
+        """How wide the terminal is."""
+        return self.output.get_size().columns
+
+    @property
+    def rows(self) -> int:
+        """How high the terminal is."""
+        return self.output.get_size().rows
+
+    @property
+    def width(self) -> int:
+        """How wide texts are."""
+        return max(min(self.columns - 1, WIDEST), 1)
+
+    def print(self, pieces: Iterable[Piece]) -> None:
+        """Print what is finished above all that is live."""
+        if self._away:
+            self._kept += pieces
+            return
+        text = "".join(self.printer.text(piece, self.columns) for piece in pieces)
+        with self.output.held():
+            self._canvas.print_above(text, self._lines())
+
+    def paint(self) -> None:
+        """Draw the live lines as they are now."""
+        if not self._away:
+            self._canvas.show(self._lines())
+
+    def refresh(self) -> None:
+        """Draw everything that is not finished, soon."""
+        if not self._away:
+            self._canvas.want(self._lines())
+            self.app.invalidate()
+
+    def bell(self) -> None:
+        """Ask for attention."""
+        self.output.bell()
+
+    def edit(self, buffer: Buffer) -> None:
+        """Let the user write a text in an editor, which has the terminal until it ends."""
+        self._away = True
+        buffer.open_in_editor().add_done_callback(self._back)
+
+    def lend(self, command: Sequence[str]) -> None:
+        """Let a program have the terminal until it ends; what it says of its failure is told."""
+        self._away = True
+        running = run_in_terminal(partial(_failure_of, command), in_executor=True)
+        self._lent = asyncio.ensure_future(running)
+        self._lent.add_done_callback(self._back_from)
+
+    def suspend(self) -> None:
+        """Give the terminal back to the shell until the user continues the program."""
+        stopping = run_in_terminal(partial(os.kill, 0, signal.SIGTSTP))
+        self._lent = asyncio.ensure_future(stopping)
+        self._lent.add_done_callback(lambda _: self.on_return())
+
+    def _back_from(self, running: asyncio.Future[str]) -> None:
+        failed = not running.cancelled() and running.exception() is not None
+        why = (
+            str(running.exception()) if failed else "" if running.cancelled() else running.result()
+        )
+        self._return([note(clean(why), "red")] if why else [])
+
+    def _back(self, editing: asyncio.Task[None]) -> None:
+        failed = not editing.cancelled() and editing.exception() is not None
+        why = f"the editor failed: {clean(str(editing.exception()))}" if failed else ""
+        self._return([note(why, "red")] if why else [])
+
+    def _return(self, more: Sequence[Piece]) -> None:
+        """Print what was kept while another program had the terminal, and then more."""
+        self._away = False
+        kept, self._kept = self._kept, []
+        self.print([*kept, *more])
+        self.on_return()
+
+    def _fit(self) -> None:
+        """Have live rows that fit, where the terminal has another size than before."""
+        if not self._away and self._canvas.is_stale:
+            self._canvas.want(self._lines())
+
+    def _lines(self) -> list[Line]:
+        return self._live(self.width, self._canvas.room())
+
+
+def _failure_of(command: Sequence[str]) -> str:
+    """Run a program; return what it said where it failed, else nothing."""
+    ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    return "" if ran.returncode == 0 else ran.stderr.strip().removeprefix("harken: ")

@@ -1,0 +1,103 @@
+"""The system prompt of a chat: who the agent is, where, and how it works here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from harken.config.trust import Trust, upwards
+from harken.config.trust_summary import INSTRUCTIONS
+from harken.terminal.text import program, safe
+from harken.world.files.root import shown, size_text
+
+LONGEST = 64_000
+
+TEXT = """\
+You are main, an agent of Harken. You work with a user in a terminal.
+
+Working folder: {folder}
+System: {system}. Today: {today}.
+
+How you work here:
+- Look before you answer: read, grep and glob find what is so. Do not guess what you can read.
+- Change files with edit and write, not with the shell; read a file before you change it. Keep to
+  the style of what is there, and change nothing that was not asked for.
+- Run what shows that it works: the project's tests, the program itself. Say so where you did not.
+- Use todo for work of several steps. Ask the user what only the user can know or decide.
+- An action may be refused. Then find another way, or say what is missing; do not work around it.
+- Subagents (task) suit work that stands alone, or a second opinion. They know nothing of this
+  conversation: tell them all that they need. They stay, and remember: discuss asks them again.
+- Answer in Markdown, briefly: what you did, what you found, what is left. Name files as
+  path:line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """The instructions of a project for agents."""
+
+    file: Path
+    text: str
+    """Without control characters: they are written out, as `\\x1b`."""
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """The system prompt of a new chat."""
+
+    text: str
+    note: str = ""
+    """A line for the user, if a part of it comes from a folder that they do not trust."""
+
+
+def system_prompt(folder: Path, today: date, trust: Trust | None = None) -> ChatPrompt:
+    """Return the prompt for a new chat in a folder, with the instructions of its project.
+
+    trust: without it, no folder is trusted. Raises ConfigError if its list cannot be read.
+    """
+    text = TEXT.format(folder=shown(str(folder)), system=platform.system(), today=today.isoformat())
+    found = project_instructions(folder)
+    if found is None:
+        return ChatPrompt(text)
+    text = f"{text}\n\nFrom {INSTRUCTIONS} of this project:\n\n{found.text}"
+    if trust is not None and trust.covers(found.file.parent):
+        return ChatPrompt(text)
+    size = size_text(found.size_bytes)
+    how = f"{program()} trust {shlex.quote(str(found.file.parent))}"
+    note = f"{found.file} ({size}) is part of the system prompt, and its folder is not trusted"
+    return ChatPrompt(text, f"{note}: read it, then `{how}`")
+
+
+def project_instructions(folder: Path, user_home: Path | None = None) -> Instructions | None:
+    """Return the nearest `AGENTS.md`, from a folder upwards. Return None if there is none.
+
+    It is looked for where `.harken/` is (`user_home`: see `upwards`). A link out of the project is
+    not followed: a cloned repository could have files of the person sent to a provider.
+    """
+    try:
+        end = (user_home or Path("~").expanduser()).resolve()
+        folders = (folder.resolve(), *upwards(folder.resolve(), end))
+        found = next((one for one in folders if os.path.lexists(one / INSTRUCTIONS)), None)
+        if found is None:
+            return None
+        file = found / INSTRUCTIONS
+        if not file.is_file() or not file.resolve().is_relative_to(_project(found)):
+            return None
+        with file.open("rb") as opened:
+            data = opened.read(LONGEST + 1)
+            size_bytes = os.fstat(opened.fileno()).st_size
+    except OSError:
+        return None
+    text = data[:LONGEST].decode("utf-8-sig", "replace").replace("\r\n", "\n").strip()
+    if len(data) > LONGEST:
+        text += f"\n\n[{INSTRUCTIONS} is longer; it was cut here, after {size_text(LONGEST)}]"
+    return Instructions(file, safe(text), size_bytes) if text else None
+
+
+def _project(folder: Path) -> Path:
+    """Return the folder of the git repository around a folder; without one, the folder."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)

@@ -1,0 +1,135 @@
+"""Tally: what model calls used, of a turn, of an agent, of a session.
+
+What is not known is not nothing: a cost is None as soon as one call did not say its own, and so
+are tokens that nobody counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from harken.core.events import Event, LlmResponse, TranscriptEntry
+from harken.core.ids import AgentId
+from harken.views.message_text import count
+
+CHARACTERS_A_TOKEN = 4
+"""A rough measure where no provider has counted."""
+_NEVER_SENT = frozenset({"error", "cancelled", "interrupted"})
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over the events that it was given."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    known_usd: float = 0.0
+    priced: int = 0
+    """Calls whose cost is known."""
+    unpriced: int = 0
+    """Calls that may have cost something unknown."""
+    model_calls: int = 0
+    actions: int = 0
+    """Calls of tools, and structural actions."""
+    agents: set[AgentId] = field(default_factory=set)
+    """Who called a model."""
+
+    def add(self, event: Event) -> None:
+        """Count an event."""
+        match event:
+            case LlmResponse():
+                self._add_response(event)
+            case TranscriptEntry(role="assistant"):
+                self.actions += len(event.tool_calls or ())
+            case _:
+                pass
+
+    def _add_response(self, response: LlmResponse) -> None:
+        self.model_calls += 1
+        if response.agent_id is not None:
+            self.agents.add(response.agent_id)
+        if response.usage is not None:
+            for name in response.usage.__struct_fields__:
+                count = getattr(response.usage, name)
+                if count is not None:
+                    setattr(self, name, (getattr(self, name) or 0) + count)
+        if response.cost_usd is not None:
+            self.known_usd += response.cost_usd
+            self.priced += 1
+        elif response.usage is not None or response.stop_reason not in _NEVER_SENT:
+            self.unpriced += 1
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What all calls cost together; None where that is not known of one of them."""
+        return self.known_usd if self.priced and not self.unpriced else None
+
+    def usage(self) -> dict[str, Any]:
+        """Return the tokens that are known, by the names of the log."""
+        names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+        counts = {name: getattr(self, name) for name in names}
+        return {name: count for name, count in counts.items() if count is not None}
+
+
+def tally(events: Iterable[Event]) -> Tally:
+    """Return the sums over these events."""
+    total = Tally()
+    for event in events:
+        total.add(event)
+    return total
+
+
+def by_agent(events: Iterable[Event]) -> dict[AgentId, Tally]:
+    """Return the sums for each agent that called a model."""
+    each: dict[AgentId, Tally] = {}
+    for event in events:
+        if isinstance(event, LlmResponse) and event.agent_id is not None:
+            each.setdefault(event.agent_id, Tally()).add(event)
+    return each
+
+
+def cost_text(sums: Tally) -> str:
+    """Write a cost; "cost unknown" where it is, "at least" where a part of it is.
+
+    >>> cost_text(Tally(known_usd=0.0123, priced=1)), cost_text(Tally(unpriced=1))
+    ('$0.0123', 'cost unknown')
+    """
+    if not sums.priced:
+        return "cost unknown" if sums.unpriced else ""
+    least = "at least " if sums.unpriced else ""
+    return (
+        f"{least}${sums.known_usd:.2f}" if sums.known_usd >= 1 else f"{least}${sums.known_usd:.4f}"
+    )
+
+
+def tokens_text(count: int) -> str:
+    """Write a number of tokens.
+
+    >>> tokens_text(950), tokens_text(12_345), tokens_text(2_000_000)
+    ('950', '12.3k', '2.0M')
+    """
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1e6:.1f}M"
+
+
+def used_text(sums: Tally) -> str:
+    """Write tokens, cost and calls on one line."""
+    parts = [tokens_in_out(sums), cost_text(sums) or "no cost"]
+    parts.append(count(sums.model_calls, "model call"))
+    return " · ".join(filter(None, parts))
+
+
+def tokens_in_out(sums: Tally) -> str:
+    """Write tokens in and out; nothing where they were not counted."""
+    if sums.input_tokens is None and sums.output_tokens is None:
+        return ""
+    cached = f" ({tokens_text(sums.cache_read_tokens)} cached)" if sums.cache_read_tokens else ""
+    return (
+        f"{tokens_text(sums.input_tokens or 0)} in{cached}"
+        f" · {tokens_text(sums.output_tokens or 0)} out"
+    )

@@ -1,0 +1,182 @@
+"""The world of a chat: the folder where we are, its tools, its servers, what may be done there.
+
+The tools with which agents read the web, as far as it is configured and installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harken.agents.built_in.websearch import websearch_tool
+from harken.agents.checkpointer import Tell
+from harken.agents.templates.skills import skill_tool
+from harken.chat.options import Wish
+from harken.chat.sandbox import Confined, confined, walls
+from harken.config.file import WebTable
+from harken.config.home import Home, environment, here
+from harken.config.local_zone import zone_name
+from harken.config.settings import Settings
+from harken.errors import ConfigError
+from harken.world.local import local_sources, local_tools
+from harken.world.mcp.host import Surroundings
+from harken.world.mcp.server_config import Server
+from harken.world.mcp.servers import Connections
+from harken.world.mcp.timeout import Told
+from harken.world.memory.notes import NotesMemory
+from harken.world.memory.tool import memory_tool
+from harken.world.permissions.permissions import Permissions
+from harken.world.permissions.rules import Rules
+from harken.world.sensitive_paths import user_paths
+from harken.world.shell.sandbox import user_homes
+from harken.world.shell.shell import Limits, Shell
+from harken.world.tool import Tool
+from harken.world.triggers.tools import trigger_tools
+from harken.world.web.address import Reach
+from harken.world.web.download import Downloads, is_installed
+from harken.world.web.fetch import fetch_tool
+from harken.world.web.search import BRAVE, Brave, SearchProvider, Searxng, Web
+from harken.world.world import World
+
+
+def web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
+    """Return `fetch`, and `websearch` where somebody is configured to find pages, and its web.
+
+    Nothing where the extra `web` is not installed. Raises ConfigError where a key is missing.
+    """
+    provider = provider_of(table)
+    if not is_installed():
+        return [], None
+    downloads = Downloads(Reach(tuple(table.allow)))
+    if provider is None:
+        return [fetch_tool(downloads)], None
+    return [fetch_tool(downloads), websearch_tool()], Web(downloads, provider)
+
+
+def provider_of(table: WebTable) -> SearchProvider | None:
+    """Return who finds pages; None: nobody is configured to. Raises ConfigError."""
+    if table.search == "searxng" and table.url is not None:
+        return Searxng(table.url)
+    if table.search == "brave" and table.key_env is not None:
+        key = environment().get(table.key_env, "").strip()
+        if not key:
+            raise ConfigError(f"the search needs a key: set the variable {table.key_env}")
+        return Brave(key, table.url or BRAVE)
+    return None
+
+
+USER_COMMAND_S = 86_400.0
+"""How long a command of the user may take; Ctrl-C ends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a world is opened in."""
+
+    outputs: Path
+    """Where output goes that is too long for a result."""
+    box: Confined
+    """How commands are run."""
+    tell: Tell | None
+    """Told what a person should know of MCP servers."""
+    home: Home
+
+
+def around_of(
+    home: Home,
+    wish: Wish,
+    settings: Settings,
+    path: Path,
+    tools: Sequence[Tool] | None,
+    tell: Tell | None,
+) -> Around:
+    """Return what the world of a session with this log is opened in."""
+    outputs = home.folder / "outputs" / path.stem
+    box = Confined()
+    if tools is None:
+        box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
+    return Around(outputs, box, tell, home)
+
+
+def open_world(
+    wish: Wish,
+    settings: Settings,
+    permissions: Permissions,
+    tools: Sequence[Tool] | None,
+    around: Around,
+) -> World:
+    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
+    sources, web, box = None, None, around.box
+    servers = settings.servers if tools is None else ()
+    if tools is None:
+        allowed, outputs = [*wish.allowed, *settings.allow_folders], around.outputs
+        shell = Shell(
+            here(), outputs, settings.key_variables, settings.pass_env, box.sandbox, box.refusal
+        )
+        tools = local_tools(
+            here(),
+            allowed=allowed,
+            readable=settings.skills.folders,
+            outputs=outputs,
+            shell=shell,
+        )
+        more, web = web_tools(settings.web)
+        tools = [*tools, skill_tool(settings.skills), *more]
+        if wish.wakes:
+            sources = local_sources(here(), allowed=allowed, outputs=outputs, shell=shell)
+            sources.zone = zone_name()
+            tools = [*tools, *trigger_tools(sources)]
+    if wish.memory is not None:
+        tools = [*tools, memory_tool(NotesMemory(wish.memory))]
+    mcp = connections_of(servers, settings, around.outputs, around.tell, home=around.home)
+    world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
+    world.sources, world.web = sources, web
+    return world
+
+
+def user_shell(settings: Settings, around: Around) -> Shell:
+    """Return the shell for commands that the user types: no sandbox, and no time limit to hit."""
+    return Shell(
+        here(),
+        around.outputs,
+        settings.key_variables,
+        settings.pass_env,
+        limits=Limits(timeout_s=USER_COMMAND_S, longest_s=USER_COMMAND_S),
+    )
+
+
+def connections_of(
+    servers: Sequence[Server],
+    settings: Settings,
+    outputs: Path,
+    tell: Tell | None,
+    *,
+    home: Home,
+) -> Connections:
+    """Return the connections to MCP servers; none of them is started before it is needed."""
+    around = Surroundings(
+        folder=here(),
+        outputs=outputs,
+        environ=environment(),
+        hide=settings.key_variables,
+        sandbox=walls(home, settings, outputs),
+        logins=home.logins_file,
+        tell=tell or _unheard,
+    )
+    return Connections(servers, around=around, on_progress=Told(around.tell))
+
+
+def _unheard(_: str) -> None:
+    """Tell nobody."""
+
+
+def permissions_of(settings: Settings, *steering: Path) -> Permissions:
+    """Return what agents may do without asking. Raises ConfigError for a rule that is none.
+
+    steering: sensitive folders beside those of the user and the system.
+    """
+    rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
+    environ = environment()
+    places = [*steering, *user_paths(environ, user_homes(environ), here())]
+    return Permissions(mode=settings.permission, rules=rules, steering=places)

@@ -1,0 +1,1 @@
+"""The commands of `harken`, one module or package for each."""

@@ -1,0 +1,131 @@
+"""`harken agent run`: an agent at work without a chat, as long as something can wake it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from harken.cli.command_group import CommandGroup
+from harken.cli.commands.chat.command import wish_options
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import Duration
+from harken.config.home import Home, command_line
+from harken.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any, TypeVar
+
+    from harken.chat.options import Wish
+    from harken.chat.plain_chat import PlainChat
+
+    T = TypeVar("T")
+
+TERMINATED = 128 + signal.SIGTERM
+INTERRUPTED = 128 + signal.SIGINT
+
+
+@click.group(name="agent", cls=CommandGroup)
+def command() -> None:
+    """Run an agent that nobody chats with."""
+
+
+@command.command(name="run")
+@wish_options
+@click.option("--template", metavar="NAME", help="The template that the agent is made from.")
+@click.option("--for", "longest_s", type=Duration(), help="End after this time: 90s, 10m, 2h.")
+@json_option
+@home_option
+def run_command(
+    wish: Wish,
+    prompt: str | None,
+    template: str | None,
+    longest_s: float | None,
+    as_json: bool,
+    home: Home,
+) -> int:
+    """Let an agent work, print what it says, and stay while something can wake it.
+
+    It is woken by what it asked for: files that change, times, commands in the background, HTTP.
+    Without any, it ends with its first answer. Ctrl-C or --for end it; what is still armed is armed
+    again by --resume. Nobody is there to be asked: see --permission.
+    """
+    from harken.chat.open import open_chat
+    from harken.chat.plain_chat import PlainChat, report, tell
+    from harken.config.settings import load_settings
+
+    if prompt == "-":
+        prompt = sys.stdin.read()
+    if wish.old is None and not (prompt or "").strip():
+        raise click.UsageError("a new agent needs something to begin with: -p PROMPT")
+    if template is not None:
+        if wish.old is not None or wish.system_prompt is not None:
+            raise click.UsageError("--template is for a new session, and brings its own prompt")
+        found = load_settings(home).templates.find(template)
+        model = wish.model or found.model
+        wish = replace(wish, model=model, system_prompt=found.instructions, template=found)
+    opened = open_chat(home, replace(wish, wakes=True), on_notice=tell)
+    with opened, asyncio.Runner() as runner:
+        report(opened, resumed=wish.old is not None)
+        chat = PlainChat(opened, runner, as_json=as_json, most_calls=wish.most_calls)
+        ends = None if longest_s is None else time.monotonic() + longest_s
+        code = _Work(chat, runner, ends).run((prompt or "").strip() or None)
+        chat.tell_refusals()
+        opened.end()
+    if opened.agent.state.spec.get("triggers"):
+        again = command_line("agent", "run", "--resume", opened.session.path.stem)
+        tell(f"something is armed still; go on with: {again}")
+    return code
+
+
+class _Work:
+    """The turns of the agent, one after the other, in the time that it has."""
+
+    def __init__(self, chat: PlainChat, runner: asyncio.Runner, ends: float | None) -> None:
+        self._chat, self._runner, self._ends = chat, runner, ends
+
+    def run(self, prompt: str | None) -> int:
+        """Say the prompt, and answer what happens until nothing can; return the exit code."""
+        talk = self._chat.opened.conversation
+        try:
+            with self._chat.listening():
+                if prompt is not None or talk.primary.cut_off:
+                    self._chat.ask(prompt, self._in_time)
+                while self._runner.run(self._in_time(talk.news(to_the_end=True))):
+                    self._answer()
+        except TimeoutError:
+            return int(self._chat.failed)
+        except asyncio.CancelledError:
+            return TERMINATED
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except ModelError as error:
+            self._chat.print_failure(error)
+            raise
+        return int(self._chat.failed)
+
+    def _answer(self) -> None:
+        """Let the agent answer what happened; a model that fails now may answer the next time."""
+        from harken.chat.plain_chat import tell
+
+        try:
+            self._chat.ask(None, self._in_time)
+        except ModelError as error:
+            self._chat.failed = True
+            self._chat.print_failure(error)
+            tell(f"harken: {error}")
+
+    async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do some work; SIGTERM cuts it off. Raises TimeoutError when the time is over."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+        left = None if self._ends is None else self._ends - time.monotonic()
+        async with asyncio.timeout(left):
+            return await work

@@ -1,0 +1,194 @@
+"""`harken store bundle`: write sessions and commits to one file, or add those of one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from harken.cli.command_group import CommandGroup
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import COMMIT
+from harken.config.home import Home, command_line
+from harken.config.name_resolver import CommitName, ImportedName, NameResolver
+from harken.config.settings import load_settings
+from harken.config.store import open_store
+from harken.context.bundle.create import Bundled, Wanted, create_bundle
+from harken.context.bundle.open import OpenBundle, Taken, open_bundle, take
+from harken.context.refs import name_of
+from harken.core.clock import rfc3339, system_clock
+from harken.core.commits import CommitId
+from harken.errors import ConfigError
+from harken.store.base import Store
+from harken.store.copy import missing_commits
+from harken.store.memory import MemoryStore
+from harken.terminal.progress import progress
+from harken.terminal.text import safe, say, say_json
+from harken.views.message_text import count, size_text
+
+_TIPS = 3
+"""How many commits to go on from are told."""
+
+
+@click.group(name="bundle", cls=CommandGroup)
+def command() -> None:
+    """Put sessions and commits into one file, or take them out of one."""
+
+
+@command.command(name="create")
+@click.argument("wanted", type=COMMIT, metavar="[CTX|SESSION]...", nargs=-1)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="The file; there must be none.")
+@click.option("--as-is", is_flag=True, help="Redact nothing: everything exact.")
+@json_option
+@home_option
+def create_command(
+    wanted: tuple[str, ...], out: Path | None, as_is: bool, as_json: bool, home: Home
+) -> int:
+    """Write commits with all before them, and sessions with their commits, to one file.
+
+    Without arguments, everything. Credentials of well-known shapes are redacted; names stay as
+    they are. Exit code 1 where a log was left out, since it is damaged.
+    """
+    out = out or Path(f"harken_{datetime.now().astimezone():%Y%m%d_%H%M%S}.zip")
+    with ExitStack() as opening, progress("Bundling") as tell:
+        store = _store_of(home, opening)
+        tips, logs = _named(NameResolver(home, store), wanted)
+        if not wanted:
+            tips, logs = store.newest(2**62), home.logs()
+            if not tips and not logs:
+                raise ConfigError(f"{home.folder}: there is neither a commit nor a session yet")
+        asked = Wanted(
+            store=store,
+            tips=tips,
+            logs=list(dict.fromkeys(logs)),
+            created_at=rfc3339(system_clock()),
+            as_is=as_is,
+        )
+        made = create_bundle(out, asked, on_copy=tell, on_pack=tell)
+    tell_made(out, made, as_json=as_json)
+    return int(bool(made.left_out))
+
+
+def _named(resolver: NameResolver, names: Sequence[str]) -> tuple[list[CommitId], list[Path]]:
+    """Return the commits and the logs that names stand for. Imported sessions are all commits."""
+    tips: list[CommitId] = []
+    logs: list[Path] = []
+    for name in names:
+        resolved = resolver.resolve(name)
+        if isinstance(resolved, CommitName):
+            tips.append(resolved.id)
+        elif isinstance(resolved, ImportedName):
+            tips += [end.ctx for end in resolved.session.ends]
+        else:
+            logs.append(resolved.path)
+    return tips, logs
+
+
+def _store_of(home: Home, opening: ExitStack) -> Store:
+    """Open the store that is configured until the end; an empty one where there is none."""
+    settings = load_settings(home)
+    if settings.store is None and not home.store_file.exists():
+        return MemoryStore()
+    store = open_store(home, settings.store, settings.backing)
+    opening.callback(store.close)
+    return store
+
+
+def tell_made(out: Path, made: Bundled, *, as_json: bool) -> None:
+    """Say what is in a bundle, and what is not."""
+    for one in made.left_out:
+        click.echo(safe(f"left out: {one.path}: {one.why}"), err=True)
+    if made.lacking:
+        what = count(made.lacking, "commit")
+        click.echo(f"the logs name {what} that the store does not have", err=True)
+    if made.credentials:
+        kinds = ", ".join(f"{kind} ({number})" for kind, number in made.credentials.items())
+        done = "is in it as it was" if made.manifest.redaction is None else "was redacted"
+        click.echo(f"what looks like a credential {done}: {kinds}", err=True)
+    if as_json:
+        left_out = [{"path": str(one.path), "why": one.why} for one in made.left_out]
+        told: dict[str, Any] = {
+            "path": str(out),
+            "size_bytes": made.size_bytes,
+            "left_out": left_out,
+        }
+        told["credentials"] = dict(made.credentials)
+        say_json({**told, "manifest": msgspec.to_builtins(made.manifest)})
+        return
+    manifest = made.manifest
+    what = f"{count(manifest.commits, 'commit')}, {count(len(manifest.sessions), 'session')}"
+    say(f"{out}: {what}, {size_text(made.size_bytes)}")
+
+
+@command.command(name="open")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Check it and say what would come; take nothing.")
+@json_option
+@home_option
+def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
+    """Check all that is in a bundle, and add it to what is here.
+
+    Nothing that is here changes: a session whose name is taken is kept under another one.
+    """
+    with ExitStack() as opening:
+        folder = home.folder if home.folder.is_dir() else Path(tempfile.gettempdir())
+        if not dry_run:
+            home.make()
+            folder = home.folder
+        with progress("Checking") as tell:
+            bundle = opening.enter_context(open_bundle(file, folder, on_read=tell))
+        if dry_run:
+            store = _store_of(home, opening)
+            new = len(missing_commits(bundle.store, store, bundle.manifest.tip_ids()))
+            tell_found(bundle, new, as_json=as_json)
+            return
+        settings = load_settings(home)
+        mine = open_store(home, settings.store, settings.backing)
+        opening.callback(mine.close)
+        with progress("Copying") as tell:
+            taken = take(bundle, mine, home.sessions_folder, on_copy=tell)
+        tell_taken(mine, bundle, taken, as_json=as_json)
+
+
+def tell_found(bundle: OpenBundle, new: int, *, as_json: bool) -> None:
+    """Say what is in a bundle."""
+    manifest = bundle.manifest
+    if as_json:
+        say_json({"new_commits": new, "manifest": msgspec.to_builtins(manifest)})
+        return
+    say(f"{count(manifest.commits, 'commit')}, {new} of them new")
+    for log in bundle.logs:
+        say(f"session {log.name.removesuffix('.jsonl')}, {size_text(log.path.stat().st_size)}")
+
+
+def tell_taken(store: Store, bundle: OpenBundle, taken: Taken, *, as_json: bool) -> None:
+    """Say what came, and how to go on."""
+    if as_json:
+        logs = [
+            {"name": one.name, "path": str(one.path), "is_new": one.is_new} for one in taken.logs
+        ]
+        tips = list(bundle.manifest.tips)
+        say_json({"new_commits": taken.commits, "tips": tips, "sessions": logs})
+        return
+    new = sum(one.is_new for one in taken.logs)
+    commits = f"{count(bundle.manifest.commits, 'commit')}, {taken.commits} of them new"
+    say(f"{commits}; {count(len(taken.logs), 'session')}, {new} of them new")
+    for one in taken.logs:
+        if one.path.name != one.name:
+            say(f"session {one.name.removesuffix('.jsonl')} is kept as {one.path.stem}")
+    go_on(store, [one.path.stem for one in taken.logs], bundle.manifest.tip_ids())
+
+
+def go_on(store: Store, sessions: Sequence[str], tips: Sequence[CommitId]) -> None:
+    """Say how to look at what came, and how to go on with it."""
+    ways = [command_line("view", session, "tree") for session in sessions[:_TIPS]]
+    first = [tip for tip, one in store.commits(tips).items() if "/" not in one.commit.principal]
+    ways += [command_line("chat", "--from", name_of(store, tip)) for tip in (first or tips)[:_TIPS]]
+    for way in ways:
+        click.echo(f"  {safe(way)}", err=True)

@@ -1,0 +1,48 @@
+"""`harken cat`: the bytes of an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from harken.cli.commands.export import write_pieces
+from harken.cli.options.home import home_option
+from harken.config.home import Home
+from harken.config.store import store_of
+from harken.context.refs import find_any
+from harken.core.commits import ArtifactRef, delta_of, sequence_of
+from harken.errors import ConfigError
+from harken.store.base import Store
+
+
+@click.command("cat")
+@click.argument("artifact")
+@click.option("-o", "--out", "file", metavar="FILE", help="Where to; else standard output.")
+@home_option
+def command(home: Home, artifact: str, file: str | None) -> None:
+    """Print the bytes of an ARTIFACT (art-...): as they are, or of a delta its JSON."""
+    with store_of(home) as store:
+        name = find_any(store, artifact)
+        if name.startswith("ctx-"):
+            raise ConfigError(f"{artifact} is a commit; see `harken ctx cat` or `harken export`")
+        write_pieces(pieces_of(store, ArtifactRef(name)), file, is_text=_is_text)
+
+
+def pieces_of(store: Store, name: ArtifactRef) -> Iterator[bytes]:
+    """Yield the bytes of an artifact; of a delta or a sequence the canonical JSON and a newline.
+
+    Raises ObjectMissing, ObjectDamaged; the latter may come at the end.
+    """
+    for entries in store.deltas([name]).values():
+        return iter([delta_of(entries)[1], b"\n"])
+    for names in store.sequences([name]).values():
+        return iter([sequence_of(names)[1], b"\n"])
+    return store.pieces(name)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False

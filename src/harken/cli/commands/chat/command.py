@@ -1,0 +1,330 @@
+"""`harken chat`: say something, hear the answer; everything is in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
+from harken.chat.commands.base import MODES, Onward
+from harken.chat.open import open_chat
+from harken.chat.open_chat import Opened
+from harken.chat.options import Wish
+from harken.chat.plain_chat import PlainChat, PlainUser, report, tell
+from harken.chat.turn_limit import MOST_CALLS
+from harken.cli.commands.sessions.picker import check_new_name, pick_session
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import COMMIT, SESSION
+from harken.config.home import Home, command_line
+from harken.config.name_resolver import LogFile, NameResolver, SessionLog
+from harken.core.messages import text_of
+from harken.terminal.environment import Surroundings, has_screen
+from harken.terminal.stdin import Typed, somebody_types
+from harken.terminal.text import restore_interrupt, safe
+from harken.world.permissions.permissions import Mode
+
+LOG_DIRECTORY = Path("logs", "interactions")
+"""Where interactions are exported to, unless somebody says otherwise."""
+_PICK = ""
+"""The value of `--resume` where no session is named."""
+
+
+def wish_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options that say what to talk with; it gets them as a `Wish`."""
+
+    @wraps(function)
+    def wished(
+        *,
+        resume: str | None,
+        latest: bool,
+        ctx: str | None,
+        home: Home,
+        permission: Mode | None,
+        allow: tuple[Path, ...],
+        store: str | None,
+        **options: Any,
+    ) -> int:
+        if ctx is not None and (resume is not None or latest):
+            raise click.UsageError("--from is for a new session: an old one goes on by itself")
+        if resume is not None and latest:
+            raise click.UsageError("--resume and --continue exclude each other")
+        name = options.pop("name")
+        if name is not None:
+            if resume is not None or latest:
+                raise click.UsageError("--name is for a new session: an old one has its name")
+            check_new_name(home, name)
+        if resume == _PICK:
+            resume = pick_session(home)
+        old, start = _resumed(home, resume, latest=latest)
+        model, system = options.pop("model"), options.pop("system")
+        if old is not None and system is not None:
+            raise click.UsageError("--system is for a new session: an old one has its prompt")
+        wish = Wish(
+            model=model,
+            old=old,
+            ctx=ctx if start is None else start,
+            system_prompt=system,
+            permission=permission,
+            allowed=allow,
+            store=store,
+            sandbox=options.pop("sandbox"),
+            memory=options.pop("memory"),
+            claude_hooks=options.pop("claude_hooks"),
+            most_calls=options.pop("max_calls"),
+            name=name,
+        )
+        return function(wish=wish, home=home, **options)
+
+    for option in reversed(_WISHED):
+        wished = option(wished)
+    return wished
+
+
+def _resumed(home: Home, name: str | None, *, latest: bool) -> tuple[Path | None, str | None]:
+    """Return the log to continue, or the commit from which a new session continues.
+
+    Only sessions of Harken have a log. An imported one, or a commit, goes on in a new session.
+    """
+    if name is None:
+        return (home.latest() if latest else None), None
+    resolver = NameResolver(home)
+    resolved = resolver.resolve(name)
+    if isinstance(resolved, SessionLog | LogFile):
+        return resolved.path, None
+    ctx = resolver.commit_of(resolved)
+    click.echo(safe(f"{name} goes on in a new session, from {ctx[:16]}"), err=True)
+    return None, ctx
+
+
+_WISHED: list[Callable[[Any], Any]] = [
+    click.option(
+        "--model", metavar="MODEL", help="PROVIDER/MODEL, scripted:FILE.yaml or replay:SESSION."
+    ),
+    click.option(
+        "--resume",
+        type=SESSION,
+        metavar="[SESSION]",
+        is_flag=False,
+        flag_value=_PICK,
+        help="Go on with this session, of any runtime; without one, choose from a list.",
+    ),
+    click.option("--name", metavar="NAME", help="The name of a new session."),
+    click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
+    click.option(
+        "--from",
+        "ctx",
+        type=COMMIT,
+        metavar="CTX",
+        help="Begin a new session with what this commit, or session, understood.",
+    ),
+    click.option(
+        "--store",
+        metavar="ADDRESS",
+        help="The service that commits go to: http://... or unix:PATH.",
+    ),
+    click.option("--system", metavar="TEXT", help="The system prompt of a new session."),
+    click.option(
+        "--permission",
+        type=click.Choice(MODES),
+        help="What agents may do without asking (default: as configured, else ask).",
+    ),
+    click.option(
+        "--allow",
+        metavar="FOLDER",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="A folder beside this one that agents may use; several times for several.",
+    ),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "on", "off"]),
+        help="Whether commands run in a sandbox (default: as configured, else where there is one).",
+    ),
+    click.option(
+        "--claude-hooks",
+        is_flag=True,
+        help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
+    ),
+    click.option(
+        "--memory",
+        metavar="FOLDER",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Let agents remember: notes (Markdown) that last beyond the session.",
+    ),
+    click.option(
+        "--max-calls",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=MOST_CALLS,
+        show_default=True,
+        help="Without a screen: stop a turn in which an agent calls its model so often.",
+    ),
+    click.option(
+        "-p", "prompt", metavar="PROMPT", help='Say this ("-": what is piped in), and end.'
+    ),
+]
+
+
+@click.command()
+@wish_options
+@click.option(
+    "--interaction-logs",
+    is_flag=True,
+    help="At the end, export what each request saw, as `harken interactions export` does.",
+)
+@click.option(
+    "--log-directory",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where that goes (default: logs/interactions).",
+)
+@json_option
+@home_option
+def command(
+    wish: Wish,
+    prompt: str | None,
+    interaction_logs: bool,
+    log_directory: Path | None,
+    as_json: bool,
+    home: Home,
+) -> int:
+    """Talk with an agent; everything is kept.
+
+    The first agent is called "main". An empty line (or -p "") goes on where a turn was cut off;
+    Ctrl-C cuts a turn off, Ctrl-D ends. In a terminal, /help says what else there is.
+    """
+    restore_interrupt()
+    if prompt == "-":
+        prompt = sys.stdin.read()
+    if wish.old is None and prompt is not None and not prompt.strip():
+        raise click.UsageError("-p needs something to say")
+    logs = log_directory or (LOG_DIRECTORY if interaction_logs else None)
+    if prompt is None and not as_json and has_screen():
+        return talk_on_screen(home, wish, logs)
+    return talk_in_lines(home, wish, prompt, logs, as_json=as_json)
+
+
+@contextmanager
+def exporting(opened: Opened, logs: Path | None) -> Iterator[None]:
+    """Export what each request saw when the chat ends, however it ends; None: do not."""
+    try:
+        yield
+    finally:
+        path = opened.session.path
+        if logs is not None and path.exists():
+            from harken.cli.commands.interactions import export_to, told
+            from harken.interactions.export.exporter import How
+            from harken.session.log.reader import events
+
+            how = How(resolver=opened.session.options.resolver)
+            click.echo(told(logs, export_to(logs, path.stem, [*events(path)], how)), err=True)
+
+
+def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
+    """Talk in a terminal. What cannot be opened is said before anything is drawn."""
+    code, going = 0, [wish]
+    for one in going:  # grows
+        code, onward = _on_one_screen(home, one, logs)
+        if onward is not None:
+            click.echo()  # another chat begins below
+            going.append(onward)
+    return code
+
+
+def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish | None]:
+    """Talk about one session; return the exit code, and what to talk about next."""
+    from harken.chat.screen.event_queue import Face
+    from harken.chat.screen.screen import Screen
+
+    face = Face()
+    ears = face.ears
+    opened = open_chat(
+        home,
+        replace(wish, wakes=True),
+        user=face.questions,
+        on_chunk=ears.on_chunk,
+        on_notice=ears.on_notice,
+    )
+    where = Surroundings.here(home.folder / "history")
+    with opened as session, exporting(opened, logs):
+        screen = Screen(face, opened, where, draft=wish.draft)
+        code = asyncio.run(screen.run())
+        onward = onward_wish(wish, opened, screen.table.onward)
+        if forgotten(wish, opened):
+            return code, onward
+        opened.end(by_user=code == 0 and onward is None)
+    again = command_line("chat", "--resume", session.path.stem)
+    click.secho(f"\nkept; go on with: {again}", dim=True)
+    return code, onward
+
+
+def onward_wish(wish: Wish, opened: Opened, onward: Onward | None) -> Wish | None:
+    """Return how the chat goes on in a new session, with the model and permissions of now."""
+    if onward is None:
+        return None
+    permissions = opened.runtime.world.permissions
+    agent = opened.primary.sibling(onward.agent_id or opened.primary.agent_id)
+    systems = [
+        text_of(m.content) for m in opened.session.context(agent.agent_id)[:1] if m.role == "system"
+    ]
+    return replace(
+        wish,
+        old=None,
+        name=None,
+        ctx=onward.ctx,
+        model=agent.language_model or wish.model,
+        system_prompt=None if onward.ctx is not None else next(iter(systems), None),
+        permission=permissions.mode if permissions is not None else wish.permission,
+        note=onward.note,
+        draft=onward.draft,
+    )
+
+
+def forgotten(wish: Wish, opened: Opened) -> bool:
+    """Remove a new session in which nothing was said; return whether it was one."""
+    if wish.old is not None or not is_untouched(opened):
+        return False
+    opened.session.close()
+    opened.session.path.unlink()
+    return True
+
+
+def is_untouched(opened: Opened) -> bool:
+    """Whether nobody has said anything in a session yet."""
+    transcripts = (opened.session.agent(id_).transcript for id_ in opened.session.agents)
+    return all(entry.role == "system" for entries in transcripts for entry in entries or ())
+
+
+def talk_in_lines(
+    home: Home, wish: Wish, prompt: str | None, logs: Path | None = None, *, as_json: bool
+) -> int:
+    """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
+    can_ask, typed = prompt is None and somebody_types(), Typed()
+    user = PlainUser(typed.line_from_now, tell, typed.keep_type_ahead) if can_ask else None
+    going, failed = [replace(wish, wakes=prompt is None)], False
+    for one in going:  # grows
+        opened = open_chat(home, one, user=user, on_notice=tell)
+        with opened, exporting(opened, logs), asyncio.Runner() as runner:
+            report(opened, resumed=one.old is not None)
+            chat = PlainChat(
+                opened, runner, as_json=as_json, typed=typed, most_calls=one.most_calls
+            )
+            if prompt is None:
+                chat.talk()
+            else:
+                chat.once(prompt)
+            runner.run(opened.runtime.world.close())
+            onward = onward_wish(one, opened, chat.onward)
+            if not forgotten(one, opened):
+                opened.end(by_user=can_ask and onward is None)
+        going += [onward] if onward is not None else []
+        failed = chat.failed
+    return int(failed and not sys.stdin.isatty())

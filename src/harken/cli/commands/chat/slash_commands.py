@@ -1,0 +1,127 @@
+"""Slash commands of a chat that run a command of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+import harken.chat.commands  # noqa: F401 - it registers those of the chat itself
+from harken.chat.commands.agent_paths import who_is_there
+from harken.chat.commands.base import Talk, printed, slash, words_of
+from harken.chat.commands.forks import commit_conversation
+from harken.config.home import same_home
+from harken.world.result import BadArguments
+
+
+def _complete_export(_: Talk, before: Sequence[str]) -> Iterable[str]:
+    """Return the formats, and then the option that says where to."""
+    from harken.cli.commands.export import LIST
+    from harken.formats.registry import FORMATS
+
+    if not before or before[-1] == "--format":
+        return (*FORMATS.names(), LIST)
+    return ("-o",) if "-o" not in before else ()
+
+
+@slash(
+    "export",
+    "the conversation in a format, as in `harken export`",
+    "[FORMAT|list] [-o FILE]",
+    group="session",
+    completes=_complete_export,
+)
+def _export(talk: Talk, rest: str) -> None:
+    from harken.cli.commands.export import LIST, command
+    from harken.formats.registry import FORMATS
+
+    words = words_of(talk, "/export", rest)
+    if words is None:
+        return
+    if words and not words[0].startswith("-"):
+        words.insert(0, "--format")
+    if LIST in words or "--help" in words or "--otlp" in words:
+        talk.say(printed(command, "/export", [*_session(talk, words), *words]))
+        return
+    file = _option(words, "-o", "--out")
+    wanted = _option(words, "--format")
+    known = None if wanted is None else FORMATS.find(wanted)
+    if known is not None and file is None and not known.media_type.startswith("text/"):
+        raise BadArguments(
+            f"{known.name} is for programs: say where to: /export {known.name} -o FILE"
+        )
+    said = printed(command, "/export", [commit_conversation(talk.primary)[1], *words])
+    talk.say(f"{said}, in {file}" if file is not None and Path(file).exists() else said)
+
+
+def _session(talk: Talk, words: Sequence[str]) -> list[str]:
+    """Return which session is meant, where one is sent as spans."""
+    return [str(talk.session.path)] if "--otlp" in words else []
+
+
+def _option(words: Sequence[str], *names: str) -> str | None:
+    """Return what stands after the last of these options."""
+    found = None
+    for name, value in zip(words, [*words[1:], None], strict=False):
+        found = value if name in names else found
+    return found
+
+
+def _complete_view(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+    """Return the views, and then the names of agents where a view is about some."""
+    from harken.cli.commands.view.command import command
+
+    if not before:
+        return sorted(command.commands)
+    several = before[0] == "dialog" or len(before) == 1
+    is_about_agents = before[0] in ("context", "dialog", "perspective", "transcript")
+    return who_is_there(talk, "everybody") if is_about_agents and several else ()
+
+
+@slash(
+    "view",
+    "a view of the session, as in `harken view`",
+    "[tree|dialog A B|timeline|...]",
+    completes=_complete_view,
+)
+def _view(talk: Talk, rest: str) -> None:
+    from harken.cli.commands.view.command import command
+
+    if not rest:
+        width = max(map(len, command.commands))
+        talk.say("\n".join(f"/view {n:<{width}}  {_about(one)}" for n, one in _views(command)))
+    elif (words := words_of(talk, "/view", rest)) is not None:
+        talk.say(printed(command, "/view", [str(talk.session.path), *words]))
+
+
+def _views(command: click.Group) -> list[tuple[str, click.Command]]:
+    return sorted(command.commands.items())
+
+
+def _about(view: click.Command) -> str:
+    """Say what a view shows, and what has to be named for it."""
+    needs = " ".join(one.make_metavar(click.Context(view)) for one in view.params if one.required)
+    return " ".join(filter(None, [view.get_short_help_str(100), f"({needs})" if needs else ""]))
+
+
+_PRINTS = frozenset({"--check", "--context", "--help", "--json", "-h"})
+"""With these `harken replay` prints, also in a terminal."""
+
+
+@slash(
+    "replay",
+    "a session request by request, as in `harken replay`",
+    "[SESSION] [--at N]",
+    group="session",
+)
+def replay(talk: Talk, rest: str) -> None:
+    """Step through a session, this one where none is named; print the steps without a screen."""
+    from harken.cli.commands.replay import command
+
+    words = words_of(talk, "/replay", rest)
+    if words is None:
+        return
+    this = [] if words and not words[0].startswith("-") else [str(talk.session.path)]
+    if not _PRINTS.isdisjoint(words) or not talk.lend(["replay", *this, *words, *same_home()]):
+        talk.say(printed(command, "/replay", [*this, *words]))

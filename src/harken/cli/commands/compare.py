@@ -1,0 +1,202 @@
+"""`harken compare A B`: where sessions part, and how what they came to differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import SESSION
+from harken.config.home import Home
+from harken.config.name_resolver import NameResolver
+from harken.terminal.text import one_line, say, say_json
+from harken.views.message_text import count
+
+if TYPE_CHECKING:
+    from harken.experiments.compare import Comparison, Groups, Parting, Spread
+    from harken.experiments.outcome import Run
+
+_TEXT = 400
+"""So many characters of a message are shown."""
+_PLACES = 10
+_HEAD = 28
+"""So wide is the head of a column at most."""
+_WITH = "--with"
+
+
+class _WithSeveral(click.Command):
+    """A command whose `--with` takes all words up to the next option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Write `--with A B` as `--with A --with B`, which click understands."""
+        return super().parse_args(ctx, list(_spelled_out(args)))
+
+
+def _spelled_out(args: Iterable[str]) -> Iterator[str]:
+    is_with = False
+    for word in args:
+        if word.startswith("-"):
+            is_with = word == _WITH
+            if is_with:
+                continue
+        if is_with:
+            yield _WITH
+        yield word
+
+
+@click.command(cls=_WithSeveral)
+@click.argument("sessions", type=SESSION, nargs=-1, required=True)
+@click.option(
+    _WITH,
+    "others",
+    metavar="SESSION...",
+    multiple=True,
+    help="Compare all sessions before with all these.",
+)
+@json_option
+@home_option
+def command(home: Home, sessions: Sequence[str], others: Sequence[str], as_json: bool) -> int:
+    """Compare SESSIONS: two, or the first with all others, or several --with several.
+
+    A rerun is compared with what it comes from, from the call on at which it left it. `NAME*`
+    means all sessions whose ids begin so.
+    """
+    from harken.experiments.compare import compare, compare_groups
+
+    named = [_expanded(home, some) for some in (sessions, others)]
+    before, after = named if others else (named[0][:1], named[0][1:])
+    if not before or not after:
+        raise click.UsageError("give two sessions, or several --with several")
+    left, right = ([_run(home, one) for one in side] for side in (before, after))
+    if len(left) == len(right) == 1:
+        pair = compare(left[0], right[0])
+        say_json(pair.as_json()) if as_json else _show_pair(pair)
+    else:
+        groups = compare_groups(left, right)
+        say_json(groups.as_json()) if as_json else _show_groups(groups)
+    return 0
+
+
+def _expanded(home: Home, given: Iterable[str]) -> list[str]:
+    """Return the sessions that are meant; `NAME*` are all that begin so, by name."""
+    found: list[str] = []
+    for one in given:
+        if one.endswith("*") and len(one) > 1:
+            names = NameResolver(home).session_names()
+            found += sorted(name for name in names if name.startswith(one[:-1])) or [one]
+        else:
+            found.append(one)
+    return found
+
+
+def _run(home: Home, given: str) -> Run:
+    from harken.cli.commands.view.command import open_viewer
+    from harken.experiments.outcome import Run
+
+    viewer = open_viewer(home, given)
+    name = viewer.path.stem if viewer.path.suffix == ".jsonl" else viewer.path.name
+    return Run.of(name, viewer.events, resolver=viewer.resolver)
+
+
+def _show_pair(pair: Comparison) -> None:
+    from harken.experiments.compare import figures
+
+    if pair.same:
+        say("They do not part: every agent read and said the same.")
+    for parting in pair.partings:
+        _show_parting(parting, pair.before, pair.after)
+    for only, where in ((pair.only_before, pair.before), (pair.only_after, pair.after)):
+        if only:
+            say(f"Only in {where}: {one_line(', '.join(only))}")
+    one, two = figures(pair.outcome_before), figures(pair.outcome_after)
+    rows = [[_called(name), _number(one[name]), _number(two[name])] for name in one]
+    tools = {**pair.outcome_before.tools, **pair.outcome_after.tools}
+    rows += [
+        [f"  {one_line(name, 40)}", *(str(o.tools.get(name, 0)) for o in _outcomes(pair))]
+        for name in sorted(tools)
+    ]
+    _table(["", _head(pair.before), _head(pair.after)], rows)
+    for name, outcome in zip((pair.before, pair.after), _outcomes(pair), strict=True):
+        say(f"{name} answered: {one_line(outcome.answer or 'nothing', _TEXT)}")
+
+
+def _outcomes(pair: Comparison) -> Sequence[Any]:
+    return pair.outcome_before, pair.outcome_after
+
+
+def _show_parting(parting: Parting, before: str, after: str) -> None:
+    say(f"{one_line(parting.agent, 40)}: they part after {count(parting.position, 'message')}")
+    for name, said in ((before, parting.before), (after, parting.after)):
+        shown = "it ends there" if said is None else f"{said.heading}: {said.text}"
+        say(f"  {name}: {one_line(shown, _TEXT)}")
+    if parting.answer is None:
+        say("  what it answered then is the same")
+    elif (parting.answer_before, parting.answer_after) != (
+        parting.before and parting.before.text,
+        parting.after and parting.after.text,
+    ):
+        say(f"  the first answer after that which differs is number {parting.answer}:")
+        for name, text in ((before, parting.answer_before), (after, parting.answer_after)):
+            say(f"    {name}: {one_line(text or 'none', _TEXT)}")
+
+
+def _show_groups(groups: Groups) -> None:
+    say(f"{count(len(groups.before), 'session')} and {count(len(groups.after), 'session')}")
+    rows = [
+        [_called(one.name), _spread(one.before), _spread(one.after)]
+        for one in groups.metrics
+        if one.before is not None or one.after is not None
+    ]
+    _table(["median (range)", "first", "other"], rows)
+    say(f"Of {count(groups.pairs, 'pair')}, {groups.same} do not part.")
+    for place in groups.places[:_PLACES]:
+        where = f"{one_line(place.agent, 40)} after {count(place.position, 'message')}"
+        say(f"  {place.pairs} part at {where}")
+    if len(groups.places) > _PLACES:
+        say(f"  and {len(groups.places) - _PLACES} more places")
+    say("Answers, and how many runs of each side ended in them:")
+    for answer in groups.answers[:_PLACES]:
+        text = one_line(answer.text or "none", 160)
+        say(f"  {answer.before} and {answer.after}: {text}")
+    if len(groups.answers) > _PLACES:
+        say(f"  and {len(groups.answers) - _PLACES} more")
+
+
+def _head(name: str) -> str:
+    """Return a session's name as it heads a column: of a long one the end, where reruns differ."""
+    line = one_line(name)
+    return line if len(line) <= _HEAD else f"…{line[1 - _HEAD :]}"
+
+
+def _called(name: str) -> str:
+    words = {"cost_usd": "cost, $", "model_s": "in models, s", "wall_s": "on the clock, s"}
+    return words.get(name, name.replace("_", " "))
+
+
+def _number(value: float | None) -> str:
+    """Return a figure as a person reads it.
+
+    >>> _number(None), _number(3), _number(0.12345), _number(1234.5)
+    ('-', '3', '0.123', '1,234')
+    """
+    if value is None:
+        return "-"
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def _spread(spread: Spread | None) -> str:
+    if spread is None:
+        return "-"
+    middle, least, most = map(_number, (spread.median, spread.least, spread.most))
+    return middle if least == most else f"{middle} ({least} to {most})"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from harken.terminal.table import Column, Sheet
+
+    columns = [Column(head[0], is_text=True), *(Column(name) for name in head[1:])]
+    Sheet().table(columns, rows)

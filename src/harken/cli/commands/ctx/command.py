@@ -1,0 +1,321 @@
+"""`harken ctx`: commits, and the conversations that they stand for."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, wraps
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from harken.cli.command_group import CommandGroup
+from harken.cli.commands.ctx.summarize import command as summarize
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import COMMIT
+from harken.config.home import Home, command_line
+from harken.config.name_resolver import NameResolver
+from harken.config.store import store_of
+from harken.context.checkpoint import Origin
+from harken.context.commit_content import entries_in
+from harken.context.fork import fork
+from harken.context.graph import graph
+from harken.context.history import Difference, diff, histories, show, update_metadata
+from harken.context.materialize import Stop, materialize, picked
+from harken.context.position import first_numbers
+from harken.context.refs import name_of
+from harken.core.clock import rfc3339, system_clock
+from harken.core.commits import SHOWN, CommitId
+from harken.core.messages import Message, text_of
+from harken.errors import UnknownName
+from harken.formats.runtimes.registry import native_for, natives
+from harken.store.base import Store, Stored
+from harken.terminal.text import one_line, safe, say, say_json
+from harken.views.message_text import count, size_text
+
+ART = "art-"
+NEWEST = 20
+"""How many commits `log` shows where nobody says how many."""
+EVERY = 2**62
+WINDOW = 1000
+"""How many commits that were written last are put in the order of time."""
+AT_ONCE = 1000
+
+
+@click.group(cls=CommandGroup)
+def command() -> None:
+    """Look at commits: what agents understood, and when.
+
+    A CTX is a commit (ctx-..., or any unique beginning of one), the label of one, or a session:
+    then it is the last commit of its main agent.
+    """
+
+
+def looks(function: Callable[..., None]) -> click.Command:
+    """Make a command of a function that gets the open store and a resolver of names as well."""
+
+    @wraps(function)
+    def looking(home: Home, **arguments: Any) -> None:
+        with store_of(home) as store:
+            function(store, NameResolver(home, store), **arguments)
+
+    made: click.Command = command.command(function.__name__.removesuffix("_command"))(
+        json_option(home_option(looking))
+    )
+    return made
+
+
+@looks
+@click.argument("ctxs", type=COMMIT, metavar="[CTX]...", nargs=-1)
+@click.option("-n", "most", type=click.IntRange(1), default=NEWEST, show_default=True)
+@click.option("--all", "every", is_flag=True, help="However many there are.")
+@click.option("--graph", "as_graph", is_flag=True, help="Draw which was built on which.")
+def log_command(
+    store: Store,
+    resolver: NameResolver,
+    ctxs: tuple[str, ...],
+    most: int,
+    every: bool,
+    as_graph: bool,
+    as_json: bool,
+) -> None:
+    """List commits, newest first: each CTX and those before it, or the last ones of all.
+
+    The graph marks compactions, spawns (where a subagent begins) and other snapshots with signs
+    of their own; `:` stands where a history goes on.
+    """
+    found = selected(store, [resolver.commit(ctx) for ctx in ctxs], None if every else most)
+    if as_graph and not as_json:
+        print_graph(store, found)
+        return
+    if as_json:
+        say_json([row(one) for one in found])
+        return
+    for one in found:
+        say(line(store, one))
+
+
+@looks
+@click.argument("ctx", type=COMMIT)
+def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) -> None:
+    """Show all fields of a commit."""
+    fields = row(show(store, resolver.commit(ctx)))
+    if as_json:
+        say_json(fields)
+        return
+    for name, value in fields.items():
+        if value not in ("", None, []):
+            say(f"{name:<14} {value}")
+
+
+@looks
+@click.argument("ctx", type=COMMIT)
+@click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
+@click.option("--sent-by", "runtime", help="As JSON, what this client sends: claude, codex, ...")
+def cat_command(
+    store: Store, resolver: NameResolver, ctx: str, stop: str, runtime: str | None, as_json: bool
+) -> None:
+    """Print the conversation that a commit stands for."""
+    until = stop if stop in ("compaction", "root") else resolver.commit(stop)
+    if runtime is not None:
+        say_json(sent_by(store, resolver.commit(ctx), until, runtime))
+        return
+    name = resolver.commit(ctx)
+    messages = materialize(store, name, until).messages
+    outputs = outputs_of(store, name, until, len(messages))
+    if as_json:
+        rows = [msgspec.to_builtins(message) for message in messages]
+        for at, output in outputs.items():
+            rows[at]["output"] = output
+        say_json(rows)
+        return
+    shown = numbered(store, name, until, messages)
+    for at, (number, message) in enumerate(shown):
+        print_message(message, number)
+        if at in outputs:
+            whole = outputs[at]
+            size, art = size_text(int(whole["bytes"])), str(whole["artifact"])[: len(ART) + SHOWN]
+            say(f"(the whole output, {size}: `{command_line('cat', art)}`)\n")
+
+
+@looks
+@click.argument("ours", type=COMMIT)
+@click.argument("theirs", type=COMMIT)
+def diff_command(
+    store: Store, resolver: NameResolver, ours: str, theirs: str, as_json: bool
+) -> None:
+    """Show where two commits went apart, and what each saw since."""
+    found = diff(store, resolver.commit(ours), resolver.commit(theirs))
+    if as_json:
+        say_json(msgspec.to_builtins(found))
+        return
+    print_difference(store, ours, theirs, found)
+
+
+@looks
+@click.argument("ctx", type=COMMIT)
+@click.option("--label", "labels", multiple=True, help="A label for the branch.")
+@click.option("--principal", help="Who goes on with it (default: you).")
+@click.option("--thread", default="", help="The thread that it belongs to.")
+def fork_command(
+    store: Store,
+    resolver: NameResolver,
+    ctx: str,
+    labels: tuple[str, ...],
+    principal: str | None,
+    thread: str,
+    as_json: bool,
+) -> None:
+    """Begin a branch at CTX that has a name of its own. Nothing is copied."""
+    origin = Origin(
+        principal=Path.home().name if principal is None else principal,
+        machine=platform.node(),
+        thread_id=thread,
+    )
+    made = fork(store, resolver.commit(ctx), origin, rfc3339(system_clock()), labels=labels)
+    if as_json:
+        say_json(row(show(store, made)))
+        return
+    name = name_of(store, made)
+    say(name)
+    click.echo(f"Go on with `{command_line('chat', '--from', name)}`", err=True)
+
+
+@looks
+@click.argument("ctx", type=COMMIT)
+@click.argument("labels", nargs=-1)
+def label_command(
+    store: Store, resolver: NameResolver, ctx: str, labels: tuple[str, ...], as_json: bool
+) -> None:
+    """Give a commit these LABELS, in place of those that it has."""
+    name = resolver.commit(ctx)
+    notes = update_metadata(store, name, labels=labels)
+    if as_json:
+        say_json(msgspec.to_builtins(notes))
+    else:
+        say(f"{name_of(store, name)} {' '.join(f'[{label}]' for label in notes.labels)}".rstrip())
+
+
+command.add_command(summarize)
+
+
+def sent_by(store: Store, ctx: CommitId, stop: Stop, runtime: str) -> list[dict[str, Any]]:
+    """Return the messages that a client would send to its provider when it resumes a commit.
+
+    Raises UnknownName for a client that is not known, or of which that is not.
+    """
+    known = [one.runtime for one in natives() if one.sent is not None]
+    native = native_for(runtime)
+    if native is None or native.sent is None:
+        raise UnknownName("client", runtime, known)
+    return native.sent(entries_in(store, picked(store, ctx, stop)))
+
+
+def selected(store: Store, ctxs: Sequence[CommitId], most: int | None) -> Iterator[Stored]:
+    """Yield commits and those before them, or the last of all, newest first, at most so many."""
+    found = histories(store, ctxs) if ctxs else newest(store, most)
+    yield from islice(found, most)
+
+
+def newest(store: Store, most: int | None) -> list[Stored]:
+    """Return the last commits of all by their time, newest first.
+
+    An import writes old commits late. So more commits are read than are shown, but not all.
+    """
+    limit = EVERY if most is None else max(most, WINDOW)
+    return by_time(written_last(store, limit))
+
+
+def by_time(commits: Iterable[Stored]) -> list[Stored]:
+    """Return commits in the order of time, newest first; those of one moment as they come."""
+    return sorted(commits, key=lambda stored: stored.commit.created_at, reverse=True)
+
+
+def written_last(store: Store, limit: int) -> Iterator[Stored]:
+    """Yield the commits that were written last, newest first."""
+    names = store.newest(limit)
+    for at in range(0, len(names), AT_ONCE):
+        some = names[at : at + AT_ONCE]
+        by_name = store.commits(some)
+        yield from (by_name[name] for name in some if name in by_name)
+
+
+def print_graph(store: Store, found: Iterable[Stored]) -> None:
+    """Print commits as a graph."""
+    from harken.terminal.commit_graph import graph_lines, look_of
+
+    for text in graph_lines(graph(by_time(found)), partial(name_of, store), look_of()):
+        click.echo(text)
+
+
+def line(store: Store, one: Stored) -> str:
+    """Return a commit on one line."""
+    commit, notes = one.commit, one.notes
+    kind = "" if commit.type == "delta" else f" {commit.type}"
+    labels = "".join(f" [{safe(label)}]" for label in notes.labels)
+    when = commit.created_at[:16].replace("T", " ")
+    who = one_line(commit.principal, 24)
+    messages = count(commit.message_count, "message")
+    summary = one_line(notes.summary, 60)
+    return f"{name_of(store, one.id)}  {when}  {who}  {messages}{kind}{labels}  {summary}"
+
+
+def row(one: Stored) -> dict[str, Any]:
+    """Return all fields of a commit as JSON values."""
+    commit: dict[str, Any] = msgspec.to_builtins(one.commit)
+    notes: dict[str, Any] = msgspec.to_builtins(one.notes)
+    return {"id": one.id, **commit, **notes}
+
+
+def numbered(
+    store: Store, ctx: CommitId, stop: Stop, messages: Iterable[Message]
+) -> Iterator[tuple[int | None, Message]]:
+    """Yield the messages of a conversation with their numbers (`harken resume --at` takes them)."""
+    firsts = first_numbers(store, ctx)
+    numbers = (
+        firsts[one.id] + at
+        for one in picked(store, ctx, stop)
+        for at in range(one.commit.message_count)
+    )
+    return ((next(numbers, None), message) for message in messages)
+
+
+def outputs_of(store: Store, ctx: CommitId, stop: Stop, messages: int) -> dict[int, dict[str, Any]]:
+    """Return the outputs that a client kept beside its transcript, by the place of the result."""
+    entries = entries_in(store, picked(store, ctx, stop))
+    if len(entries) != messages:  # some of them are bytes that are not read as messages
+        return {}
+    found = ((at, (entry.source or {}).get("output")) for at, entry in enumerate(entries))
+    return {
+        at: output
+        for at, output in found
+        if isinstance(output, dict) and isinstance(output.get("bytes"), int)
+    }
+
+
+def print_message(message: Message, number: int | None = None) -> None:
+    """Print a message for a person."""
+    text = text_of(message.content)
+    heading = f"{message.role} {message.name or ''}".rstrip()
+    click.secho(safe(f"#{number} {heading}" if number else heading), bold=True)
+    if text:
+        say(text)
+    for call in message.tool_calls or ():
+        say(f"-> {call.function.name}({call.function.arguments})")
+    click.echo()
+
+
+def print_difference(store: Store, ours: str, theirs: str, found: Difference) -> None:
+    """Print where two commits went apart."""
+    ancestor = found.ancestor
+    say(f"in common: {name_of(store, ancestor) if ancestor is not None else 'nothing'}")
+    for name, messages in ((ours, found.ours), (theirs, found.theirs)):
+        click.echo()
+        click.secho(f"{safe(name)} saw {count(len(messages), 'message')} since", bold=True)
+        for message in messages:
+            calls = ", ".join(call.function.name for call in message.tool_calls or ())
+            said = one_line(text_of(message.content), 90) or f"calls {calls}"
+            say(f"  {message.role}: {said}")

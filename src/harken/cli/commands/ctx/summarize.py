@@ -1,0 +1,228 @@
+"""`harken ctx summarize`: a summary by hand, or by a model for all commits that nobody gave one.
+
+A run that asks a model for summaries: which commits, what it will use, and what became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from harken.chat.models import chosen_model, found_model, model_finder
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import COMMIT
+from harken.cli.options.time import Duration
+from harken.config.home import Home
+from harken.config.name_resolver import NameResolver
+from harken.config.settings import Settings, load_settings
+from harken.config.store import store_of
+from harken.context.history import update_metadata
+from harken.context.refs import name_of
+from harken.context.summarize import Choice, Manner, Outcome, chosen, expected, summarize
+from harken.core.clock import rfc3339, system_clock
+from harken.core.commits import CommitId
+from harken.core.events import Usage
+from harken.llm.base import Model
+from harken.store.base import Store, Stored
+from harken.terminal.progress import Tell, progress
+from harken.terminal.text import one_line, safe, say, say_json
+from harken.views.message_text import count
+
+_FAILURES = 10
+"""So many failures are told one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a person asks for: the options of the command."""
+
+    every: bool
+    principal: str | None
+    age_s: float | None
+    model: str | None
+    whole: bool
+    per_minute: float | None
+    at_once: int
+    dry_run: bool
+
+    def choice(self) -> Choice:
+        """Return which commits are meant."""
+        before = None
+        if self.age_s is not None:
+            before = rfc3339(max(0, system_clock() - int(self.age_s * 1_000_000)))
+        return Choice(every=self.every, principal=self.principal, before=before)
+
+    def manner(self, parameters: Mapping[str, Any]) -> Manner:
+        """Return how the model is to be asked."""
+        return Manner(
+            whole=self.whole,
+            at_once=self.at_once,
+            per_minute=self.per_minute,
+            parameters=parameters,
+        )
+
+
+@dataclass(slots=True)
+class Sum:
+    """What became of all commits together."""
+
+    done: list[Outcome] = field(default_factory=list)
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count what became of one."""
+        (self.failed if outcome.failure else self.done).append(outcome)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that are known."""
+        used = [one.usage for one in self.done if one.usage is not None]
+        return Usage(
+            input_tokens=sum(one.input_tokens or 0 for one in used),
+            output_tokens=sum(one.output_tokens or 0 for one in used),
+        )
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it cost; None where that is not known of one call."""
+        costs = [one.cost_usd for one in self.done]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if costs and len(known) == len(costs) else None
+
+
+def of_all(home: Home, wish: Wish, *, as_json: bool) -> int:
+    """Write summaries that a model gives; return the exit code: 1 where some failed."""
+    settings = load_settings(home, model=wish.model)
+    name = settings.model or found_model(settings)
+    with store_of(home) as store:
+        found = list(chosen(store, wish.choice(), name))
+        if wish.dry_run:
+            foretell(found, settings, name, whole=wish.whole, as_json=as_json)
+            return 0
+        model = chosen_model(model_finder(home, settings), name)
+        assert model is not None
+        manner = wish.manner(settings.model_parameters.get(name, {}))
+        return run(store, model, found, manner, as_json=as_json)
+
+
+def run(
+    store: Store, model: Model, found: Sequence[Stored], manner: Manner, *, as_json: bool
+) -> int:
+    """Ask, write, and say what became of it, also where it is stopped; return the exit code."""
+    total = Sum()
+    try:
+        with progress("Summarizing") as tell:
+            asyncio.run(_ask(store, model, found, manner, total, tell))
+    finally:
+        report(store, total, model.name, as_json=as_json)
+    return int(bool(total.failed))
+
+
+async def _ask(
+    store: Store, model: Model, found: Sequence[Stored], manner: Manner, total: Sum, tell: Tell
+) -> None:
+    async with aclosing(summarize(store, model, found, manner)) as outcomes:
+        async for outcome in outcomes:
+            total.add(outcome)
+            tell(len(total.done) + len(total.failed), len(found))
+
+
+def foretell(
+    found: Sequence[Stored], settings: Settings, name: str, *, whole: bool, as_json: bool
+) -> None:
+    """Say how many commits there are to summarize, and what it would use at most."""
+    usage = expected(found, whole=whole)
+    price = settings.prices.price(name, datetime.now(UTC).date())
+    cost_usd = None if price is None else price.cost(usage)
+    if as_json:
+        told = {"commits": len(found), "model": name, "cost_usd": cost_usd}
+        say_json({**told, "usage": msgspec.to_builtins(usage)})
+        return
+    say(f"{count(len(found), 'commit')} for {name}: at most {used(usage, cost_usd)}")
+
+
+def report(store: Store, total: Sum, model: str, *, as_json: bool) -> None:
+    """Say what became of all."""
+    redacted = sum(one.redacted for one in total.done)
+    if as_json:
+        say_json(
+            {
+                "summarized": [{"id": one.ctx, "summary": one.summary} for one in total.done],
+                "failed": [{"id": one.ctx, "why": one.failure} for one in total.failed],
+                "model": model,
+                "usage": msgspec.to_builtins(total.usage),
+                "cost_usd": total.cost_usd,
+                "redacted": redacted,
+            }
+        )
+        return
+    say(f"{count(len(total.done), 'commit')} summarized: {used(total.usage, total.cost_usd)}")
+    if redacted:
+        say(f"{count(redacted, 'credential')} kept from the model")
+    for one in total.failed[:_FAILURES]:
+        line = f"{name_of(store, one.ctx)} has no new summary: {one_line(one.failure, 200)}"
+        click.echo(safe(line), err=True)
+    if len(total.failed) > _FAILURES:
+        click.echo(f"and {len(total.failed) - _FAILURES} more", err=True)
+
+
+def used(usage: Usage, cost_usd: float | None) -> str:
+    """Return tokens, and dollars where they are known."""
+    cost = "" if cost_usd is None else f", ${cost_usd:.4f}"
+    return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
+
+
+@click.command(name="summarize")
+@click.argument("ctx", type=COMMIT, required=False)
+@click.argument("text", required=False)
+@click.option("--missing", is_flag=True, help="Ask a model about all commits without a summary.")
+@click.option("--all", "every", is_flag=True, help="Also about those that have one.")
+@click.option("--principal", help="Only those of this principal.")
+@click.option("--older-than", "age_s", type=Duration(), help="Only those older than, say, 7d.")
+@click.option("--model", metavar="NAME", help="The model; a small one will do.")
+@click.option("--whole", is_flag=True, help="Show it the whole conversation, not only what is new.")
+@click.option(
+    "--per-minute", type=click.FloatRange(0, min_open=True), help="At most so many calls."
+)
+@click.option("--at-once", type=click.IntRange(1, 64), default=4, show_default=True)
+@click.option("--dry-run", is_flag=True, help="Say how many, and what it would cost; ask nobody.")
+@json_option
+@home_option
+def command(
+    home: Home, ctx: str | None, text: str | None, missing: bool, as_json: bool, **options: Any
+) -> int:
+    """Give a commit another summary: TEXT for CTX, or what a model says of all that lack one.
+
+    A commit without a summary of its own shows the beginning of its last answer. What was done
+    is not done again: a run that was stopped goes on where it was. Credentials of well-known
+    shapes do not reach the model.
+    """
+    if missing == (ctx is not None) or (text is None) != (ctx is None):
+        raise click.UsageError("say CTX and TEXT, or --missing")
+    if ctx is not None and text is not None:
+        if not text.strip():
+            raise click.UsageError("a commit always has a summary: say something")
+        with store_of(home) as store:
+            by_hand(store, NameResolver(home, store).commit(ctx), text, as_json=as_json)
+        return 0
+
+    return of_all(home, Wish(**options), as_json=as_json)
+
+
+def by_hand(store: Store, name: CommitId, text: str, *, as_json: bool) -> None:
+    """Write a summary that a person gave."""
+    try:
+        notes = update_metadata(store, name, summary=text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        say_json(msgspec.to_builtins(notes))
+    else:
+        say(f"{name_of(store, name)} {notes.summary}")

@@ -1,0 +1,91 @@
+"""`harken demo`: the whole loop, offline, in a few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from pathlib import Path
+
+import click
+
+from harken.agents.load import load_session
+from harken.agents.runtime import Runtime
+from harken.chat.demo_model import demo_model
+from harken.cli.commands.view.command import spoken
+from harken.cli.options.home import home_option
+from harken.config.home import Home
+from harken.core.events import LlmRequest
+from harken.core.ids import AgentId
+from harken.core.messages import text_of
+from harken.session.session import SessionOptions
+from harken.terminal.text import one_line, program, say
+from harken.views.filter import utterances
+from harken.views.flow import hearers
+from harken.views.viewer import SessionViewer
+
+PROMPT = "Let Jack and Jill meet in a cafe."
+SYSTEM_PROMPT = "You are the host of a small cafe. You create people and let them talk."
+
+
+def play(log: Path, options: SessionOptions | None = None) -> str:
+    """Play the demo into a new log; return what the root answered."""
+    runtime = Runtime(model=demo_model())
+    root, session = load_session(
+        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=options
+    )
+    with session:
+        answer = asyncio.run(root.response(PROMPT))
+        session.end("demo")
+    return answer
+
+
+@click.command()
+@home_option
+def command(home: Home) -> None:
+    """Watch Jack and Jill meet in a cafe: offline, in seconds."""
+    log = home.new_session("demo")
+    answer = play(log)
+    show(log, answer, home)
+
+
+def show(log: Path, answer: str, home: Home) -> None:
+    """Print the dialog, Jill's inner view, who heard what, and where to go from here."""
+    viewer = SessionViewer(log)
+    title("What was said at the table")
+    for item in viewer.extract_dialog(["Jack", "Jill"]):
+        say(f"  {item['name']}: {item['content']}")
+    title("What went on inside Jill: the same, with her inner voice")
+    for item in viewer.extract_dialog(["Jill", "Inner"]):
+        say(f"  {item['name']}: {spoken(viewer, item)}")
+    title("Who heard what")
+    for entry in utterances(viewer.events):
+        names = [hop.name or "?" for hop in hearers(viewer.events, entry.message_id)]
+        who = viewer.list_agents()[entry.agent_id or AgentId("")]
+        say(f"  {entry.message_id} {who}: {one_line(text_of(entry.content), 48)}")
+        say(f"          heard by {', '.join(names) or 'the user'}")
+    title("The answer")
+    say(f"  {answer}")
+    title("Look further")
+    asked = [event.message_id for event in viewer.events if isinstance(event, LlmRequest)]
+    for command_line in further(log, home, asked[-2]):
+        say(f"  {command_line}")
+
+
+def further(log: Path, home: Home, request: str) -> list[str]:
+    """Return the commands that lead on from the demo."""
+    at = f" --home {shlex.quote(str(home.folder))}" if home.chosen else ""
+    harken, id_ = program(), log.stem
+    return [
+        f"{harken} view {id_} tree{at}",
+        f"{harken} view {id_} perspective Jill{at}",
+        f"{harken} view {id_} timeline{at}",
+        f"{harken} view {id_} context {request}{at}   # the exact messages that Jill's model saw",
+        f"{harken} sessions check {id_}{at}",
+        f'{harken} chat --resume {id_} -p "go on"{at}   # the session goes on where it stopped',
+    ]
+
+
+def title(text: str) -> None:
+    """Print a heading."""
+    click.echo()
+    click.secho(text, bold=True)

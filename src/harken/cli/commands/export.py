@@ -1,0 +1,266 @@
+"""`harken export`: the conversation of a commit in some format; a session as spans.
+
+`harken export SESSION --otlp URL`: a session as spans, to whoever takes OpenTelemetry.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
+
+import click
+
+from harken.cli.commands.view.command import open_viewer
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import COMMIT
+from harken.config.home import Home, environment
+from harken.config.name_resolver import NameResolver
+from harken.config.store import resolver_of, store_of
+from harken.core.commits import CommitId
+from harken.core.events import Event, SessionStarted
+from harken.errors import ConfigError, FormatError
+from harken.formats.registry import FORMATS
+from harken.session.log.file import is_being_written
+from harken.store.base import Store
+from harken.terminal.progress import progress
+from harken.terminal.text import one_line, say, say_json
+from harken.views.message_text import count
+from harken.views.viewer import SessionViewer
+
+if TYPE_CHECKING:
+    from harken.interactions.otel.exporter import Sent
+
+
+HEADERS_ENV = "OTEL_EXPORTER_OTLP_HEADERS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a person asks for on the command line."""
+
+    url: str
+    headers: Sequence[str]
+    """`NAME=VALUE` each."""
+    project: str | None
+    messages: Literal["full", "new", "none"]
+    as_json_form: bool
+    as_is: bool
+    as_json: bool
+
+
+def export_spans(home: Home, session: str, wish: Wish) -> None:
+    """Send a session, and say what came of it. Raises SendError, ConfigError, LogError."""
+    from harken.interactions.otel.endpoint import JSON, PROTOBUF, Endpoint
+    from harken.interactions.otel.exporter import How, send
+    from harken.interactions.otel.otlp import Sender
+
+    viewer = open_viewer(home, session)
+    events = viewer.events.events
+    form = JSON if wish.as_json_form else PROTOBUF
+    endpoint = Endpoint(url=wish.url, headers=headers_of(wish.headers), content_type=form)
+    resource = {} if wish.project is None else {"openinference.project.name": wish.project}
+    with ExitStack() as opening, progress("Sending") as tell:
+        opening.callback(endpoint.close)
+        how = How(
+            sender=Sender(version("harken"), resource=resource),
+            much=wish.messages,
+            resolver=resolver_of(home),
+            is_live=is_being_written(viewer.path),
+            as_is=wish.as_is,
+        )
+        try:
+            sent = send(_told(events, tell), _name_of(viewer), endpoint, how)
+        except ValueError as error:
+            raise FormatError(
+                str(viewer.path), f"is not a session as logs have it: {error}"
+            ) from None
+    _say(sent, endpoint.name, as_json=wish.as_json)
+
+
+def headers_of(given: Sequence[str]) -> dict[str, str]:
+    """Return the headers that were given, else those of the environment. Raises ConfigError.
+
+    What is wrong is said without a value: credentials stand there.
+    """
+    pairs = list(given)
+    if not pairs:
+        named = environment().get(HEADERS_ENV, "")
+        pairs = [unquote(pair) for pair in named.split(",") if pair.strip()]
+    headers: dict[str, str] = {}
+    for number, pair in enumerate(pairs, 1):
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            where = "--header" if given else HEADERS_ENV
+            raise ConfigError(f"{where}: header {number} is not NAME=VALUE")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _told(events: Sequence[Event], tell: Callable[[int, int], None]) -> Iterable[Event]:
+    for number, event in enumerate(events):
+        tell(number, len(events))
+        yield event
+
+
+def _name_of(viewer: SessionViewer) -> str:
+    first = next(iter(viewer.events), None)
+    own = first.session_id if isinstance(first, SessionStarted) else ""
+    return own or viewer.path.stem
+
+
+def _say(sent: Sent, endpoint: str, *, as_json: bool) -> None:
+    if as_json:
+        say_json({**asdict(sent), "endpoint": endpoint})
+    else:
+        say(f"{count(sent.spans, 'span')} sent to {endpoint}")
+    if sent.credentials:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sent.credentials.items())
+        click.echo(f"Redacted: {kinds}", err=True)
+    if sent.rejected or sent.message:
+        why = f": {sent.message}" if sent.message else ""
+        click.echo(f"{count(sent.rejected, 'span')} not taken{why}", err=True)
+
+
+LIST = "list"
+
+
+@click.command("export")
+@click.argument("ctx", type=COMMIT, required=False, metavar="[CTX|SESSION]")
+@click.option("--format", "wanted", default="narrative-v1", show_default=True, help="Or `list`.")
+@click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
+@click.option("-o", "--out", "file", metavar="FILE", help="Where to; else standard output.")
+@click.option("--otlp", metavar="URL", help="Send a session as OpenTelemetry spans.")
+@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="For --otlp.")
+@click.option("--project", metavar="NAME", help="For --otlp: where Phoenix shows it.")
+@click.option(
+    "--messages",
+    type=click.Choice(["full", "new", "none"]),
+    default="full",
+    show_default=True,
+    help="For --otlp: what model calls say of their context.",
+)
+@click.option("--otlp-json", is_flag=True, help="For --otlp: as JSON, not as protobuf.")
+@click.option("--as-is", is_flag=True, help="For --otlp: redact nothing.")
+@json_option
+@home_option
+def command(
+    home: Home, ctx: str | None, wanted: str, stop: str, file: str | None, **spans: Any
+) -> None:
+    """Write the conversation of a commit, or of a session, in a format.
+
+    How it was translated is said on standard error. With --otlp, a SESSION goes to a collector or
+    a backend as spans, redacted; sent again, they have the same ids. Headers are also taken from
+    OTEL_EXPORTER_OTLP_HEADERS.
+    """
+    if spans["otlp"] is not None:
+        _send(home, ctx, spans)
+        return
+    if any(spans[name] for name in ("headers", "project", "otlp_json", "as_is", "as_json")):
+        raise click.UsageError("say --otlp URL, too: the other options are for that")
+    if wanted == LIST:
+        for name in FORMATS.names():
+            say(_line(name))
+        return
+    if ctx is None:
+        raise click.UsageError("which commit? `harken ctx log` lists them")
+    with store_of(home) as store:
+        export(store, NameResolver(home, store), ctx, wanted, stop, file)
+
+
+def _send(home: Home, session: str | None, given: dict[str, Any]) -> None:
+    """Send a session as spans. Raises SendError, ConfigError, LogError."""
+    if session is None:
+        raise click.UsageError("which session? `harken sessions` lists them")
+    wish = Wish(
+        url=given["otlp"],
+        headers=given["headers"],
+        project=given["project"],
+        messages=given["messages"],
+        as_json_form=given["otlp_json"],
+        as_is=given["as_is"],
+        as_json=given["as_json"],
+    )
+    export_spans(home, session, wish)
+
+
+def export(
+    store: Store, resolver: NameResolver, ctx: str, wanted: str, stop: str, file: str | None
+) -> None:
+    """Render a commit and write the bytes to a file, or to standard output where there is none."""
+    from harken.context.render import TIERS, render
+
+    name = resolver.commit(ctx)
+    until = stop if stop in ("compaction", "root") else resolver.commit(stop)
+    rendered = render(store, name, _format_name(store, name, wanted), until)
+    write_pieces([rendered.read()], file, is_text=lambda _: _is_text(rendered.format))
+    messages = count(rendered.message_count, "message")
+    way = f"tier {rendered.tier}, {TIERS[rendered.tier]}"
+    click.echo(f"{one_line(rendered.format)}: {messages} ({way})", err=True)
+
+
+def write_pieces(
+    pieces: Iterable[bytes], file: str | None, *, is_text: Callable[[bytes], bool]
+) -> None:
+    """Write bytes to a file that its owner alone may read, or else to standard output.
+
+    A terminal is shown text only, made harmless. Raises ConfigError for other bytes, and where the
+    file cannot be written.
+    """
+    if file is not None and file != "-":
+        _write(Path(file).resolve(), pieces)
+    elif not sys.stdout.isatty():
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.buffer.flush()
+    elif is_text(data := b"".join(pieces)):
+        say(data.decode("utf-8", "backslashreplace").rstrip("\n"))
+    else:
+        size = count(len(data), "byte")
+        raise ConfigError(f"these are {size} that no terminal shows: give a file with -o FILE")
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file whole, or leave the one that is there; what is no file is written to."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as out:  # a device, a pipe: nothing may take its place
+            out.writelines(pieces)
+        return
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.writelines(pieces)
+        part.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _format_name(store: Store, name: CommitId, wanted: str) -> str:
+    """Return the name of a format that is known here, or that the commit itself has."""
+    own = store.commits([name])[name].commit.format
+    return wanted if wanted == own else FORMATS.find(wanted).name
+
+
+def _is_text(name: str) -> bool:
+    known = FORMATS.get(name)
+    media_type = "text/markdown" if known is None else known.media_type
+    return media_type.startswith(("text/", "application/json"))
+
+
+def _line(name: str) -> str:
+    """Return what is known of a format, on one line; also of one that cannot be used."""
+    try:
+        known = FORMATS.get(name)
+    except ConfigError as error:
+        return one_line(f"{name:<16} {error}", 200)
+    ways = {} if known is None else {"read": known.reads, "written": known.writes}
+    can = " and ".join(way for way, function in ways.items() if function is not None)
+    return f"{name:<16} {known.media_type if known else '':<24} {can}".rstrip()

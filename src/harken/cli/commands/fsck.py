@@ -1,0 +1,105 @@
+"""`harken store fsck`: check the store and the logs of all sessions; change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, has_no_event, warn_of_unstarted
+from harken.config.settings import load_settings
+from harken.config.store import store_of
+from harken.core.commits import CommitId
+from harken.core.events import ContextCommitted, ContextLoaded
+from harken.errors import LogError
+from harken.session.log.file import is_being_written
+from harken.session.log.reader import events
+from harken.session.repair import verify
+from harken.store.base import Store
+from harken.store.fsck import Finding, fsck
+from harken.store.tiered import TieredStore
+from harken.terminal.progress import Tell, progress
+from harken.terminal.text import say, say_json
+
+
+@click.command()
+@json_option
+@home_option
+def command(as_json: bool, home: Home) -> int:
+    """Check the store, the logs of all sessions, and the indexes. Exit code 1 if one is damaged.
+
+    Everything is read and compared with its checksums; nothing is changed. A damaged index is
+    repaired by the next command that reads it. A log without an event, which a start that was cut
+    off leaves behind, is named and is no damage.
+    """
+    with progress("Checking") as tell:
+        found = list(findings(home, tell))
+    if as_json:
+        say_json([asdict(one) for one in found])
+    else:
+        for one in found:
+            say(f"{one.place}: {one.problem}")
+        if not found:
+            say(f"{home.folder}: whole")
+    warn_of_unstarted(home.logs())
+    return int(bool(found))
+
+
+def findings(home: Home, tell: Tell) -> Iterator[Finding]:
+    """Yield the problems of the store of a home, of its logs, and of what is derived from them."""
+    yield from _of_store_and_logs(home, tell)
+    yield from _of_derived(home)
+
+
+def _of_derived(home: Home) -> Iterator[Finding]:
+    """Yield the problems of the databases that can be rebuilt."""
+    from harken.index.database import find_damage
+    from harken.interactions.logger import INDEX
+
+    for path in (home.facts_file, home.index_file, home.folder / INDEX):
+        for problem in find_damage(path):
+            yield Finding(str(path), f"{problem}; the next command that reads it repairs it")
+
+
+def _of_store_and_logs(home: Home, tell: Tell) -> Iterator[Finding]:
+    if not home.store_file.exists() and load_settings(home).store is None:
+        yield from _of_logs(home, None, tell)
+        return
+    with store_of(home) as store:
+        yield from fsck(store.local if isinstance(store, TieredStore) else store, tell)
+        yield from _of_logs(home, store, tell)
+
+
+def _of_logs(home: Home, store: Store | None, tell: Tell) -> Iterator[Finding]:
+    logs = home.logs()
+    for at, path in enumerate(logs):
+        tell(at, len(logs))
+        if has_no_event(path):
+            continue  # `warn_of_unstarted` names it
+        try:
+            for found in verify(path):
+                if found.kind != "torn" or not is_being_written(path):
+                    place = f"{path}:{found.line} (byte {found.byte})"
+                    yield Finding(place, f"{found.kind}: {found.message}")
+        except LogError as error:
+            yield Finding(str(path), str(error).removeprefix(f"{path}: "))
+            continue
+        yield from _lost_commits(path, store)
+
+
+def _lost_commits(path: Path, store: Store | None) -> Iterator[Finding]:
+    """Yield the commits that a log names and the store has not."""
+    named: dict[CommitId, str] = {}
+    try:
+        for event in events(path):
+            if isinstance(event, ContextCommitted | ContextLoaded):
+                named.setdefault(CommitId(event.ctx), event.message_id)
+    except LogError:
+        pass  # reported by `verify`
+    there = {} if store is None else store.commits(named)
+    for name, event_id in named.items():
+        if name not in there:
+            yield Finding(str(path), f"{event_id} names {name}, which is not in the store")

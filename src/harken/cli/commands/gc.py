@@ -1,0 +1,168 @@
+"""`harken store gc`: remove unreferenced objects from the store."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TypeVar
+
+import click
+import msgspec
+
+from harken.cli.commands.purge.home_files import forget_facts, index_files
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import Duration
+from harken.config.home import Home
+from harken.config.settings import load_settings
+from harken.config.store import store_of
+from harken.core.clock import rfc3339, system_clock
+from harken.errors import StoreWriteError
+from harken.session.log.reader import mentions
+from harken.store.base import Collected, Store
+from harken.store.sqlite.evict import Evicted
+from harken.store.sqlite.gc import Unused
+from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered import TieredStore
+from harken.terminal.progress import Tell, progress
+from harken.terminal.text import say, say_json
+from harken.views.message_text import count, size_text
+
+T = TypeVar("T")
+_ROOM_BYTES = 8 * 1024 * 1024
+"""The log of a collection takes no more: SQLite writes it back to the file each 4 MB."""
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
+@click.option(
+    "--grace",
+    type=Duration(),
+    default="1h",
+    show_default=True,
+    help="What was written so lately stays: 90s, 45m, 12h, 7d.",
+)
+@json_option
+@home_option
+def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
+    """Remove from the store what no commit, no session and no pin needs.
+
+    That is what was never committed, what can be made again, and ephemeral commits whose time is
+    over. Others may use the store meanwhile. It may be stopped at any time and run again. Where a
+    backing store is configured, it is sent what it has not, and what is too much here is evicted.
+    On a full disk the search index is removed first: the next search makes it again.
+    """
+    work = partial(_collected, home, grace, dry_run=dry_run)
+    taken, moved, unused = with_room(home, work, keep_index=dry_run)
+    if as_json:
+        about_tiers = {} if moved is None else {"moved": asdict(moved)}
+        say_json({**msgspec.to_builtins(taken), "dry_run": dry_run, **about_tiers})
+        return
+    say(told(taken, dry_run=dry_run))
+    if moved is not None:
+        there, here = count(moved.commits, "commit"), size_text(moved.evicted_bytes)
+        say(f"{there} sent to the backing store, {here} evicted here")
+    if unused.size_bytes and not dry_run:
+        size, room = size_text(unused.size_bytes), size_text(unused.room_bytes)
+        say(
+            f"{size} of the file are unused, and new content goes there. The file gets smaller "
+            f"when gc runs with {room} free on the disk, while no other program uses the store."
+        )
+
+
+def _collected(
+    home: Home, grace_s: float, *, dry_run: bool
+) -> tuple[Collected, Moved | None, Unused]:
+    """Collect, send to the backing store, and return what went and what is unused now."""
+    settings = load_settings(home)
+    with store_of(home) as store, progress("Collecting") as tell:
+        taken = collect(store, roots_of(home), grace_s=grace_s, dry_run=dry_run, tell=tell)
+        moved = None if dry_run else move(store, settings.most_mb)
+        if not dry_run and taken.commits:
+            forget_facts(home)
+        local = store.local if isinstance(store, TieredStore) else store
+        unused = local.unused() if isinstance(local, SqliteStore) else Unused(0, 0)
+    return taken, moved, unused
+
+
+def with_room(home: Home, work: Callable[[], T], *, keep_index: bool = False) -> T:
+    """Do some work; if the disk is too full for it, remove the search index and try once more.
+
+    The index is made from the store again when it is needed, so it is the reserve of a full disk.
+    Raises StoreWriteError with what to do where there is no index, it was too small, or it has to
+    be kept.
+    """
+    try:
+        return work()
+    except StoreWriteError as error:
+        if free_bytes(home) >= _ROOM_BYTES:
+            raise
+        reason = error.reason
+    size = sum(file.stat().st_size for file in index_files(home))
+    if size and not keep_index:
+        forget_facts(home)
+        click.echo(
+            f"The disk is full: the search index ({size_text(size)}) was removed to make room. The "
+            f"next search makes it again.",
+            err=True,
+        )
+        try:
+            return work()
+        except StoreWriteError as error:
+            reason = error.reason
+    raise StoreWriteError(
+        home.store_file,
+        reason=reason,
+        advice=f"to remove objects, gc itself needs {size_text(_ROOM_BYTES)} free on this disk, "
+        f"and {size_text(free_bytes(home))} are free: delete or move other files, then try again",
+    )
+
+
+def free_bytes(home: Home) -> int:
+    """Return how much is free on the disk of a home."""
+    return shutil.disk_usage(home.folder).free
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What went to the backing store, and from here."""
+
+    commits: int
+    evicted_things: int
+    evicted_bytes: int
+
+
+def collect(
+    store: Store, roots: set[str], *, grace_s: float, dry_run: bool, tell: Tell
+) -> Collected:
+    """Collect; where the store is a file of this machine, tell how far it is."""
+    now = rfc3339(system_clock())
+    if isinstance(store, SqliteStore | TieredStore):
+        return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=tell)
+    return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run)
+
+
+def move(store: Store, most_mb: float | None) -> Moved | None:
+    """Send what is new to the backing store, and evict what is too much here; None: no tiers."""
+    if not isinstance(store, TieredStore):
+        return None
+    sent = store.push()
+    evicted = Evicted() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))
+    return Moved(sent.commits, evicted.things, evicted.size_bytes)
+
+
+def roots_of(home: Home) -> set[str]:
+    """Return the names that the logs of a home mention. Raises LogError."""
+    return {name for path in home.logs() for name in mentions(path)}
+
+
+def told(taken: Collected, *, dry_run: bool) -> str:
+    """Say in a line what went, or would go.
+
+    >>> told(Collected(things=2, size_bytes=2048), dry_run=True)
+    '2 things and 0 commits would go, about 2.0 KB'
+    """
+    verb = "would go" if dry_run else "went"
+    what = f"{count(taken.things, 'thing')} and {count(len(taken.commits), 'commit')}"
+    return f"{what} {verb}, about {size_text(taken.size_bytes)}"

@@ -1,0 +1,148 @@
+"""`harken hooks`: the hooks that can watch agents: built in, and those of files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Any
+
+import click
+import msgspec
+
+from harken.agents.agent_classes import kind_named
+from harken.agents.hooks.hook import Hook
+from harken.agents.runtime import Runtime
+from harken.agents.tree.hook_file import HookFile, Known
+from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home
+from harken.config.settings import Settings, load_settings
+from harken.core import canonical
+from harken.core.verdict import ALLOWED, Point
+from harken.errors import UnknownName
+from harken.terminal.text import one_line, safe, say, say_json
+
+
+@click.group(name="hooks", cls=CommandGroup, invoke_without_command=True)
+@json_option
+@home_option
+@click.pass_context
+def command(context: click.Context, as_json: bool, home: Home) -> None:
+    """List the hooks that can watch agents, and where each comes from.
+
+    `harken hooks show NAME` shows one. Those that `[hooks] use` names in config.toml watch every
+    new chat; others are put there by templates, and by agents.
+    """
+    if context.invoked_subcommand is not None:
+        refuse_options_before_subcommand(context)
+        return
+    settings = settled(home)
+    known = settings.hooks.known()
+    if as_json:
+        say_json([row(one, settings) for one in known])
+        return
+    for one in known:
+        say(heading(one, settings))
+        if one.description or one.problem:
+            say(f"  {one_line(one.problem or one.description, 160)}")
+
+
+@command.command(name="show")
+@click.argument("name")
+@json_option
+@home_option
+def show_command(name: str, as_json: bool, home: Home) -> None:
+    """Show one hook: where it is asked, what it may use, and what it is told."""
+    settings = settled(home)
+    by_name = {one.name: one for one in settings.hooks.known()}
+    if name not in by_name:
+        raise UnknownName("hook", name, by_name)
+    file = settings.hooks.find(name)
+    details = of_kind(name) if file is None else of_file(file)
+    told = None if file is None else file.instructions
+    if as_json:
+        say_json({**row(by_name[name], settings), **details, "instructions": told or None})
+        return
+    say(heading(by_name[name], settings))
+    if by_name[name].description:
+        say(f"  {by_name[name].description}")
+    if file is not None and file.ignored:
+        details["means nothing here"] = list(file.ignored)
+    for member, value in details.items():
+        say(f"{member}: {value if isinstance(value, str) else in_words(value)}")
+    if told:
+        say(f"\n{told}")
+
+
+def settled(home: Home) -> Settings:
+    """Return what is configured; what is odd about it is said on standard error."""
+    settings = load_settings(home)
+    for note in settings.notes:
+        click.echo(safe(note), err=True)
+    return settings
+
+
+def heading(one: Known, settings: Settings) -> str:
+    """Return a hook on one line: its name, what judges, and where it comes from."""
+    notes = ["smart" if one.smart else "code", str(one.path or "built in")]
+    notes += ["watches new chats"] if one.name in settings.use_hooks else []
+    notes += ["cannot be used"] if one.problem else []
+    return f"{one.name}  ({', '.join(notes)})"
+
+
+def row(one: Known, settings: Settings) -> dict[str, Any]:
+    """Return a hook as JSON values."""
+    path = None if one.path is None else str(one.path)
+    return {**asdict(one), "path": path, "used": one.name in settings.use_hooks}
+
+
+def of_file(file: HookFile) -> dict[str, Any]:
+    """Return what a file says of its hook, besides what it is told."""
+    if file.use is not None:
+        file.kind(file.use, Runtime())
+        return {"use": file.use, **of_kind(file.use, file)}
+    details: dict[str, Any] = {
+        "points": _in_order(file.points or ALLOWED),
+        "tools": list(file.tools),
+        "model": file.model,
+        "keeps": file.keeps,
+        "subagents": file.subagents,
+        "copy": file.copy,
+    }
+    return {name: value for name, value in details.items() if value not in (None, "")}
+
+
+def of_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
+    """Return where a hook that is code is asked, and its options as they are."""
+    kind = kind_named(name, Runtime())
+    points = (file.points if file is not None else None) or kind.points
+    options = msgspec.structs.asdict(kind.Options()) if issubclass(kind, Hook) else {}
+    given = {} if file is None else dict(file.options)
+    return {
+        "points": _in_order(points),
+        "options": msgspec.to_builtins({**options, **given}),
+    }
+
+
+def _in_order(points: Collection[Point]) -> list[Point]:
+    """Return points in the order in which a turn comes by them."""
+    turn: tuple[Point, ...] = ("input", "action", "result", "response")
+    return [point for point in turn if point in points]
+
+
+def in_words(value: Any) -> str:
+    """Return a value on one line.
+
+    >>> in_words(["a", "b"]), in_words({"deep": None, "on": True}), in_words([]), in_words(True)
+    ('a, b', 'deep = null, on = true', 'none', 'yes')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {written(one)}" for name, one in value.items()) or "none"
+    return ", ".join(map(str, value)) or "none"
+
+
+def written(value: Any) -> str:
+    """Return an option as it can stand in a file."""
+    return value if isinstance(value, str) else canonical.encode(value).decode()

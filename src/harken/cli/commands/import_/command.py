@@ -1,0 +1,134 @@
+"""`harken import`: the histories of other runtimes become commits, and every byte is kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.commands.import_.summary import progress_text, tell
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, environment
+from harken.config.imported_sessions import repair_imports
+from harken.config.index import read_facts
+from harken.config.store import made_store
+from harken.errors import ConfigError
+from harken.terminal.progress import progress
+from harken.terminal.text import say, say_json
+from harken.views.message_text import count, size_text
+
+if TYPE_CHECKING:
+    from harken.capture.files.report import Imported, Progress, Report
+    from harken.capture.files.sources import File, History
+
+MOST_JOBS = 4
+"""More read no faster: one process writes what they all have read."""
+
+
+@click.command("import")
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="How many processes read files, where there is much; else one for each core, up to four.",
+)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="List every file from which nothing was read, and why."
+)
+@click.option("--no-index", is_flag=True, help="Leave it to the next search to read what is new.")
+@json_option
+@home_option
+def command(
+    home: Home,
+    paths: tuple[Path, ...],
+    jobs: int | None,
+    verbose: bool,
+    no_index: bool,
+    as_json: bool,
+) -> None:
+    """Import conversations of other runtimes: files, all in a folder, or all that are found here.
+
+    Nothing is written where they are. Again, only what is new is read. At the end stands how many
+    sessions and new commits there are of each runtime.
+    """
+    files = _given(paths) if paths else _found(as_json=as_json)
+    if not files:
+        return
+    home.make()
+    done = _import(home, files, jobs or min(os.cpu_count() or 1, MOST_JOBS), as_json=as_json)
+    if not as_json:
+        tell(done, is_verbose=verbose)
+    if not no_index:
+        read_facts(home, lambda _facts, _store: None)  # The next search has little to read.
+
+
+def _given(paths: Sequence[Path]) -> list[File]:
+    """Return the files that somebody named. Raises ConfigError where there is no such path."""
+    from harken.capture.files.sources import files_in, in_order
+
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"{path}: there is no such file or folder")
+    found = {file.name: file for path in paths for file in files_in(path)}
+    return in_order(found.values())
+
+
+def _found(*, as_json: bool) -> list[File]:
+    """Return the files at the known places, and say what they are."""
+    from harken.capture.files.sources import histories, in_order
+
+    found = histories(Path.home(), environment())
+    if not as_json:
+        for history in found:
+            say(_history_line(history))
+        if not found:
+            say("No history of another runtime was found here; name a file or a folder.")
+    return in_order(file for history in found for file in history.files)
+
+
+def _history_line(history: History) -> str:
+    from datetime import UTC, datetime
+
+    newest = max(file.mtime_ns for file in history.files) / 1e9
+    day = datetime.fromtimestamp(newest, UTC).date().isoformat()
+    files, size = count(len(history.files), "file"), size_text(history.size)
+    return f"{history.place.name:<12} {files}, {size}, newest {day}  {history.folder}"
+
+
+def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> list[Imported]:
+    from harken.capture.files.importer import Importer
+    from harken.index.catalogue import Catalogue
+    from harken.index.database import run_with_repair
+
+    def run() -> list[Imported]:
+        done = []
+        with (
+            made_store(home) as store,
+            closing(Catalogue(home.index_file, repair=repair_imports)) as catalogue,
+            progress("Importing") as show,
+        ):
+
+            def advance(to: Progress) -> None:
+                show(to.size_bytes, to.of_size_bytes, progress_text(to))
+
+            for one in Importer(store, catalogue, jobs=jobs).run(files, advance):
+                done.append(one)
+                if as_json:
+                    say_json(_row(one.report), indent=None)
+            catalogue.mark_complete()
+        return done
+
+    return run_with_repair(run, {home.index_file: repair_imports})
+
+
+def _row(report: Report) -> dict[str, Any]:
+    import msgspec
+
+    row: dict[str, Any] = msgspec.to_builtins(report)
+    first = ("source", "format", "raw", "tips", "lines", "bad_lines")
+    more = {name: row[name] for name in row if name not in first and name != "orphan"}
+    return {**{name: row[name] for name in first}, **{n: v for n, v in more.items() if v}}

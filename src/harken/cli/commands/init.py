@@ -1,0 +1,156 @@
+"""`harken init`: a first `config.toml`, from what is found here. It asks nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from harken.cli.commands.models import shown_path
+from harken.cli.options.home import home_option, json_option
+from harken.config.discovery import SUGGESTED, Choice, Found, choose, discover
+from harken.config.file import CONFIG
+from harken.config.home import Home, environment
+from harken.config.settings import load_settings, with_keys
+from harken.errors import ConfigError
+from harken.llm.providers import BUILT_IN, Provider
+from harken.terminal.text import program, safe, say, say_json
+
+HEAD = """\
+# What Harken does where nothing else is said. All of it may be left out.
+# Keys do not stand here: they come from the environment.
+
+# The model of new sessions. `harken models` lists those that can be used;
+# HARKEN_MODEL and --model count before this.
+"""
+REST = """
+# What agents may do without asking you: "ask" (reading only), "edits" (also to
+# edit files here), "all" (anything), "plan" (nothing but reading is done).
+# permission = "ask"
+
+# [permissions]
+# allow = ["bash(git status*)"]
+# deny = ["bash(rm *)"]
+
+# With what one model is asked. [parameters] would say it for all of them, but what
+# one takes is often refused by another.
+# [models."anthropic/claude-opus-5-5".parameters]
+# max_tokens = 16000
+
+# A server that speaks as OpenAI's or Anthropic's does. `key_env` is the name of
+# the variable that holds its key.
+# [providers.work]
+# base_url = "https://llm.example.org/v1"
+# protocol = "openai"
+# key_env = "WORK_API_KEY"
+
+# What a model costs, in USD per million tokens, where Harken does not know it.
+# [prices."work/large"]
+# input = 1.0
+# output = 4.0
+
+# Folders that tools may use beside the one where Harken runs.
+# [tools]
+# allow_folders = ["~/notes"]
+"""
+
+
+@click.command()
+@click.option("--force", is_flag=True, help="Replace a config.toml; the old one is kept beside it.")
+@json_option
+@home_option
+def command(force: bool, as_json: bool, home: Home) -> None:
+    """Write a first config.toml from what is found here: keys, and servers that run."""
+    file = home.folder / CONFIG
+    found = discover(_providers(home, force=force))
+    choice = choose(found)
+    text = config_text(choice)
+    exists = os.path.lexists(file)
+    backup = write(home, file, text) if force or not exists else None
+    if as_json:
+        row = {"file": str(file), "written": force or not exists, "model": choice and choice.model}
+        say_json({**row, "ready": [one.provider.name for one in found if one.ready]})
+        return
+    show(found)
+    click.echo()
+    if exists and not force:
+        say(f"{shown_path(str(file))} is there already and stays as it is (--force replaces it).")
+        say("It would be:\n")
+        click.echo(text, nl=False)
+        return
+    say(f"Wrote {shown_path(str(file))}" + (f" (before: {backup.name})." if backup else "."))
+    say(what_next(choice, [one.provider.name for one in found if one.ready]))
+
+
+def _providers(home: Home, *, force: bool) -> list[Provider]:
+    """Return whom to look for: also those of a file that is there, unless it is replaced."""
+    if force:
+        return list(with_keys(BUILT_IN, environment()).values())
+    return list(load_settings(home).providers.values())
+
+
+def config_text(choice: Choice | None) -> str:
+    """Return the file, every line of it either a comment or the model."""
+    chosen = Choice(f"anthropic/{SUGGESTED['anthropic']}") if choice is None else choice
+    line = f"model = {toml_text(chosen.model)}\n"
+    return HEAD + ("# " if choice is None else "") + line + REST
+
+
+def toml_text(text: str) -> str:
+    r"""Return a text as TOML writes it.
+
+    >>> print(toml_text('a "b"' + chr(127)))
+    "a \"b\"\u007f"
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def write(home: Home, file: Path, text: str) -> Path | None:
+    """Write the file, for its owner only; return where the old one is kept, if there was one."""
+    home.make()
+    backup = None
+    try:
+        if os.path.lexists(file):
+            names = (file.with_name(f"{CONFIG}.{n}") for n in range(1, 1000))
+            backup = next(name for name in names if not os.path.lexists(name))
+            file.rename(backup)
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w", encoding="utf-8") as new:
+            new.write(text)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written ({error.strerror})") from None
+    return backup
+
+
+def show(found: Sequence[Found]) -> None:
+    """Print what was found; what is not here is not worth a line."""
+    here = [one for one in found if one.ready or one.models or one.provider.api_key]
+    if not here:
+        say("Found no key in the environment, and no server on this machine.")
+        return
+    click.secho("Found", bold=True)
+    width = max(len(one.provider.name) for one in here)
+    for one in here:
+        what = one.provider.base_url if one.provider.local else str(one.provider.key_env)
+        count = f", {len(one.models)} models" if one.models else ""
+        lacks = f"; missing: {'; '.join(one.missing)}" if one.missing else ""
+        say(f"  {one.provider.name:<{width}}  {what}{count}{lacks}")
+
+
+def what_next(choice: Choice | None, ready: Sequence[str]) -> str:
+    """Say what to do now; `ready`: the providers that could be used, if one knew their models."""
+    if choice is None and ready:
+        return (
+            f"No model is chosen yet: `{program()} models {ready[0]} --remote` lists those of "
+            f"{ready[0]}; write one of them into the file."
+        )
+    if choice is None:
+        return (
+            "No model is chosen yet. Set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY, or "
+            f"start a server such as Ollama; then `{program()} init --force`."
+        )
+    first = f"{'; '.join(choice.missing)}; then " if choice.missing else ""
+    return f"New sessions use {safe(choice.model)}. Next: {first}`{program()} chat`"

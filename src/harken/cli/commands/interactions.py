@@ -1,0 +1,203 @@
+"""`harken interactions`: what each request saw, row by row, and as a folder of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from harken.cli.command_group import CommandGroup
+from harken.cli.commands.view.command import open_viewer
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import SESSION
+from harken.config.home import Home, command_line
+from harken.config.name_resolver import NameResolver
+from harken.config.settings import load_settings
+from harken.config.store import store_of
+from harken.core.events import Event
+from harken.core.ids import USER
+from harken.session.fold import Resolver
+from harken.terminal.text import one_line, safe, say, say_json
+from harken.views.message_text import count
+
+if TYPE_CHECKING:
+    from harken.interactions.export.exporter import Exported, How
+    from harken.interactions.thread import ThreadRow
+    from harken.views.viewer import SessionViewer
+
+_ID, _KIND, _SHOWN = 12, 17, 100
+
+
+@click.group(name="interactions", cls=CommandGroup)
+def command() -> None:
+    """Show, export and import what each request saw: threads of messages with positions."""
+
+
+@command.command(name="list")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, metavar="N")
+@json_option
+@home_option
+def list_command(home: Home, limit: int, as_json: bool) -> None:
+    """List the threads of all sessions that have a log, the last written first.
+
+    A thread is a session as one agent saw it: SESSION/AGENT.
+    """
+    from harken.interactions.logger import InteractionLogger
+
+    with InteractionLogger(folder=home.folder) as log:
+        threads = log.list_threads(limit)
+    if as_json:
+        say_json(msgspec.to_builtins(threads))
+        return
+    for one in threads:
+        name = f"{one.thread_id} ({one.name})" if one.name else one.thread_id
+        sums = f"{count(one.messages, 'message')}, {count(one.requests, 'request')}"
+        say(f"{one.updated_at[:16].replace('T', ' ')}  {name}  {sums}  {one_line(one.title, 60)}")
+    if not threads:
+        click.echo(f"No thread yet; `{command_line('chat')}` makes one.", err=True)
+
+
+@command.command(name="show")
+@click.argument("thread", type=SESSION)
+@click.option("--new", "only_new", is_flag=True, help="Leave out what is merely replayed.")
+@json_option
+@home_option
+def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None:
+    """Show the rows of a THREAD: SESSION/AGENT; a SESSION alone means its first agent.
+
+    Imported sessions have threads, too. With --json, a row on each line.
+    """
+    from harken.interactions.records import ThreadEventType
+    from harken.interactions.thread import thread_rows
+
+    session, agent = NameResolver(home).split_agent(thread)
+    viewer = open_viewer(home, session)
+    events = [*viewer.events]
+    agent_id = _agent(viewer, events, agent or "")
+    with _resolver(home, events) as resolver:
+        for row in thread_rows(events, agent_id, resolver=resolver):
+            if only_new and row.entry.event_type is ThreadEventType.CONTEXT_REPLAYED:
+                continue
+            if as_json:
+                say_json(msgspec.to_builtins(row.entry), indent=None)
+            else:
+                say(_line(row))
+
+
+@command.command(name="export")
+@click.argument("session", type=SESSION)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--shard", is_flag=True, help="Put messages into folders by their ids' beginnings.")
+@click.option("--as-is", is_flag=True, help="Redact nothing: everything exact.")
+@json_option
+@home_option
+def export_command(
+    home: Home, session: str, folder: Path, shard: bool, as_is: bool, as_json: bool
+) -> None:
+    """Write a SESSION to a FOLDER: messages/*.json, threads/*.jsonl and index.json.
+
+    What is there of other sessions stays. Credentials of well-known shapes are redacted. It is as
+    large as what the requests saw, all together; the log is not.
+    """
+    from harken.interactions.export.exporter import How
+
+    viewer = open_viewer(home, session)
+    events = [*viewer.events]
+    stem = viewer.path.stem if viewer.path.suffix == ".jsonl" else str(viewer.path)
+    with _resolver(home, events) as resolver:
+        how = How(shard=shard, as_is=as_is, resolver=resolver)
+        done = export_to(folder, stem, events, how)
+    if as_json:
+        threads = msgspec.to_builtins(done.threads)
+        say_json({"threads": threads, "credentials": dict(done.credentials)})
+        return
+    say(told(folder, done))
+
+
+def export_to(folder: Path, session: str, events: Sequence[Event], how: How) -> Exported:
+    """Export a session, and say which credentials were found. Raises ConfigError."""
+    from harken.interactions.export.exporter import export_session
+
+    done = export_session(events, session, folder, how)
+    if done.credentials:
+        kinds = ", ".join(f"{kind} ({number})" for kind, number in done.credentials.items())
+        is_there = "is in it as it was" if how.as_is else "was redacted"
+        click.echo(f"what looks like a credential {is_there}: {kinds}", err=True)
+    return done
+
+
+def told(folder: Path, done: Exported) -> str:
+    """Say what was exported."""
+    rows = sum(one.entries for one in done.threads)
+    what = f"{count(len(done.threads), 'thread')}, {count(rows, 'row')}"
+    return f"{folder}: {what}, {count(done.messages, 'new message')}"
+
+
+@command.command(name="import")
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+@home_option
+def import_command(home: Home, folder: Path, as_json: bool) -> None:
+    """Read a FOLDER that `harken interactions export` wrote: each session gets a log again.
+
+    Nothing that is here changes: a session whose name is taken is kept under another one.
+    """
+    from harken.interactions.export.importer import import_folder
+
+    home.make()
+    made = import_folder(folder, home.sessions_folder)
+    if as_json:
+        say_json(msgspec.to_builtins(made))
+        return
+    for one in made:
+        how = "" if one.is_new else ", which was here already"
+        say(f"session {one.name}, {count(one.threads, 'thread')}{how}")
+    if made:
+        way = command_line("interactions", "show", made[0].name)
+        click.echo(f"  {safe(way)}", err=True)
+
+
+def _agent(viewer: SessionViewer, events: Sequence[Event], agent: str) -> str:
+    """Return the id of an agent, by it or a name; without either the first one's.
+
+    Raises UnknownName.
+    """
+    ids = dict.fromkeys(one.agent_id for one in events if one.agent_id not in (None, USER))
+    if not agent and ids:
+        return str(next(iter(ids)))
+    return agent if agent in ids else viewer.resolve_agent(agent)
+
+
+@contextmanager
+def _resolver(home: Home, events: Sequence[Event]) -> Iterator[Resolver | None]:
+    """Give what has the messages of commits that agents started from; None: none is needed."""
+    from harken.context.materialize import resolver
+    from harken.core.events import ContextLoaded
+
+    has_store = load_settings(home).store is not None or home.store_file.exists()
+    if not has_store or not any(isinstance(one, ContextLoaded) for one in events):
+        yield None
+        return
+    with store_of(home) as store:
+        yield resolver(store)
+
+
+def _line(row: ThreadRow) -> str:
+    """Return a row for people."""
+    entry = row.entry
+    at = "" if entry.position_in_context is None else str(entry.position_in_context)
+    head = f"{entry.timestamp[11:19]}  {entry.event_type.value:<{_KIND}} {at:>5}"
+    if row.unit is not None:
+        role = row.unit.role.value.lower()
+        tool = f" {one_line(row.unit.tool_name, 30)}" if row.unit.tool_name else ""
+        text = one_line(row.unit.content, _SHOWN)
+        return f"{head}  {row.unit.id[:_ID]}  {role}{tool}: {text}"
+    memory = entry.memory_operation
+    if memory is not None:
+        facts = [memory.memory_type.value, memory.file_path, memory.query, memory.content_preview]
+        return f"{head}  {one_line(', '.join(filter(None, facts)), _SHOWN)}"
+    return f"{head}  {(entry.message_id or '-')[:_ID]}"

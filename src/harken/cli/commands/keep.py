@@ -1,0 +1,77 @@
+"""`harken store keep`: set how long commits and artifacts are kept."""
+
+from __future__ import annotations
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import COMMIT
+from harken.cli.options.time import Duration
+from harken.config.home import Home
+from harken.config.name_resolver import NameResolver
+from harken.config.store import store_of
+from harken.context.refs import PREFIX, find_any
+from harken.core.clock import rfc3339, system_clock
+from harken.core.commits import SHOWN
+from harken.store.base import Keeping, Store
+from harken.terminal.text import say, say_json
+
+
+@click.command()
+@click.argument("names", type=COMMIT, nargs=-1, metavar="[CTX|SESSION|ART]...")
+@click.option("--pin", "how", flag_value="pin", help="Here, always.")
+@click.option("--replicate", "how", flag_value="replicate", help="Here and in the backing store.")
+@click.option("--default", "how", flag_value="default", help="As everything else.")
+@click.option("--for", "seconds", type=Duration(), help="Until then: 90s, 45m, 12h, 7d, 2w.")
+@json_option
+@home_option
+def command(
+    names: tuple[str, ...], how: str | None, seconds: float | None, as_json: bool, home: Home
+) -> None:
+    """Say how long commits and artifacts are kept; without names, list what was said.
+
+    By default a commit is kept always, an artifact as long as a commit needs it. What is kept
+    `--for` a time is removed by the first `harken store gc` after it, unless another commit is
+    built on it or it has a label.
+    """
+    if not names and (how is not None or seconds is not None):
+        raise click.UsageError("name what shall be kept so: a CTX or an ART")
+    if names and (how is None) == (seconds is None):
+        raise click.UsageError("say one of --pin, --for, --replicate, --default")
+    with store_of(home) as store:
+        if names:
+            resolver = NameResolver(home, store)
+            found = [
+                find_any(store, name) if name.startswith("art-") else resolver.commit(name)
+                for name in names
+            ]
+            store.keep(dict.fromkeys(found, keeping(how, seconds, system_clock())))
+        rows = [{"name": n, **row(k)} for n, k in sorted(store.kept().items())]
+        if as_json:
+            say_json(rows)
+            return
+        for one in rows:
+            say(line(store, one["name"], one))
+
+
+def keeping(how: str | None, seconds: float | None, now_us: int) -> Keeping | None:
+    """Return the policy that a person means.
+
+    >>> keeping(None, 1.5, 0)
+    Keeping(policy='ephemeral', until='1970-01-01T00:00:01.500000Z')
+    """
+    if seconds is not None:
+        return Keeping("ephemeral", rfc3339(now_us + int(seconds * 1_000_000)))
+    return None if how == "default" else Keeping("pin" if how == "pin" else "replicate")
+
+
+def row(kept: Keeping) -> dict[str, str]:
+    """Return a policy as JSON values."""
+    return {"policy": kept.policy, **({"until": kept.until} if kept.until else {})}
+
+
+def line(store: Store, name: str, kept: dict[str, str]) -> str:
+    """Return one line about something that is kept otherwise than usual."""
+    until = f" until {kept['until'][:16].replace('T', ' ')}" if "until" in kept else ""
+    there = "" if store.named(name, 1) else "  (not there any more)"
+    return f"{name[: len(PREFIX) + SHOWN]}  {kept['policy']}{until}{there}"

@@ -1,0 +1,220 @@
+"""`harken mcp add` and `remove`: servers in the user's own `config.toml`, and nothing else in it.
+
+A server is written behind what is there, and taken out line by line: comments stay. Whatever a file
+looks like, the new one is read before it takes the old one's place, and has to say the same but for
+this one server; where it would not, the file stays and the user is told to edit it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harken.cli.commands.init import toml_text
+from harken.cli.options.home import home_option
+from harken.config.file import CONFIG, parse_config, read_config
+from harken.config.home import Home
+from harken.errors import ConfigError
+from harken.terminal.text import program, say
+from harken.world.mcp.auth.token_store import Logins
+from harken.world.private_file import replace_file
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@click.command(name="add")
+@click.argument("name")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--url", help="In place of a program: where the server answers, over HTTP.")
+@click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable it gets.")
+@click.option("--header", multiple=True, metavar="NAME: VALUE", help="What is sent to the url.")
+@click.option("--client-id", help="Who you are where you log in, where nobody can register.")
+@click.option(
+    "--oauth",
+    multiple=True,
+    metavar="MEMBER=VALUE",
+    help="How a program gets tokens: 'grant=client_credentials', 'client_secret=${NAME}'.",
+)
+@click.option("--sandbox", is_flag=True, help="Run it in a sandbox.")
+@click.option("--network", is_flag=True, help="Let it reach the network from there.")
+@home_option
+def add_command(name: str, home: Home, **given: Any) -> None:
+    """Write a server into your config.toml: `harken mcp add NAME -- COMMAND ARGUMENTS...`.
+
+    Or with --url. A secret is named, not written: '${NAME}' stands for a variable of the
+    environment, in single quotes.
+    """
+    file = home.folder / CONFIG
+    config = read_config(file)
+    if name in config.mcp.servers:
+        raise ConfigError(f"{file} has a server {name} already; `{program()} mcp remove {name}`")
+    text = _text_of(file)
+    new = f"{text.rstrip()}\n\n" if text.strip() else ""
+    new += _section(name, _members(given))
+    if "\r\n" in text:
+        new = new.replace("\r\n", "\n").replace("\n", "\r\n")
+    home.make()
+    _replace(file, text, new, name, is_there=True)
+    say(f"Added {name} to {file}. `{program()} mcp test {name}` shows what it has.")
+
+
+@click.command(name="remove")
+@click.argument("name")
+@home_option
+def remove_command(name: str, home: Home) -> None:
+    """Take a server out of your config.toml."""
+    file = home.folder / CONFIG
+    known = read_config(file).mcp.servers
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise ConfigError(f"there is no MCP server {name!r} in {file}; there is: {there}")
+    text = _text_of(file)
+    _replace(file, text, without_server(text, name), name, is_there=False)
+    say(f"Removed {name} from {file}.")
+    with suppress(ConfigError):
+        if any(one.name == name for one in Logins(home.logins_file).all().values()):
+            say(f"You are still logged in there: `{program()} mcp logout {name}`.")
+
+
+def _members(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of a server. Raises ConfigError for what cannot be read."""
+    command, *args = given["command"] or (None,)
+    oauth = _pairs(given["oauth"], "=", "--oauth MEMBER=VALUE")
+    if given["client_id"]:
+        oauth = {"client_id": given["client_id"], **oauth}
+    members = {
+        "command": command,
+        "args": args,
+        "url": given["url"],
+        "env": _pairs(given["env"], "=", "--env NAME=VALUE"),
+        "headers": _pairs(given["header"], ":", "--header 'NAME: VALUE'"),
+        "oauth": oauth,
+        "sandbox": given["sandbox"],
+        "network": given["network"],
+    }
+    return {name: value for name, value in members.items() if value}
+
+
+def _pairs(texts: Sequence[str], between: str, shape: str) -> dict[str, str]:
+    pairs = [text.partition(between) for text in texts]
+    if not all(found for _, found, _ in pairs):
+        raise ConfigError(f"write {shape}")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _section(name: str, members: Mapping[str, Any]) -> str:
+    lines = [f"{_key(member)} = {_value(value)}\n" for member, value in members.items()]
+    return "".join([f"[mcp.servers.{_key(name)}]\n", *lines])
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else toml_text(name)
+
+
+def _value(value: Any) -> str:
+    """Return a value as TOML writes it.
+
+    >>> _value({"A b": ["x", True]})
+    '{ "A b" = ["x", true] }'
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(one)}' for name, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return toml_text(str(value))
+
+
+def without_server(text: str, name: str) -> str:
+    r"""Return a `config.toml` without the sections of a server; what is said behind them stays.
+
+    >>> without_server("a = 1\n\n[mcp.servers.x]\nurl = 'u'\n\n# next\n[tools]\n", "x")
+    'a = 1\n\n# next\n[tools]\n'
+    """
+    kept: list[str] = []
+    held: list[str] = []
+    """Comments and empty lines of a section that goes: they may belong to what comes next."""
+    is_going = False
+    for line in [*re.split(r"(?<=\n)", text), ""]:  # a line of TOML ends nowhere else
+        header = _header(line)
+        if header is not None:
+            is_going = name in _servers(header)
+        if not is_going or not line:
+            while held and not held[0].strip() and (not kept or not kept[-1].strip()):
+                del held[0]  # two empty lines become one
+            kept += [*held, line]
+            held = []
+        elif not line.strip() or line.lstrip().startswith("#"):
+            held.append(line)
+        else:
+            held = []
+    return "".join(kept)
+
+
+def _header(line: str) -> Mapping[str, Any] | None:
+    """Return the tables that a line begins; None where it begins none."""
+    if not line.lstrip().startswith("["):
+        return None
+    try:
+        return tomllib.loads(line)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+
+
+def _servers(written: Mapping[str, Any]) -> dict[str, Any]:
+    mcp = written.get("mcp")
+    servers = mcp.get("servers") if isinstance(mcp, dict) else None
+    return servers if isinstance(servers, dict) else {}
+
+
+def _text_of(file: Path) -> str:
+    """Return what stands in a file that was read before; nothing where it is not there."""
+    try:
+        return file.read_bytes().decode("utf-8") if file.exists() else ""
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError(f"{file}: cannot be read") from None
+
+
+def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> None:
+    """Put a text in the place of another, where but for one server both say the same.
+
+    is_there: whether the new one has that server. Raises ConfigError, and the file stays as it is.
+    """
+    try:
+        is_same = _rest(old, name) == _rest(new, name)
+        is_same = is_same and (name in _servers(tomllib.loads(new))) is is_there
+        data = new.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ConfigError("this cannot be written: it is no UTF-8") from None
+    except tomllib.TOMLDecodeError:
+        is_same = False
+    if not is_same:
+        raise ConfigError(f"{file} is written in a way that cannot be changed safely: edit it")
+    try:
+        parse_config(new)
+    except ConfigError as error:
+        why = str(error).partition(": ")[2]  # before it stands a line that nobody sees
+        raise ConfigError(f"this cannot be written: {why}") from None
+    real = Path(os.path.realpath(file))  # it may be a link into a folder of settings
+    mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
+    try:
+        replace_file(real, data, mode)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written ({error.strerror or error})") from None
+
+
+def _rest(text: str, without: str) -> dict[str, Any]:
+    """Return what a file says but for one server; no table is the same as an empty one."""
+    written = tomllib.loads(text)
+    servers = {name: one for name, one in _servers(written).items() if name != without}
+    others = {name: one for name, one in written.items() if name != "mcp"}
+    mcp = {name: one for name, one in written.get("mcp", {}).items() if name != "servers"}
+    return {**others, "mcp": {**mcp, "servers": servers}}

@@ -1,0 +1,179 @@
+"""`harken mcp login`, `logout`: a person lets agents use a server in their name, or no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, environment
+from harken.config.settings import Settings, load_settings
+from harken.errors import ConfigError, UnknownName
+from harken.terminal.text import program, safe, say, say_json
+from harken.world.mcp.auth.token_store import Login, Logins
+from harken.world.mcp.server_config import Server
+
+WAIT_S = 300.0
+_MOST = 16 << 10
+_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+"""One of these says that there is a browser to be seen."""
+
+
+@click.command(name="login")
+@click.argument("name")
+@click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
+@click.option(
+    "--wait", "wait_s", type=click.FloatRange(1, 3600), default=WAIT_S, help="Seconds to wait."
+)
+@json_option
+@home_option
+def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, home: Home) -> None:
+    """Log in at a server that answers over HTTP, in your browser.
+
+    What it gives is kept in the home folder, where only you can read it, and is sent to this
+    address only. `harken mcp logout NAME` gives it back.
+    """
+    server = _named(load_settings(home), name)
+    if server.oauth.grant == "client_credentials":
+        if as_json:
+            say_json({"name": name, "state": "no_login_needed"})
+        else:
+            say(f"{name} needs no login: it gets its tokens as `oauth` says.")
+        return
+    found = _logged_in(server, home, opens=not no_browser and _has_browser(), wait_s=wait_s)
+    if as_json:
+        say_json({"name": name, "place": found.place, "scope": found.scope, "state": "logged_in"})
+        return
+    allowed = f", which may: {found.scope}" if found.scope else ""
+    say(f"Logged in: {name} ({found.place}){allowed}.")
+    say(f"`{program()} mcp test {name}` shows what it has.")
+
+
+@click.command(name="logout")
+@click.argument("name")
+@json_option
+@home_option
+def logout_command(name: str, as_json: bool, home: Home) -> None:
+    """Forget what a server gave at the login, and give it back where that can be done."""
+    logins = Logins(home.logins_file)
+    known = [one.name for one in logins.all().values()]
+    if name not in known:
+        raise UnknownName("login", name, known)
+    gone = asyncio.run(_library().log_out(logins, name))
+    if as_json:
+        say_json([{"name": one.name, "place": one.place, "state": "logged_out"} for one in gone])
+    for one in [] if as_json else gone:
+        say(f"Logged out: {one.name} ({one.place}).")
+
+
+def _named(settings: Settings, name: str) -> Server:
+    """Return the server of a name, its variables filled in. Raises UnknownName, ConfigError."""
+    described = (server for one in settings.templates for server in one.servers)
+    by_name = {server.name: server for server in (*described, *settings.servers)}
+    if name not in by_name:
+        raise UnknownName("MCP server", name, by_name)
+    server = by_name[name]
+    hidden = server.variables & settings.key_variables
+    if hidden and not server.may_have_keys:
+        raise ConfigError(f"{name}: it names {min(hidden)}, the key of a model")
+    if server.url is None:
+        raise ConfigError(f"{name} is a program, and nobody logs in there: it has `env`")
+    if any(header.lower() == "authorization" for header in server.headers):
+        raise ConfigError(f"{name}: its `headers` say already who you are (Authorization)")
+    return server.filled(environment())
+
+
+def _logged_in(server: Server, home: Home, *, opens: bool, wait_s: float) -> Login:
+    oauth = _library()
+    home.make()
+
+    async def scene() -> Login:
+        async with oauth.Callback(server.oauth.callback_port) as callback:
+            with _pasted(callback.take):
+                show = _shown(opens=opens, wait_s=wait_s)
+                found: Login = await oauth.log_in(
+                    server, Logins(home.logins_file), callback, show, wait_s=wait_s
+                )
+                return found
+
+    try:
+        return asyncio.run(scene())
+    except ConfigError as error:
+        raise ConfigError(f"{server.name}: {error}") from None
+
+
+def _library() -> Any:
+    """Return what logs in. Raises ConfigError where the extra is not installed."""
+    try:
+        return import_module("harken.world.mcp.auth.authorization_code")
+    except ImportError as error:
+        raise ConfigError(
+            f"a login needs the extra mcp: pip install 'harken[mcp]' ({error})"
+        ) from None
+
+
+def _has_browser() -> bool:
+    """Whether a browser can be opened that does not take this terminal."""
+    return sys.platform == "darwin" or any(environment().get(name) for name in _DISPLAYS)
+
+
+def _shown(*, opens: bool, wait_s: float) -> Callable[[str], None]:
+    """Return what shows the address where one logs in, and opens it."""
+
+    def show(address: str) -> None:
+        click.echo(f"Open this address to log in (within {wait_s:g} s):\n", err=True)
+        click.echo(f"  {safe(address)}\n", err=True)
+        if sys.stdin.isatty():
+            click.echo(
+                "Where the browser is on another machine, paste the address here that it could "
+                "not open in the end.",
+                err=True,
+            )
+        if opens:
+            open_page(address)
+
+    return show
+
+
+def open_page(address: str) -> None:
+    """Open a page in the user's browser; what that says is for nobody, and it is not waited for."""
+    subprocess.Popen(
+        [sys.executable, "-I", "-m", "webbrowser", address],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+@contextmanager
+def _pasted(take: Callable[[str], bool]) -> Iterator[None]:
+    """Take what is pasted into a terminal for the address that the browser was sent to."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def read() -> None:
+        try:
+            line = os.read(descriptor, _MOST).decode("utf-8", "replace")
+        except OSError:  # the terminal is gone
+            line = ""
+        if not line:
+            loop.remove_reader(descriptor)
+        elif line.strip() and not take(line):
+            click.echo("That is not where this login leads to.", err=True)
+
+    loop.add_reader(descriptor, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(descriptor)

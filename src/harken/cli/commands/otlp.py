@@ -1,0 +1,154 @@
+"""`harken otlp`: model calls that other programs emit as spans become sessions."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, command_line
+from harken.config.store import made_store
+from harken.errors import ConfigError
+from harken.terminal.text import say, say_json
+from harken.views.message_text import count
+
+if TYPE_CHECKING:
+    from harken.capture.otlp.receiver import Counted
+    from harken.capture.otlp.server import Server
+
+PORT = 4318
+"""Where exporters send to when nobody tells them."""
+
+
+@click.command("otlp")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="0: any that is free.",
+)
+@click.option("--no-token", is_flag=True, help="Take spans from any program of this machine.")
+@click.option(
+    "--stop-after-idle",
+    "idle_s",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop when nobody has sent anything for so long.",
+)
+@json_option
+@home_option
+def command(home: Home, *, port: int, no_token: bool, idle_s: float | None, as_json: bool) -> None:
+    """Receive OpenTelemetry spans on this machine, and record the model calls in them.
+
+    It prints what to set where the program runs. Ctrl-C ends it.
+    """
+    home.make()
+    token_file = None if no_token else home.token_file
+    with _serving(home, port, token_file) as serving, _until_signalled(serving.server):
+        _tell(serving.server.url, token_file, as_json=as_json)
+        serving.server.serve(idle_s=idle_s)
+    _summarize(serving.counted, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    server: Server
+    counted: Counted
+
+
+@contextmanager
+def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Serving]:
+    """Open all that it takes. Raises ConfigError, StoreError."""
+    from harken.capture.otlp.decode import load
+    from harken.capture.otlp.receiver import Receiver
+    from harken.capture.otlp.server import Server
+    from harken.capture.otlp.spool import Spool
+    from harken.recording.recorder import Recorder
+    from harken.service.access import made_token
+
+    load()
+    token = None if token_file is None else made_token(token_file)
+    spool = Spool(home.folder / "otlp")
+    try:
+        with (
+            made_store(home) as store,
+            Recorder(home.sessions_folder, store, tell=_told) as recorder,
+        ):
+            receiver = Receiver(recorder)
+            try:
+                server = Server(receiver, port=port, token=token, spool=spool)
+            except OSError as error:
+                reason = error.strerror or error
+                raise ConfigError(
+                    f"127.0.0.1:{port}: cannot be listened at ({reason}); choose another --port"
+                ) from None
+            with server:
+                yield _Serving(server, receiver.counted)
+    finally:
+        spool.close()
+
+
+@contextmanager
+def _until_signalled(server: Server) -> Iterator[None]:
+    """End the server at Ctrl-C and at a plain kill, with all that was taken recorded."""
+
+    def end(*_: Any) -> None:
+        Thread(target=server.shutdown, daemon=True).start()  # it waits for the loop to notice
+
+    before = {name: signal.signal(name, end) for name in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _told(line: str) -> None:
+    click.echo(f"harken: {line}", err=True)
+
+
+def _tell(url: str, token_file: Path | None, *, as_json: bool) -> None:
+    """Say what a program needs to know. The token itself is never printed."""
+    settings = _settings(url, token_file)
+    if as_json:
+        say_json(
+            {"address": url, "token_file": token_file and str(token_file), "set": settings},
+            indent=None,
+        )
+        return
+    say(f"receiving spans at {url}; Ctrl-C stops. Where the program runs:")
+    for name, value in settings.items():
+        say(f"  export {name}={value}")
+
+
+def _settings(url: str, token_file: Path | None) -> dict[str, str]:
+    """Return the variables that an exporter and its instrumentation read, as a shell takes them."""
+    token = None if token_file is None else f'"$(cat {shlex.quote(str(token_file))})"'
+    return {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": url,
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        **({"OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{token}"} if token else {}),
+        "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
+    }
+
+
+def _summarize(counted: Counted, *, as_json: bool) -> None:
+    if as_json:
+        say_json({"calls": counted.calls, "without_messages": counted.silent}, indent=None)
+        return
+    say(f"recorded {count(counted.calls, 'model call')}; {command_line('sessions')} lists them")
+    if counted.silent:
+        say(
+            f"{count(counted.silent, 'model call')} came without what was said: the program must "
+            f"be told to capture it (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT)"
+        )

@@ -1,0 +1,183 @@
+"""`harken proxy`: what programs say to their models, and hear, becomes sessions as it passes."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.commands.proxy.status import News
+from harken.cli.commands.proxy.upstreams import for_command, upstreams_of
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, environment
+from harken.errors import ConfigError
+from harken.terminal.text import one_line
+
+if TYPE_CHECKING:
+    from harken.capture.proxy.recorder_process import RecorderProcess
+    from harken.capture.proxy.server import Server
+
+PORT = 8421
+_NEEDED = {"aiohttp", "multidict", "yarl"}
+_PATIENCE_S = 60.0
+"""So long is waited in the end for what is not recorded yet."""
+_SOON_S = 3.0
+_GLANCE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a person asks for on the command line."""
+
+    port: int | None
+    upstreams: tuple[str, ...]
+    no_token: bool
+    stop_after_idle: float | None
+    command: tuple[str, ...]
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"Where to listen on this machine; 0: any that is free.  [default: {PORT}, and any "
+    "before a COMMAND]",
+)
+@click.option(
+    "--upstream",
+    "upstreams",
+    metavar="NAME=URL",
+    multiple=True,
+    help="Another server for anthropic, openai or gemini, or one with a name of its own.",
+)
+@click.option("--no-token", is_flag=True, help="Leave the token out of the addresses.")
+@click.option(
+    "--stop-after-idle",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop when nobody has asked for anything for so long.",
+)
+@click.option("--record", "run", hidden=True, help="Be the recorder of this run.")
+@click.argument("command", metavar="[COMMAND]...", nargs=-1)
+@json_option
+@home_option
+def command(home: Home, run: str | None, as_json: bool, **wanted: Any) -> int:
+    """Pass on what clients say to their models, byte for byte, and record it.
+
+    Give a client the address that is printed, or let it be run: `harken proxy -- claude -p "Hi"`.
+    Each conversation becomes a session and commits as it goes. Ctrl-C ends it.
+    """
+    home.make()
+    if run is not None:
+        from harken.cli.commands.proxy.recorder import record
+
+        return record(home, run)
+    return _proxy(home, Wish(**wanted), as_json=as_json)
+
+
+def _proxy(home: Home, wish: Wish, *, as_json: bool) -> int:
+    """Pass on and record until the end; return the exit code."""
+    try:
+        from harken.capture.proxy.recorder_process import RecorderProcess
+        from harken.capture.proxy.server import serving
+        from harken.capture.proxy.spool import Spool
+        from harken.capture.proxy.tap import Notes
+    except ImportError as error:
+        if error.name not in _NEEDED:
+            raise
+        raise ConfigError(
+            f"the proxy needs {error.name}, which is not installed: pip install 'harken[proxy]'"
+        ) from None
+    from harken.core.clock import system_clock
+    from harken.service.access import made_token
+    from harken.service.sockets import address_of, listen_at
+
+    token = "" if wish.no_token else made_token(home.folder / "proxy.token")
+    port = wish.port if wish.port is not None else 0 if wish.command else PORT
+    with listen_at("127.0.0.1", port) as listener:
+        address = address_of(listener)
+        upstreams = upstreams_of(wish.upstreams, environment(), address, token)
+        news = News(address, upstreams, is_quiet=bool(wish.command), as_json=as_json)
+        run = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+        recorder = RecorderProcess(_recorder(home, run), environment(), news.heed, news.tell)
+        spool = Spool(home.proxy_folder / run, news.tell, recorder.poke)
+        spool.start()
+        recorder.start()
+        try:
+            notes = Notes(spool, _protocol_of, run, system_clock)
+            with serving(listener, upstreams, notes) as server:
+                news.begin()
+                code = _run(wish.command, news) if wish.command else _wait(server, wish)
+        finally:
+            spool.close()
+            _finish(recorder, news)
+        news.end(spool.calls, spool.unrecorded)
+    return code
+
+
+def _finish(recorder: RecorderProcess, news: News) -> None:
+    """Wait for what is not recorded yet; whoever does not wait leaves it to itself."""
+    news.is_complete = False
+    with suppress(KeyboardInterrupt):
+        if not recorder.close(_SOON_S):
+            news.tell("recording what is left; Ctrl-C leaves it to itself")
+        news.is_complete = recorder.close(_PATIENCE_S)
+
+
+def _recorder(home: Home, run: str) -> list[str]:
+    """Return the command that runs the recorder."""
+    return [sys.executable, "-m", "harken", "proxy", "--home", str(home.folder), "--record", run]
+
+
+def _protocol_of(path: str) -> str:
+    from harken.formats.wire import registry as wires
+
+    protocol = wires.of(path)
+    return protocol.name if protocol is not None else ""
+
+
+def _run(command: Sequence[str], news: News) -> int:
+    """Run a client that asks through the proxy; return its exit code."""
+    from harken.capture.live.process import run
+
+    words, environ = for_command(command, environment(), news.addresses)
+    try:
+        return run(words, environ, None, lambda _: None).code
+    except OSError as error:
+        click.echo(f"harken: {one_line(words[0])}: {error.strerror or error}", err=True)
+        return 127 if isinstance(error, FileNotFoundError) else 126
+
+
+def _wait(server: Server, wish: Wish) -> int:
+    """Wait until somebody ends it, or nobody asks any more."""
+    with _told_to_end() as ended:
+        while not ended.wait(_GLANCE_S):
+            if wish.stop_after_idle is not None and server.idle_s > wish.stop_after_idle:
+                break
+    return 0
+
+
+@contextmanager
+def _told_to_end() -> Iterator[Event]:
+    """Give what is set when somebody ends this process."""
+    ended = Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    heeded = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, end) for number in heeded}
+    try:
+        yield ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,109 @@
+"""What `harken proxy` tells: where it is, which conversations pass, and what was not recorded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+
+from harken.capture.proxy.upstreams import VARIABLES, Upstreams
+from harken.terminal.text import one_line, safe, say, say_json
+from harken.views.message_text import count
+
+_MOST_TOLD = 20
+
+
+class News:
+    """Tells a person, or a program. Used by several threads."""
+
+    def __init__(
+        self, address: str, upstreams: Upstreams, *, is_quiet: bool, as_json: bool
+    ) -> None:
+        """is_quiet: a client has the terminal; what matters is told in the end, as errors are."""
+        self.addresses = {name: upstreams.address(name, address) for name in upstreams.by_name}
+        self.is_complete = True
+        """Whether all that passed was recorded before the end."""
+        self._servers = {name: one.url for name, one in upstreams.by_name.items()}
+        self._is_quiet, self._as_json = is_quiet, as_json
+        self._kept: list[str] = []
+        self._recorded = 0
+        self._unrecorded: Counter[str] = Counter()
+        self._sessions: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """Say where the proxy is."""
+        variables = {VARIABLES[n]: url for n, url in self.addresses.items() if n in VARIABLES}
+        if self._as_json:
+            say_json({"addresses": self.addresses, "variables": variables}, indent=None)
+            return
+        if self._is_quiet:
+            return
+        say("Passing on and recording; Ctrl-C ends it. A client asks here with one of these:")
+        for variable, url in variables.items():
+            say(f"  export {variable}={url}")
+        say(f"  codex -c openai_base_url={self.addresses['openai']}")
+        for name, url in self.addresses.items():
+            if name not in VARIABLES:
+                say(f"  {url}  for {self._servers[name]}")
+
+    def heed(self, value: Mapping[str, Any]) -> None:
+        """Take what the recorder's process says."""
+        match value:
+            case {"told": str(text)}:
+                self.tell(text)
+            case {"recorded": int(number), "unrecorded": dict(reasons)}:
+                self._recorded += number
+                self._unrecorded.update({str(name): int(n) for name, n in reasons.items()})
+            case {"session": str(session), "agent": str(agent), "said": str(said)}:
+                self._passed(session, agent, said, value)
+
+    def tell(self, text: str) -> None:
+        """Say what went wrong, or is well again."""
+        if self._as_json:
+            say_json({"told": text}, indent=None)
+        elif not self._is_quiet:
+            click.echo(f"harken: {one_line(text, 500)}", err=True)
+        elif text not in self._kept and len(self._kept) < _MOST_TOLD:
+            self._kept.append(text)
+
+    def end(self, calls: int, unrecorded: Mapping[str, int]) -> None:
+        """Say what was recorded. calls: how many passed; unrecorded: those not even begun."""
+        self._unrecorded.update(unrecorded)
+        summary = {
+            "calls": calls,
+            "recorded": self._recorded,
+            "sessions": list(self._sessions),
+            "unrecorded": dict(self._unrecorded),
+            "complete": self.is_complete,
+        }
+        if self._as_json:
+            say_json(summary, indent=None)
+            return
+        for text in self._kept:
+            click.echo(f"harken: {one_line(text, 500)}", err=True)
+        if calls:
+            click.echo(f"harken: {safe(self._summary(calls))}", err=self._is_quiet)
+        for reason, number in self._unrecorded.items():
+            text = f"{count(number, 'call')} not recorded: {one_line(reason, 300)}"
+            click.echo(f"harken: {text}", err=True)
+
+    def _summary(self, calls: int) -> str:
+        names = list(self._sessions)
+        shown = ", ".join(names[-3:]) + (", ..." if len(names) > 3 else "")
+        text = f"{count(self._recorded, 'call')} of {calls} recorded"
+        if names:
+            text += f" in {count(len(names), 'session')}: {shown}"
+        return text if self.is_complete else f"{text}; the rest is being recorded"
+
+    def _passed(self, session: str, agent: str, said: str, value: Mapping[str, Any]) -> None:
+        is_new = session not in self._sessions
+        self._sessions[session] = self._sessions.get(session, 0) + 1
+        if self._as_json:
+            say_json(dict(value), indent=None)
+        elif not self._is_quiet:
+            now = datetime.now().astimezone()
+            mark = "+" if is_new else " "
+            say(f"{now:%H:%M:%S} {mark} {session} {one_line(agent, 20)}: {one_line(said, 60)}")

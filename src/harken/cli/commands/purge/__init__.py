@@ -1,0 +1,1 @@
+"""`harken store purge`."""

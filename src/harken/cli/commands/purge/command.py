@@ -1,0 +1,146 @@
+"""`harken store purge`: remove a text, such as a leaked key, from everything that is kept."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from harken.cli.commands.purge.home_files import forget_in_indexes, holding, is_ours, without
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home
+from harken.config.settings import load_settings
+from harken.config.store import store_of
+from harken.context.purge import Place, Purge, find_secret, purge_text
+from harken.core.replace import Secret
+from harken.errors import ConfigError
+from harken.session.log.compressed import stat_log
+from harken.store.base import Store
+from harken.store.memory import MemoryStore
+from harken.terminal.stdin import take_type_ahead
+from harken.terminal.text import say, say_json
+from harken.views.message_text import count
+
+REVOKE = (
+    "Revoke it where it was given out: whoever saw it, a model's provider too, may still have it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where a text is."""
+
+    places: Sequence[Place]
+    ours: Sequence[Path]
+    """Files that can be written anew."""
+    theirs: Sequence[Path]
+    """Files that a person has to change."""
+
+    def rows(self) -> list[dict[str, str]]:
+        return [
+            *(asdict(place) for place in self.places),
+            *({"where": str(path), "kind": "file", "name": ""} for path in self.ours),
+            *({"where": str(path), "kind": "yours", "name": ""} for path in self.theirs),
+        ]
+
+
+@click.command()
+@click.option("--why", default="", metavar="TEXT", help="The reason; it is kept.")
+@click.option("--dry-run", is_flag=True, help="List where it is; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@home_option
+def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> int:
+    """Take a text out of the store, all logs and what lies beside them, for good.
+
+    The text is asked for, or read from standard input, so that it stands in no shell's history.
+    `[purged]` stands where it stood; all else stays as it was and can be resumed. Exit code 1 where
+    a file of yours still has it.
+    """
+    text = _asked_for()
+    try:
+        secrets = [Secret(text), Secret(text.replace("\n", "\n+"))]  # the history's way to write
+        purge = Purge(secret=secrets[0], by=getpass.getuser(), why=why)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    with _store_of(home) as store:
+        found = _find(home, store, secrets)
+        if dry_run or as_json:
+            _show(found, as_json=as_json)
+        if dry_run:
+            return 0
+        _confirm(found, yes=yes)
+        try:
+            purge_text(store, home.logs(), purge)
+        except ValueError as error:
+            raise ConfigError(f"{error}; nothing was changed") from None
+    for path in found.ours:
+        without(path, secrets)
+    forget_in_indexes(home, secrets)
+    _say_done(found, as_json=as_json)
+    return int(bool(found.theirs))
+
+
+def _asked_for() -> str:
+    """Return the text that shall go. Raises ConfigError where there is none."""
+    if sys.stdin.isatty():
+        text: str = click.prompt("The text that shall go", hide_input=True, err=True)
+    else:
+        text = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    if not text:
+        raise ConfigError("no text came in: give what shall go on standard input")
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+@contextmanager
+def _store_of(home: Home) -> Iterator[Store]:
+    """Open the store of a home; where there is none, an empty one."""
+    if not home.store_file.exists() and load_settings(home).store is None:
+        yield MemoryStore()
+        return
+    with store_of(home) as store:
+        yield store
+
+
+def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _Found:
+    logs = [path for path in home.logs() if stat_log(path).size_bytes]
+    files = [*holding(home, secrets)]
+    ours = [path for path in files if is_ours(home, path)]
+    theirs = [path for path in files if path not in ours]
+    return _Found(find_secret(store, logs, secrets[0]), ours, theirs)
+
+
+def _show(found: _Found, *, as_json: bool) -> None:
+    rows = found.rows()
+    if as_json:
+        say_json(rows)
+        return
+    for row in rows:
+        say(f"{row['where']}: {row['kind']} {row['name']}".rstrip())
+    if not rows:
+        say("It is nowhere.")
+
+
+def _confirm(found: _Found, *, yes: bool) -> None:
+    """Ask before anything is changed. Raises ConfigError where nobody can answer."""
+    if yes or not found.rows():
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("what is purged is gone: --dry-run lists it, --yes does it")
+    what = count(len(found.places) + len(found.ours), "place")
+    take_type_ahead()  # an answer typed before the question was shown does not count
+    click.confirm(f"Purge it from {what}? It is gone then.", abort=True, err=True)
+
+
+def _say_done(found: _Found, *, as_json: bool) -> None:
+    for path in found.theirs:
+        click.echo(f"It is still in {path}: that file is yours to change.", err=True)
+    if not as_json:
+        what = count(len(found.places) + len(found.ours), "place")
+        say(f"Purged from {what}." if found.rows() else "It was nowhere.")
+    click.echo(REVOKE, err=True)

@@ -1,0 +1,124 @@
+"""The files of a home beside its store and its logs: which of them hold a text, and without it.
+
+What Harken wrote for itself is written anew: outputs of tools, half lines, the history of what was
+typed. What a person wrote is theirs to change, so it is only named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+import apsw
+
+from harken.config.home import Home
+from harken.core.replace import Secret, in_bytes
+from harken.errors import StoreWriteError
+from harken.index.database import SUFFIXES, delete_database, reset_database
+from harken.session.log.compressed import log_of
+from harken.world.private_file import replace_file
+
+_CHUNK_BYTES = 1 << 20
+_LARGEST_BYTES = 256 << 20
+
+
+def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
+    """Yield the files of a home that hold a text, but its store, indexes and logs; no links.
+
+    `secrets`: the text as it may be written there.
+    """
+    databases = (home.store_file, home.index_file, home.facts_file)
+    known = {file.name for path in databases for file in _database(path)}
+    logs = set(home.logs())
+    for folder, _, names in os.walk(home.folder):
+        for name in sorted(names):
+            path = Path(folder) / name
+            is_store = path.parent == home.folder and name in known
+            if is_store or log_of(path) in logs or path.is_symlink() or not path.is_file():
+                continue
+            with suppress(OSError):  # what cannot be read is not ours
+                if _holds(path, secrets):
+                    yield path
+
+
+def forget_facts(home: Home) -> None:
+    """Delete the facts, which are found out again. Raises StoreWriteError."""
+    reset_database(home.facts_file)
+
+
+def index_files(home: Home) -> list[Path]:
+    """Return the files of the facts that exist: the rows, and the index over their words."""
+    return [path for path in _database(home.facts_file) if path.is_file()]
+
+
+def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
+    """Delete the facts, which are found out again, and write the catalogue anew without a text.
+
+    A text may stand in both, cut by the ends of pages. The catalogue is not deleted: what it knows
+    of a source that is gone by now nobody can find out again. Raises StoreWriteError.
+    """
+    new = home.index_file.with_name(f".{home.index_file.name}.purging")
+    forget_facts(home)
+    try:
+        if home.index_file.exists():
+            delete_database(new)
+            is_readable = _write_anew(home.index_file, new, secrets)
+            delete_database(home.index_file)
+            if is_readable:
+                new.replace(home.index_file)
+    except OSError as error:
+        raise StoreWriteError(error.filename, reason=error.strerror or str(error)) from error
+    finally:
+        delete_database(new)
+
+
+def _write_anew(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
+    """Write a catalogue to another place, without a text; return whether it can be read."""
+    from harken.index.catalogue import Catalogue
+
+    def replace(data: bytes) -> bytes:
+        for secret in secrets:
+            data = in_bytes(data, secret.replace)
+        return data
+
+    try:
+        with closing(Catalogue(path)) as catalogue:
+            catalogue.changed(new, replace)
+    except apsw.Error:
+        return False
+    return True
+
+
+def is_ours(home: Home, path: Path) -> bool:
+    """Whether Harken wrote a file for itself, so that its text may be changed."""
+    inside = path.relative_to(home.folder).parts
+    return path.stat().st_size <= _LARGEST_BYTES and (
+        inside[0] in ("outputs", "sessions") or inside == ("history",)
+    )
+
+
+def without(path: Path, secrets: Iterable[Secret]) -> None:
+    """Write a file anew without a text, in one step. Raises StoreWriteError."""
+    try:
+        data = path.read_bytes()
+        for secret in secrets:
+            data = in_bytes(data, secret.replace)
+        replace_file(path, data, path.stat().st_mode & 0o777)
+    except OSError as error:
+        raise StoreWriteError(path, reason=error.strerror or str(error)) from error
+
+
+def _database(path: Path) -> list[Path]:
+    """Return the files of a SQLite database, whether they are there or not."""
+    return [path.with_name(path.name + end) for end in SUFFIXES]
+
+
+def _holds(path: Path, secrets: Iterable[Secret]) -> bool:
+    def pieces() -> Iterator[bytes]:
+        with path.open("rb") as file:
+            while piece := file.read(_CHUNK_BYTES):
+                yield piece
+
+    return any(any(True for _ in secret.spans_in(pieces())) for secret in secrets)

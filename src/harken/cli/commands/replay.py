@@ -1,0 +1,148 @@
+"""`harken replay SESSION`: a session request by request, with what each model call saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.commands.view.command import open_viewer
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import SESSION
+from harken.config.home import Home
+from harken.config.name_resolver import NameResolver
+from harken.config.store import resolver_of
+from harken.errors import ConfigError
+from harken.terminal.text import say, say_json
+
+if TYPE_CHECKING:
+    from harken.core.ids import AgentId
+    from harken.views.steps import Stepping
+    from harken.views.viewer import SessionViewer
+
+
+@click.command()
+@click.argument("session", type=SESSION)
+@click.option("--at", metavar="REQUEST", help="Begin here: a number, -1 the last, or an id.")
+@click.option("--agent", metavar="AGENT", help="Only the requests of this agent.")
+@click.option("--from", "first", metavar="REQUEST", help="From this request on.")
+@click.option("--to", "last", metavar="REQUEST", help="Up to this request.")
+@click.option("--context", "whole", is_flag=True, help="Print all that each request saw.")
+@click.option("--check", "checks", is_flag=True, help="Run it again, and see that it is the same.")
+@json_option
+@home_option
+def command(
+    home: Home, session: str, as_json: bool, whole: bool, checks: bool, **chosen: Any
+) -> int:
+    """Step through a SESSION: what each request saw, what was new in it, what came of it.
+
+    SESSION/AGENT numbers the requests of that agent. In a terminal keys move (? shows them); else
+    all steps are printed, with --json a line each, with --at only one.
+
+    With --check it is run again offline, models and tools answering as recorded: exit code 0 where
+    all goes the same, 1 where it does not, 2 where it cannot be run again.
+    """
+    from harken.terminal.environment import has_screen
+
+    session, of_session = NameResolver(home).split_agent(session)
+    viewer = open_viewer(home, session)
+    if checks:
+        return _check(session, viewer, as_json=as_json)
+    steps = stepping_of(home, viewer)
+    if not len(steps):
+        raise ConfigError(f"{session}: no model was called in it, so there is nothing to replay")
+    span = _Span.of(steps, viewer, thread=of_session, **chosen)
+    if has_screen() and not as_json and not whole:
+        return _show(steps, viewer, span)
+    from harken.cli.replay_view.page import as_lines, as_rows
+
+    numbers = span.numbers if span.at is None else [span.at]
+    if as_json:
+        for row in as_rows(steps, numbers, whole=whole):
+            say_json(row, indent=None)
+    else:
+        for line in as_lines(steps, numbers, whole=whole):
+            say(line)
+    return 0
+
+
+def _check(session: str, viewer: SessionViewer, *, as_json: bool) -> int:
+    """Run a session again, or rebuild the requests of one that another program ran."""
+    from harken.cli.replay_view import check_report
+    from harken.experiments.replay import check as determinism
+    from harken.experiments.replay.player import Own
+    from harken.world.local import local_tools
+
+    events, is_log = viewer.events, viewer.path.is_file()
+    if not is_log or determinism.is_recorded(events):
+        rebuilt = determinism.rebuild(events, viewer.resolver)
+        lines = check_report.rebuilt_lines(session, rebuilt)
+        row, is_same = check_report.rebuilt_row(session, rebuilt), not rebuilt.failures
+    else:
+        with TemporaryDirectory(prefix="harken-check-") as folder:
+            tools = local_tools(Path(folder), outputs=Path(folder))  # none of them runs
+        done = determinism.check(events, Own(tools=tools, resolver=viewer.resolver))
+        lines = check_report.checked_lines(session, done)
+        row, is_same = check_report.checked_row(session, done), done.difference is None
+    if as_json:
+        say_json(row)
+    else:
+        for line in lines:
+            say(line)
+    return 0 if is_same else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Which requests are meant."""
+
+    agent_id: AgentId | None
+    numbers: Sequence[int]
+    at: int | None
+
+    @classmethod
+    def of(
+        cls,
+        steps: Stepping,
+        viewer: SessionViewer,
+        *,
+        thread: str | None,
+        at: str | None,
+        agent: str | None,
+        first: str | None,
+        last: str | None,
+    ) -> _Span:
+        """Find what a person named. Raises UnknownName, ConfigError where nothing is left.
+
+        `thread`: the agent of SESSION/AGENT, whose calls have numbers of their own.
+        """
+        own = None if thread is None else viewer.resolve_agent(thread)
+        agent_id = own if agent is None else viewer.resolve_agent(agent)
+        start = 1 if first is None else steps.find(first, own)
+        stop = len(steps) if last is None else steps.find(last, own)
+        numbers = [number for number in steps.of(agent_id) if start <= number <= stop]
+        if not numbers:
+            whose = "" if agent is None else f" of {agent}"
+            raise ConfigError(f"there is no request{whose} from {start} to {stop}")
+        return cls(agent_id, numbers, None if at is None else steps.find(at, own))
+
+
+def stepping_of(home: Home, viewer: SessionViewer) -> Stepping:
+    """Return the steps of a session; the store is opened where an agent began from a commit."""
+    from harken.views.steps import Stepping
+
+    return Stepping(viewer.events, resolver=resolver_of(home))
+
+
+def _show(steps: Stepping, viewer: SessionViewer, span: _Span) -> int:
+    from harken.cli.replay_view.reader import Reader
+    from harken.cli.replay_view.window import ReplayWindow
+    from harken.terminal.environment import Surroundings
+
+    reader = Reader(steps, viewer, span.numbers[0] if span.at is None else span.at)
+    reader.agent = span.agent_id
+    return ReplayWindow(reader, Surroundings.here()).run()

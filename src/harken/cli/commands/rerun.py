@@ -1,0 +1,268 @@
+"""`harken rerun SESSION --at REQUEST`: from a model call on, another road, into a new session."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.chat.commands.base import MODES
+from harken.cli.commands.session import checked_name
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import SESSION
+from harken.config.home import Home, command_line
+from harken.errors import ConfigError
+from harken.terminal.text import one_line, say, say_json
+from harken.views.message_text import count
+
+if TYPE_CHECKING:
+    from harken.agents.runtime import Runtime
+    from harken.config.settings import Settings
+    from harken.experiments.change import Change
+    from harken.experiments.fork_point import ForkPoint
+    from harken.experiments.rerun import Rerun
+    from harken.store.base import Store
+    from harken.world.permissions.permissions import Mode
+    from harken.world.world import World
+
+AT_ONCE = 4
+"""So many reruns are under way at one time."""
+
+
+@click.command()
+@click.argument("session", type=SESSION)
+@click.option("--at", required=True, metavar="REQUEST", help="A number, -1 the last, or an id.")
+@click.option(
+    "--edit",
+    metavar="MESSAGE=TEXT",
+    multiple=True,
+    help="Let a message say this: msg_007, #0 (its place), -1 (from the end). Several times.",
+)
+@click.option("--drop", metavar="MESSAGE", multiple=True, help="Leave a message out.")
+@click.option("--model", metavar="MODEL", help="Ask this model (default: the recorded one).")
+@click.option(
+    "--system",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take the system prompt from this file.",
+)
+@click.option("--without-hook", metavar="NAME", multiple=True, help="Let this hook not watch.")
+@click.option("--name", metavar="NAME", help="What the new session is called; of several, NAME-1.")
+@click.option("--times", metavar="N", type=click.IntRange(1), default=1, help="So many reruns.")
+@click.option("--follow", is_flag=True, help="Say again what was said to the agent later.")
+@click.option(
+    "--live/--refuse",
+    default=False,
+    help="What to do with tool calls that are not in the record (default: refuse them).",
+)
+@click.option("--permission", type=click.Choice(MODES), help="What live tools may do.")
+@json_option
+@home_option
+def command(home: Home, session: str, at: str, as_json: bool, **options: Any) -> int:
+    """Go on from any model call of a SESSION, with something changed.
+
+    The context of the call, as it is changed, begins a new session; tool calls get what they got
+    before, where they are the same. SESSION is as for `harken replay`, REQUEST as it numbers them.
+    """
+    point = find_point(home, session, at)
+    change = _change(options)
+    if options["live"] and not point.is_own:
+        raise click.UsageError("--live: the tools of another program are not here to be run")
+    with ExitStack() as stack:
+        bench = Bench.open(home, options["permission"], stack)
+        done = bench.run(
+            point,
+            change,
+            times=options["times"],
+            live=options["live"],
+            follow=options["follow"],
+            name=options["name"],
+        )
+    if as_json:
+        say_json([as_row(one) for one in done])
+    else:
+        _report(point.session, done, live=options["live"])
+    return int(any(one.error is not None for one in done))
+
+
+def find_point(home: Home, given: str, at: str) -> ForkPoint:
+    """Return the call that a person means. Raises UnknownName, ConfigError."""
+    from harken.cli.commands.view.command import open_viewer
+    from harken.config.name_resolver import NameResolver
+    from harken.experiments.fork_point import ForkPoint
+
+    session, agent = NameResolver(home).split_agent(given)
+    viewer = open_viewer(home, session)
+    name = viewer.path.stem if viewer.path.suffix == ".jsonl" else viewer.path.name
+    events, resolver = viewer.events, viewer.resolver
+    of_agent = None if agent is None else viewer.resolve_agent(agent)
+    return ForkPoint.find(name, events, at, agent=of_agent, resolver=resolver)
+
+
+def _change(options: dict[str, Any]) -> Change:
+    from harken.chat.models import anchored
+    from harken.experiments.change import Change
+
+    edits: list[tuple[str, str]] = []
+    for given in options["edit"]:
+        message, equals, text = given.partition("=")
+        if not equals or not message:
+            raise click.UsageError(f"--edit {one_line(given, 40)!r}: write MESSAGE=TEXT")
+        edits.append((message, text))
+    system: Path | None = options["system"]
+    return Change(
+        edit=edits,
+        drop=options["drop"],
+        model=None if options["model"] is None else anchored(options["model"]),
+        system=None if system is None else _text(system),
+        without_hooks=options["without_hook"],
+    )
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8").rstrip("\n")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: a system prompt is UTF-8 text") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where reruns are made: models, store and tools of this machine, as a chat has them."""
+
+    home: Home
+    runtime: Runtime
+    store: Store | None
+    live: Callable[[str], World]
+    """Makes the world in which calls are run that are not in the record."""
+
+    @classmethod
+    def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> Bench:
+        """Open it. Raises ConfigError, StoreError; `stack` closes it."""
+        from harken.agents.runtime import Runtime
+        from harken.chat.checkpoint_store import PATIENCE_S, Keeping
+        from harken.chat.models import model_finder
+        from harken.chat.options import Wish
+        from harken.chat.sandbox import confined
+        from harken.chat.world import Around, open_world, permissions_of
+        from harken.config.allowed_commands import LetRun
+        from harken.config.settings import load_settings
+        from harken.config.store import open_store
+
+        settings: Settings = load_settings(home, permission=permission)
+        home.make()
+        kept = Keeping.opened(
+            lambda: open_store(home, settings.store, settings.backing, patience_s=PATIENCE_S)
+        )
+        stack.callback(kept.close)
+        for note in kept.notes:
+            click.echo(one_line(note, 500), err=True)
+        checkpoints = kept.checkpoints(home)
+        if checkpoints is not None and checkpoints.sockets is not None:
+            stack.callback(checkpoints.sockets.close)
+        runtime = Runtime(
+            models=model_finder(home, settings),
+            checkpoints=checkpoints,
+            templates=settings.templates,
+            let_run=LetRun(home),
+            compact_at=settings.compact_at or None,
+            windows=settings.windows,
+            on_notice=lambda notice: click.echo(one_line(notice, 500), err=True),
+        )
+
+        def live(stem: str) -> World:
+            outputs = home.folder / "outputs" / stem
+            box = confined(home, settings, outputs=outputs)
+            around = Around(outputs, box, runtime.tell, home)
+            permissions = permissions_of(settings, home.folder)
+            return open_world(Wish(), settings, permissions, None, around)
+
+        return cls(home, runtime, kept.store, live)
+
+    def run(
+        self,
+        point: ForkPoint,
+        change: Change,
+        *,
+        times: int,
+        live: bool,
+        follow: bool,
+        name: str | None = None,
+    ) -> list[Rerun]:
+        """Rerun so often, several at once. Raises as `experiments.rerun`, before any begins."""
+        from harken.experiments.rerun import check, rerun
+
+        check(point, change, self.runtime)
+        stems = _stems(self.home, point.session, times, name)
+        logs = [self.home.new_session(stem) for stem in stems]
+        turn = asyncio.Semaphore(AT_ONCE)
+
+        async def one(log: Path) -> Rerun:
+            async with turn:
+                world = self.live(log.stem) if live else None
+                return await rerun(
+                    point,
+                    log,
+                    change,
+                    runtime=self.runtime,
+                    store=self.store,
+                    live=world,
+                    follow=follow,
+                )
+
+        async def every() -> list[Rerun]:
+            return list(await asyncio.gather(*map(one, logs)))
+
+        return asyncio.run(every())
+
+
+def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:
+    """Return the names of the new sessions; of several, they end in `-1` to `-N`.
+
+    name: as the user wants it; None derives it from the session. Raises ConfigError if it is taken.
+    """
+    base = _unused_stem(home, session) if name is None else name
+    stems = [base] if times == 1 else [f"{base}-{number}" for number in range(1, times + 1)]
+    return stems if name is None else [checked_name(home, stem) for stem in stems]
+
+
+def _unused_stem(home: Home, session: str) -> str:
+    """Return a name for a rerun of a session with which no other name begins."""
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", session).strip("._")[:80] or "session"
+    taken = {log.stem for log in home.logs()}
+    base, number = f"{stem}-rerun", 1
+    while any(name == base or name.startswith(f"{base}-") for name in taken):
+        number += 1
+        base = f"{stem}-rerun{number}"
+    return base
+
+
+def as_row(done: Rerun) -> dict[str, Any]:
+    """Return a rerun as JSON values."""
+    return {
+        "session": done.log.stem,
+        "answer": done.answer,
+        "error": done.error,
+        "differing": [
+            {"agent": agent, "tool": call.name, "arguments": call.arguments}
+            for agent, call in done.differing
+        ],
+    }
+
+
+def _report(session: str, done: Sequence[Rerun], *, live: bool) -> None:
+    for one in done:
+        said = one.answer if one.error is None else f"failed: {one.error}"
+        say(f"{one.log.stem}  {one_line(said or '', 200)}")
+        if one.differing:
+            calls = ", ".join(dict.fromkeys(call.name for _, call in one.differing))
+            what = "not in the record" if live else "not in the record, and refused"
+            say(f"  {count(len(one.differing), 'call')} {what}: {one_line(calls)}")
+    names = [one.log.stem for one in done]
+    click.echo(f"See what differs: `{command_line('compare', session, *names[:8])}`", err=True)

@@ -1,0 +1,140 @@
+"""`harken serve`: the store of the home, for other programs of this machine."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home
+from harken.errors import ConfigError
+from harken.store.sqlite.store import SqliteStore
+from harken.terminal.text import say, say_json
+
+PORT = 8420
+_NEEDED = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="An address of this machine.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="0: any that is free.",
+)
+@click.option(
+    "--socket",
+    "path",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Listen at a Unix socket in its place: only you reach it, and it asks for no token.",
+)
+@click.option("--read-only", is_flag=True, help="Refuse everything that changes the store.")
+@click.option(
+    "--max-mb", type=click.IntRange(1), default=64, show_default=True, help="The largest request."
+)
+@click.option(
+    "--stop-after-idle",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop when nobody has asked for anything for so long.",
+)
+@click.option(
+    "--open-to-network",
+    is_flag=True,
+    help="Let other machines reach --host, although all that is sent can be read on the way.",
+)
+@json_option
+@home_option
+def command(as_json: bool, home: Home, **wanted: Any) -> None:
+    """Serve the store of the home over HTTP, until Ctrl-C.
+
+    Who asks needs the token, which is in a file that only you can read.
+    """
+    try:
+        from harken.service.access import Gate
+        from harken.service.app import make_app
+        from harken.service.dependencies import Limits
+        from harken.service.server import serve
+    except ImportError as error:
+        if error.name not in _NEEDED:
+            raise
+        raise ConfigError(
+            f"serving needs {error.name}, which is not installed: pip install 'harken[service]'"
+        ) from None
+
+    wish = Wish(**wanted)
+    home.make()
+    with listening(home, wish) as place:
+        store = SqliteStore(home.store_file)
+        try:
+            gate = Gate(place.token, any_host=wish.open_to_network)
+            limits = Limits(body_bytes=wish.max_mb * 1024 * 1024)
+            app = make_app(
+                store,
+                gate,
+                limits=limits,
+                read_only=wish.read_only,
+                sessions=home.sessions_folder,
+            )
+            tell(place, home, as_json=as_json)
+            serve(app, [place.listener], limits=limits, idle_s=wish.stop_after_idle)
+        finally:
+            store.close()
+    if not as_json:
+        say("stopped; everything that was answered is kept")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a person asks for on the command line."""
+
+    host: str
+    port: int
+    path: Path | None
+    read_only: bool
+    max_mb: int
+    stop_after_idle: float | None
+    open_to_network: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the service listens, and what it asks for; None: nothing."""
+
+    listener: socket.socket
+    address: str
+    token: str | None
+
+
+@contextmanager
+def listening(home: Home, wish: Wish) -> Iterator[Place]:
+    """Listen at a port or at a Unix socket. Raises ConfigError."""
+    from harken.service.access import made_token
+    from harken.service.sockets import address_of, listen_at, listen_in
+
+    if wish.path is not None:
+        path = wish.path.absolute()
+        with listen_in(path) as listener:
+            yield Place(listener, f"unix:{path}", None)
+        return
+    with listen_at(wish.host, wish.port, to_all=wish.open_to_network) as listener:
+        yield Place(listener, address_of(listener), made_token(home.token_file))
+
+
+def tell(place: Place, home: Home, *, as_json: bool) -> None:
+    """Say where the service is. The token itself is never printed."""
+    token_file = None if place.token is None else str(home.token_file)
+    if as_json:
+        say_json({"address": place.address, "token_file": token_file}, indent=None)
+        return
+    how = f"the token is in {token_file}" if token_file else "no token is needed"
+    say(f"serving at {place.address}; {how}; Ctrl-C stops")

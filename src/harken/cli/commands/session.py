@@ -1,0 +1,205 @@
+"""`harken sessions check|repair|pack|unpack|rename`: look after session logs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import LOG
+from harken.cli.options.time import Duration
+from harken.config.home import LATEST, Home
+from harken.config.name_resolver import NameResolver
+from harken.errors import ConfigError, LogError
+from harken.session.log.compressed import stat_log
+from harken.session.log.file import is_being_written
+from harken.session.repair import Finding, repair, verify
+from harken.terminal.text import program, safe, say, say_json
+from harken.views.message_text import size_text
+
+_MAX_NAME = 80
+_NAME = re.compile(rf"[^\W_][\w.-]{{0,{_MAX_NAME - 1}}}")
+
+
+@click.command(name="check")
+@click.argument("session", type=LOG, metavar="SESSION")
+@json_option
+@home_option
+def check_command(session: str, as_json: bool, home: Home) -> int:
+    """Check every line of a log. Exit code 1 where something is wrong; nothing is changed."""
+    path = NameResolver(home).log(session)
+    findings = verify(path)
+    if as_json:
+        say_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            where = f"{path}:{finding.line} (byte {finding.byte})"
+            say(f"{where}: {finding.kind}: {finding.message}")
+        if not findings:
+            say(f"{path}: whole")
+    if findings:
+        click.echo(safe(advice(path, findings)), err=True)
+    return int(bool(findings))
+
+
+def advice(path: Path, findings: Sequence[Finding]) -> str:
+    """Say what to do about what was found."""
+    kinds = {finding.kind for finding in findings}
+    file = shlex.quote(str(path))
+    if kinds == {"torn"}:
+        resume = f"{program()} chat --resume {file}"
+        return f"Nothing that was acknowledged is lost: `{resume}` sets the half line aside."
+    repaired = f"`{program()} sessions repair {file} --out NEW.jsonl`"
+    if kinds == {"unverified"}:
+        return f"An older log, readable as it is; {repaired} writes it as a current one."
+    return f"{repaired} saves what is whole; this log stays as it is."
+
+
+@click.command(name="repair")
+@click.argument("session", type=LOG, metavar="SESSION")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new log.")
+@json_option
+@home_option
+def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
+    """Write what is whole of a log to a NEW file. For damaged and older logs, which stay."""
+    done = repair(NameResolver(home).log(session), out)
+    if as_json:
+        lost_file = str(done.lost_file) if done.lost_file is not None else None
+        say_json({**asdict(done), "out": str(out), "lost_file": lost_file})
+        return
+    say(f"{out}: {done.kept} events kept, {len(done.lost)} lost")
+    for finding in done.lost:
+        say(f"  line {finding.line} (byte {finding.byte}): {finding.message}")
+    if done.lost_file is not None:
+        say(f"What is lost stands, as it was, in {done.lost_file}")
+
+
+@click.command(name="pack")
+@click.argument("sessions", type=LOG, nargs=-1, metavar="[SESSION]...")
+@click.option("--older-than", type=Duration(), metavar="AGE", help="All older ones: 30d, 12h.")
+@click.option("--dry-run", is_flag=True, help="Say which; change nothing.")
+@json_option
+@home_option
+def pack_command(
+    sessions: Sequence[str],
+    older_than: float | None,
+    dry_run: bool,
+    as_json: bool,
+    home: Home,
+) -> int:
+    """Compress logs; they are read, searched and resumed as before. Exit code 1 where one failed.
+
+    A log that is being written is left as it is.
+    """
+    from harken.session.log.compress import pack
+
+    if bool(sessions) == (older_than is not None):
+        raise click.UsageError("name sessions, or say --older-than 30d")
+    resolver = NameResolver(home)
+    paths = [resolver.log(name) for name in sessions]
+    if older_than is not None:
+        paths = list(_older(home, older_than))
+    rows: list[dict[str, object]] = []
+    for path in paths:
+        row: dict[str, object] = {"session": path.stem}
+        try:
+            if dry_run:
+                row["before_bytes"] = stat_log(path).kept_bytes
+            else:
+                done = pack(path)
+                row |= {**asdict(done), "path": str(done.path)}
+        except LogError as error:
+            row["error"] = str(error)
+        rows.append(row)
+    _tell_packed(rows, as_json=as_json, dry_run=dry_run)
+    return int(any("error" in row for row in rows))
+
+
+def _older(home: Home, age_s: float) -> Iterator[Path]:
+    """Yield the plain logs that nobody wrote to for so long, and nobody has open."""
+    before_ns = time.time_ns() - int(age_s * 1e9)
+    for path in home.logs():
+        found = stat_log(path)
+        is_old = found.written_ns < before_ns and found.size_bytes and not found.is_packed
+        if is_old and not is_being_written(path):
+            yield path
+
+
+def _tell_packed(rows: Sequence[Mapping[str, Any]], *, as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        say_json(rows)
+    for row in () if as_json else rows:
+        if "error" not in row:
+            before = size_text(row["before_bytes"])
+            say(f"{row['session']}: {before}" + ("" if dry_run else f", now {_now(row)}"))
+    for row in rows:
+        if "error" in row:
+            click.echo(safe(f"harken: {row['error']}"), err=True)
+    if not rows:
+        click.echo("No log is so old and not packed.", err=True)
+
+
+def _now(row: Mapping[str, Any]) -> str:
+    return size_text(row["after_bytes"])
+
+
+@click.command(name="unpack")
+@click.argument("sessions", type=LOG, nargs=-1, required=True, metavar="SESSION...")
+@home_option
+def unpack_command(sessions: Sequence[str], home: Home) -> None:
+    """Give packed logs their plain files back, for other programs such as grep and jq.
+
+    Harken itself does not need it: it unpacks a log when somebody goes on with it.
+    """
+    from harken.session.log.compress import unpacked
+
+    resolver = NameResolver(home)
+    for path in [resolver.log(name) for name in sessions]:
+        say(f"{unpacked(path).path}: {size_text(stat_log(path).size_bytes)}")
+
+
+@click.command(name="rename")
+@click.argument("session", type=LOG, metavar="SESSION")
+@click.argument("name", metavar="NAME")
+@json_option
+@home_option
+def rename_command(session: str, name: str, as_json: bool, home: Home) -> None:
+    """Give a session another name: the one by which other commands find its log.
+
+    What is in the log stays as it is. Commits and reruns that were made under the old name keep it.
+    A session that is being written, or was imported, cannot be renamed.
+    """
+    from harken.session.rename import rename_log
+
+    path = NameResolver(home).log(session)
+    if path.parent != home.sessions_folder:
+        raise click.UsageError(f"{path} is not a session of {home.folder}")
+    target = rename_log(path, checked_name(home, name))
+    outputs = home.folder / "outputs" / path.stem
+    if outputs.is_dir():
+        outputs.rename(outputs.with_name(target.stem))
+    if as_json:
+        say_json({"session": target.stem, "was": path.stem, "path": str(target)})
+    else:
+        say(f"{path.stem} is now {target.stem}")
+
+
+def checked_name(home: Home, name: str) -> str:
+    """Return a name that a new or renamed session can have. Raises ConfigError with the reason."""
+    if not _NAME.fullmatch(name) or name.endswith(".jsonl"):
+        raise ConfigError(
+            f"{name!r} cannot be the name of a session: use letters, digits, `_`, `-` and `.` (at "
+            f"most {_MAX_NAME}), and begin with a letter or digit"
+        )
+    if name == LATEST or name.startswith("ctx-"):
+        raise ConfigError(f"{name!r} has a meaning of its own; choose another name")
+    if any(log.stem == name for log in home.logs()):
+        raise ConfigError(f"there is a session {name!r} already; choose another name")
+    return name

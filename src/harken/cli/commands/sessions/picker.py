@@ -1,0 +1,84 @@
+"""The list from which the user chooses a session: `harken chat --resume` without a name."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from harken.config.home import LATEST, Home, command_line
+from harken.errors import ConfigError, LogError
+from harken.session.log.compressed import stat_log
+from harken.terminal.environment import has_screen
+from harken.terminal.stdin import read_line, somebody_types, take_type_ahead
+from harken.terminal.text import one_line, say
+
+MAX_LISTED = 15
+"""How many sessions are listed, the last written first; a terminal has 24 rows."""
+_NAME = re.compile(r"[^\W_][\w.-]{0,79}")
+
+
+def check_new_name(home: Home, name: str) -> None:
+    """Check the name of a new session. Raises ConfigError if it is unfit, or taken."""
+    is_reserved = name == LATEST or name.startswith("ctx-") or name.endswith((".jsonl", "."))
+    if is_reserved or not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"a session cannot be named {name!r}: a name has letters, digits, '.', '-' and '_', "
+            f"begins with a letter or digit, and is not {LATEST!r}, 'ctx-...' or '....jsonl'"
+        )
+    if name in {path.stem for path in home.logs()}:
+        again = command_line("chat", "--resume", name)
+        raise ConfigError(f"session {name!r} exists already; `{again}` goes on with it")
+
+
+def pick_session(home: Home) -> str:
+    """Let the user choose one of the last sessions; return its name.
+
+    Raises UsageError without a terminal, ConfigError if there is no session, Abort if the user
+    chooses none.
+    """
+    if not somebody_types():
+        listing = command_line("sessions")
+        raise click.UsageError(
+            f"--resume without a session shows a list, which needs a terminal: "
+            f"name one of `{listing}`"
+        )
+    logs = list(islice(home.started_logs(), MAX_LISTED)) or [home.latest()]
+    rows = [(path.stem, _describe(path)) for path in logs]
+    try:
+        return _choose_on_screen(rows) if has_screen() else _choose_in_lines(rows)
+    except (KeyboardInterrupt, EOFError):
+        raise click.Abort from None
+
+
+def _choose_on_screen(rows: list[tuple[str, str]]) -> str:
+    from prompt_toolkit.shortcuts import choice
+
+    take_type_ahead()  # keys from before the list was shown choose nothing
+    return choice(message="Go on with which session? (Up, Down, Enter; Ctrl-C: none)", options=rows)
+
+
+def _choose_in_lines(rows: list[tuple[str, str]]) -> str:
+    for number, (_, label) in enumerate(rows, 1):
+        say(f"{number:>3} {label}")
+    answer = (read_line("Go on with which session? ") or "").strip()
+    if answer.isascii() and answer.isdecimal() and 0 < int(answer) <= len(rows):
+        return rows[int(answer) - 1][0]
+    raise click.Abort
+
+
+def _describe(path: Path) -> str:
+    """Return a row of the list: name, time, and the first words of the user."""
+    from harken.cli.commands.sessions.command import beginning
+
+    written = datetime.fromtimestamp(stat_log(path).written_ns / 1e9).astimezone()
+    try:
+        words = beginning(path).words or ""
+    except LogError as error:
+        words = f"({error})"
+    width = max(shutil.get_terminal_size().columns - 8, 20)
+    return one_line(f"{path.stem}  {written:%Y-%m-%d %H:%M}  {words}", width)

@@ -1,0 +1,115 @@
+"""A table of sessions that fits the width of a terminal.
+
+A name is not cut while there is room for it, because other commands take it: a long one pushes the
+rest of its line to the right. Where not all columns fit, the least needed go first and the title
+gets what is left. Output that goes to a program is as wide as it needs to be.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from rich.cells import cell_len
+
+from harken.terminal.styled_text import shorten
+from harken.terminal.text import one_line
+
+MAX_TITLE = 60
+"""The title in output that is not for a terminal."""
+_MIN_TITLE = 20
+_MIN_NAME = 24
+"""On a terminal the column of names has a third of the width, but at least these cells."""
+_GAP = "  "
+_LEAST_NEEDED = ("size", "state", "project", "cost", "written")
+"""The columns in the order in which they are left out."""
+_MAX_PROJECT = 20
+_RIGHT = frozenset({"size", "cost"})
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """What a table shows of a session, each a text."""
+
+    name: str
+    written: str
+    size: str
+    cost: str
+    project: str
+    state: str
+    title: str
+    is_unfinished: bool = False
+    """Whether its state is worth a word where there is no column for it."""
+
+
+_COLUMNS = tuple(field.name for field in fields(SessionRow) if field.name != "is_unfinished")
+
+
+def table_lines(rows: Sequence[SessionRow], width: int | None) -> list[str]:
+    """Return the lines of a table. width: in cells; None if the output is not a terminal."""
+    texts = [{name: one_line(getattr(row, name), 1000) for name in _COLUMNS} for row in rows]
+    for text in texts:
+        text["project"] = one_line(text["project"], _MAX_PROJECT)
+    widths = {name: max((cell_len(text[name]) for text in texts), default=0) for name in _COLUMNS}
+    shown = [name for name in _COLUMNS if name == "title" or widths[name]]
+    if width is None:
+        widths["title"] = MAX_TITLE
+    else:
+        widths["name"] = min(widths["name"], max(width // 3, _MIN_NAME))
+        shown = _fitting(shown, widths, width)
+        others = sum(widths[name] + len(_GAP) for name in shown if name != "title")
+        widths["title"] = max(width - others, 0)
+    for text, row in zip(texts, rows, strict=True):
+        if row.is_unfinished and "state" not in shown:
+            text["title"] = f"({text['state']}) {text['title']}"
+    lines = [_line(text, shown, widths) for text in texts]
+    return lines if width is None else [_cut(line, width) for line in lines]
+
+
+def _fitting(shown: list[str], widths: dict[str, int], width: int) -> list[str]:
+    """Return the columns for which there is room beside a title."""
+    for least in ("", *_LEAST_NEEDED):
+        shown = [name for name in shown if name != least]
+        others = sum(widths[name] + len(_GAP) for name in shown if name != "title")
+        if others + min(_MIN_TITLE, widths["title"]) <= width:
+            break
+    return shown
+
+
+def _line(text: dict[str, str], shown: Sequence[str], widths: dict[str, int]) -> str:
+    cells = [_cell(text[name], widths[name], is_right=name in _RIGHT) for name in shown]
+    cells[-1] = _cut(cells[-1], widths[shown[-1]])
+    return _GAP.join(cells).rstrip()
+
+
+def _cell(text: str, width: int, *, is_right: bool) -> str:
+    """Return a text filled up to the width of its column."""
+    blanks = " " * (width - cell_len(text))
+    return blanks + text if is_right else text + blanks
+
+
+def _cut(text: str, width: int) -> str:
+    return shorten(text.rstrip(), width) if width > 0 else ""
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal that is written to. Return None if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def when_text(when: datetime, now: datetime) -> str:
+    """Return a time as short as its distance allows; both in one zone.
+
+    >>> from datetime import UTC
+    >>> now = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
+    >>> when_text(datetime(2026, 3, 5, 9, 5, tzinfo=UTC), now)
+    'today 09:05'
+    >>> when_text(datetime(2026, 1, 31, tzinfo=UTC), now), when_text(datetime(2025, 3, 5), now)
+    ('Jan 31 00:00', '2025-03-05')
+    """
+    if when.date() == now.date():
+        return f"today {when:%H:%M}"
+    return f"{when:%b %d %H:%M}" if when.year == now.year else f"{when:%Y-%m-%d}"

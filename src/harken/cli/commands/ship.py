@@ -1,0 +1,208 @@
+"""`harken ship`: sessions go to a Harken service elsewhere, and are there once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import LOG
+from harken.config.home import Home
+from harken.config.name_resolver import NameResolver
+from harken.config.settings import load_settings
+from harken.config.store import far_away, open_store
+from harken.errors import HarkenError, StoreAway
+from harken.session.log.compressed import stat_log
+from harken.store.base import Store
+from harken.store.memory import MemoryStore
+from harken.terminal.text import safe, say, say_json
+from harken.views.message_text import count, size_text
+
+if TYPE_CHECKING:
+    from harken.context.shipping.shipper import Shipped, Shipper
+
+GLANCE_S = 1.0
+"""So often the logs are looked at."""
+AGAIN_S = 30.0
+"""So often what was left out is tried again, though it did not change."""
+MOST_S = 60.0
+"""So long at most it is waited before a service that is away is asked again."""
+
+
+@click.command("ship")
+@click.argument("sessions", type=LOG, metavar="[SESSION]...", nargs=-1)
+@click.argument("url")
+@click.option("--all", "everything", is_flag=True, help="All sessions, also those to come.")
+@click.option("--watch", is_flag=True, help="Go on as the logs grow, until Ctrl-C.")
+@click.option("--no-redact", is_flag=True, help="Redact nothing: everything exact.")
+@json_option
+@home_option
+def command(
+    sessions: tuple[str, ...],
+    url: str,
+    home: Home,
+    *,
+    everything: bool,
+    watch: bool,
+    no_redact: bool,
+    as_json: bool,
+) -> int:
+    """Ship sessions, with the commits that they name, to the `harken serve` at URL.
+
+    Credentials of well-known shapes are redacted on the way. Cut off anywhere, it goes on where it
+    was. The token of the service is taken from HARKEN_STORE_TOKEN. Exit code 1 where a session
+    was left out.
+    """
+    if bool(sessions) == everything:
+        raise click.UsageError("which sessions? Name some, or say --all")
+    resolver = NameResolver(home)
+    chosen = list(dict.fromkeys(resolver.log(name) for name in sessions))
+    home.make()
+    with _shipper(home, url, no_redact=no_redact) as shipper:
+        round_ = Round(shipper, lambda: home.logs()[::-1] if everything else chosen, as_json)
+        if watch:
+            round_.watch()
+        else:
+            shipper.check()
+            round_.ship()
+            round_.total()
+        return int(bool(round_.left_out))
+
+
+@contextmanager
+def _shipper(home: Home, url: str, *, no_redact: bool) -> Iterator[Shipper]:
+    """Open all that it takes. Raises ConfigError, StoreError."""
+    from harken.context.shipping.outbox import outbox_at
+    from harken.context.shipping.shipper import Shipper
+    from harken.core.secrets.redaction import Credentials
+
+    with (
+        closing(far_away(home, url)) as far,
+        closing(_store(home)) as store,
+        outbox_at(home.outbox_folder, url) as outbox,
+    ):
+        yield Shipper(store, far, outbox, None if no_redact else Credentials())
+
+
+def _store(home: Home) -> Store:
+    """Open the store that is configured; an empty one where there is none."""
+    settings = load_settings(home)
+    if settings.store is None and not home.store_file.exists():
+        return MemoryStore()
+    return open_store(home, settings.store, settings.backing)
+
+
+@dataclass(slots=True)
+class Round:
+    """Ships logs, one after the other, again and again, and tells what went."""
+
+    shipper: Shipper
+    logs: Callable[[], Sequence[Path]]
+    as_json: bool
+    left_out: dict[Path, str] = field(default_factory=dict)
+    _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    """How the logs were when they were shipped."""
+    _told: dict[str, int] = field(default_factory=dict)
+    """The credentials that were told."""
+    _done: dict[str, Shipped] = field(default_factory=dict)
+    """What went last of each session."""
+    _again_at: float = 0.0
+    """When those left out are tried again, in seconds of the monotonic clock."""
+
+    def ship(self) -> None:
+        """Ship what changed since it was looked at last. Raises StoreAway."""
+        if time.monotonic() >= self._again_at:
+            self._again_at = time.monotonic() + AGAIN_S
+            for path in self.left_out:
+                self._seen.pop(path, None)
+        for path in self.logs():
+            state = _state(path)
+            if state is None or self._seen.get(path) == state:
+                continue
+            try:
+                self._tell(self.shipper.ship(path))
+                self.left_out.pop(path, None)
+            except StoreAway:
+                raise
+            except HarkenError as error:
+                if self.left_out.get(path) != str(error):
+                    click.echo(safe(f"left out: {error}"), err=True)
+                self.left_out[path] = str(error)
+            self._seen[path] = state
+
+    def watch(self) -> None:
+        """Ship until Ctrl-C, also where the service is away for a while. Raises StoreError."""
+        wait_s, is_away, is_checked = GLANCE_S, False, False
+        try:
+            while True:
+                try:
+                    if not is_checked:
+                        self.shipper.check()
+                        is_checked = True
+                        self._say("Shipping; Ctrl-C ends it.")
+                    self.ship()
+                except StoreAway as error:
+                    if not is_away:
+                        click.echo(safe(f"harken: {error}; trying on"), err=True)
+                    is_away, wait_s = True, min(wait_s * 2, MOST_S)
+                else:
+                    if is_away:
+                        self._say("The service is there again.")
+                    is_away, wait_s = False, GLANCE_S
+                time.sleep(wait_s)
+        except KeyboardInterrupt:
+            self._say("")
+
+    def total(self) -> None:
+        """Say what went in all."""
+        new = [one for one in self._done.values() if one.is_new]
+        lines = count(sum(one.lines for one in new), "line")
+        commits = count(sum(one.commits for one in new), "commit")
+        size = size_text(sum(one.size_bytes for one in new))
+        sessions = count(len(self._done), "session")
+        self._say(f"{sessions} there, {len(new)} with something new: {lines}, {commits}, {size}")
+
+    def _tell(self, done: Shipped) -> None:
+        self._done[done.name] = done
+        if done.is_new and self.as_json:
+            say_json(_row(done), indent=None)
+        elif done.is_new:
+            lines, commits = count(done.lines, "line"), count(done.commits, "commit")
+            say(f"{done.name}: {lines}, {commits}, {size_text(done.size_bytes)}")
+        if done.is_new and done.lacking:
+            what = count(len(done.lacking), "commit")
+            click.echo(f"{done.name} names {what} that the store does not have", err=True)
+        found = self.shipper.found
+        if found is not None and (new := found.kinds) != self._told:
+            kinds = ", ".join(f"{kind} ({number})" for kind, number in new.items())
+            click.echo(f"what looks like a credential was redacted: {kinds}", err=True)
+            self._told = dict(new)
+
+    def _say(self, text: str) -> None:
+        if not self.as_json:
+            say(text)
+
+
+def _row(done: Shipped) -> dict[str, Any]:
+    return {
+        "session": done.name,
+        "lines": done.lines,
+        "size_bytes": done.size_bytes,
+        "commits": done.commits,
+        "lacking": sorted(done.lacking),
+    }
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a log is written; None: it is gone."""
+    try:
+        found = stat_log(path)
+    except OSError:
+        return None
+    return found.size_bytes, found.written_ns

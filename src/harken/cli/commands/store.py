@@ -1,0 +1,164 @@
+"""`harken store info`: count the objects of the store, and their size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import Any
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home
+from harken.config.settings import load_settings
+from harken.config.store import store_of
+from harken.core.commits import SHOWN
+from harken.store.base import Kind, Name, Stats, Store
+from harken.store.sqlite.database import VERSION
+from harken.terminal.progress import Tell, progress
+from harken.terminal.text import one_line, say, say_json
+from harken.views.message_text import count, size_text
+
+LARGEST = 5
+"""So many things are told that are larger than all others."""
+PRINCIPALS = 10
+"""So many principals are told, those with the most commits."""
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """A thing by its size."""
+
+    size_bytes: int
+    kind: str
+    name: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """How much is in a store, and of what."""
+
+    stats: Stats
+    format_version: int
+    principals: Counter[str]
+    """Principal -> how many commits."""
+    oldest: str = ""
+    newest: str = ""
+    """Times of commits; empty where there is none."""
+    largest: tuple[Large, ...] = ()
+    kept: int = 0
+    """How many names are kept otherwise than usual."""
+    purged: int = 0
+
+    def row(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        stats = self.stats
+        return {
+            "format_version": self.format_version,
+            "things": dict(stats.things),
+            "raw_bytes": stats.raw_bytes,
+            "stored_bytes": stats.stored_bytes,
+            "logical_bytes": stats.logical_bytes,
+            "shared": _ratio(stats.logical_bytes, stats.raw_bytes),
+            "packed": _ratio(stats.raw_bytes, stats.stored_bytes),
+            "oldest": self.oldest or None,
+            "newest": self.newest or None,
+            "principals": dict(self.principals.most_common()),
+            "largest": [
+                {"name": one.name, "kind": one.kind, "size_bytes": one.size_bytes}
+                for one in self.largest
+            ],
+            "kept": self.kept,
+            "purged": self.purged,
+        }
+
+
+@click.command(name="info")
+@json_option
+@home_option
+def command(home: Home, as_json: bool) -> None:
+    """Count what is in the store, and what it takes. Everything is read."""
+    with store_of(home) as store, progress("Counting") as tell:
+        info = info_of(store, tell)
+    where = load_settings(home).store or str(home.store_file)
+    if as_json:
+        say_json({"store": where, **info.row()})
+        return
+    say(f"{where}: format version {info.format_version}")
+    for name, text in told(info):
+        say(f"{name:<12} {text}")
+
+
+def info_of(store: Store, tell: Tell) -> Info:
+    """Read a store once and count. Raises StoreError."""
+    stats = store.stats()
+    principals: Counter[str] = Counter()
+    oldest = newest = ""
+    names = store.newest(2**62)
+    for at in range(0, len(names), _AT_ONCE):
+        for one in store.commits(names[at : at + _AT_ONCE]).values():
+            principals[one.commit.principal] += 1
+            time = one.commit.created_at
+            oldest, newest = min(oldest or time, time), max(newest, time)
+    return Info(
+        stats=stats,
+        format_version=getattr(store, "format_version", VERSION),
+        principals=principals,
+        oldest=oldest,
+        newest=newest,
+        largest=tuple(largest(store, tell, sum(stats.things.values()))),
+        kept=len(store.kept()),
+        purged=len(store.tombstones()),
+    )
+
+
+def largest(store: Store, tell: Tell, total: int) -> list[Large]:
+    """Return the largest things, the largest first."""
+
+    def sizes() -> Iterator[Large]:
+        for done, thing in enumerate(store.things()):
+            tell(done, total)
+            yield Large(len(thing.body), thing.kind.name.lower(), thing.name)
+
+    return nlargest(LARGEST, sizes(), key=lambda one: one.size_bytes)
+
+
+def told(info: Info) -> Iterator[tuple[str, str]]:
+    """Yield what a person is told: a word, and what there is of it."""
+    stats = info.stats
+    things = [(stats.things.get(kind.name.lower(), 0), kind.name.lower()) for kind in Kind]
+    yield "things", ", ".join(count(number, kind) for number, kind in things if number) or "none"
+    packed = _ratio(stats.raw_bytes, stats.stored_bytes)
+    raw, stored = size_text(stats.raw_bytes), size_text(stats.stored_bytes)
+    yield "size", f"{stored} on disk for {raw} of things, each once{_times(packed)}"
+    shared = _ratio(stats.logical_bytes, stats.raw_bytes)
+    yield "sharing", f"{size_text(stats.logical_bytes)} if commits shared nothing{_times(shared)}"
+    if info.newest:
+        yield "commits", f"{_minute(info.oldest)} to {_minute(info.newest)} (UTC)"
+    for at, (principal, number) in enumerate(info.principals.most_common(PRINCIPALS)):
+        who = one_line(principal, 60) or "(none)"
+        yield "" if at else "principals", f"{who}: {count(number, 'commit')}"
+    if len(info.principals) > PRINCIPALS:
+        yield "", f"and {len(info.principals) - PRINCIPALS} more"
+    for at, one in enumerate(info.largest):
+        name = one.name[: SHOWN - 64]
+        yield "" if at else "largest", f"{one.kind} {name}, {size_text(one.size_bytes)}"
+    if info.kept:
+        yield "kept", f"{count(info.kept, 'name')} otherwise than usual"
+    if info.purged:
+        yield "purged", count(info.purged, "thing")
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f" ({ratio:.1f} to 1)"
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
+
+
+def _ratio(larger: int, smaller: int) -> float | None:
+    return round(larger / smaller, 2) if smaller else None

@@ -1,0 +1,60 @@
+"""`harken tables DIR`: the facts as Parquet, for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.options.home import home_option
+from harken.cli.options.scope import Chosen, chosen_options
+from harken.config.home import Home
+from harken.config.index import read_facts
+from harken.config.local_zone import LocalZone
+from harken.core.commits import Hash
+from harken.store.base import Store
+from harken.terminal.text import say
+from harken.views.message_text import count, size_text
+
+if TYPE_CHECKING:
+    from harken.analytics.parquet import Written
+    from harken.index.session_index import Facts
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@chosen_options
+@click.option("--utc", is_flag=True, help="Days of UTC, not of this machine's zone.")
+@click.option("--text", "has_text", is_flag=True, help="With the words of the messages.")
+@home_option
+def command(home: Home, folder: Path, utc: bool, has_text: bool, **given: Any) -> None:
+    """Write sessions, agents, commits, messages, calls and requests as Parquet files into DIR.
+
+    Sessions that count come whole. Files of the tables are replaced there; what their columns
+    mean: docs/formats/tables.md.
+    """
+    from harken.analytics.parquet import write_tables
+
+    chosen = Chosen(zone=UTC if utc else LocalZone(), **given)
+
+    def write(facts: Facts, store: Store | None) -> list[Written]:
+        texts = _texts(store) if has_text else None
+        return list(write_tables(facts.database, folder, chosen.scope(facts.database), texts))
+
+    for one in read_facts(home, write):
+        say(f"{one.path}  {count(one.rows, 'row')}, {size_text(one.size_bytes)}")
+
+
+def _texts(store: Store | None) -> Callable[[Sequence[bytes]], list[str | None]]:
+    """Return what reads the words of messages: their texts, thoughts and arguments."""
+    from harken.index.stored_text import stored_said
+
+    def read(hashes: Sequence[bytes]) -> list[str | None]:
+        names = [Hash(one.hex()) for one in hashes]
+        said = {} if store is None else stored_said(store, names)
+        return ["\n".join(said[name].texts) if name in said else None for name in names]
+
+    return read

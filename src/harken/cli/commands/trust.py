@@ -1,0 +1,134 @@
+"""`harken trust`: let what a project brings count, after it was shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harken.cli.options.home import home_option, json_option
+from harken.config import trust_summary
+from harken.config.file import CONFIG, read_config
+from harken.config.home import Home, here
+from harken.config.trust import FOLDER, Trust
+from harken.config.trust_summary import CLAUDE, INSTRUCTIONS, exact
+from harken.errors import ConfigError
+from harken.terminal.stdin import somebody_types, take_type_ahead
+from harken.terminal.text import program, say, say_json
+from harken.world.mcp.server_config import MCP_JSON
+
+MAX_SHOWN = 20
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option("--remove", is_flag=True, help="Trust it no longer.")
+@click.option("--list", "listed", is_flag=True, help="List the folders that are trusted.")
+@click.option("--dry-run", is_flag=True, help="Say what it brings, and trust nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@home_option
+def command(
+    folder: Path | None,
+    remove: bool,
+    listed: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    home: Home,
+) -> None:
+    """Let the .harken/ of a project count: its configuration, agents, hooks and skills.
+
+    So do its .mcp.json, and agents, skills and commands in its .claude/. Of its AGENTS.md, which is
+    part of the system prompt, a chat says so until you trust it. What they bring is shown:
+    which programs run, who watches, which tools agents have. At a terminal you are asked then.
+
+    FOLDER is the project, or a folder in it; by default the one where you are.
+    """
+    trust = Trust(home)
+    start = folder or here()
+    if listed:
+        show_list(trust, as_json=as_json)
+    elif remove:
+        _remove(trust, start, as_json=as_json)
+    else:
+        _trust(trust, start, as_json=as_json, dry_run=dry_run, asks=not yes and somebody_types())
+
+
+def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
+    project = trust.project(start)
+    root = start.resolve() if project is None else project.root
+    gone = trust.distrust(start.absolute()) or trust.distrust(root)
+    if not gone:
+        raise ConfigError(f"{root} is not trusted; `{program()} trust --list` shows what is")
+    if as_json:
+        say_json({"folder": str(root), "state": "distrusted"})
+    else:
+        say(f"Distrusted: {exact(str(root))}")
+
+
+def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: bool) -> None:
+    """Show what a project brings, and trust it, where a person who can be asked agrees."""
+    project = trust.project(start)
+    if project is None:
+        raise ConfigError(
+            f"{start.resolve()}: there is no {FOLDER}/, {MCP_JSON}, {CLAUDE}/ or {INSTRUCTIONS} "
+            f"here or above"
+        )
+    if not dry_run:
+        trust.check(project.root)
+    root, folder = project.root, project.folder
+    hooks = read_config(trust.home.folder / CONFIG).hooks
+    found = trust_summary.files(root, folder, root / MCP_JSON)
+    says = trust_summary.lines(
+        root,
+        folder,
+        project.config,
+        runs_commands=hooks.claude_settings,
+        may_allow=hooks.claude_may_allow,
+    )
+    if as_json:
+        if not dry_run:
+            trust.trust(root)
+        state = "trusted" if trust.is_trusted(root) else "untrusted"
+        say_json({"folder": str(root), "state": state, "files": found, "says": says})
+        return
+    heading = "Trusted already" if project.trusted else "Not trusted yet"
+    if not dry_run and not asks:
+        trust.trust(root)
+        heading = "Trusted"
+    say(f"{heading}: {exact(str(root))}")
+    _show(found, says)
+    if asks and not dry_run and not project.trusted:
+        _ask(trust, root)
+
+
+def _show(files: list[str], says: list[str]) -> None:
+    for path in files[:MAX_SHOWN]:
+        say(f"  {exact(path)}")
+    if len(files) > MAX_SHOWN:
+        say(f"  and {len(files) - MAX_SHOWN} more")
+    for line in says:
+        say(f"  it says: {line}")
+
+
+def _ask(trust: Trust, root: Path) -> None:
+    """Trust a folder where the user says so."""
+    click.echo("These files count as they are whenever they are read, also after a pull.", err=True)
+    take_type_ahead()  # an answer typed before this was shown does not count
+    if click.confirm("Trust it?", default=False, err=True):
+        trust.trust(root)
+        say(f"Trusted: {exact(str(root))}")
+    else:
+        say("It is not trusted: nothing in it counts.")
+
+
+def show_list(trust: Trust, *, as_json: bool) -> None:
+    """Print the folders that are trusted."""
+    folders = [str(one) for one in trust.folders()]
+    if as_json:
+        say_json(folders)
+    elif not folders:
+        click.echo(f"No folder is trusted. `{program()} trust` in a project adds it.", err=True)
+    for one in [] if as_json else folders:
+        say(one)

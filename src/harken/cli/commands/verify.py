@@ -1,0 +1,146 @@
+"""`harken verify`: whether the installed client sends what was materialized for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.capture.resume.clients import RUNTIMES, client_for
+from harken.cli.options.conversation import Meant, conversation_options, new_session, read_meant
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, environment
+from harken.errors import ConfigError
+from harken.formats.runtimes.registry import native_for
+from harken.terminal.text import one_line, say, say_json
+from harken.views.message_text import count
+
+if TYPE_CHECKING:
+    from harken.capture.resume.clients import Client
+    from harken.capture.resume.verify import Verified
+
+TIMEOUT_S = 120.0
+_SHOWN = 60
+"""How many characters of a message are shown."""
+
+
+@click.command()
+@conversation_options
+@click.option(
+    "--in", "runtime", required=True, type=click.Choice(RUNTIMES), help="The client to run."
+)
+@click.option(
+    "--keep",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="A new folder for the client's home, and for what it sent, to look at.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(1),
+    default=TIMEOUT_S,
+    show_default=True,
+    help="How many seconds the client may take.",
+)
+@json_option
+@home_option
+def command(
+    home: Home,
+    conversation: str,
+    at: str | None,
+    runtime: str,
+    keep: Path | None,
+    timeout_s: float,
+    as_json: bool,
+) -> int:
+    """Run a client on a conversation, isolated, and compare what it sends, message by message.
+
+    The client gets a home of its own and no credentials; what it
+    sends goes to a recorder on this machine. Exit code 0: it is what was materialized; 1: it
+    differs; 2: that cannot be seen.
+    """
+    client, found = client_for(runtime), read_meant(home, conversation, at)
+    client.check_installed(environment().get("PATH"))
+    with _folder(keep) as folder:
+        verified = _verified(client, found, folder, timeout_s)
+        _keep(verified, folder)
+    if as_json:
+        say_json(_row(client, found, verified))
+    else:
+        _tell(client, found, verified)
+    return int(not verified.is_same)
+
+
+def _verified(client: Client, found: Meant, folder: Path, timeout_s: float) -> Verified:
+    from harken.capture.resume.verify import Trial, verify
+
+    native = native_for(client.runtime)
+    if native is None:
+        raise ConfigError(f"sessions of {client.name} are not known here")
+    trial = Trial(folder=folder, path=environment().get("PATH", ""), timeout_s=timeout_s)
+    new = new_session(client.runtime, trial.work, title=found.conversation.title)
+    return verify(client, native, found.moment.entries, new, trial)
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """Give an empty folder: the one that is kept, or one that is gone afterwards."""
+    if keep is None:
+        with TemporaryDirectory(prefix="harken-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder).resolve()
+        return
+    try:
+        keep.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise ConfigError(f"{keep}: it is there already; name a new folder") from None
+    yield keep.resolve()
+
+
+def _keep(verified: Verified, folder: Path) -> None:
+    for name, request in (("expected", verified.expected), ("sent", verified.sent)):
+        text = json.dumps(request, ensure_ascii=True, indent=1)
+        (folder / f"{name}.json").write_text(text, encoding="ascii")
+
+
+def _row(client: Client, found: Meant, verified: Verified) -> dict[str, Any]:
+    from harken.capture.resume.transfer import transfer
+
+    return {
+        "client": client.runtime,
+        "ctx": found.moment.ctx,
+        "message": found.moment.number,
+        "same": verified.is_same,
+        "messages": [asdict(row) for row in verified.comparison.rows],
+        "not_written": [asdict(lost) for lost in verified.wholeness.lost],
+        "transfer": transfer(found.said, verified.wholeness).as_json(),
+        "left_out": {one.name: one.why for one in verified.wholeness.left_out},
+        "ignored": {one.name: one.why for one in verified.comparison.ignored},
+        "refused": verified.others,
+    }
+
+
+def _tell(client: Client, found: Meant, verified: Verified) -> None:
+    rows, lost = verified.comparison.rows, verified.wholeness.lost
+    for row in rows:
+        say(f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.said, _SHOWN)}")
+        if row.difference:
+            say(f"{'':<24} {one_line(row.difference, 200)}")
+    for one in lost:
+        say(f"{'lost':<8} {'':>4} {one.role:<10} {one_line(one.what, _SHOWN)}")
+    for allowed in verified.wholeness.left_out:
+        say(f"left out: {allowed.name}: {allowed.why}")
+    for rule in verified.comparison.ignored:
+        say(f"ignored: {rule.name}: {rule.why}")
+    differences = len(verified.comparison.differences) + len(lost)
+    entries = count(len(found.moment.entries), "message")
+    if verified.is_same:
+        say(f"same: {client.name} sends what was materialized ({entries})")
+    else:
+        say(f"different: {count(differences, 'message')} of {entries}, in {client.name}")

@@ -1,0 +1,388 @@
+"""`harken view SESSION ...`: a session from many sides, in the terminal or as JSON.
+
+Every view is a pure function in `harken.views`; here it gets its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import click
+
+from harken.cli.command_group import CommandGroup, load_command
+from harken.cli.command_tree import CommandEntry
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import SESSION
+from harken.config.home import Home, command_line
+from harken.config.imported_sessions import view_commit, view_imported
+from harken.config.name_resolver import CommitName, ImportedName, NameResolver
+from harken.config.store import resolver_of
+from harken.core.events import Event, LlmResponse, event_type
+from harken.core.ids import AgentId, MessageId
+from harken.errors import ConfigError, UnknownName
+from harken.terminal.event_lines import (
+    context_line,
+    entry_text,
+    event_line,
+    hook_lines,
+    model_text,
+    offered,
+    timeline_lines,
+)
+from harken.terminal.pager import columns, paged
+from harken.terminal.text import indent, one_line, say, say_json
+from harken.views.dialog import perspective
+from harken.views.filter import select, transcript
+from harken.views.flow import hearers, trace
+from harken.views.interventions import Intervention
+from harken.views.message_text import count, without_label
+from harken.views.tree import TreeRow, rerun_text
+from harken.views.verdicts import Verdict, Watch
+from harken.views.viewer import SessionViewer
+
+Row: TypeAlias = dict[str, Any]
+_LISTED_AGENTS = 12
+_WIDE = 120
+"""Columns of a timeline where there is no terminal."""
+
+
+full_option = click.option(
+    "--full", is_flag=True, help="Show results, thinking, prompts and arguments whole."
+)
+
+
+_CONVERSATION = CommandEntry(
+    "harken.cli.commands.view.conversation:command", "Show the conversation as its chat showed it."
+)
+"""Imported when it is shown: it needs the chat's renderer, and that needs views."""
+
+
+class _ViewGroup(CommandGroup):
+    """A group whose options may also stand behind SESSION where no view is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Move options before SESSION: click takes what follows it for the name of a view."""
+        has_view = any(arg in self.list_commands(ctx) for arg in args[1:])
+        if len(args) > 1 and not has_view and args[1].startswith("-") and args[0][:1] != "-":
+            args = [*args[1:], args[0]]
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List all views, also those of this module."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*self.subcommand_help(ctx)])
+
+
+@click.group(
+    name="view",
+    cls=_ViewGroup,
+    entries={"conversation": _CONVERSATION},
+    invoke_without_command=True,
+)
+@click.argument("session", type=SESSION)
+@full_option
+@json_option
+@home_option
+@click.pass_context
+def command(ctx: click.Context, session: str, full: bool, as_json: bool, home: Home) -> None:
+    """Look at a SESSION, recorded or imported, or at the conversation up to a commit.
+
+    Without a view it is the conversation, folded as in a chat; --full unfolds it. Agents are named
+    by name, path (main/guard) or id, messages by id or number. Try: tree, dialog, timeline.
+    """
+    ctx.obj = session
+    if ctx.invoked_subcommand is None:
+        conversation = load_command("conversation", _CONVERSATION)
+        ctx.invoke(conversation, home=home, full=full, as_json=as_json)
+    elif full or as_json:
+        option = "--full" if full else "--json"
+        raise click.UsageError(f"{option} stands after the view: {ctx.invoked_subcommand} {option}")
+
+
+def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a view of a function: it gets the viewer, `as_json` and what it asks for itself."""
+
+    def make(function: Callable[..., None]) -> click.Command:
+        @wraps(function)
+        def opened(session: str, /, home: Home, **options: Any) -> None:
+            viewer = open_viewer(home, session)
+            with paged(is_wanted=not options["as_json"]):
+                function(viewer, **options)
+
+        return command.command(name=name)(json_option(home_option(click.pass_obj(opened))))
+
+    return make
+
+
+def open_viewer(home: Home, session: str) -> SessionViewer:
+    """Open a session or a commit for a view; report on standard error what is unusual about it."""
+    resolved = NameResolver(home).resolve(session)
+    if isinstance(resolved, CommitName):
+        return view_commit(home, resolved.id)
+    if isinstance(resolved, ImportedName):
+        return view_imported(home, resolved.session)
+    viewer = SessionViewer(resolved.path)
+    viewer.resolver = resolver_of(home)
+    if viewer.events and viewer.reading.torn:
+        click.echo("Its last line is half-written: it is left out here.", err=True)
+    if not viewer.reading.sealed:
+        dialect = viewer.reading.dialect or "without sums"
+        click.echo(f"An older log ({dialect}): nothing vouches for its lines.", err=True)
+    return viewer
+
+
+def _note(text: str) -> None:
+    click.echo(text, err=True)
+
+
+@view("tree")
+def tree_command(viewer: SessionViewer, as_json: bool) -> None:
+    """Show the agents: who made whom, who watches, who is gone."""
+    rows = viewer.tree()
+    if as_json:
+        say_json([row.as_json() for row in rows])
+        return
+    for row in rows:
+        say("  " * row.depth + _agent_line(row))
+
+
+def _agent_line(row: TreeRow) -> str:
+    known = row.agent_id if row.name != row.agent_id else ""
+    model = "" if row.language_model is None else model_text(row.language_model)
+    kind = one_line(row.template or "", 40)
+    notes = [known, "hook" if row.place == "hook" else "", kind, model]
+    if row.entries or model:  # of code that never said anything there is nothing to count
+        notes += [count(row.entries, "entry", "entries")]
+        notes += [count(row.model_calls, "model call")]
+    notes += ["gone"] if row.gone else []
+    notes += [one_line(rerun_text(row.rerun), 160)] if row.rerun else []
+    task = f"  {one_line(row.task, 60)}" if row.task else ""
+    return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)}){task}"
+
+
+@view("dialog")
+@click.argument("agents", nargs=-1, required=True)
+def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) -> None:
+    """Show what AGENTS said and heard, each thing once."""
+    items = viewer.extract_dialog(agents)
+    if as_json:
+        say_json(items)
+        return
+    for item in items:
+        who = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
+        say(f"{who} {indent(spoken(viewer, item), '  ')}")
+        for version in item.get("versions", []):
+            say(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
+    if not items:
+        _note("Nothing was said among them.")
+
+
+def spoken(viewer: SessionViewer, item: Row) -> str:
+    """Return the words of a dialog without the label in which another heard them."""
+    names = viewer.events.names.ever(item.get("agent_id"))
+    return without_label(item["content"], names)
+
+
+@view("perspective")
+@click.argument("agent", required=False)
+def perspective_command(viewer: SessionViewer, agent: str | None, as_json: bool) -> None:
+    """Show what AGENT heard, thought, did and said, whole. The only agent needs no name."""
+    agent_id = _agent_meant(viewer, agent)
+    if as_json:
+        say_json([moment.as_json() for moment in perspective(viewer.events, agent_id)])
+    else:
+        say(viewer.extract_agent_perspective(agent_id))
+
+
+def _agent_meant(viewer: SessionViewer, named: str | None) -> AgentId:
+    """Return the named agent, or the only one; hooks do not count. Raises UnknownName."""
+    if named is not None:
+        return viewer.resolve_agent(named)
+    agents = [row for row in viewer.tree() if row.place != "hook"]
+    if len(agents) != 1:
+        names = ", ".join(row.name for row in agents[:_LISTED_AGENTS])
+        more = ", ..." if len(agents) > _LISTED_AGENTS else ""
+        raise click.UsageError(f"which agent? There is: {names or 'none'}{more}")
+    return agents[0].agent_id
+
+
+@view("transcript")
+@click.argument("agent", required=False)
+def transcript_command(viewer: SessionViewer, agent: str | None, as_json: bool) -> None:
+    """Show AGENT's transcript, whole, with ids and links. The only agent needs no name."""
+    entries = transcript(viewer.events, _agent_meant(viewer, agent))
+    if as_json:
+        say_json([viewer.raw(entry) for entry in entries])
+        return
+    for entry in entries:
+        say(entry_text(entry))
+
+
+@view("flow")
+@click.argument("message")
+def flow_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
+    """Show all that led to MESSAGE, oldest first."""
+    id_ = viewer.resolve_message(message)
+    _events(viewer, trace(viewer.events, id_), as_json=as_json)
+    if _is_answer(viewer, id_):
+        look = command_line("view", click.get_current_context().obj, "context", id_)
+        _note(f"An answer comes from its whole context: `{look}` shows what its model read.")
+
+
+def _is_answer(viewer: SessionViewer, id_: MessageId) -> bool:
+    """Whether a model made this message; then there is no link to what it was made of."""
+    return any(isinstance(event, LlmResponse) and event.entry == id_ for event in viewer.events)
+
+
+@view("refs")
+@click.argument("message")
+def refs_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
+    """Show who heard MESSAGE, itself or in what others made of it."""
+    hops = hearers(viewer.events, viewer.resolve_message(message))
+    if as_json:
+        say_json([hop.as_json() for hop in hops])
+        return
+    for hop in hops:
+        how = "changed" if hop.differs else "itself" if hop.via == "substance" else "as a part of"
+        text = one_line(hop.content)
+        say(f"{hop.message_id} {hop.name} ({how}, hop {hop.hops}): {text}")
+    if not hops:
+        _note("Nobody heard it.")
+
+
+@view("context")
+@click.argument("request")
+def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
+    """Show the exact messages that a model call saw.
+
+    REQUEST is the call's id, or that of its answer; an agent's name means its last call. "+" marks
+    what is new since the agent's call before, "-" what that one saw and this one did not. The
+    schemas of tools are in the JSON.
+    """
+    view = viewer.context(_request_meant(viewer, request))
+    if as_json:
+        say_json(view.as_json())
+        return
+    name = viewer.events.names.of(view.agent_id)
+    say(f"{view.request}: {name} asked {view.model} with {count(len(view.messages), 'message')}")
+    if not view.verified:
+        _note("These messages do not have the hash that was logged with the call.")
+    if view.broken_by is not None:
+        _note(
+            f"What a provider had cached counts for the first {count(view.kept, 'message')} only: "
+            f"other {view.broken_by} than in {view.previous}."
+        )
+    for row in view.messages:
+        say(context_line(row))
+    for row in view.dropped:
+        say(context_line(row, "-"))
+    say(offered(view))
+
+
+def _request_meant(viewer: SessionViewer, named: str) -> MessageId:
+    """Return the message that a person named, or the last model call of the agent."""
+    try:
+        return viewer.resolve_message(named)
+    except UnknownName as error:
+        try:
+            agent_id = viewer.resolve_agent(named)
+        except UnknownName as other:
+            raise (error if other.kind == "agent" else other) from None
+    asked = list(select(viewer.events, event_type="llm_request", agent_id=agent_id))
+    if not asked:
+        raise ConfigError(f"{named} has asked no model yet")
+    return asked[-1].message_id
+
+
+@view("timeline")
+def timeline_command(viewer: SessionViewer, as_json: bool) -> None:
+    """Show everything that happened, in order, agents as lanes."""
+    view = viewer.timeline()
+    if as_json:
+        say_json(view.as_json())
+        return
+    for line in timeline_lines(view, columns(_WIDE)):
+        say(line)
+
+
+@view("hooks")
+@click.option("--all", "all_", is_flag=True, help="Show also what hooks found OK.")
+def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
+    """Show who watched whom, what hooks said, and what became of it.
+
+    Who put each hook there, and when it left; comments, denials, rewrites and failures. What hooks
+    found OK is only counted.
+
+    With --json every verdict is there, and a row for each text and call that was rewritten.
+    """
+    watches, verdicts, rewritten = viewer.watches(), viewer.verdicts(), viewer.interventions()
+    at = viewer.events.at
+    if as_json:
+        say_json([row.as_json() for row in _in_order(at, watches, verdicts, rewritten)])
+        return
+    told = {outcome.message_id for row in verdicts for outcome in row.outcomes}
+    shown = [row for row in verdicts if all_ or row.kind != "ok"]
+    others = [row for row in rewritten if row.became_id not in told]
+    for row in _in_order(at, watches, shown, others):
+        for line in hook_lines(row):
+            say(line)
+    if fine := len(verdicts) - len(shown):
+        say(f"{count(fine, 'verdict')} OK: shown with --all")
+    if not watches and not verdicts and not rewritten:
+        _note("No hook was there, and nothing was rewritten.")
+
+
+def _in_order(
+    at: Mapping[MessageId, int],
+    watches: Sequence[Watch],
+    verdicts: Sequence[Verdict],
+    rewritten: Sequence[Intervention],
+) -> list[Watch | Verdict | Intervention]:
+    """Return all in the order of the log."""
+    places: list[tuple[int, Watch | Verdict | Intervention]] = [
+        *((at[row.message_id], row) for row in watches),
+        *((at[row.message_id], row) for row in verdicts),
+        *((at[row.became_id], row) for row in rewritten),
+    ]
+    return [row for _, row in sorted(places, key=itemgetter(0))]
+
+
+@view("raw")
+@click.option("--type", "type_", metavar="EVENT_TYPE", help="Only events of this type.")
+@click.option("--agent", metavar="AGENT", help="Only events about this agent.")
+@click.option(
+    "--role",
+    type=click.Choice(["system", "user", "assistant", "tool"]),
+    help="Only entries with this role.",
+)
+@click.option("--link", metavar="MESSAGE", help="Only events that point at this message.")
+def raw_command(
+    viewer: SessionViewer,
+    type_: str | None,
+    agent: str | None,
+    role: str | None,
+    link: str | None,
+    as_json: bool,
+) -> None:
+    """Show the events, one a line. With --json all of each."""
+    types = dict.fromkeys(map(event_type, viewer.events))
+    if type_ is not None and type_ not in types:
+        raise UnknownName("event of type", type_, types)
+    agent_id = viewer.resolve_agent(agent) if agent is not None else None
+    link = viewer.resolve_message(link) if link is not None else None
+    events = viewer.events
+    found = [*select(events, event_type=type_, agent_id=agent_id, role=role, link=link)]
+    if not found:
+        _note("No event is like that.")
+    _events(viewer, found, as_json=as_json)
+
+
+def _events(viewer: SessionViewer, events: Sequence[Event], *, as_json: bool) -> None:
+    if as_json:
+        say_json([viewer.raw(event) for event in events])
+        return
+    for event in events:
+        say(event_line(viewer, event))

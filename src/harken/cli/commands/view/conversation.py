@@ -1,0 +1,33 @@
+"""`harken view SESSION` without a view: the conversation, as its chat showed it."""
+
+from __future__ import annotations
+
+import click
+
+from harken.cli.commands.view.command import full_option, open_viewer
+from harken.cli.commands.view.conversation_text import conversation_text, talking_agent
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, environment
+from harken.terminal.pager import columns, page
+from harken.terminal.text import say_json
+from harken.views.dialog import perspective
+
+
+@click.command(name="conversation")
+@full_option
+@json_option
+@home_option
+@click.pass_obj
+def command(session: str, full: bool, as_json: bool, home: Home) -> None:
+    """Show the conversation as its chat showed it, results and thinking folded.
+
+    Subagents are told where the agent that the user talks with called them. With --json it is the
+    perspective of that agent.
+    """
+    viewer = open_viewer(home, session)
+    if as_json:
+        talker = talking_agent(viewer)
+        say_json([moment.as_json() for moment in perspective(viewer.events, talker)])
+        return
+    colour = not environment().get("NO_COLOR")
+    page(conversation_text(viewer, columns(), colour=colour, full=full))

@@ -1,0 +1,106 @@
+"""The text of a conversation: a whole session as its chat showed it, for a terminal or a pipe.
+
+The chat's own renderer makes the pieces, so a session looks the same here, in a running chat and
+in one that is resumed. Only the folding differs: here `--full` unfolds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harken.chat.render.event_printer import Teller, rewritten
+from harken.chat.render.tool_calls import Folding
+from harken.core.events import Event, TranscriptEntry
+from harken.core.ids import AgentId
+from harken.core.messages import text_of
+from harken.errors import HarkenError, UnknownName
+from harken.session.fold import fold
+from harken.session.state import SessionState
+from harken.terminal.ansi import Ink
+from harken.terminal.event_lines import model_text
+from harken.terminal.pieces import WIDEST, Piece, Printer, Rows, note
+from harken.terminal.styled_text import Line, clean, shorten
+from harken.terminal.text import one_line
+from harken.views.message_text import count
+from harken.views.model_calls import placeholders
+from harken.views.viewer import SessionViewer
+
+FOLDED = Folding(message="--full", thought="--full")
+FULL = Folding(is_full=True, message="message {}")
+
+
+def conversation_text(
+    viewer: SessionViewer, columns: int, *, colour: bool, full: bool = False
+) -> Iterator[str]:
+    """Yield a session as text for this width, piece by piece, each ended by a newline.
+
+    Raises HarkenError if the log contradicts itself.
+    """
+    printer = Printer(Ink(colour=colour))
+    for piece in _pieces(viewer, FULL if full else FOLDED, columns):
+        yield printer.text(piece, columns)
+
+
+def talking_agent(viewer: SessionViewer) -> AgentId:
+    """Return the agent that the user talks with at the end. Raises UnknownName if there is none."""
+    state = _state_of(viewer)
+    talker = state.primary or state.root
+    if talker is None:
+        raise UnknownName("agent in this session", "main", ())
+    return talker
+
+
+def _pieces(viewer: SessionViewer, folding: Folding, columns: int) -> Iterator[Piece]:
+    state = _state_of(viewer)
+    events = viewer.events.events
+    teller = Teller(state, {}, live=False, heard_as=rewritten(events), folding=folding)
+    yield _title(viewer, state)
+    for event in events:
+        if _is_system_prompt(event, teller):
+            assert isinstance(event, TranscriptEntry)
+            yield _system_prompt(event, folding, columns)
+        else:
+            yield from teller.tell(event)
+
+
+def _state_of(viewer: SessionViewer) -> SessionState:
+    """Return the state at the end of a session: who its agents are. Raises HarkenError."""
+    state = SessionState()
+    try:
+        for event in viewer.events:
+            fold(state, event, placeholders)
+    except ValueError as error:
+        raise HarkenError(f"the log contradicts itself: {error}") from None
+    return state
+
+
+def _title(viewer: SessionViewer, state: SessionState) -> Rows:
+    """Return a line with the session, its model, its time and its size."""
+    root = state.agents.get(state.primary or state.root or AgentId(""))
+    model = model_text(root.language_model) if root and root.language_model else ""
+    times = [event.time for event in viewer.events if event.time]
+    began = f"{times[0][:10]} {times[0][11:16]} UTC" if times else ""
+    agents = sum(agent.place != "hook" for agent in state.agents.values())
+    several = count(agents, "agent") if agents > 1 else ""
+    name = state.session_id or viewer.path.stem
+    rest = " · ".join(filter(None, [clean(model), began, several]))
+    line: Line = [("bold", clean(one_line(name, 80))), ("dim", f" · {rest}" if rest else "")]
+    return Rows("note", [line], hanging=2)
+
+
+def _is_system_prompt(event: Event, teller: Teller) -> bool:
+    return (
+        isinstance(event, TranscriptEntry)
+        and event.role == "system"
+        and event.cause is None
+        and event.agent_id == teller.primary
+    )
+
+
+def _system_prompt(entry: TranscriptEntry, folding: Folding, columns: int) -> Rows:
+    """Return a system prompt, on one line where it is folded."""
+    text = text_of(entry.content)
+    if folding.is_full:
+        return note(clean(f"system prompt: {text}"))
+    head = f"system prompt, {count(len(text.split()), 'word')}: "
+    return note(shorten(head + clean(one_line(text, columns)), min(columns - 1, WIDEST)))

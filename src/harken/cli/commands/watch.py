@@ -1,0 +1,159 @@
+"""`harken watch`: what other runtimes write becomes commits as they write it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.analytics.times import moment
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, environment
+from harken.config.local_zone import LocalZone
+from harken.config.store import made_store
+from harken.core.clock import microseconds
+from harken.errors import ConfigError, StoreLocked
+from harken.terminal.text import one_line, say, say_json
+from harken.views.message_text import count
+
+if TYPE_CHECKING:
+    from harken.capture.files.change_scanner import Sight
+    from harken.capture.files.follower import Follower, News
+    from harken.store.base import Stored
+
+GLANCE_S = 1.0
+"""So often what was written lately is looked at."""
+SWEEP_S = 15.0
+"""So often everything is."""
+SHOWN = 10
+"""So many new commits of a file are told one by one."""
+
+
+@click.command("watch")
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--runtime", "runtimes", multiple=True, help="Only of this runtime; repeatable.")
+@click.option("--once", is_flag=True, help="Take in what is there now, and end.")
+@json_option
+@home_option
+def command(
+    home: Home, paths: tuple[Path, ...], runtimes: tuple[str, ...], once: bool, as_json: bool
+) -> None:
+    """Follow the files that clients write, and import them as they grow: a line for each commit.
+
+    Without a PATH the known places are followed. Ctrl-C ends it.
+    """
+    sight = _sight(paths, runtimes)
+    home.make()
+    with _follower(home) as follower:
+        if not once and not as_json:
+            say("Watching; Ctrl-C ends it.")
+        try:
+            for news in _news(sight, follower, once=once):
+                _tell(news, as_json=as_json)
+        except KeyboardInterrupt:
+            if not as_json:
+                say()
+
+
+def _sight(paths: Sequence[Path], runtimes: Sequence[str]) -> Sight:
+    """Return what sees the files that are meant. Raises ConfigError."""
+    from harken.capture.files.change_scanner import Sight, Watched
+    from harken.capture.files.sources import PLACES, watched_at
+
+    known = [place.runtime for place in PLACES]
+    for name in runtimes:
+        if name not in known:
+            raise ConfigError(f"{name}: nobody here knows this runtime; known: {', '.join(known)}")
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"{path}: there is no such file or folder")
+    if paths:
+        chosen = [place for place in PLACES if place.runtime in runtimes]
+        patterns = [pattern for place in chosen for pattern in place.patterns] or ["*"]
+        return Sight([Watched(path, pattern) for path in paths for pattern in patterns])
+    chosen = [place for place in PLACES if place.runtime in (runtimes or known)]
+    return Sight(watched_at(chosen, Path.home(), environment()))
+
+
+@contextmanager
+def _follower(home: Home) -> Iterator[Follower]:
+    from harken.capture.files.follower import Follower
+    from harken.index.catalogue import Catalogue
+
+    with made_store(home) as store, closing(Catalogue(home.index_file)) as catalogue:
+        yield Follower(store, catalogue)
+
+
+def _news(sight: Sight, follower: Follower, *, once: bool) -> Iterator[News]:
+    """Yield what is new, for ever; `once`: what is new now."""
+    follower.note(sight.sweep())
+    if once:
+        yield from follower.read(to_the_end=True)
+        return
+    yield from _read(follower, at_once=True)
+    swept = time.monotonic()
+    while True:
+        time.sleep(GLANCE_S)
+        if time.monotonic() - swept >= SWEEP_S:
+            follower.note(sight.sweep())
+            swept = time.monotonic()
+        else:
+            follower.note(sight.glance())
+        yield from _read(follower)
+
+
+def _read(follower: Follower, *, at_once: bool = False) -> Iterator[News]:
+    """Yield what is new; where the store is busy, it is read again later."""
+    try:
+        yield from follower.read(at_once=at_once)
+    except StoreLocked as error:
+        click.echo(f"harken: {error}; trying again", err=True)
+
+
+def _tell(news: News, *, as_json: bool) -> None:
+    """Say what is new of a file."""
+    shown = news.commits if as_json else news.commits[-SHOWN:]
+    if len(shown) < len(news.commits):
+        left = count(len(news.commits) - len(shown), "commit")
+        say(f"{'':8}  {left} before, of {one_line(_title(news), 60)}")
+    for one in shown:
+        if as_json:
+            say_json(_row(news, one), indent=None)
+        else:
+            say(_line(news, one))
+
+
+def _line(news: News, one: Stored) -> str:
+    """Return a line: when, whose, which commit, and the last words in it."""
+    local = moment(microseconds(one.commit.created_at), LocalZone())
+    agent = _agent(one)
+    title = one_line(_title(news), 30)
+    who = f"{title} / {one_line(agent, 16)}" if agent else title
+    return f"{local:%H:%M:%S}  {one.id[:16]}  {who}: {one_line(one.notes.summary, 60)}"
+
+
+def _row(news: News, one: Stored) -> dict[str, Any]:
+    return {
+        "time": one.commit.created_at,
+        "ctx": one.id,
+        "session": news.report.session,
+        "title": news.report.title,
+        "agent": _agent(one) or "main",
+        "checkpoint": one.commit.checkpoint,
+        "summary": one.notes.summary,
+        "source": news.report.source,
+    }
+
+
+def _agent(one: Stored) -> str:
+    """Return the name of a subagent; empty: it is the main conversation."""
+    return one.commit.principal.partition("/")[2]
+
+
+def _title(news: News) -> str:
+    report = news.report
+    return report.title or report.session[:8] or Path(report.source).name

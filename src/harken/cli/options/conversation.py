@@ -1,0 +1,83 @@
+"""The conversation that a person means, and the place in it: what `resume` and `verify` ask for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.capture.files.imported_sessions import Conversation, conversation_of
+from harken.cli.options.name_types import COMMIT
+from harken.config.home import Home
+from harken.config.imported_sessions import imported
+from harken.config.name_resolver import CommitName, ImportedName, NameResolver
+from harken.config.store import store_of
+from harken.context.position import Moment, Said, count_said, moment
+from harken.core.clock import rfc3339, system_clock
+from harken.formats.runtimes.base import NewSession
+
+if TYPE_CHECKING:
+    from harken.store.base import Store
+
+AT_HELP = (
+    "A message's number (`harken ctx cat` shows them), -N for the Nth from the end, or its id."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A conversation up to a message."""
+
+    conversation: Conversation
+    moment: Moment
+    said: Said
+    """How many messages were said up to there, and for how many of them a summary stands."""
+
+
+def conversation_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the argument and the option that say where to go on."""
+    at = click.option("--at", metavar="MESSAGE", help=AT_HELP)
+    return click.argument("conversation", type=COMMIT, metavar="CTX|SESSION")(at(function))
+
+
+def meant(home: Home, store: Store, name: str, at: str | None) -> Meant:
+    """Return the conversation that a name stands for, up to a message.
+
+    Raises UnknownName, AmbiguousName, ConfigError.
+    """
+    resolver = NameResolver(home, store)
+    resolved = resolver.resolve(name)
+    ctx = resolver.commit_of(resolved)
+    if isinstance(resolved, ImportedName):
+        session = resolved.session
+        found = Conversation(ctx, session.runtime, session.project, session.title)
+    elif isinstance(resolved, CommitName):
+        found = conversation_of(store, imported(home), ctx)
+    else:
+        found = Conversation(ctx)
+    place = moment(store, ctx, at)
+    return Meant(found, place, count_said(store, place))
+
+
+def read_meant(home: Home, given: str, at: str | None) -> Meant:
+    """Open the store, and return what a person means."""
+    with store_of(home) as store:
+        return meant(home, store, given, at)
+
+
+def new_session(runtime: str, folder: Path, *, title: str = "", model: str = "") -> NewSession:
+    """Return what a session is called that is made now, to go on in a folder."""
+    from harken.capture.resume.clients import new_id
+
+    now_us = system_clock()
+    return NewSession(
+        id=new_id(runtime, now_us // 1000),
+        folder=os.path.realpath(folder),
+        time=rfc3339(now_us),
+        title=title,
+        model=model,
+    )

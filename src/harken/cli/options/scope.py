@@ -1,0 +1,76 @@
+"""Which sessions a person means, and when: what `search`, `stats` and `tables` all ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import click
+
+from harken.cli.options.time import moment_us
+from harken.config.home import here
+from harken.errors import UnknownName
+
+if TYPE_CHECKING:
+    from harken.analytics.scope import Scope
+
+_OPTIONS = (
+    click.option("--since", metavar="TIME", help="Only from then on: 2026-03-05, today, 7d (ago)."),
+    click.option("--until", metavar="TIME", help="Only before then; a day to its end."),
+    click.option(
+        "--project", metavar="FOLDER", help="Only sessions there or below; or its last part."
+    ),
+    click.option(
+        "--runtime", metavar="NAME", help="Only sessions of it: claude, codex, harken, ..."
+    ),
+)
+
+
+def chosen_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that a `Chosen` is made of, all but the zone and the session."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a person wants to know about."""
+
+    since: str | None
+    until: str | None
+    project: str | None
+    runtime: str | None
+    zone: tzinfo
+    """Where days begin and end."""
+    session: str | None = None
+
+    def scope(self, database: apsw.Connection) -> Scope:
+        """Return what counts. Raises ConfigError, UnknownName for what is not there."""
+        from harken.analytics.scope import Scope, projects, runtimes, session_id
+
+        if self.runtime is not None and self.runtime not in (known := [*runtimes(database)]):
+            raise UnknownName("runtime", self.runtime, known)
+        return Scope(
+            since_us=self._moment(self.since),
+            until_us=self._moment(self.until, is_end=True),
+            projects=None if self.project is None else projects(database, _folder(self.project)),
+            runtime=self.runtime,
+            session_id=None if self.session is None else session_id(database, self.session),
+        )
+
+    def _moment(self, given: str | None, *, is_end: bool = False) -> int | None:
+        if given is None:
+            return None
+        return moment_us(given, self.zone, datetime.now(UTC), is_end=is_end)
+
+
+def _folder(name: str) -> str:
+    """Return the path that is meant, where it is one of this machine."""
+    if name.startswith((".", "~")):
+        return str((here() / Path(name).expanduser()).resolve())
+    return name

@@ -1,0 +1,285 @@
+"""Pages: what is shown of a step, as styled lines. Each is made when somebody looks at it.
+
+A line begins with a mark: `+` new, `-` gone, `~` changed, `=` as before, `>` a tool called, `<` its
+result, `!` what went wrong. So it reads the same without colours.
+
+Printed: the steps of a session as text, or as lines of JSON, for pipes and programs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from harken.chat.usage import Tally, cost_text, tokens_in_out
+from harken.core.messages import Message
+from harken.errors import HarkenError
+from harken.terminal.styled_text import Line, clean
+from harken.views.message_diff import Difference, Span
+from harken.views.message_text import count, heading, tool_names, written
+from harken.views.steps import Changes, Edit, Member, Outcome, Ran, Step, Stepping
+from harken.views.timeline import latency_text
+from harken.views.viewer import SessionViewer
+
+SHORT = 4_000
+"""So many characters of a text are shown where it is not asked for whole."""
+_PIECE = 2_000
+"""A longer row is cut into such pieces: so one row costs little, whatever is in it."""
+_GONE = 12
+"""So many messages that are gone are named."""
+_STYLES = {"added": "green", "dropped": "red", "changed": "yellow", "same": "dim"}
+_MARKS = {"added": "+", "dropped": "-", "changed": "~", "same": "="}
+
+
+def title_line(step: Step, total: int, of_agent: int) -> Line:
+    """Return which request it is: of how many, and of how many of its agent."""
+    return [
+        ("bold", f"request {step.number} of {total}"),
+        ("", f" · {clean(step.name or '?')} ({step.of_agent} of {of_agent}) · "),
+        ("dim", f"{step.request} · {clean(step.time[:10])} {clean(step.time[11:19])}"),
+    ]
+
+
+def facts_line(step: Step) -> Line:
+    """Return what a call took."""
+    sums = Tally()
+    usage = step.usage
+    if usage is not None:
+        sums.input_tokens, sums.output_tokens = usage.input_tokens, usage.output_tokens
+        sums.cache_read_tokens = usage.cache_read_tokens
+    if step.cost_usd is not None:
+        sums.known_usd, sums.priced = step.cost_usd, 1
+    latency = "" if step.latency_s is None else latency_text(step.latency_s)
+    facts = [clean(step.model), count(step.messages, "message"), tokens_in_out(sums)]
+    facts += [cost_text(sums), latency, clean(_end(step))]
+    return [("dim", " · ".join(filter(None, facts)))]
+
+
+def _end(step: Step) -> str:
+    return step.stop_reason or ("" if step.ended else "no end in the log")
+
+
+def step_lines(steps: Stepping, number: int, short: int | None = SHORT) -> Iterator[Line]:
+    """Yield what was new in what a call saw, and what came of it. `short`: as in `text_lines`."""
+    yield [("bold", "What it saw")]
+    try:
+        yield from _changes(steps.changes(number), short)
+    except HarkenError as error:
+        yield [("red", f"! {clean(str(error))}")]
+    yield []
+    yield [("bold", "What it answered")]
+    yield from _outcome(steps.outcome(number), short)
+
+
+def context_lines(steps: Stepping, number: int) -> Iterator[Line]:
+    """Yield all that a call saw, whole; what is new since the agent's call before has a `+`."""
+    try:
+        rows = steps.context(number)
+        is_verified = steps.verified(number)
+    except HarkenError as error:
+        yield [("red", f"! {clean(str(error))}")]
+        return
+    yield [("bold", f"The whole context: {count(len(rows), 'message')}")]
+    if not is_verified:
+        yield [("red", "! These messages do not have the hash that was logged with the call.")]
+    for row in rows:
+        mark, style = ("+", "green") if row.new else (" ", "")
+        id_ = row.message_id or row.loaded or ""
+        title = f"{mark} {row.position} {clean(heading(row.message))}"
+        yield [(f"bold {style}".strip(), title), ("dim", f"  {clean(id_)}")]
+        yield from text_lines(written(row.message), style)
+
+
+def tool_lines(steps: Stepping, number: int) -> Iterator[Line]:
+    """Yield the tools that a call was offered, with their schemas, and its parameters."""
+    tools = steps.tools(number)
+    parameters = steps.requests[number - 1].parameters or {}
+    yield [("bold", f"{count(len(tools), 'tool')}: {clean(tool_names(tools) or 'none')}")]
+    for tool in tools:
+        yield []
+        yield from text_lines(json.dumps(tool, ensure_ascii=False, indent=2))
+    yield []
+    yield [("bold", "Parameters")]
+    yield from text_lines(json.dumps(parameters, ensure_ascii=False, indent=2))
+
+
+def raw_lines(steps: Stepping, number: int, viewer: SessionViewer) -> Iterator[Line]:
+    """Yield the events of a step as they stand in the log."""
+    for event in steps.events(number):
+        yield from text_lines(
+            json.dumps(viewer.raw(event), ensure_ascii=False, indent=2), indent=""
+        )
+
+
+def text_lines(
+    text: str, style: str = "", *, short: int | None = None, indent: str = "    "
+) -> Iterator[Line]:
+    """Yield the lines of a text, indented; after `short` characters it says what is left out."""
+    shown = text if short is None or len(text) <= short else text[:short]
+    for row in shown.split("\n"):
+        for at in range(0, max(len(row), 1), _PIECE):
+            yield [(style, indent + clean(row[at : at + _PIECE]))]
+    if len(shown) < len(text):
+        yield [("dim", f"{indent}... {len(text) - len(shown):,} more characters")]
+
+
+def _changes(changes: Changes, short: int | None) -> Iterator[Line]:
+    if changes.previous is None:
+        yield [("dim", "  the agent's first request: all of it is new")]
+    for edit in changes.edits:
+        yield _edit(edit, changes.messages)
+    if changes.model is not None:
+        yield [("yellow", f"~ another model: before it was {clean(changes.model)}")]
+    for what, members in (("tool", changes.tools), ("parameter", changes.parameters)):
+        for member in members:
+            yield from _member(what, member)
+    if changes.kept or not changes.messages:
+        yield [("dim", f"= {count(changes.kept, 'message')} as before")]
+    yield from _messages(changes.messages, short)
+
+
+def _edit(edit: Edit, rows: Sequence[Difference]) -> Line:
+    gone = sum(row.kind == "dropped" for row in rows)
+    if edit.kind == "compacted":
+        what = f"compacted: {count(gone, 'message')} gave way to the summary {edit.summary}"
+    elif edit.kind == "loaded":
+        what = f"begun from the commit {edit.ctx}"
+    else:
+        what = f"the context was edited: {edit.kind}"
+    return [("magenta", f"~ {clean(what)}"), ("dim", f"  {clean(edit.message_id)}")]
+
+
+def _member(what: str, member: Member) -> Iterator[Line]:
+    mark, style = _MARKS.get(member.kind, "~"), _STYLES.get(member.kind, "yellow")
+    yield [(style, f"{mark} {what} {clean(member.name)}")]
+    if member.spans:
+        yield from _spans(member.spans)
+
+
+def _messages(rows: Sequence[Difference], short: int | None) -> Iterator[Line]:
+    """Yield messages that are new or changed in full, those that are gone on a line each."""
+    for kind, group in groupby(rows, key=attrgetter("kind")):
+        alike = list(group)
+        if kind == "same":
+            yield [("dim", f"= {count(len(alike), 'message')} as before")]
+        elif kind == "dropped":
+            yield from _gone(alike, len(alike) if short is None else _GONE)
+        else:
+            for row in alike:
+                yield from _message(row, short)
+
+
+def _gone(rows: Sequence[Difference], most: int) -> Iterator[Line]:
+    for row in rows[:most]:
+        text = " ".join(row.text[:200].split())
+        yield [("red", clean(f"- {row.heading}: {text}"))]
+    if len(rows) > most:
+        yield [("red", f"- and {len(rows) - most} more")]
+
+
+def _message(row: Difference, short: int | None) -> Iterator[Line]:
+    style = _STYLES[row.kind]
+    yield [(f"bold {style}", f"{_MARKS[row.kind]} {clean(row.heading)}")]
+    if row.kind == "changed":
+        yield from _spans(row.spans)
+    else:
+        yield from text_lines(row.text, short=short)
+
+
+def _spans(spans: Iterable[Span]) -> Iterator[Line]:
+    """Yield a text with what is gone as `[-gone-]` and what is new as `{+new+}`."""
+    line: Line = [("", "    ")]
+    for span in spans:
+        before, after = {"added": ("{+", "+}"), "dropped": ("[-", "-]")}.get(span.kind, ("", ""))
+        rows = f"{before}{span.text}{after}".split("\n")
+        for at, row in enumerate(rows):
+            if at:
+                yield line
+                line = [("", "    ")]
+            pieces = range(0, len(row), _PIECE)
+            line += [(_STYLES[span.kind], clean(row[p : p + _PIECE])) for p in pieces]
+    yield line
+
+
+def _outcome(outcome: Outcome, short: int | None) -> Iterator[Line]:
+    if outcome.answer is not None:
+        said = written(_without_calls(outcome.answer))
+        if said:
+            yield from text_lines(said, short=short, indent="  ")
+    else:
+        yield [("red", f"! no answer{_reason(outcome)}")]
+        if outcome.partial:
+            yield [("dim", "  what had arrived:")]
+            yield from text_lines(outcome.partial, "dim", short=short)
+    for ran in outcome.ran:
+        yield from _ran(ran, short)
+    for row in outcome.rewritten:
+        yield [("magenta", f"~ {clean(row.heard_by_name or '?')} heard:")]
+        yield from text_lines(row.became, short=short)
+    for done in outcome.memory:
+        yield [("magenta", f"~ memory: {clean(_memory(done))}")]
+
+
+def _reason(outcome: Outcome) -> str:
+    return f": {clean(outcome.error)}" if outcome.error else ""
+
+
+def _without_calls(message: Message) -> Message:
+    return Message(message.role, message.content)
+
+
+def _ran(ran: Ran, short: int | None) -> Iterator[Line]:
+    first, *rest = text_lines(f"{ran.tool} {ran.arguments}", "cyan", short=short)
+    yield [("bold cyan", "> "), ("cyan", first[0][1].strip())]
+    yield from rest
+    if ran.became is not None:
+        yield [("magenta", "~ a hook made of it:")]
+        yield from text_lines(ran.became, "magenta", short=short)
+    if ran.result is None:
+        yield [("red", "! no result in the log")]
+        return
+    yield [("red" if ran.is_error else "dim", f"< {'failed' if ran.is_error else 'result'}")]
+    yield from text_lines(ran.result, short=short)
+
+
+def _memory(done: dict[str, Any]) -> str:
+    names = ("memory_type", "operation", "file_path", "query", "content_preview")
+    return " ".join(str(done[name]) for name in names if done.get(name) is not None)
+
+
+def as_lines(steps: Stepping, numbers: Iterable[int], *, whole: bool) -> Iterator[str]:
+    """Yield the lines of these steps; `whole`: with all that each saw."""
+    for at, number in enumerate(numbers):
+        step = steps.step(number)
+        if at:
+            yield ""
+        yield "── " + _text(title_line(step, len(steps), len(steps.of(step.agent_id))))
+        yield _text(facts_line(step))
+        for line in step_lines(steps, number, short=None):
+            yield _text(line)
+        if whole:
+            yield ""
+            for line in context_lines(steps, number):
+                yield _text(line)
+
+
+def as_rows(steps: Stepping, numbers: Iterable[int], *, whole: bool) -> Iterator[dict[str, Any]]:
+    """Yield these steps as JSON; `whole`: with all that each saw, and the tools in full."""
+    for number in numbers:
+        row = steps.step(number).as_json()
+        try:
+            row["changes"] = steps.changes(number).as_json()
+            if whole:
+                row["context"] = [one.as_json() for one in steps.context(number)]
+                row["verified"] = steps.verified(number)
+                row["tools"] = steps.tools(number)
+        except HarkenError as error:
+            row["cannot"] = str(error)
+        yield {**row, "outcome": steps.outcome(number).as_json()}
+
+
+def _text(line: list[tuple[str, str]]) -> str:
+    return "".join(text for _, text in line).rstrip()

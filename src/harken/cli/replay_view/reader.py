@@ -1,0 +1,232 @@
+"""The reader: where one is in a session, and what is shown of it. It knows no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from harken.cli.replay_view.page import (
+    context_lines,
+    facts_line,
+    raw_lines,
+    step_lines,
+    title_line,
+    tool_lines,
+)
+from harken.cli.replay_view.rows import Rows, filled, marked
+from harken.core.ids import AgentId
+from harken.errors import UnknownName
+from harken.terminal.styled_text import Line, clean, cut, shorten
+from harken.views.steps import Stepping
+from harken.views.viewer import SessionViewer
+
+Sight: TypeAlias = Literal["step", "context", "tools", "raw", "help"]
+HELP = """\
+n  right    the next request        g   go to a request: a number, -1, an id
+b  left     the one before          a   only requests of this agent; all again
+space       down, then next         /   search; n next place, N last, Esc ends
+up  down    a row up, down          c   the whole context
+PgUp PgDn   a page up, down         d   what is new, and what came of it
+Home End    first, last request     t   the tools that were offered
+?           this help               j   the events as they stand in the log
+q  Ctrl-C   end
+
++ new   - gone   ~ changed, as [-old-] {+new+}   = as before
+> a call   < its result   ! what went wrong"""
+_KEYS = "n next  b back  g go  a agent  / search  c whole  d new  t tools  j json  ? help"
+_HEAD = 3
+"""Rows above the body: title, facts, a rule."""
+_SHORT_SCREEN = 8
+"""In a window with fewer rows there is no rule and no facts."""
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """The rows of a page, and for which page and width they are."""
+
+    key: tuple[int, Sight, int]
+    rows: Rows
+
+
+@dataclass
+class Reader:
+    """Moves through the steps of a session and says what the window shows."""
+
+    steps: Stepping
+    viewer: SessionViewer
+    number: int = 1
+    agent: AgentId | None = None
+    """Whose calls alone are stepped through."""
+    sight: Sight = "step"
+    top: int = 0
+    """The first row of the page that is shown."""
+    term: str = ""
+    """What was searched for."""
+    note: str = ""
+    """What the last key could not do."""
+    height: int = 24
+    width: int = 80
+    _drawn: _Drawn | None = field(default=None, repr=False)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The calls that are stepped through."""
+        return list(self.steps.of(self.agent))
+
+    def step(self, by: int) -> None:
+        """Go so many requests on, or back."""
+        numbers = self.numbers
+        if self.number in numbers:
+            at = numbers.index(self.number) + by
+        else:  # another agent's: the nearest of this one
+            later = [n for n in numbers if n > self.number]
+            at = numbers.index(later[0]) if later and by > 0 else len(numbers) - len(later) - 1
+        if 0 <= at < len(numbers):
+            self.show(numbers[at])
+        else:
+            self.note = "this is the last request" if by > 0 else "this is the first request"
+
+    def end(self, *, last: bool) -> None:
+        """Go to the first request, or the last."""
+        self.show(self.numbers[-1 if last else 0])
+
+    def show(self, number: int) -> None:
+        """Show a request from its top."""
+        self.number, self.top, self.note = number, 0, ""
+        if self.sight == "help":
+            self.sight = "step"
+
+    def go(self, given: str) -> None:
+        """Go to the request that a person means; say so where there is none."""
+        try:
+            number = self.steps.find(given.strip())
+        except UnknownName as error:
+            self.note = str(error)
+            return
+        if self.agent is not None and number not in self.numbers:
+            self.agent = None
+        self.show(number)
+
+    def leave(self) -> None:
+        """End a search, else the help."""
+        if self.sight == "help" and not self.term:
+            self.sight = "step"
+        self.term = self.note = ""
+
+    def look(self, sight: Sight) -> None:
+        """Show another side of this request; the same again is what is new in it."""
+        self.sight = "step" if self.sight == sight else sight
+        self.top, self.note = 0, ""
+
+    def only_agent(self) -> None:
+        """Step through the calls of this request's agent alone, or of all again."""
+        is_one = self.agent is not None
+        self.agent = None if is_one else self.steps.requests[self.number - 1].agent_id
+        self.note = ""
+
+    def scroll(self, by: int) -> None:
+        """Move so many rows down, or up."""
+        self.note = ""
+        top = max(self.top + by, 0)
+        room = self._room()
+        is_past = len(self._rows().get(top, top + room)) < room
+        self.top = max(self._rows().all() - room, 0) if is_past and by > 0 else top
+
+    @property
+    def page(self) -> int:
+        """How many rows a page down moves: one stays in sight."""
+        return max(self._room() - 1, 1)
+
+    def on(self) -> None:
+        """Move a page down; from the end of a page to the next request."""
+        if self._rows().get(self.top + self._room(), self.top + self._room() + 1):
+            self.scroll(self.page)
+        else:
+            self.step(1)
+
+    def search(self, term: str) -> None:
+        """Show the next place of a text, beginning with this request."""
+        self.term = term
+        if term:
+            self._seek(term, 1, here=True)
+
+    def again(self, by: int) -> None:
+        """Show the next request with the text that was searched for, or the last one before."""
+        self._seek(self.term, by, here=False)
+
+    def frame(self, width: int, height: int) -> list[Line]:
+        """Return the rows of the window."""
+        self.width, self.height = max(width, 1), max(height, 1)
+        step = self.steps.step(self.number)
+        of_agent = len(self.steps.of(step.agent_id))
+        bar = self._bar()
+        if self.height == 1:
+            return [cut(bar, self.width)]
+        head = [title_line(step, len(self.steps), of_agent)]
+        if self.height >= _SHORT_SCREEN:
+            head += [facts_line(step), [("dim", "─" * self.width)]]
+        room = self._room()
+        body = [marked(row, self.term) for row in self._rows().get(self.top, self.top + room)]
+        body += [[("", "")]] * (room - len(body))
+        rows = [*(cut(line, self.width) for line in head), *body, cut(bar, self.width)]
+        return rows[-self.height :]
+
+    def _bar(self) -> Line:
+        """Return the last row: what went wrong, what is searched, or which keys there are."""
+        if self.note:
+            text = clean(self.note)
+        elif self.term:
+            text = f"/{clean(self.term)}  n next place  N back  Esc end of search"
+        else:
+            text = _KEYS
+        only = "" if self.agent is None else " only this agent "
+        room = self.width - len(only)
+        return filled([("reverse", shorten(text, room)), ("bold", only)], self.width, "reverse")
+
+    def _room(self) -> int:
+        """Return how many rows there are for the page."""
+        return max(self.height - (_HEAD if self.height >= _SHORT_SCREEN else 1) - 1, 1)
+
+    def _rows(self) -> Rows:
+        key = (self.number, self.sight, self.width)
+        if self._drawn is None or self._drawn.key != key:
+            self._drawn = _Drawn(key, Rows(self._lines(), self.width))
+        return self._drawn.rows
+
+    def _lines(self) -> Iterator[Line]:
+        match self.sight:
+            case "step":
+                return step_lines(self.steps, self.number)
+            case "context":
+                return context_lines(self.steps, self.number)
+            case "tools":
+                return tool_lines(self.steps, self.number)
+            case "raw":
+                return raw_lines(self.steps, self.number, self.viewer)
+            case "help":
+                return ([("", line)] for line in HELP.split("\n"))
+
+    def _seek(self, term: str, by: int, *, here: bool) -> None:
+        numbers = self.numbers
+        at = numbers.index(self.number) if self.number in numbers else 0
+        order = [numbers[(at + by * n) % len(numbers)] for n in range(len(numbers) + 1)]
+        wanted = term.casefold()
+        for number in order[0 if here else 1 :]:
+            if wanted in self._text(number):
+                self.show(number)
+                self.sight = "step"
+                self.top = max((self._rows().find(term) or 0) - 1, 0)
+                return
+        self.note = f"nowhere: {term}"
+
+    def _text(self, number: int) -> str:
+        if number not in self._texts:
+            self._texts[number] = self.steps.text(number).casefold()
+        return self._texts[number]
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        """What can be found in each step, as far as somebody searched."""
+        return {}

@@ -1,1 +1,0 @@
-"""A session request by request, in a terminal or as text: what `harken replay` shows."""

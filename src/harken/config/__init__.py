@@ -1,0 +1,1 @@
+"""The user's home folder, settings, and what they give access to."""

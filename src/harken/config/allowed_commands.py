@@ -1,0 +1,63 @@
+"""`LetRun`: which commands of hooks may be run here: those that this user let run, in this home.
+
+A log names the commands of its hooks, and who goes on with it runs them. A log may come from
+somebody else, in a bundle: what was not let run here before is not run then.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, MutableSet
+from pathlib import Path
+
+from harken.config.home import Home
+from harken.errors import ConfigError
+
+FILE = "let-run.txt"
+
+
+class LetRun(MutableSet[str]):
+    """The digests of these commands, a line each in a file of the home; it only grows."""
+
+    def __init__(self, home: Home) -> None:
+        """Nothing is read yet."""
+        self._home = home
+
+    @property
+    def _file(self) -> Path:
+        return self._home.folder / FILE
+
+    def _all(self) -> set[str]:
+        try:
+            return set(self._file.read_text("ascii", errors="replace").splitlines())
+        except FileNotFoundError:
+            return set()
+        except OSError as error:
+            raise ConfigError(f"{self._file}: cannot be read ({error.strerror})") from None
+
+    def __contains__(self, digest: object) -> bool:
+        return digest in self._all()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def add(self, value: str) -> None:
+        """Let these commands run from now on. Raises ConfigError where that cannot be kept."""
+        if value in self:
+            return
+        self._home.make()
+        try:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(self._file, flags, 0o600), "wb") as opened:
+                fcntl.flock(opened, fcntl.LOCK_EX)
+                opened.write(f"{value}\n".encode())
+        except OSError as error:
+            raise ConfigError(f"{self._file}: cannot be written ({error.strerror})") from None
+
+    def discard(self, value: str) -> None:
+        """Refuse: who no longer wants commands takes the hook away."""
+        raise NotImplementedError(value)

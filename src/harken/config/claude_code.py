@@ -1,0 +1,88 @@
+"""What was written for Claude Code and counts here, too: agents, skills, commands and hooks.
+
+Files of a project count only where it is trusted, and commands only where the user said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harken.agents.command_hooks.config import Hooks, read_settings
+from harken.agents.templates import prompt_file
+from harken.agents.templates.claude_code import ClaudeAgents
+from harken.agents.templates.prompt_file import PromptFiles
+from harken.agents.templates.skills import Skills
+from harken.config.home import Home
+from harken.config.trust import Project
+from harken.errors import ConfigError
+
+FOLDER = ".claude"
+_CONFIGURED = "CLAUDE_CONFIG_DIR"
+_SKILLS = "skills"
+
+
+def agents(project: Project | None, environ: Mapping[str, str], *, commands: bool) -> ClaudeAgents:
+    """Return the agents of a trusted project, then those of the user.
+
+    commands: whether those are run that an agent has as hooks. Raises ConfigError.
+    """
+    folders = [_of_user(environ) / "agents"]
+    if project is not None and project.trusted:
+        folders.insert(0, _inside(project, FOLDER, "agents"))
+    return ClaudeAgents(folders, runs_commands=commands)
+
+
+def skills(project: Project | None, home: Home, environ: Mapping[str, str]) -> Skills:
+    """Return the skills of a trusted project, then those of the user. Raises ConfigError."""
+    folders = [home.folder / _SKILLS, _of_user(environ) / _SKILLS]
+    if project is not None and project.trusted:
+        own = _inside(project, project.folder.name, _SKILLS)
+        folders = [own, _inside(project, FOLDER, _SKILLS), *folders]
+    return Skills(folders)
+
+
+def commands(project: Project | None, home: Home, environ: Mapping[str, str]) -> PromptFiles:
+    """Return the commands of a trusted project, then those of the user. Raises ConfigError."""
+    folders = [home.folder / prompt_file.FOLDER, _of_user(environ) / prompt_file.FOLDER]
+    if project is not None and project.trusted:
+        own = _inside(project, project.folder.name, prompt_file.FOLDER)
+        folders = [own, _inside(project, FOLDER, prompt_file.FOLDER), *folders]
+    return PromptFiles(folders)
+
+
+def hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:
+    """Return the hooks of the user's settings, then of those of a trusted project.
+
+    Raises ConfigError, on one line, where they cannot be used.
+    """
+    found = read_settings(_of_user(environ) / "settings.json")
+    if project is not None and project.trusted:
+        for name in ("settings.json", "settings.local.json"):
+            found += read_settings(_inside(project, FOLDER, name))
+    return found
+
+
+def _of_user(environ: Mapping[str, str]) -> Path:
+    """Return the folder of the user's own files.
+
+    Raises ConfigError for one that depends on where one is: it may be that of somebody's project.
+    """
+    configured = environ.get(_CONFIGURED, "").strip()
+    folder = Path(configured or Path("~", FOLDER)).expanduser()
+    if not folder.is_absolute():
+        raise ConfigError(f"{_CONFIGURED} is {configured!r}: write a whole path, from /")
+    return folder
+
+
+def _inside(project: Project, *names: str) -> Path:
+    """Return a path below a project. Raises ConfigError where a link leads elsewhere.
+
+    And where others could have written there: what is not read may be a guard.
+    """
+    path = project.root.joinpath(*names)
+    if names[0] == FOLDER and project.claude_obstacle:
+        raise ConfigError(f"{project.root / FOLDER} cannot count: {project.claude_obstacle}")
+    if path.resolve() != path:
+        raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
+    return path

@@ -1,0 +1,437 @@
+"""`config.toml`: what a person may write into one, and what is wrong with what they wrote.
+
+Every member has a type; a wrong one is an error that names file, line, member and what is
+expected. A file never holds a key: keys come from the environment.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from urllib.parse import urlsplit
+
+import msgspec
+
+from harken.agents.action_schemas import ACTIONS
+from harken.errors import ConfigError
+from harken.llm.prices import LongPrompt, Rates
+from harken.llm.providers import Protocol
+from harken.world.mcp.server_config import ServerTable, server_of
+from harken.world.permissions.permissions import Mode
+from harken.world.permissions.rules import Rules
+from harken.world.private_file import read_settings_file
+from harken.world.shell.sandbox import Wanted as Sandboxed
+
+CONFIG = "config.toml"
+Path_: TypeAlias = tuple[str, ...]
+"""Where something stands in a file: `("providers", "work", "base_url")`."""
+
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_PROVIDER = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_SECRET_NAMES = {"apikey", "key", "token", "authtoken", "accesstoken", "secret", "password"}
+_SECRET_NAMES |= {"authorization", "credential", "credentials", "bearer", "xapikey"}
+_SECRET = re.compile(
+    r"\b(sk-[A-Za-z0-9_-]{20}|AIza[A-Za-z0-9_-]{20}|(gsk_|xai-|hf_|ghp_)[A-Za-z0-9]{20})"
+)
+_NO_KEYS = "a key does not belong into a file: put it into a variable of the environment"
+
+
+class ProviderTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[providers.NAME]`: somebody who answers for models."""
+
+    base_url: str
+    protocol: Protocol | None = None
+    key_env: str | None = None
+    """Empty: no key."""
+    omit: list[str] | None = None
+    """Parameters of a request that the server refuses."""
+    short_ids: bool | None = None
+    """Whether the server takes no ids of calls but such of nine letters and digits."""
+
+
+class PermissionsTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[permissions]`: rules such as `bash(git status*)`."""
+
+    allow: list[str] = []
+    ask: list[str] = []
+    deny: list[str] = []
+
+
+class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[models.NAME]`: what holds for one model."""
+
+    parameters: dict[str, Any] = {}
+    context_window: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """How many tokens it reads at once."""
+
+
+class PriceTable(Rates, frozen=True, kw_only=True):
+    """`[prices.NAME]`: what calls of a model cost, in USD per million tokens."""
+
+    effective_from: date = date.min
+    long_prompt: LongPrompt | None = None
+
+
+class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[tools]`."""
+
+    allow_folders: list[str] = []
+    """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed | None = None
+    """Whether commands run in a sandbox: where there is one, only there, or not at all."""
+    network: bool | None = None
+    """Whether they reach the network from there."""
+    pass_env: list[str] = []
+    """Secret variables that commands and servers of tools get all the same."""
+
+
+class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[hooks]`."""
+
+    use: list[str] = []
+    """Names of hooks that watch the first agent of each new session."""
+    claude_settings: bool = False
+    """Whether the commands that the settings of Claude Code have as hooks watch new sessions."""
+    claude_may_allow: bool = False
+    """Whether what these allow is allowed, without asking the user."""
+
+
+class WebTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[web]`."""
+
+    search: Literal["searxng", "brave"] | None = None
+    """Who finds pages."""
+    url: str | None = None
+    """Where they are asked."""
+    key_env: str | None = None
+    """The variable with the key that they want."""
+    allow: list[str] = []
+    """Hosts and networks that pages may come from, though they are not public."""
+
+
+class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[store]`."""
+
+    url: str | None = None
+    """The service that commits go to, in place of the file in the home."""
+    backing: str | None = None
+    """What stands behind the file in the home: a service, or the path of another store's file."""
+    most_mb: float | None = None
+    """How large the file may be: what was used least lately goes, where `backing` has it."""
+
+
+class McpTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[mcp]`."""
+
+    servers: dict[str, ServerTable] = {}
+    """`[mcp.servers.NAME]`: MCP servers, whose tools agents have."""
+
+
+class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One `config.toml`."""
+
+    model: str | None = None
+    permission: Mode | None = None
+    actions: Literal["all", "basic"] | list[str] | None = None
+    """The structural actions of agents that have no list of what they may use."""
+    compact_at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    """Which part of what a model reads at once a context may take before it is compacted; 0: it
+    is compacted only when somebody asks."""
+    permissions: PermissionsTable = PermissionsTable()
+    parameters: dict[str, Any] = {}
+    models: dict[str, ModelTable] = {}
+    providers: dict[str, ProviderTable] = {}
+    prices: dict[str, PriceTable] = {}
+    tools: ToolsTable = ToolsTable()
+    hooks: HooksTable = HooksTable()
+    web: WebTable = WebTable()
+    store: StoreTable = StoreTable()
+    mcp: McpTable = McpTable()
+
+
+class _Malformed(Exception):
+    """Something in the file that has to be changed, and where it stands."""
+
+    def __init__(self, text: str, path: Path_ = ()) -> None:
+        super().__init__(text)
+        self.path = path
+
+
+def read_config(file: Path) -> ConfigFile:
+    """Read a `config.toml`; one that is not there is empty. Raises ConfigError, on one line."""
+    data = read_settings_file(file)
+    if data is None:
+        return ConfigFile()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: is not UTF-8 (byte {error.start})") from None
+    try:
+        return parse_config(text)
+    except ConfigError as error:
+        raise ConfigError(f"{file}{error}") from None
+
+
+def parse_config(text: str) -> ConfigFile:
+    """Return what a `config.toml` says. Raises ConfigError: `, line 3: model: ...`."""
+    try:
+        written = tomllib.loads(text)
+        config: ConfigFile = _typed(written, ConfigFile, ())
+        _check(config)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        at = f", line {found[1]}" if found else ""
+        reason = str(error)[: found.start()] if found else str(error)
+        raise ConfigError(f"{at}: no TOML: {_one_line(reason)}") from None
+    except RecursionError:
+        raise ConfigError(": is nested too deeply") from None
+    except _Malformed as error:
+        line = line_of(text, error.path)
+        at = f", line {line}" if line else ""
+        raise ConfigError(f"{at}: {'.'.join(map(_quoted, error.path))}: {error}") from None
+    return config
+
+
+def _typed(value: Any, kind: Any, path: Path_) -> Any:
+    """Return a value as its type. Raises _Malformed with its place and what is expected."""
+    kind = _without_none(kind)
+    if isinstance(value, str) and _SECRET.search(value):
+        raise _Malformed(f"this looks like a key; {_NO_KEYS}", path)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _table(value, kind, path)
+    if get_origin(kind) is dict:
+        each, entries = get_args(kind)[1], _dict(value, path)
+        if each is Any:
+            return _json(dict(entries), path)
+        return {name: _typed(one, each, (*path, name)) for name, one in entries}
+    if get_origin(kind) in (Union, UnionType):
+        return _one_of(value, get_args(kind), path)
+    try:
+        if get_origin(kind) is list and isinstance(value, list):
+            return [_typed(one, get_args(kind)[0], path) for one in value]
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        raise _Malformed(f"is {_expected(kind)}", path) from None
+
+
+def _one_of(value: Any, kinds: Sequence[Any], path: Path_) -> Any:
+    """Return a value as the first of several types that it has."""
+    for kind in kinds:
+        try:
+            return _typed(value, kind, path)
+        except _Malformed:
+            continue
+    raise _Malformed(f"is {', or '.join(map(_expected, kinds))}", path)
+
+
+def _table(value: Any, kind: type[msgspec.Struct], path: Path_) -> Any:
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    found: dict[str, Any] = {}
+    for name, one in _dict(value, path):
+        if name not in fields:
+            if _is_secret(name):
+                hint = ", and its name into key_env" if kind is ProviderTable else ""
+                raise _Malformed(f"{_NO_KEYS}{hint}", (*path, name))
+            raise _Malformed(f"unknown; there is: {', '.join(fields)}", (*path, name))
+        found[name] = _typed(one, fields[name].type, (*path, name))
+    for name, field in fields.items():
+        if field.required and name not in found:
+            raise _Malformed(f"needs {name}: {_expected(field.type)}", path)
+    return kind(**found)
+
+
+def _dict(value: Any, path: Path_) -> list[tuple[str, Any]]:
+    if not isinstance(value, dict):
+        raise _Malformed(f"is a table: write [{'.'.join(map(_quoted, path))}]", path)
+    return list(value.items())
+
+
+def _json(value: Any, path: Path_) -> Any:
+    """Return a parameter, which any JSON value may be; what holds a key is refused."""
+    if isinstance(value, dict):
+        for name in value:
+            if _is_secret(name):
+                raise _Malformed(f"{_NO_KEYS}; parameters are logged", (*path, name))
+        return {name: _json(one, (*path, name)) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_json(one, path) for one in value]
+    if isinstance(value, str) and _SECRET.search(value):
+        raise _Malformed(f"this looks like a key; {_NO_KEYS}", path)
+    if not isinstance(value, str | int | float) or not math.isfinite(_number(value)):
+        raise _Malformed("is a text, a number, true, false, a list or a table", path)
+    return value
+
+
+def _number(value: str | float) -> float:
+    try:
+        return 0.0 if isinstance(value, str) else float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _is_secret(name: str) -> bool:
+    return re.sub("[^a-z]", "", name.casefold()) in _SECRET_NAMES
+
+
+def _without_none(kind: Any) -> Any:
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [one for one in get_args(kind) if one is not NoneType]
+        return kinds[0] if len(kinds) == 1 else Union[tuple(kinds)]  # noqa: UP007 - made here
+    return kind
+
+
+def _expected(kind: Any) -> str:
+    """Say what a value of a type looks like."""
+    kind = _without_none(kind)
+    if get_origin(kind) is Annotated:
+        number = "number" if get_args(kind)[0] is float else "whole number"
+        limits = get_args(kind)[1]
+        return f"a {number} from {limits.ge}" + (f" to {limits.le}" if limits.le else "")
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(get_args(kind))
+    if get_origin(kind) is list:
+        return 'a list of texts: write ["...", "..."]'
+    return {
+        str: "a text: put it in quotes",
+        bool: "true or false",
+        date: "a day such as 2026-01-31",
+    }.get(kind, "a table")
+
+
+def _check(config: ConfigFile) -> None:
+    """Refuse what has the right type and cannot be right. Raises _Malformed."""
+    for name, provider in config.providers.items():
+        path = ("providers", name)
+        if not _PROVIDER.fullmatch(name) or name in ("scripted", "replay"):
+            raise _Malformed("a provider's name is of a-z, 0-9, - and _", path)
+        if provider.key_env and not _VARIABLE.fullmatch(provider.key_env):
+            expected = "the name of a variable such as WORK_API_KEY"
+            raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
+        _check_url(provider.base_url, (*path, "base_url"))
+    for name in config.tools.pass_env:
+        if not _VARIABLE.fullmatch(name.upper()):
+            expected = "names of variables such as GITHUB_TOKEN"
+            raise _Malformed(f"holds {expected}; {_NO_KEYS}", ("tools", "pass_env"))
+    _check_rules(config)
+    _check_web(config.web)
+    _check_store(config.store)
+    for name in [] if isinstance(config.actions, str) else config.actions or ():
+        if name not in ACTIONS:
+            there = ", ".join(ACTIONS)
+            raise _Malformed(f"names no action {name!r}; there is: {there}", ("actions",))
+    for name, table in config.mcp.servers.items():
+        _check_server(name, table)
+    if config.model is not None and not config.model.strip():
+        raise _Malformed("names no model", ("model",))
+
+
+def _check_rules(config: ConfigFile) -> None:
+    for name in ("allow", "ask", "deny"):
+        try:
+            Rules.parse(allow=getattr(config.permissions, name))
+        except ConfigError as error:
+            raise _Malformed(str(error), ("permissions", name)) from None
+
+
+def _check_web(web: WebTable) -> None:
+    if web.url is not None:
+        _check_url(web.url, ("web", "url"))
+    if web.key_env and not _VARIABLE.fullmatch(web.key_env):
+        expected = "the name of a variable such as BRAVE_API_KEY"
+        raise _Malformed(f"is {expected}; {_NO_KEYS}", ("web", "key_env"))
+    if web.search == "searxng" and web.url is None:
+        raise _Malformed('needs url: where your SearXNG is, "https://..."', ("web", "search"))
+    if web.search == "brave" and not web.key_env:
+        raise _Malformed("needs key_env: the name of a variable with its key", ("web", "search"))
+
+
+def _check_store(store: StoreTable) -> None:
+    if store.url is not None and not store.url.startswith("unix:"):
+        _check_url(store.url, ("store", "url"))
+    if store.backing is not None and store.url is not None:
+        raise _Malformed(
+            "stands behind the file in the home, which url replaces", ("store", "backing")
+        )
+    if store.backing is not None and "://" in store.backing:
+        _check_url(store.backing, ("store", "backing"))
+    if store.most_mb is not None and store.backing is None:
+        raise _Malformed("needs a backing store: nothing else is evicted", ("store", "most_mb"))
+    if store.most_mb is not None and not (math.isfinite(store.most_mb) and store.most_mb > 0):
+        raise _Malformed("is a number of megabytes above 0", ("store", "most_mb"))
+
+
+def _check_server(name: str, table: ServerTable) -> None:
+    path = ("mcp", "servers", name)
+    for member, values in (("env", table.env), ("headers", table.headers)):
+        for key, value in values.items():
+            if _is_secret(key) and value and "${" not in value:
+                hint = 'write "${NAME}" for it'
+                raise _Malformed(f"{_NO_KEYS}, and {hint}", (*path, member, key))
+    if not table.enabled and table.command is None and table.url is None:
+        return  # it switches off one of a project
+    try:
+        server_of(name, table, CONFIG)
+    except ConfigError as error:
+        raise _Malformed(str(error), path) from None
+
+
+def _check_url(url: str, path: Path_) -> None:
+    """Refuse what is no address of a server, without repeating what may be a secret in it."""
+    try:
+        parts = urlsplit(url)
+        plain = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        plain = False
+    if not plain or not url.isprintable() or " " in url:
+        raise _Malformed("is an address such as https://llm.example.org/v1", path)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise _Malformed(f"is an address without user, `?` and `#`; {_NO_KEYS}", path)
+
+
+def line_of(text: str, path: Sequence[str]) -> int | None:
+    r"""Return the line, from 1, where a member stands, or the nearest above it; None: unknown.
+
+    >>> line_of('model = "x"\n[providers.work]\nbase_url = 5', ["providers", "work", "base_url"])
+    3
+    """
+    best: tuple[int, int | None] = (0, None)
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            table = here = _keys(stripped)
+        else:
+            here = (*table, *_keys(stripped.partition("=")[0] + "= 0"))
+        if here and here == tuple(path[: len(here)]) and len(here) > best[0]:
+            best = (len(here), number)
+    return best[1]
+
+
+def _keys(line: str) -> tuple[str, ...]:
+    """Return the names in a header or before a `=`; none where the line is something else."""
+    try:
+        level: Any = tomllib.loads(line)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return ()
+    keys: list[str] = []
+    while isinstance(level, Mapping | list) and level:
+        level = level[0] if isinstance(level, list) else level
+        if not level:
+            break
+        (name, level), *_ = level.items()
+        keys.append(name)
+    return tuple(keys)
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else '"' + _one_line(name) + '"'
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200]

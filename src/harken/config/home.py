@@ -1,0 +1,173 @@
+"""The home folder: where sessions, the store and indexes are kept.
+
+`HARKEN_HOME`, else `~/.harken`; only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from harken.errors import ConfigError, LogError
+from harken.session.log.compressed import log_of, stat_log
+from harken.session.log.file import is_being_written, new_log
+from harken.terminal.text import program
+
+LATEST = "latest"
+"""What the session is called that was written last."""
+_MAX_START_BYTES = 64 * 1024
+"""A log that is larger holds its first event."""
+_NAMED_LOGS = 3
+
+
+class Home:
+    """The folder that holds everything Harken keeps for one person."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        """Use this folder, else `HARKEN_HOME`, else `~/.harken`. Nothing is made yet."""
+        self.chosen = folder is not None
+        """Whether it was named on the command line."""
+        chosen = folder or os.environ.get("HARKEN_HOME") or "~/.harken"
+        self.folder = Path(chosen).expanduser()
+
+    @property
+    def sessions_folder(self) -> Path:
+        """Where the logs of sessions are."""
+        return self.folder / "sessions"
+
+    @property
+    def store_file(self) -> Path:
+        """Where commits and their objects are kept."""
+        return self.folder / "store.db"
+
+    @property
+    def index_file(self) -> Path:
+        """Where is kept what can be found out again: what was imported, and from where."""
+        return self.folder / "index.db"
+
+    @property
+    def facts_file(self) -> Path:
+        """Where is kept what was said, in rows, and the index over its words."""
+        return self.folder / "facts.db"
+
+    @property
+    def token_file(self) -> Path:
+        """Where the token of this home's service is."""
+        return self.folder / "service.token"
+
+    @property
+    def logins_file(self) -> Path:
+        """Where is kept what MCP servers gave when the user logged in."""
+        return self.folder / "mcp-logins.json"
+
+    @property
+    def run_folder(self) -> Path:
+        """Where the sockets of running chats are."""
+        return self.folder / "run"
+
+    @property
+    def proxy_folder(self) -> Path:
+        """Where is kept what passed through a proxy and is not recorded yet."""
+        return self.folder / "proxy"
+
+    @property
+    def outbox_folder(self) -> Path:
+        """Where is noted what services elsewhere have."""
+        return self.folder / "outbox"
+
+    def make(self) -> None:
+        """Make the folders where they are missing. Raises ConfigError where that fails."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.sessions_folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.folder}: the home folder cannot be made ({error.strerror}); "
+                f"choose another with --home or HARKEN_HOME"
+            ) from None
+
+    def new_session(self, stem: str | None = None) -> Path:
+        """Make an empty new log: `session_YYYYMMDD_HHMMSS.jsonl`, or one named `stem`.
+
+        Two processes never get the same one. Raises ConfigError, LogWriteError.
+        """
+        self.make()
+        now = datetime.now().astimezone()
+        return new_log(self.sessions_folder, stem or now.strftime("session_%Y%m%d_%H%M%S"))
+
+    def logs(self) -> list[Path]:
+        """Return the logs of all sessions, plain or packed, the last written first."""
+        names = {log_of(path) for path in self.sessions_folder.glob("*.jsonl*") if path.is_file()}
+        found = [(stat_log(path).written_ns, path) for path in names if path.suffix == ".jsonl"]
+        return [path for _, path in sorted(found, reverse=True)]
+
+    def started_logs(self) -> Iterator[Path]:
+        """Yield the logs that hold an event, the last written first."""
+        return (path for path in self.logs() if not has_no_event(path))
+
+    def latest(self) -> Path:
+        """Return the started log that was written last. Raises ConfigError if there is none."""
+        path = next(self.started_logs(), None)
+        if path is None:
+            raise ConfigError(f"{self.sessions_folder}: no session yet; `harken demo` makes one")
+        return path
+
+
+def has_no_event(path: Path) -> bool:
+    """Whether the start of a session was cut off before its first event was written."""
+    from harken.session.log.reader import is_unstarted  # a third of the start of every command
+
+    try:
+        return stat_log(path).size_bytes <= _MAX_START_BYTES and is_unstarted(path)
+    except (LogError, OSError):  # unreadable: the command that uses the log reports why
+        return False
+
+
+def warn_of_unstarted(paths: Iterable[Path]) -> None:
+    """Name the logs without an event in one line on stderr, but for those of a starting session."""
+    names = [path.name for path in paths if has_no_event(path) and not is_being_written(path)]
+    if names:
+        more = f" and {len(names) - _NAMED_LOGS} more" if len(names) > _NAMED_LOGS else ""
+        click.echo(
+            f"No event in {', '.join(names[:_NAMED_LOGS])}{more}: the start of the session was cut "
+            f"off. Nothing is lost; the file can be deleted.",
+            err=True,
+        )
+
+
+def here() -> Path:
+    """Return the folder where Harken runs. Raises ConfigError where it is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError(
+            "the working folder is not there any more, it was deleted or moved: go to one that "
+            'exists (or, where it was made anew, `cd "$PWD"`)'
+        ) from None
+
+
+def environment() -> Mapping[str, str]:
+    """Return the environment: what the running command was given, else this process's own."""
+    context = click.get_current_context(silent=True)
+    given: Mapping[str, str] | None = context.find_root().obj if context is not None else None
+    return os.environ if given is None else given
+
+
+HOME_KEY = "harken.home"
+
+
+def command_line(*words: str) -> str:
+    """Return what a person types to run another command of this program, with the same home."""
+    return " ".join([program(), *map(shlex.quote, [*words, *same_home()])])
+
+
+def same_home() -> list[str]:
+    """Return the words with which another command is given the home of this one."""
+    context = click.get_current_context(silent=True)
+    chosen = None if context is None else context.meta.get(HOME_KEY)
+    return ["--home", str(chosen)] if chosen else []

@@ -1,0 +1,124 @@
+"""Imported sessions on the command line: which there are, and one of them as a view sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from harken.config.home import Home, command_line
+from harken.config.store import store_of
+from harken.context.history import show
+from harken.context.refs import name_of
+from harken.terminal.text import one_line
+from harken.views.viewer import SessionViewer
+
+if TYPE_CHECKING:
+    from harken.capture.files.imported_sessions import ImportedSession
+    from harken.context.to_events.branches import End
+    from harken.core.commits import CommitId
+    from harken.index.catalogue import Catalogue
+    from harken.store.base import Store
+
+T = TypeVar("T")
+_SHOWN_ENDS = 4
+"""So many commits are named of where a view comes from."""
+
+
+def open_catalogue(home: Home) -> Catalogue:
+    """Open the catalogue of a home; one that lost records by damage is mentioned.
+
+    Raises ConfigError, StoreError.
+    """
+    from harken.index.catalogue import Catalogue
+
+    catalogue = Catalogue(home.index_file, repair=repair_imports)
+    try:
+        is_incomplete = catalogue.is_incomplete
+    except BaseException:
+        catalogue.close()  # A repair waits until no connection is open.
+        raise
+    if is_incomplete:
+        again = command_line("import")
+        click.echo(
+            f"harken: {home.index_file} lost records when it was damaged; imported sessions may be "
+            f"missing until `{again}` reads their files again",
+            err=True,
+        )
+    return catalogue
+
+
+def repair_imports(path: Path) -> None:
+    """Keep the records of a damaged catalogue that can be read, and say so."""
+    from harken.index.catalogue import repair_catalogue
+
+    repair_catalogue(path)
+    click.echo(f"harken: {path} was damaged; its readable records were kept", err=True)
+
+
+def read_catalogue(home: Home, read: Callable[[Catalogue], T]) -> T | None:
+    """Return what `read` returns for the catalogue; a damaged one is repaired and read again.
+
+    Return None if nothing was ever imported. Raises ConfigError, StoreError.
+    """
+    if not home.index_file.exists():
+        return None
+    from harken.index.database import run_with_repair
+
+    def run() -> T:
+        with closing(open_catalogue(home)) as catalogue:
+            return read(catalogue)
+
+    return run_with_repair(run, {home.index_file: repair_imports})
+
+
+def imported(home: Home) -> list[ImportedSession]:
+    """Return all imported sessions, the newest first."""
+    if not home.index_file.exists():
+        return []
+    from harken.capture.files.imported_sessions import imported_sessions
+
+    return read_catalogue(home, imported_sessions) or []
+
+
+def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
+    """Return a viewer of an imported session and of those that it spawned."""
+    from harken.capture.files.imported_sessions import ends_of, imported_sessions
+
+    ends = read_catalogue(
+        home, lambda catalogue: ends_of(session, imported_sessions(catalogue), catalogue)
+    )
+    assert ends is not None  # Otherwise there is no imported session.
+    title = f"{one_line(session.title, 60)} " if session.title else ""
+    what = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
+    with store_of(home) as store:
+        _tell(what, store, ends)
+        return _retold(store, session.name, ends)
+
+
+def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
+    """Return a viewer of the conversation of one agent up to a commit."""
+    from harken.context.to_events.branches import End
+
+    with store_of(home) as store:
+        commit = show(store, ctx).commit
+        _, _, agent = commit.principal.partition("/")
+        ends = [End(agent or commit.template or "main", ctx)]
+        _tell(f"As far as a commit of {one_line(commit.principal or 'nobody', 60)}", store, ends)
+        return _retold(store, name_of(store, ctx), ends)
+
+
+def _tell(what: str, store: Store, ends: Sequence[End]) -> None:
+    """Say on standard error what is looked at, since there is no log of it."""
+    named = [f"{name_of(store, end.ctx)} ({one_line(end.agent, 20)})" for end in ends[:_SHOWN_ENDS]]
+    more = f" and {len(ends) - _SHOWN_ENDS} more" if len(ends) > _SHOWN_ENDS else ""
+    click.echo(f"{what}; commits {', '.join(named)}{more}", err=True)
+
+
+def _retold(store: Store, name: str, ends: Sequence[End]) -> SessionViewer:
+    from harken.context.to_events.session import retell
+
+    return SessionViewer.of(retell(store, name, ends), name)

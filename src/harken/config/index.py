@@ -1,0 +1,69 @@
+"""The facts of the home, brought up to date before they are queried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from harken.config.home import Home
+from harken.config.settings import load_settings
+from harken.config.store import open_store
+from harken.terminal.progress import progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harken.index.session_index import Facts
+    from harken.store.base import Store
+
+T = TypeVar("T")
+
+
+def read_facts(home: Home, read: Callable[[Facts, Store | None], T]) -> T:
+    """Bring the facts up to date, and return what `read` returns for them and their store.
+
+    The store is None if there is none yet. If the facts are damaged, they are rebuilt and `read` is
+    called again, so it must not print before it has read everything. Raises ConfigError and
+    StoreError.
+    """
+    from harken.config.imported_sessions import repair_imports
+    from harken.index.database import run_with_repair
+
+    repairs = {
+        home.facts_file: _rebuild,
+        home.index_file: repair_imports,
+    }
+    return run_with_repair(partial(_read, home, read), repairs)
+
+
+def _rebuild(path: Path) -> None:
+    """Delete damaged facts, and say so. They are read again from the store and the logs."""
+    from harken.index.database import reset_database
+
+    reset_database(path)
+    click.echo(f"harken: {path} was damaged; it is rebuilt from the store and the logs", err=True)
+
+
+def _read(home: Home, read: Callable[[Facts, Store | None], T]) -> T:
+    from harken.config.imported_sessions import open_catalogue
+    from harken.index.session_index import Facts
+
+    home.make()
+    settings = load_settings(home)
+    has_store = settings.store is not None or home.store_file.exists()
+    with ExitStack() as stack:
+        facts = Facts(home.facts_file, prices=settings.prices, repair=_rebuild)
+        stack.enter_context(closing(facts))
+        store, catalogue = None, None
+        if has_store:
+            store = open_store(home, settings.store, settings.backing)
+            stack.callback(store.close)
+        if home.index_file.exists():
+            catalogue = stack.enter_context(closing(open_catalogue(home)))
+        with progress("Reading what is new") as tell:
+            facts.update(store, catalogue, home.logs(), tell)
+        return read(facts, store)

@@ -1,0 +1,414 @@
+"""Resolve the names of sessions, commits and files that a command line contains.
+
+Every command that takes a session or a commit asks `NameResolver`, so a name means the same thing
+everywhere. The first of these that fits decides:
+
+1. the exact id of a recorded session (`demo`);
+2. `ctx-...`, a commit or the unique beginning of one;
+3. `latest`, the first session that `harken sessions` lists;
+4. the exact id of an imported session (`codex:019f17a5-...`, or without `codex:`);
+5. an existing file: a log, or a file from which a session was imported;
+6. the label of a commit;
+7. the unique beginning of a session's id;
+8. the id in a log whose file was renamed: commits and the index still have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from harken.config.home import LATEST, Home, command_line
+from harken.errors import AmbiguousName, ConfigError, HarkenError, LogError, StoreError, UnknownName
+from harken.session.log.compressed import is_packed, log_of, stat_log
+
+if TYPE_CHECKING:
+    from harken.capture.files.imported_sessions import ImportedSession
+    from harken.core.commits import CommitId
+    from harken.store.base import Store
+
+MAX_SUGGESTIONS = 10
+"""An error about an unknown or ambiguous name lists at most this many names."""
+MIN_SHORT_ID = 8
+"""A short name has at least this many characters of the id that the runtime gave."""
+_COMMIT_PREFIX = "ctx-"
+_MIN_SIMILARITY = 0.5
+_KIND = "session or commit"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLog:
+    """A session that has a log in the home folder."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A path outside the home folder, taken for a session log. The file may be missing."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedName:
+    """An imported session. It has no log here, only commits."""
+
+    session: ImportedSession
+    file: str | None = None
+    """The imported file by which it was named."""
+
+    @property
+    def tip(self) -> CommitId:
+        """The last commit of its main conversation, in the named file if there is one."""
+        if self.file is not None:
+            return self.session.tip_of(self.file)
+        return self.session.ends[0].ctx
+
+
+@dataclass(frozen=True, slots=True)
+class CommitName:
+    """A commit, named by its id or a label."""
+
+    id: CommitId
+
+
+Resolved: TypeAlias = SessionLog | LogFile | ImportedName | CommitName
+
+
+class NameResolver:
+    """Resolves names against the sessions and the store of one home folder.
+
+    It reads the list of logs, the catalogue of imports and the store when they are first needed,
+    and keeps the lists: make a new resolver for each command.
+    """
+
+    def __init__(self, home: Home, store: Store | None = None) -> None:
+        """Resolve names of this home; look up commits in `store`, or else in the configured one."""
+        self.home = home
+        self._given_store = store
+        self._store_error: StoreError | None = None
+
+    def resolve(self, name: str) -> Resolved:
+        """Return the session, commit or file that a name stands for.
+
+        A path that does not exist is returned as a `LogFile`: opening it reports that.
+        Raises UnknownName with similar names, AmbiguousName with the candidates.
+        """
+        if name in self._log_by_id:
+            return SessionLog(self._log_by_id[name])
+        if name.startswith(_COMMIT_PREFIX):
+            return CommitName(self._commit_by_id(name))
+        if name == LATEST:
+            return self._latest()
+        imported = self._exact_import(name)
+        if imported is not None:
+            return imported
+        is_path = log_of(Path(name)).suffix == ".jsonl" or "/" in name
+        if name and (Path(name).is_file() or (is_path and _exists(name))):
+            return self._file(name)
+        found = self._by_label(name) or self._by_prefix(name)
+        if found is not None:
+            return found
+        if log_of(Path(name)).suffix == ".jsonl" or name.startswith(("/", "./", "../", "~")):
+            return self._file(name)
+        renamed = self._by_recorded_id(name)
+        if renamed is not None:
+            return renamed
+        if self._store_error is not None:
+            raise self._store_error  # The name may be a label in the store that cannot be read.
+        raise UnknownName(_KIND, name, self.similar_names(name))
+
+    def log(self, name: str) -> Path:
+        """Return the path of the log that a name stands for; `latest` is the newest log.
+
+        Raises ConfigError for a commit or an imported session, which have none.
+        """
+        if name == LATEST:
+            return self.home.latest()
+        resolved = self.resolve(name)
+        if isinstance(resolved, SessionLog | LogFile):
+            return resolved.path
+        if isinstance(resolved, ImportedName):
+            raise ConfigError(
+                f"{resolved.session.name}: this session was imported, so it has no log here; "
+                f"`{command_line('store', 'fsck')}` checks its commits, "
+                f"`{command_line('view', name)}` shows it"
+            )
+        raise ConfigError(f"{name}: this is a commit, not a session with a log")
+
+    def commit(self, name: str) -> CommitId:
+        """Return the commit that a name stands for; of a session, the last one of its main agent.
+
+        Raises ConfigError if the session has no commit, and as `resolve`.
+        """
+        return self.commit_of(self.resolve(name))
+
+    def commit_of(self, resolved: Resolved) -> CommitId:
+        """Return the commit of a resolved name. Raises ConfigError, UnknownName, StoreError."""
+        if isinstance(resolved, CommitName):
+            return resolved.id
+        if isinstance(resolved, ImportedName):
+            return self._commit_by_id(resolved.tip)
+        return self._commit_by_id(self._last_commit(resolved))
+
+    def session_name(self, name: str, indexed: Sequence[str]) -> str:
+        """Return the full name of a session in the index, whose names are given, newest first.
+
+        The index also has sessions whose log or imported file is not in this home, such as those
+        of a bundle. Raises ConfigError for a commit and for a file outside the home folder.
+        """
+        exact = [one for one in indexed if name in (one, one.partition(":")[2])]
+        if len(exact) == 1:
+            return exact[0]
+        try:
+            resolved = self.resolve(name)
+        except AmbiguousName:
+            raise
+        except (ConfigError, UnknownName):
+            return self._indexed_name(name, indexed)
+        if isinstance(resolved, SessionLog):
+            return _recorded_id(resolved.path) or resolved.path.stem
+        if isinstance(resolved, ImportedName):
+            return resolved.session.name
+        raise ConfigError(f"{name}: this is no session that `{command_line('sessions')}` lists")
+
+    def split_agent(self, name: str) -> tuple[str, str | None]:
+        """Split SESSION/AGENT into both; return None for the agent if all of it is a session.
+
+        Names of files and agents may contain slashes: the longest beginning that is a session wins.
+        """
+        slashes = [index for index, letter in enumerate(name) if letter == "/"]
+        if not slashes or name.startswith(_COMMIT_PREFIX) or _exists(name):
+            return name, None
+        if name in self._log_by_id or self._exact_import(name) is not None:
+            return name, None
+        for index in reversed(slashes):
+            session, agent = name[:index], name[index + 1 :]
+            if session and agent and self.is_session(session):
+                return session, agent
+        return name, None
+
+    def is_session(self, name: str) -> bool:
+        """Whether a name stands for a session or a log that exists, or begins several."""
+        try:
+            resolved = self.resolve(name)
+        except AmbiguousName:
+            return True
+        except (ConfigError, UnknownName):
+            return False
+        if isinstance(resolved, LogFile):
+            return resolved.path.is_file() or is_packed(resolved.path)
+        return not isinstance(resolved, CommitName)
+
+    def short_names(self) -> dict[str, str]:
+        """Return the shortest name that resolves to each session, by full name.
+
+        Ids of recorded sessions are short and stay as they are; an imported one keeps at least
+        eight characters of the id that its runtime gave it.
+        """
+        names = sorted(self.session_names())
+        short: dict[str, str] = {}
+        for index, name in enumerate(names):
+            runtime, colon, _ = name.partition(":")
+            neighbors = names[max(index - 1, 0) : index] + names[index + 1 : index + 2]
+            common = max((_common_length(name, one) for one in neighbors), default=0)
+            min_length = len(runtime + colon) + MIN_SHORT_ID
+            is_recorded = name in self._log_by_id
+            short[name] = name if is_recorded else name[: max(common + 1, min_length)]
+        return short
+
+    def session_names(self) -> list[str]:
+        """Return the full names of all sessions: recorded, then imported ones, newest first."""
+        return [*self._log_by_id, *(session.name for session in self._imported)]
+
+    def similar_names(self, name: str) -> list[str]:
+        """Return names of sessions and labels that resemble a name, the most similar first.
+
+        If none does, return the newest sessions.
+        """
+        short = self.short_names()
+        names = [*(short[one] for one in self.session_names()), *self._labels()]
+        ranked = sorted(names, key=lambda candidate: -_similarity(name, candidate))
+        similar = [one for one in ranked if _similarity(name, one) >= _MIN_SIMILARITY]
+        return (similar or names)[:MAX_SUGGESTIONS]
+
+    @cached_property
+    def _log_by_id(self) -> dict[str, Path]:
+        return {path.stem: path for path in self.home.logs()}
+
+    @cached_property
+    def _imported(self) -> Sequence[ImportedSession]:
+        from harken.config.imported_sessions import imported
+
+        return imported(self.home)
+
+    def _exact_import(self, name: str) -> ImportedName | None:
+        matches = [one for one in self._imported if name in (one.name, one.native)]
+        if len(matches) > 1:
+            raise AmbiguousName("session", name, [one.name for one in matches[:MAX_SUGGESTIONS]])
+        return ImportedName(matches[0]) if matches else None
+
+    def _latest(self) -> SessionLog | ImportedName:
+        from harken.core.clock import microseconds
+
+        log = next(self.home.started_logs(), None)
+        imported = next(iter(self._imported), None)
+        if imported is None:
+            return SessionLog(self.home.latest() if log is None else log)
+        if log is None or stat_log(log).written_ns < microseconds(imported.ended) * 1000:
+            return ImportedName(imported)
+        return SessionLog(log)
+
+    def _file(self, name: str) -> SessionLog | LogFile | ImportedName:
+        path = Path(name) if log_of(Path(name)).exists() else log_of(Path(name))
+        is_there = path.exists() or is_packed(path)
+        own = self._log_by_id.get(path.stem)
+        if own is not None and (not is_there or path.resolve() == own.resolve()):
+            return SessionLog(own)
+        for session in self._imported:
+            if session.is_of(name):
+                return ImportedName(session, name)
+        return LogFile(path)
+
+    def _by_label(self, name: str) -> CommitName | None:
+        try:
+            with self._store() as store:
+                commits = store.labelled(name).get(name, [])
+        except ConfigError:
+            return None  # There is no store yet.
+        except StoreError as error:
+            self._store_error = error
+            return None
+        if len(commits) > 1:
+            raise ConfigError(
+                f"{name!r} is the label of several commits: "
+                f"{', '.join(one[:16] for one in commits[:MAX_SUGGESTIONS])}; name one of them"
+            )
+        return CommitName(commits[0]) if commits else None
+
+    def _by_prefix(self, name: str) -> SessionLog | ImportedName | None:
+        logs = [id_ for id_ in self._log_by_id if name and id_.startswith(name)]
+        imported = [
+            one
+            for one in self._imported
+            if name and (one.name.startswith(name) or one.native.startswith(name))
+        ]
+        names = [*logs, *(one.name for one in imported)]
+        if len(names) > 1:
+            more = [f"{len(names) - MAX_SUGGESTIONS} more"] if len(names) > MAX_SUGGESTIONS else []
+            raise AmbiguousName("session", name, [*sorted(names)[:MAX_SUGGESTIONS], *more])
+        if logs:
+            return SessionLog(self._log_by_id[logs[0]])
+        return ImportedName(imported[0]) if imported else None
+
+    def _indexed_name(self, name: str, indexed: Sequence[str]) -> str:
+        if name == LATEST and indexed:
+            return indexed[0]
+        matches = [
+            one
+            for one in indexed
+            if name and (one.startswith(name) or one.partition(":")[2].startswith(name))
+        ]
+        if len(matches) > 1:
+            raise AmbiguousName("session", name, sorted(matches)[:MAX_SUGGESTIONS])
+        if not matches:
+            known = self.similar_names(name) or indexed[:MAX_SUGGESTIONS]
+            raise UnknownName(_KIND, name, known)
+        return matches[0]
+
+    def _by_recorded_id(self, name: str) -> SessionLog | None:
+        for path in self._log_by_id.values():
+            if name and _recorded_id(path) == name:
+                return SessionLog(path)
+        return None
+
+    def _commit_by_id(self, name: str) -> CommitId:
+        from harken.context.refs import find
+
+        with self._store() as store:
+            return find(store, name)
+
+    def _last_commit(self, log: SessionLog | LogFile) -> CommitId:
+        from harken.core.commits import CommitId
+        from harken.core.events import AgentCreated, ContextCommitted, ContextLoaded
+        from harken.session.log.reader import events
+
+        agent_id, commit = None, None
+        try:
+            for event in events(log.path):
+                if isinstance(event, AgentCreated) and agent_id is None:
+                    agent_id = event.agent_id
+                elif isinstance(event, ContextCommitted | ContextLoaded):
+                    commit = event.ctx if event.agent_id == agent_id else commit
+        except LogError as error:
+            if isinstance(log, SessionLog) or not log.path.is_file():
+                raise
+            line = command_line("import", str(log.path))
+            raise ConfigError(f"{error}; if another runtime wrote it: `{line}`") from None
+        if commit is None:
+            line = command_line("chat", "--resume", _name_of_log(log))
+            raise ConfigError(
+                f"{log.path.stem}: this session has no commit yet; `{line}` makes one"
+            )
+        return CommitId(commit)
+
+    def _labels(self) -> list[str]:
+        try:
+            with self._store() as store:
+                return list(store.labelled())
+        except HarkenError:
+            return []
+
+    @contextmanager
+    def _store(self) -> Iterator[Store]:
+        if self._given_store is not None:
+            yield self._given_store
+            return
+        from harken.config.store import store_of
+
+        with store_of(self.home) as store:
+            yield store
+
+
+def _common_length(one: str, other: str) -> int:
+    """Return the length of the common beginning of two names."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _recorded_id(path: Path) -> str | None:
+    """Return the session id in the first event of a log. Return None if it cannot be read."""
+    from harken.core.events import SessionStarted
+    from harken.session.log.reader import events
+
+    try:
+        first = next(iter(events(path)), None)
+    except (LogError, OSError):
+        return None
+    return first.session_id if isinstance(first, SessionStarted) else None
+
+
+def _name_of_log(log: SessionLog | LogFile) -> str:
+    return log.path.stem if isinstance(log, SessionLog) else str(log.path)
+
+
+def _exists(name: str) -> bool:
+    path = Path(name)
+    return path.exists() or log_of(path).exists() or is_packed(log_of(path))
+
+
+def _similarity(typed: str, name: str) -> float:
+    """Return how similar a name is to a typed one, also to its part after the runtime.
+
+    >>> _similarity("demo", "demo"), _similarity("019f", "codex:019f17a5") > 0.6
+    (1.0, True)
+    """
+    _, _, native = name.rpartition(":")
+    return max(SequenceMatcher(None, typed, part).ratio() for part in {name, native})

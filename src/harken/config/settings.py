@@ -1,0 +1,346 @@
+"""Settings: what a person has configured, from all the places where one can.
+
+Later ones count: what is built in, `config.toml` of the home, that of a trusted project, the
+environment, the command line. This is the only code that reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harken.agents.action_schemas import ACTIONS, BASIC
+from harken.agents.command_hooks.config import Hooks
+from harken.agents.templates.prompt_file import PromptFiles
+from harken.agents.templates.skills import Skills
+from harken.agents.templates.template import Templates
+from harken.agents.tree.hook_file import HookFiles
+from harken.config import claude_code
+from harken.config.file import CONFIG, ConfigFile, PriceTable, ProviderTable, WebTable, read_config
+from harken.config.home import Home, environment, here
+from harken.config.mcp import all_servers, own_servers, project_servers, runs, switched_off
+from harken.config.trust import FOLDER, Project, Trust
+from harken.errors import ConfigError
+from harken.llm.base import ModelResolver
+from harken.llm.context_windows import Windows
+from harken.llm.prices import Price, Prices
+from harken.llm.providers import BUILT_IN, Provider
+from harken.llm.resolve import one_per_name
+from harken.world.mcp.server_config import MCP_JSON, Server
+from harken.world.permissions.permissions import Mode
+from harken.world.shell.sandbox import Wanted as Sandboxed
+
+AGENTS = "agents"
+HOOKS = "hooks"
+MODEL = "HARKEN_MODEL"
+_COMMAND_LINE = "the command line"
+_THE_USERS = (MODEL, _COMMAND_LINE)
+"""Where a user says for one run which model it is, whatever files say."""
+_WIDTH: Mapping[Mode, int] = {"plan": 0, "ask": 1, "edits": 2, "all": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What holds for a run."""
+
+    model: str | None = None
+    model_from: str = ""
+    """Where the model was chosen, for a person to read."""
+    permission: Mode = "ask"
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    """Permission rules such as `bash(git status*)`, those of the home first."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    model_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By the full name of the model."""
+    providers: Mapping[str, Provider] = field(default_factory=lambda: BUILT_IN)
+    """With their keys; an empty one where there is none."""
+    prices: Prices = field(default_factory=Prices)
+    compact_at: float = 0.8
+    """Which part of its window a context may take before it is compacted; 0: any."""
+    windows: Windows = field(default_factory=Windows)
+    allow_folders: tuple[Path, ...] = ()
+    """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed = "auto"
+    """Whether commands run in a sandbox."""
+    network: bool = False
+    """Whether they reach the network from there."""
+    pass_env: tuple[str, ...] = ()
+    """Secret variables that programs get which agents run."""
+    web: WebTable = field(default_factory=WebTable)
+    """Where agents search, and fetch from."""
+    store: str | None = None
+    """The address of the service that commits go to; None: the file in the home."""
+    backing: str | None = None
+    """What stands behind that file: the address of a service, or an absolute path."""
+    most_mb: float | None = None
+    """How large that file may be."""
+    templates: Templates = field(default_factory=Templates)
+    actions: Collection[str] = tuple(ACTIONS)
+    """The structural actions of agents that have no list of what they may use."""
+    skills: Skills = field(default_factory=Skills)
+    prompt_files: PromptFiles = field(default_factory=PromptFiles)
+    """Slash commands that the user, or a trusted project, wrote."""
+    hooks: HookFiles = field(default_factory=HookFiles)
+    """Hooks by name: those of files, and those that are built in."""
+    use_hooks: tuple[str, ...] = ()
+    """Names of those that watch the first agent of a new session, those of the home first."""
+    claude_hooks: bool = False
+    """Whether the hooks that Claude Code is configured with count here, too."""
+    claude_may_allow: bool = False
+    """Whether what these allow is allowed, without asking the user."""
+    commands: Hooks = field(default_factory=Hooks)
+    """These hooks; none where they do not count."""
+    servers: tuple[Server, ...] = ()
+    """MCP servers: the user's own first, then those of a trusted project."""
+    project: Project | None = None
+    notes: tuple[str, ...] = ()
+    """What the user should be told, a line each: a project that is ignored, or that widens what
+    agents may do."""
+
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """The environment variables that hold keys: also of built-in providers that a file changed.
+
+        A person who lets `anthropic` be a server without a key may have one all the same.
+        """
+        known = (*self.providers.values(), *BUILT_IN.values())
+        of_search = (self.web.key_env,) if self.web.key_env else ()
+        return frozenset((*(one.key_env for one in known if one.key_env), *of_search))
+
+    def models(self, base: Path | None = None) -> ModelResolver:
+        """Return what gives models by name, with these providers, keys and prices."""
+        return one_per_name(base=base, providers=self.providers, prices=self.prices)
+
+
+def load_settings(
+    home: Home,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    model: str | None = None,
+    permission: Mode | None = None,
+    claude_hooks: bool = False,
+) -> Settings:
+    """Return what holds for a run in `folder`; what else is given is the command line's.
+
+    Raises ConfigError, on one line, for a file that is wrong. A project that is not trusted is
+    not read; `notes` says so, and what the configuration of one that is trusted widens.
+    """
+    environ = environment() if environ is None else environ
+    project = Trust(home).project(folder or here())
+    mine = home.folder / CONFIG
+    ours = read_config(mine)
+    found = _with_file(Settings(providers=BUILT_IN), ours, mine)
+    theirs_too: list[Server] = []
+    notes: list[str] = []
+    folders, hook_folders = [home.folder / AGENTS], [home.folder / HOOKS]
+    config, before = ConfigFile(), found
+    if project is not None and project.trusted:
+        theirs, agents = project.config, project.folder / AGENTS
+        for path in (theirs, agents, project.folder / HOOKS):
+            _check_inside(path)
+        config = _of_project(theirs, found.providers)
+        found = _with_file(found, config, theirs)
+        folders.insert(0, agents)
+        hook_folders.insert(0, project.folder / HOOKS)
+        theirs_too, notes = project_servers(
+            project.root, config, theirs, found.key_variables, project.mcp_obstacle
+        )
+    servers, left_out = all_servers(own_servers(ours, mine), theirs_too, switched_off(ours))
+    if environ.get(MODEL, "").strip():
+        found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
+    if model is not None:
+        found = replace(found, model=model, model_from=_COMMAND_LINE)
+    found = replace(
+        found,
+        permission=permission or found.permission,
+        claude_hooks=claude_hooks or found.claude_hooks,
+    )
+    found = replace(found, servers=servers)
+    root = None if project is None else project.root
+    note = widening(config, before.permission, found, theirs_too, root)
+    if project is not None:
+        note = project.note(home, runs_commands=found.claude_hooks) or note
+    claude = claude_code.agents(project, environ, commands=found.claude_hooks)
+    commands = claude_code.hooks(project, environ) if found.claude_hooks else Hooks()
+    return replace(
+        found,
+        providers=with_keys(found.providers, environ),
+        templates=Templates(folders, [claude]),
+        hooks=HookFiles(hook_folders),
+        skills=claude_code.skills(project, home, environ),
+        prompt_files=claude_code.commands(project, home, environ),
+        commands=commands,
+        project=project,
+        notes=(*((note,) if note else ()), *notes, *left_out, *commands.notes),
+    )
+
+
+def with_keys(providers: Mapping[str, Provider], environ: Mapping[str, str]) -> dict[str, Provider]:
+    """Return the providers with their keys from the environment, an empty one where none is."""
+    return {
+        name: replace(one, api_key=environ.get(one.key_env, "").strip()) if one.key_env else one
+        for name, one in providers.items()
+    }
+
+
+def _check_inside(path: Path) -> None:
+    """Raise ConfigError where something of a project is a link out of it, into other files."""
+    if path.resolve().parent != path.parent:
+        raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
+
+
+def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
+    """Read the file of a trusted project, which may say much, but not where keys go.
+
+    Raises ConfigError for what only the user's own file may say.
+    """
+    config = read_config(file)
+    refused = [
+        *(f"providers.{name} exists already" for name in config.providers if name in known),
+        *(f"providers.{n}.key_env sends a key" for n, p in config.providers.items() if p.key_env),
+        *(["prices says what you pay"] if config.prices else []),
+        *(
+            ["store says where your conversations go"]
+            if config.store.url or config.store.backing
+            else []
+        ),
+        *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
+        *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
+        *(["hooks.claude_may_allow asks you less"] if config.hooks.claude_may_allow else []),
+        *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
+        *(["web says where questions go"] if config.web != WebTable() else []),
+        *(["tools.network lets commands out"] if config.tools.network else []),
+        *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
+    ]
+    for reason in refused:
+        raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
+    return config
+
+
+def widening(
+    config: ConfigFile,
+    permission: Mode,
+    found: Settings,
+    servers: Sequence[Server] = (),
+    root: Path | None = None,
+) -> str:
+    """Say on one line what a project's configuration widens; empty where it widens nothing.
+
+    permission: what holds without it. found: what holds now. servers: those of the project, at
+    `root`. A folder is trusted once, and what it says may change later.
+
+    >>> config = ConfigFile(permission="all", model="lab/small")
+    >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
+    "This project's .harken/config.toml: permission = all, model = lab/small."
+    """
+    said: list[str] = []
+    if config.permission == found.permission and _WIDTH[found.permission] > _WIDTH[permission]:
+        said.append(f"permission = {config.permission}")
+    if rules := len(config.permissions.allow):
+        said.append(f"{rules} allow rule{'' if rules == 1 else 's'}")
+    if config.model is not None and found.model_from not in _THE_USERS:
+        said.append(f"model = {config.model}")
+    said += [f"provider {name} at {one.base_url}" for name, one in config.providers.items()]
+    said += runs((one for one in servers if one in found.servers), root)
+    where = f"{FOLDER}/{CONFIG}"
+    if any(one.origin.endswith(MCP_JSON) for one in servers):
+        where = f"{where} and {MCP_JSON}"
+    text = f"This project's {where}: {', '.join(said)}." if said else ""
+    return " ".join(text.split())
+
+
+def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
+    """Return the settings with what a file says over them."""
+    if config.model is not None:
+        model = _anchored(config.model, file.parent)
+        found = replace(found, model=model, model_from=str(file))
+    per_model, windows = dict(found.model_parameters), dict(found.windows.own)
+    for name, table in config.models.items():
+        per_model[name] = {**per_model.get(name, {}), **table.parameters}
+        if table.context_window is not None:
+            windows[name] = table.context_window
+    return replace(
+        found,
+        permission=config.permission or found.permission,
+        allow=(*found.allow, *config.permissions.allow),
+        ask=(*found.ask, *config.permissions.ask),
+        deny=(*found.deny, *config.permissions.deny),
+        parameters={**found.parameters, **config.parameters},
+        model_parameters=per_model,
+        compact_at=found.compact_at if config.compact_at is None else config.compact_at,
+        windows=Windows(windows),
+        providers={**found.providers, **_providers(config.providers, found.providers)},
+        prices=Prices([*_prices(config.prices), *found.prices.own]),
+        store=config.store.url or found.store,
+        backing=_behind(config.store.backing, file) or found.backing,
+        most_mb=config.store.most_mb or found.most_mb,
+        allow_folders=(*found.allow_folders, *_folders(config, file)),
+        web=found.web if config.web == WebTable() else config.web,
+        actions=_actions(config.actions, found.actions),
+        use_hooks=tuple(dict.fromkeys([*found.use_hooks, *config.hooks.use])),
+        claude_hooks=config.hooks.claude_settings or found.claude_hooks,
+        claude_may_allow=config.hooks.claude_may_allow or found.claude_may_allow,
+        sandbox=config.tools.sandbox or found.sandbox,
+        network=found.network if config.tools.network is None else config.tools.network,
+        pass_env=(*found.pass_env, *config.tools.pass_env),
+    )
+
+
+def _actions(said: str | Sequence[str] | None, known: Collection[str]) -> Collection[str]:
+    """Return the actions that a file gives; it can only take away what one before it gave."""
+    if said is None or said == "all":
+        return known
+    given = BASIC if said == "basic" else said
+    return tuple(name for name in known if name in given)
+
+
+def _anchored(model: str, folder: Path) -> str:
+    """Return the name of a model; a script is found from the file that names it."""
+    kind, _, script = model.partition(":")
+    if kind != "scripted":
+        return model
+    return f"{kind}:{folder.absolute() / Path(script).expanduser()}"
+
+
+def _providers(
+    tables: Mapping[str, ProviderTable], known: Mapping[str, Provider]
+) -> dict[str, Provider]:
+    """Return what a file says of providers; what it leaves out stays as it is known."""
+    found: dict[str, Provider] = {}
+    for name, table in tables.items():
+        before = known.get(name, Provider(name=name, base_url=table.base_url))
+        key_env = before.key_env if table.key_env is None else table.key_env or None
+        found[name] = replace(
+            before,
+            base_url=table.base_url,
+            protocol=table.protocol or before.protocol,
+            key_env=key_env,
+            omit=before.omit if table.omit is None else tuple(table.omit),
+            short_ids=before.short_ids if table.short_ids is None else table.short_ids,
+        )
+    return found
+
+
+def _prices(tables: Mapping[str, PriceTable]) -> list[Price]:
+    return [
+        Price(model=name, source=CONFIG, **msgspec.structs.asdict(table))
+        for name, table in tables.items()
+    ]
+
+
+def _behind(backing: str | None, file: Path) -> str | None:
+    """Return what stands behind the store; a path is found from the file that names it."""
+    if backing is None or "://" in backing or backing.startswith("unix:"):
+        return backing
+    return str(file.parent.absolute() / Path(backing).expanduser())
+
+
+def _folders(config: ConfigFile, file: Path) -> list[Path]:
+    return [file.parent.absolute() / Path(one).expanduser() for one in config.tools.allow_folders]

@@ -1,0 +1,134 @@
+"""The store that commits go to: the file of the home, or a service that a person named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import click
+
+from harken.config.home import Home, environment
+from harken.errors import ConfigError, HarkenError
+from harken.store.base import Store
+from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered import TieredStore
+
+if TYPE_CHECKING:
+    from harken.config.settings import Settings
+    from harken.core.events import ContextLoaded
+    from harken.core.messages import ChatMessage
+    from harken.session.fold import Resolver
+    from harken.store.remote.store import RemoteStore
+
+TOKEN = "HARKEN_STORE_TOKEN"  # noqa: S105 - the name of a variable
+UNIX = "unix:"
+
+
+def open_store(
+    home: Home, address: str | None, behind: str | None = None, *, patience_s: float = 30.0
+) -> Store:
+    """Open the store of the home, or the one at an address: `http://127.0.0.1:8420`, `unix:PATH`.
+
+    `behind` is what stands behind the file of the home: an address, or the path of another file.
+    Raises ConfigError, StoreError.
+    """
+    if address is not None:
+        return far_away(home, address)
+    local = SqliteStore(home.store_file, patience_s=patience_s)
+    if behind is None:
+        return local
+    try:
+        return TieredStore(local, _behind(home, behind))
+    except BaseException:
+        local.close()
+        raise
+
+
+@contextmanager
+def store_of(home: Home) -> Iterator[Store]:
+    """Open the store that is configured, where there is one. Raises ConfigError, StoreError."""
+    if _settings(home).store is None and not home.store_file.exists():
+        raise ConfigError(
+            f"{home.store_file}: there is no store yet; a chat makes one, or an import"
+        )
+    with made_store(home) as store:
+        yield store
+
+
+@contextmanager
+def made_store(home: Home) -> Iterator[Store]:
+    """Open the store that is configured; that of the home is made where there is none.
+
+    Raises ConfigError, StoreError.
+    """
+    settings = _settings(home)
+    store = open_store(home, settings.store, settings.backing)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def resolver_of(home: Home) -> Resolver:
+    """Return what reads a commit from the store; a message for each says so where it cannot."""
+
+    def resolve(event: ContextLoaded) -> Sequence[ChatMessage]:
+        from harken.context.materialize import resolver
+        from harken.views.model_calls import placeholders
+
+        try:
+            with store_of(home) as store:
+                return resolver(store)(event)
+        except HarkenError as error:
+            click.echo(f"harken: {error}", err=True)
+            return placeholders(event)
+
+    return resolve
+
+
+def _settings(home: Home) -> Settings:
+    # Not before a store is opened: settings bring the agents along, and looking into a log,
+    # which needs neither, would take three times as long.
+    from harken.config.settings import load_settings
+
+    return load_settings(home)
+
+
+def _behind(home: Home, behind: str) -> Store:
+    if "://" in behind or behind.startswith(UNIX):
+        return far_away(home, behind)
+    path = Path(behind)
+    if path.absolute() == home.store_file.absolute():
+        raise ConfigError(f"{behind}: a store cannot stand behind itself")
+    return SqliteStore(path)
+
+
+def far_away(home: Home, address: str) -> RemoteStore:
+    """Open the store of a service elsewhere. Raises ConfigError; nothing is asked yet."""
+    from harken.store.remote.store import RemoteStore
+
+    if address.startswith(UNIX):
+        return RemoteStore(socket=Path(address.removeprefix(UNIX)).expanduser())
+    return RemoteStore(address, token=_token_for(home, address))
+
+
+def _token_for(home: Home, address: str) -> str:
+    """Return the token of the environment, else of this home's service: that leaves no machine.
+
+    Raises ConfigError where there is none.
+    """
+    from harken.core.loopback import is_loopback
+    from harken.service.access import read_token
+
+    given = environment().get(TOKEN, "").strip()
+    if given:
+        return given
+    try:
+        if is_loopback(urlsplit(address).hostname or ""):
+            return read_token(home.token_file)
+    except (FileNotFoundError, ValueError):
+        pass
+    raise ConfigError(f"{address}: which token? Put that of the service into {TOKEN}")

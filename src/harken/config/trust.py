@@ -1,0 +1,215 @@
+"""Trust: whether a folder's `.harken/` counts: a cloned repository must not run anything.
+
+A folder is trusted by its real path, once, by its user. Until then what stands in its `.harken/`
+is not even read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from harken.config import trust_summary
+from harken.config.file import CONFIG
+from harken.config.home import Home
+from harken.config.trust_summary import CLAUDE, INSTRUCTIONS
+from harken.errors import ConfigError
+from harken.terminal.text import program
+from harken.world.mcp.server_config import MCP_JSON
+from harken.world.private_file import replace_file
+
+FOLDER = ".harken"
+MARKERS = (FOLDER, MCP_JSON, CLAUDE, INSTRUCTIONS)
+_FILES = (MCP_JSON, INSTRUCTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with a `.harken/`."""
+
+    root: Path
+    """The real path of the folder that contains it."""
+    trusted: bool
+    obstacle: str = ""
+    """Why it cannot be trusted, whatever its user says; empty where it can."""
+    mcp_obstacle: str = ""
+    """Why its `.mcp.json` cannot count; empty where it can, or where there is none."""
+    claude_obstacle: str = ""
+    """Why its `.claude/` cannot count; empty where it can, or where there is none."""
+    marker: str = FOLDER
+    """What makes the folder a project: its `.harken/`, `.mcp.json`, `.claude/` or `AGENTS.md`."""
+
+    @property
+    def folder(self) -> Path:
+        """Its `.harken/`."""
+        return self.root / FOLDER
+
+    @property
+    def config(self) -> Path:
+        """Its configuration."""
+        return self.folder / CONFIG
+
+    def note(self, home: Home, *, runs_commands: bool = False) -> str:
+        """Say on one line that it is ignored, and what to do; empty where it counts.
+
+        So it is where there is a `.claude/` alone, in which nothing is that would count, and where
+        there is an `AGENTS.md` alone, which is not ignored: `prompt` tells of it.
+        runs_commands: whether hooks of Claude Code would.
+        """
+        if self.marker == INSTRUCTIONS:
+            return ""
+        if self.trusted or (self.marker == CLAUDE and not self._has_more(runs_commands)):
+            return ""
+        ignored = self.root / self.marker
+        if self.obstacle:
+            return f"{ignored} is ignored: {self.obstacle}"
+        at = ["--home", str(home.folder)] if home.chosen else []
+        command = " ".join([program(), *map(shlex.quote, ["trust", str(self.root), *at])])
+        return f"{ignored} is ignored until you trust it: `{command}`"
+
+    def _has_more(self, runs_commands: bool) -> bool:
+        names = (*trust_summary.FOLDERS, *(trust_summary.SETTINGS if runs_commands else ()))
+        return any(os.path.lexists(self.root / CLAUDE / name) for name in names)
+
+
+class Trust:
+    """The folders that a person trusts, in `trusted.json` of their home."""
+
+    def __init__(self, home: Home, user_home: Path | None = None) -> None:
+        """Use this home; `user_home` is where the person's own files begin (default: `~`)."""
+        self.home = home
+        self.file = home.folder / "trusted.json"
+        self._user_home = (user_home or Path("~").expanduser()).resolve()
+
+    def folders(self) -> list[Path]:
+        """Return the trusted folders. Raises ConfigError where the list cannot be read."""
+        try:
+            listed = json.loads(self.file.read_bytes())["trusted"]
+            return [Path(folder) for folder in msgspec.convert(listed, list[str])]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ConfigError(f"{self.file}: cannot be read ({error.strerror})") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ConfigError(f"{self.file}: is damaged; delete it and trust again") from None
+
+    def is_trusted(self, folder: Path) -> bool:
+        """Whether the user trusted exactly this folder, however it is reached."""
+        return folder.resolve() in self.folders()
+
+    def trust(self, folder: Path) -> None:
+        """Let what makes a folder a project count. Raises ConfigError where it cannot."""
+        self.check(folder)
+        if not self.is_trusted(folder):
+            self._write([*self.folders(), folder.resolve()])
+
+    def check(self, folder: Path) -> None:
+        """Raise ConfigError where what makes a folder a project cannot count."""
+        marker = folder.resolve() / _marker(folder)
+        if obstacle := _obstacle(marker):
+            raise ConfigError(f"{marker} cannot be trusted: {obstacle}")
+
+    def covers(self, folder: Path) -> bool:
+        """Whether the user trusted this folder, or one above it."""
+        return any(folder.resolve().is_relative_to(trusted) for trusted in self.folders())
+
+    def distrust(self, folder: Path) -> bool:
+        """Take trust back; return whether there was any."""
+        before = self.folders()
+        after = [one for one in before if one not in (folder, folder.resolve())]
+        if after != before:
+            self._write(after)
+        return after != before
+
+    def project(self, start: Path) -> Project | None:
+        """Return the project that somebody at `start` is in; None where there is none.
+
+        It is the nearest folder with a `.harken/`, from `start` upwards to the root of its git
+        repository; without one, to the user's home, which is no project, or to a folder of
+        somebody else. Where there is none, it is the nearest with a `.mcp.json`, else the nearest
+        with a `.claude/`, else with an `AGENTS.md`.
+        """
+        folders = [*upwards(start.resolve(), self._user_home)]
+        for marker in MARKERS:
+            for folder in folders:
+                if os.path.lexists(folder / marker) and not self._is_home(folder / marker):
+                    return self._project(folder, marker)
+        return None
+
+    def _project(self, folder: Path, marker: str) -> Project:
+        obstacle, servers = _obstacle(folder / marker), folder / MCP_JSON
+        claude = folder / CLAUDE
+        return Project(
+            root=folder,
+            trusted=not obstacle and self.is_trusted(folder),
+            obstacle=obstacle,
+            mcp_obstacle=_obstacle(servers) if os.path.lexists(servers) else "",
+            claude_obstacle=_obstacle(claude) if os.path.lexists(claude) else "",
+            marker=marker,
+        )
+
+    def _is_home(self, folder: Path) -> bool:
+        return folder.resolve() == self.home.folder.resolve()
+
+    def _write(self, folders: list[Path]) -> None:
+        self.home.make()
+        data = json.dumps({"trusted": [str(one) for one in folders]}, indent=1).encode()
+        try:
+            replace_file(self.file, data)
+        except OSError as error:
+            raise ConfigError(f"{self.file}: cannot be written ({error.strerror})") from None
+
+
+def upwards(start: Path, user_home: Path) -> Iterator[Path]:
+    """Yield the folders of the project that somebody at `start`, a real path, may be in.
+
+    From there to the root of the git repository; without one, up to the user's home, or to a
+    folder of somebody else, without these.
+    """
+    for folder in (start, *start.parents):
+        if folder != start and not _is_mine(folder):
+            return
+        if folder == user_home:
+            return
+        yield folder
+        if os.path.lexists(folder / ".git"):
+            return
+
+
+def _is_mine(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _marker(folder: Path) -> str:
+    """Return what makes a folder a project, or would."""
+    return next((one for one in MARKERS if os.path.lexists(folder / one)), FOLDER)
+
+
+def _obstacle(path: Path) -> str:
+    """Say why what makes a project cannot count, whoever trusts it; empty: it can."""
+    try:
+        # That instructions are a link to other ones is usual; only what they say matters.
+        found = path.stat() if path.name == INSTRUCTIONS else path.lstat()
+    except OSError as error:
+        return f"it cannot be looked at ({error.strerror})"
+    if stat.S_ISLNK(found.st_mode):
+        return "it is a link, and what it leads to may change"
+    if path.name in _FILES and not stat.S_ISREG(found.st_mode):
+        return "it is no file"
+    if path.name not in _FILES and not stat.S_ISDIR(found.st_mode):
+        return "it is no folder"
+    if found.st_uid != os.geteuid():
+        return "it belongs to another user"
+    if found.st_mode & stat.S_IWOTH:
+        return "everybody may write to it"
+    return ""

@@ -1,0 +1,204 @@
+"""What a project brings: what would hold, watch and run once its folder is trusted.
+
+Read from the files as they are now, by the code that reads them later. It is for a person who
+decides: each line is whole, and nothing in it can act on the terminal or imitate a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from harken.agents.command_hooks.config import Entry, read_hooks, read_settings
+from harken.agents.templates.claude_code import ClaudeAgents
+from harken.agents.templates.front_matter import files_in
+from harken.agents.templates.prompt_file import PromptFiles
+from harken.agents.templates.skills import FILE as SKILL_FILE
+from harken.agents.templates.template import Template, read_template
+from harken.agents.tree.hook_file import HookFile, read_hook
+from harken.config.file import ConfigFile, read_config
+from harken.config.mcp import project_servers, runs
+from harken.errors import ConfigError
+from harken.terminal.text import safe
+
+CLAUDE = ".claude"
+INSTRUCTIONS = "AGENTS.md"
+"""What a project tells agents; https://agents.md says what is usually in it."""
+FOLDERS = ("agents", "skills", "commands")
+"""What counts of a `.claude/`, beside hooks."""
+SETTINGS = ("settings.json", "settings.local.json")
+MOST_FILES = 20
+_ALLOWING = ("PreToolUse", "PermissionRequest")
+"""Events at which a command can allow what you would be asked for."""
+LONGEST = 2000
+"""Characters of a line; a longer one says how much is left out."""
+
+
+def files(root: Path, folder: Path, servers: Path) -> list[str]:
+    """Return the files of a project that count, as paths from its root.
+
+    folder: its `.harken/`. servers: its `.mcp.json`.
+    """
+    claude = root / CLAUDE
+    below = [folder, *(claude / name for name in FOLDERS)]
+    found = [root / INSTRUCTIONS, servers, *(claude / name for name in SETTINGS)]
+    found += [path for one in below for path in one.rglob("*")]
+    return sorted(str(path.relative_to(root)) for path in found if path.is_file())
+
+
+def lines(
+    root: Path, folder: Path, config_file: Path, *, runs_commands: bool, may_allow: bool = False
+) -> list[str]:
+    """Return what the files say, what matters most first.
+
+    runs_commands: whether the user lets the hooks of Claude Code run. may_allow: and lets them
+    allow in their place.
+    """
+    found: list[str] = []
+    for part in (
+        _weighty(config_file),
+        _servers(root, config_file),
+        _commands(root, runs_commands=runs_commands, may_allow=may_allow),
+        _templates(root, folder / "agents", runs_commands=runs_commands),
+        _hooks(folder / "hooks"),
+        _texts(root, folder),
+    ):
+        found += part
+    return [exact(line) for line in found]
+
+
+def exact(line: str) -> str:
+    r"""Return a line as it is, on one line; what is no letter of it is written out.
+
+    >>> print(exact("rm -rf x\n  it says: nothing\x1b[2J"))
+    rm -rf x\n  it says: nothing\x1b[2J
+    """
+    shown = safe(line.replace("\n", "\\n").replace("\t", "\\t"))
+    left = len(shown) - LONGEST
+    return shown if left <= 0 else f"{shown[:LONGEST]}… {left} more characters: read the file"
+
+
+def _weighty(file: Path) -> Iterator[str]:
+    """Yield what a project's configuration says of what agents may do, and where texts go."""
+    try:
+        config = read_config(file)
+    except ConfigError as error:
+        yield str(error)
+        return
+    if config.permission is not None:
+        yield f"permission = {config.permission}"
+    yield from (f"allow {rule}" for rule in config.permissions.allow)
+    if config.model is not None:
+        yield f"model = {config.model}"
+    yield from (f"provider {name} at {one.base_url}" for name, one in config.providers.items())
+    if config.hooks.use:
+        yield f"hooks = {', '.join(config.hooks.use)}"
+
+
+def _servers(root: Path, file: Path) -> Iterator[str]:
+    """Yield which programs MCP servers of a project would run, and with whom others talk."""
+    try:
+        config = read_config(file)
+    except ConfigError:
+        config = ConfigFile()  # `_weighty` says what is wrong with it
+    try:
+        servers, notes = project_servers(root, config, file)
+    except ConfigError as error:
+        servers, notes = [], [str(error)]
+    yield from runs(servers, root)
+    yield from notes
+
+
+def _commands(root: Path, *, runs_commands: bool, may_allow: bool) -> Iterator[str]:
+    """Yield which commands its settings of Claude Code would run, and when."""
+    allowing = False
+    for name in SETTINGS:
+        try:
+            found = read_settings(root / CLAUDE / name)
+        except ConfigError as error:
+            yield str(error)
+            continue
+        yield from _entries(found.entries, f"{CLAUDE}/{name}", runs_commands=runs_commands)
+        allowing = allowing or any(one.event in _ALLOWING for one in found.entries)
+    if may_allow and allowing:
+        yield "what these commands allow is allowed, without asking you: hooks.claude_may_allow"
+
+
+def _entries(entries: Iterable[Entry], where: str, *, runs_commands: bool) -> Iterator[str]:
+    when = "" if runs_commands else " (only with --claude-hooks)"
+    for one in entries:
+        matcher = f" {one.matcher}" if one.matcher else ""
+        command = " ".join([one.command, *(one.args or ())])
+        yield f"{where} runs at {one.event}{matcher}{when}: {command}"
+
+
+def _templates(root: Path, folder: Path, *, runs_commands: bool) -> Iterator[str]:
+    """Yield what agents of each kind would be and have."""
+    of_claude = ClaudeAgents([root / CLAUDE / "agents"], runs_commands=True)
+    own = [(path, read_template) for _, path in sorted(files_in([folder]).items())]
+    theirs = [(path, of_claude.read) for _, path in sorted(of_claude.files().items())]
+    for path, read in [*own, *theirs]:
+        try:
+            found = read(path)
+            yield f"agent {found.name}: {_of_template(found)}"
+            yield from runs(found.servers, root)
+            commands = read_hooks(found.commands or {}, str(path), of_subagent=True).entries
+            where = f"agent {found.name}"
+            yield from _entries(commands, where, runs_commands=runs_commands)
+        except ConfigError as error:
+            yield f"cannot be used: {error}"
+
+
+def _of_template(found: Template) -> str:
+    tools = "all tools of its parent" if found.tools is None else _listed("tools", found.tools)
+    return "; ".join(
+        filter(
+            None,
+            [
+                tools,
+                f"without {', '.join(found.denied)}" if found.denied else "",
+                f"model {found.model}" if found.model else "",
+                f"permission {found.permission}" if found.permission else "",
+                _listed("hooks", found.hooks) if found.hooks else "",
+                _listed("MCP servers", found.mcp) if found.mcp else "",
+            ],
+        )
+    )
+
+
+def _hooks(folder: Path) -> Iterator[str]:
+    """Yield what each hook is: who judges, where it is asked, what it may use."""
+    for path in files_in([folder]).values():
+        try:
+            yield _of_hook(read_hook(path))
+        except ConfigError as error:
+            yield f"cannot be used: {error}"
+
+
+def _of_hook(found: HookFile) -> str:
+    where = ", ".join(found.points or ())
+    if found.use is not None:
+        return f"hook {found.name}: the code of {found.use}" + (f"; asked at {where}" * bool(where))
+    judges = f"the model {found.model}" if found.model else "the model"
+    asked = f"asked at {where or 'all points'}; {_listed('tools', found.tools)}"
+    return f"hook {found.name}: {judges} judges by this text; {asked}"
+
+
+def _texts(root: Path, folder: Path) -> Iterator[str]:
+    """Yield the names of what is text alone: commands of one's own, and skills."""
+    names = PromptFiles([folder / "commands", root / CLAUDE / "commands"]).paths()
+    if names:
+        yield f"commands (texts for the agent): {', '.join(f'/{name}' for name in sorted(names))}"
+    skills = sorted(
+        {
+            path.parent.name
+            for one in (folder / "skills", root / CLAUDE / "skills")
+            for path in one.glob(f"*/{SKILL_FILE}")
+        }
+    )
+    if skills:
+        yield f"skills: {', '.join(skills)}"
+
+
+def _listed(what: str, names: Iterable[str]) -> str:
+    return f"{what} {', '.join(names) or 'none'}"

@@ -1,0 +1,1 @@
+"""Commits as session events."""

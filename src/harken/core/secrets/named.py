@@ -1,0 +1,193 @@
+"""Credentials that are known by the name before them: `DB_PASSWORD=...`, `{"password": ...}`.
+
+The value of such a name has no shape of its own, so these patterns look at how it is written. A
+quoted value is a literal. A value without quotes may be code, so it must be a literal for another
+reason: its name is that of an environment variable, or it holds digits as no identifier does. A
+call, an attribute, a reference (`$X`, `{x}`, `<x>`), a type, and a word that stands for a password
+are no secrets. Each pattern begins with fixed letters, as those of `harken.core.secrets.patterns`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harken.core.secrets.shape import Shape, shapes_of
+
+_OPTIONAL_SUFFIX = r"(?:[_-]?(?i:key|base|value|prod|dev|test|staging|live|old|new|\d{1,2})){0,2}"
+_CLOSED = r"\\{0,3}[\"']?\]?"
+"""After a name: its quote, if it has one."""
+_TYPED = r"(?:(?:\s?:\s?|\s)(?:str|string|String|&str|SecretStr)\s?(?==))?"
+_ASSIGNED = rf"{_TYPED}\s{{0,3}}(?:=>|:=|=|:)\s{{0,3}}[rbu]?\\{{0,3}}"
+_LINE_END = r"[ \t]{0,8}(?:[\r\n#]|\\{1,4}[nr]|$)"
+_STOP = r"(?=[\s\"'\\`;,&|<>)}\]]|$)"
+"""Where a value without quotes ends. A bracket that opens would make it code."""
+_PLAIN = r"[^\s\"'\\`;,&|<>(){}\[\]]"
+_REFERENCE = r"(?!\$|%[({sdr]|[{<*\[(]|\.{2}|@@|[xX*.•-]{3,}(?![^\s\"'\\]))"
+"""A value that begins so is filled in later, or was redacted."""
+_STAND_IN_WORD = (
+    r"(?i:[\w./ -]{0,40}(?:pass(?:w(?:or)?d|phrase|e|wort)?|pwd|secret)s?[_./-]?\d?"
+    r"|pw|token|key|str(?:ing)?|text|bytes|any|int|bool(?:ean)?|number|object|optional|unknown|undefined|none"
+    r"|null|nil|true|false|auto|required|hidden|invalid|incorrect|missing|empty|masked|redacted"
+    r"|removed|filtered|plain|basic|bearer|example|placeholder|change[_-]?me|foo|bar|todo|tbd"
+    r"|(?:your|my|the|some|new|old|enter)[\w-]*|[xX*.•-]+)"
+)
+"""What is written where a password would stand."""
+_TYPE_NAME = (
+    r"(?i:(?:u?int|float|bytes?|uint|u|i|f|sha|utf|base|complex|string|md|blake|argon|v|type"
+    r"|bcrypt|ipv)_?\d+(?:_t)?)"
+)
+_ATTRIBUTE = r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
+_NO_CODE = rf"(?!(?:{_STAND_IN_WORD}|{_TYPE_NAME}|{_ATTRIBUTE}){_STOP})"
+_VALUE = rf"{_REFERENCE}{_NO_CODE}(?P<secret>{_PLAIN}{{4,128}}+){_STOP}"
+_WITH_DIGIT = rf"(?!=)(?={_PLAIN}{{0,64}}(?:[\d!@#%^]|=={_STOP}))(?=\S{{0,64}}[A-Za-z])"
+
+_PASSWORDS = "password passwd passphrase"
+_PASSES = (
+    "_PASS dbPass smtpPass mailPass userPass adminPass rootPass db_pass smtp_pass mail_pass "
+    "user_pass admin_pass root_pass sudo_pass become_pass ssh_pass http_pass ftp_pass"
+)
+"""Names that end in `pass` and mean a password: most, such as `first_pass`, do not."""
+_KEYS = (
+    "token secret api_key apikey access_key private_key secret_key encryption_key signing_key "
+    "auth_key master_key app_key"
+)
+_POSITIONS = (
+    "next page next_page continuation cursor sync start end eos bos pad unk sep cls mask stop "
+    "special input output max min last resume watch delta nextpage"
+)
+"""Words before `token` that make it a place in a list or a piece of text."""
+
+
+def _spellings(names: str) -> Iterator[str]:
+    """Yield names in the spellings `api_key`, `API_KEY`, `api-key`, `apiKey`, `ApiKey`."""
+    for name in names.split():
+        words = name.split("_")
+        camel = "".join(word.capitalize() for word in words)
+        spellings = [name, name.upper(), camel, camel[0].lower() + camel[1:]]
+        yield from dict.fromkeys([*spellings, name.replace("_", "-")])
+
+
+def _quoted(value: str, quote: str, kind: str) -> str:
+    """Return a pattern for a quoted value; a backslash before the quote is that of JSON."""
+    no_stand_in = rf"(?!{_STAND_IN_WORD}\\{{0,3}}[\"'])" if kind == "password" else ""
+    letters = rf"(?:[^\s{quote}\\]|\\[^\s\\\"'nrt])" if kind == "password" else value
+    least = 4 if kind == "password" else 12
+    digits = "" if kind == "password" else rf"(?=(?:{value}{{0,200}}?\d){{2}})(?=[^\"']*[A-Za-z])"
+    return (
+        rf"{quote}{_REFERENCE}{no_stand_in}{digits}"
+        rf"(?P<secret>{letters}{{{least},4096}}+)(?=\\{{0,3}}{quote})"
+    )
+
+
+def _not_a_position(name: str) -> str:
+    """Return lookbehinds that exclude `next_token`, `nextToken`, `eos_token` and the like."""
+    if name.lower() != "token":
+        return ""
+    befores = {
+        spelling
+        for word in _POSITIONS.split()
+        for spelling in (f"{word}_", f"{word.upper()}_", word, word.capitalize(), f"{word}-")
+    }
+    befores |= {"nextPage", "next_page_"}
+    return "".join(rf"(?<!{re.escape(before + name)})" for before in sorted(befores))
+
+
+def _of_passwords() -> Iterator[Shape]:
+    for name in (*_spellings(_PASSWORDS), *_PASSES.split()):
+        head = rf"{_OPTIONAL_SUFFIX}"
+        for quote in "\"'":
+            rest = rf"{head}{_CLOSED}{_ASSIGNED}{_quoted('', quote, 'password')}"
+            yield from shapes_of("password", name, rest)
+        if name.isupper():
+            words = rf"{_REFERENCE}(?P<secret>[^\"'\\\r\n]{{8,128}})(?=\\{{0,3}}\1)"
+            yield from shapes_of("password", name, rf"{head}=\\{{0,3}}([\"']){words}")
+        evidence = "" if name.isupper() else _WITH_DIGIT
+        rest = rf"{head}(?:=|(?:\s=\s|:\s{{1,3}})(?=\S+{_LINE_END})){evidence}{_VALUE}"
+        yield from shapes_of("password", name, rest)
+        yield from shapes_of("password", name, rf">{_REFERENCE}(?P<secret>[^\s<>]{{4,128}})(?=</)")
+        if not name.startswith("_"):
+            attribute = rf"\\{{0,3}}[\"']\s{{1,3}}value\s?=\s?\\{{0,3}}[\"']{_REFERENCE}"
+            literal = r"(?P<secret>[^\s\\\"'<>]{4,128})(?=[\\\"'])"
+            rest = rf"{attribute}(?!{_STAND_IN_WORD}[\\\"']){literal}"
+            yield from shapes_of("password", name, rest)
+            element = rf"\\{{0,3}}[\"']>(?=[^\s<>]{{0,64}}\d)(?!{_STAND_IN_WORD}<)"
+            yield from shapes_of("password", name, rf"{element}(?P<secret>[^\s<>]{{4,128}})(?=</)")
+    for quote in ("'", '"', "\\"):  # a backslash is that of JSON
+        closed = rf"(?<=[\"']pass{re.escape(quote)})\\{{0,2}}(?:(?<!\\)|[\"'])(?:=>|:|=)"
+        closed += r"\s{0,3}\\{0,3}"
+        for mark in "\"'":
+            digit = rf"(?={mark}[^\s{mark}]{{0,64}}\d)"
+            rest = closed + digit + _quoted("", mark, "password")
+            yield from shapes_of("password", f"pass{quote}", rest)
+    for name in ("password", "PASSWORD"):
+        rest = rf"[ \t]{{1,3}}{_WITH_DIGIT}{_VALUE}(?={_LINE_END})"
+        yield from shapes_of("password", name, rest)
+    yield from _of_commands()
+
+
+def _of_commands() -> Iterator[Shape]:
+    """Yield shapes for options of commands that take a password."""
+    yield from shapes_of("password", "--password --passwd", rf"\s{{1,3}}{_WITH_DIGIT}{_VALUE}")
+    yield from shapes_of("password", "sshpass", rf"\s{{1,3}}-p\s?{_VALUE}")
+    option = r"[^\n]{0,200}?\s(?:-p|--password)[ =]"
+    yield from shapes_of("password", "login", rf"(?=\s){option}(?=\S{{8,}}|\S{{0,64}}\d){_VALUE}")
+    option = r"(?:dump|admin)?(?=\s)[^\n]{0,100}?\s-p"
+    yield from shapes_of("password", "mysql", rf"{option}{_WITH_DIGIT}{_VALUE}")
+    for name in ("pwd", "PWD", "Pwd"):  # also the working folder
+        begin = r"(?:(?<!\\)|(?=[\"']))[\"']?"  # a backslash without a quote is of an escape
+        rest = rf"{_CLOSED}{_ASSIGNED}{begin}(?![~./]|[A-Za-z]:){_WITH_DIGIT}{_VALUE}"
+        yield from shapes_of("password", name, rest)
+    yield from shapes_of(
+        "password", "login", rf"\s{{1,3}}\S{{1,64}}\s{{1,3}}password\s{{1,3}}{_VALUE}"
+    )
+    user = r"(?:-u|--user)[ =]{1,2}\\{0,3}[\"']?[A-Za-z0-9._@%+-]{1,64}:"
+    yield from shapes_of("password", "curl", rf"(?=\s)[^\n]{{0,200}}?\s{user}{_VALUE}")
+
+
+def _of_keys() -> Iterator[Shape]:
+    letters = r"[^\s\"'\\<>{}]"
+    literal = r"[A-Za-z0-9_~+/=-]"
+    snake = rf"(?![A-Za-z]+(?:[_-][A-Za-z]+)*[_-]?\d{{0,4}}{_STOP})"
+    for name in _spellings(_KEYS):
+        head = rf"{_not_a_position(name)}{_OPTIONAL_SUFFIX}"
+        for quote in "\"'":
+            value = _quoted(rf"(?!://){letters}", quote, "key")
+            rest = rf"{head}{_CLOSED}{_ASSIGNED}(?!{quote}(?:\.{{0,2}}/|https?:)){value}"
+            yield from shapes_of("secret", name, rest)
+        if name in ("SECRET", "TOKEN"):
+            words = rf"{_REFERENCE}(?=[^\"'\\\r\n]{{0,128}}\d)(?P<secret>[^\"'\\\r\n]{{12,128}})"
+            rest = rf"{head}=\\{{0,3}}([\"']){words}(?=\\{{0,3}}\1)"
+            yield from shapes_of("secret", name, rest)
+        least, digits = (12, 1) if name.isupper() else (16, 3)
+        evidence = rf"(?=(?:{literal}{{0,200}}?\d){{{digits}}})(?={literal}{{0,64}}[A-Za-z])"
+        rest = (
+            rf"{head}(?:=|\s=\s|:\s{{1,3}})(?:base64:)?(?![/.]){snake}{evidence}(?!{_ATTRIBUTE}{_STOP})"
+            rf"(?P<secret>{literal}{{{least},4096}}+){_STOP}"
+        )
+        yield from shapes_of("secret", name, rest)
+
+
+def _of_headers() -> Iterator[Shape]:
+    value = r"[^\s;\"'\\<>{}$]"
+    before = rf"(?:{value}{{0,200}};\s?[\w.%-]{{1,64}}=){{0,60}}?"
+    after = rf"(?:;\s?[\w.%-]{{1,64}}(?:={value}{{0,4096}})?){{0,60}}"
+    long = rf"(?={value}{{0,200}}\d){value}{{8,4096}}"
+    cookies = rf"[\w.%-]{{1,64}}=(?P<secret>{before}{long}{after})"
+    yield from shapes_of(
+        "cookie", "ookie OOKIE", rf"{_CLOSED}\s{{0,3}}:\s{{0,3}}\\{{0,3}}[\"']?{cookies}"
+    )
+    option = r"(?=\s)[^\n]{0,200}?\s(?:-b|--cookie)[ =]"
+    yield from shapes_of("cookie", "curl", rf"{option}\\{{0,3}}[\"']?{cookies}")
+    yield from shapes_of("cookie", "--cookie", rf"[ =]{{1,2}}\\{{0,3}}[\"']?{cookies}")
+    yield from shapes_of(
+        "authorization-header",
+        "uthorization UTHORIZATION",
+        rf"{_CLOSED}\s{{0,3}}[=:]\s{{0,3}}\\{{0,3}}[\"']?(?i:basic)\s{{1,3}}"
+        rf"(?=[A-Za-z0-9+/]{{0,200}}(?:[a-z][A-Z]|\d|=))(?P<secret>[A-Za-z0-9+/]{{8,}}={{0,2}})"
+        rf"{_STOP}",
+    )
+
+
+NAMED = (*_of_passwords(), *_of_keys(), *_of_headers())
+"""Looked for where their names stand, as the framed shapes of `harken.core.secrets.patterns`."""

@@ -1,0 +1,246 @@
+"""Credentials by their shape: what their issuers made to be recognised.
+
+One idea: nothing is guessed from how random a text looks. A *word* is known by how it begins; what
+is *framed* is known by what stands around it. Each pattern begins with fixed letters, which `re`
+finds fast, and has a hint that costs next to nothing to look for.
+
+Source: each as its issuer describes it, or as its kind has been seen in public again and again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harken.core.secrets.shape import Shape, shapes_of
+
+SHORTEST = 25
+"""Characters of a run (`RUN`) that the shortest word has, with its beginning."""
+RUN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.~:"
+"""What words are made of."""
+
+
+_END = r"(?![A-Za-z0-9])"
+_WORD = "[A-Za-z0-9_-]"
+_HEX = "[0-9a-f]"
+_UUID = rf"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}"
+_QUOTES = r"[\"'\\]{0,3}"
+_IS = rf"{_QUOTES}\s{{0,3}}[=:]\s{{0,3}}{_QUOTES}"
+_HEADER = r"(?=[A-Za-z0-9._~+/=-]{0,60}\d)(?P<secret>[A-Za-z0-9._~+/=-]{16,})"
+_NEW_LINE = r"(?:\s|\\{1,8}[nrt]){1,8}"
+_END_OF_KEY = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+_DIGITS = "[MNO][DTjz][AEIMQUYcgk][w-z0-5]"
+"""Three decimal digits in base64: a bot of Discord has its number before its secret."""
+_STAND_IN = (
+    r"(?i:pass(?:w(?:or)?d)?|pwd|pw|secret|user(?:name)?|token|key|admin|root|test|example|changeme"
+    r"|your[a-z_-]{0,20}|my[a-z_-]{0,20}|[x*.]+|\$[a-z_]+)"
+)
+"""What people write where a password would stand in an address."""
+
+
+def _words(
+    kind: str, prefixes: str, rest: str, *, hint: str = "", end: str = _END
+) -> Iterator[Shape]:
+    r"""Yield shapes that must be words of their own: others could hold their letters by chance.
+
+    A line break that JSON writes as `\n` ends a word, too, and so does a letter that a URL or JSON
+    writes as `%3D` or `\u003d`.
+    """
+    for prefix in prefixes.split():
+        text = re.escape(prefix)
+        escapes = rf"(?<=\\[nrt]{text})|(?<=%[0-9A-Fa-f]{{2}}{text})|(?<=\\u[0-9a-f]{{4}}{text})"
+        begins = rf"(?:(?<![A-Za-z0-9]{text})|{escapes})"
+        yield Shape(kind, hint or prefix, prefix, text + begins + rest + end)
+
+
+WORDS = (
+    # models
+    *shapes_of("anthropic-key", "sk-ant-", rf"[a-z]{{2,10}}\d{{2}}-{_WORD}{{20,}}", hint="sk-"),
+    *shapes_of("openrouter-key", "sk-or-v1-", rf"{_HEX}{{40,}}", hint="sk-"),
+    *shapes_of("openai-key", "sk-proj- sk-svcacct- sk-admin-", rf"{_WORD}{{20,}}", hint="sk-"),
+    *_words("openai-key", "sk-", r"(?:[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}|[A-Za-z0-9]{48})"),
+    *_words("deepseek-key", "sk-", rf"{_HEX}{{32}}"),
+    *_words("langfuse-key", "sk-lf-", _UUID, hint="sk-"),
+    *_words("google-key", "AIza", rf"{_WORD}{{35}}"),
+    *_words("google-key", "AQ.Ab", rf"{_WORD}{{40,}}"),
+    *_words("google-token", "ya29.", rf"{_WORD}{{30,}}"),
+    *shapes_of("google-client-secret", "GOCSPX-", rf"{_WORD}{{28}}"),
+    *_words("groq-key", "gsk_", "[A-Za-z0-9]{50,}"),
+    *_words("xai-key", "xai-", "[A-Za-z0-9]{70,}"),
+    *_words("perplexity-key", "pplx-", "[A-Za-z0-9]{40,}"),
+    *_words("replicate-token", "r8_", "[A-Za-z0-9]{37}"),
+    *_words("huggingface-token", "hf_ api_org_", "[A-Za-z]{34}"),
+    *_words("cerebras-key", "csk-", "[a-z0-9]{40,}"),
+    *_words("nvidia-key", "nvapi-", rf"{_WORD}{{60,}}"),
+    *_words("together-key", "tgp_v1_", rf"{_WORD}{{40,}}", hint="_v1_"),
+    *_words("elevenlabs-key", "sk_", rf"{_HEX}{{48}}", hint="k_"),
+    *_words("tavily-key", "tvly-", r"(?:dev-|prod-)?[A-Za-z0-9-]{32,}"),
+    *_words("firecrawl-key", "fc-", rf"{_HEX}{{32}}"),
+    *_words("pinecone-key", "pcsk_", r"[A-Za-z0-9]{5,6}_[A-Za-z0-9]{60,}"),
+    *_words("langsmith-key", "lsv2_pt_ lsv2_sk_", rf"{_HEX}{{32}}_{_HEX}{{10}}", hint="lsv2_"),
+    *_words("e2b-key", "e2b_", rf"{_HEX}{{40}}"),
+    # code, packages
+    *shapes_of("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}", hint="gh"),
+    *shapes_of("github-token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}", hint="_pat_"),
+    *shapes_of("gitlab-token", "glpat-", rf"{_WORD}{{20,}}(?:(?:\.\d\d)?\.[a-z0-9]{{9}})?"),
+    *_words("gitlab-token", "gldt- glrt- glcbt- glptt-", rf"{_WORD}{{20,}}", end=""),
+    *_words("npm-token", "npm_", "[A-Za-z0-9]{36}"),
+    *shapes_of(
+        "pypi-token",
+        "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw",
+        rf"{_WORD}{{40,}}",
+        hint="pypi-Ag",
+    ),
+    *_words("rubygems-key", "rubygems_", rf"{_HEX}{{48}}"),
+    *_words("docker-token", "dckr_pat_ dckr_oat_", rf"{_WORD}{{27,}}", end="", hint="dckr_"),
+    *_words("postman-key", "PMAK-", rf"{_HEX}{{24}}-{_HEX}{{34}}"),
+    *_words("circleci-token", "CCIPAT_", rf"[A-Za-z0-9]{{22}}_{_HEX}{{40}}"),
+    *_words("buildkite-token", "bkua_", "[a-z0-9]{40}"),
+    # clouds, machines
+    *_words("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", rf"{_HEX}{{64}}", hint="_v1_"),
+    *_words(
+        "doppler-token",
+        "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.",
+        r"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}",
+        hint="dp.",
+    ),
+    *_words("heroku-key", "HRKU-", rf"(?:AA{_WORD}{{58}}|{_UUID})"),
+    *_words("vault-token", "hvs. hvb. hvr.", rf"{_WORD}{{24,}}", end="", hint="hv"),
+    *_words("databricks-token", "dapi", rf"{_HEX}{{32}}(?:-\d)?"),
+    *_words("pulumi-token", "pul-", rf"{_HEX}{{40}}"),
+    *_words(
+        "planetscale-token",
+        "pscale_tkn_ pscale_pw_ pscale_oauth_",
+        r"[A-Za-z0-9_.-]{32,}",
+        hint="pscale_",
+    ),
+    *_words("supabase-token", "sbp_", rf"{_HEX}{{40}}"),
+    *_words("supabase-token", "sb_secret_", rf"{_WORD}{{31}}", hint="secret_"),
+    *_words("neon-key", "napi_", "[a-z0-9]{60,}"),
+    *_words("netlify-token", "nfp_", "[A-Za-z0-9]{36,}"),
+    *_words("render-key", "rnd_", "[A-Za-z0-9]{28,}"),
+    *_words("tailscale-key", "tskey-", r"[a-z]{3,12}-[A-Za-z0-9]{6,}-[A-Za-z0-9]{16,}"),
+    *_words("cloudflare-key", "v1.0-", rf"{_HEX}{{24}}-{_HEX}{{140,}}"),
+    *_words("age-key", "AGE-SECRET-KEY-", "(?:PQ-)?1[02-9AC-HJ-NP-Z]{58,}", hint="-KEY-"),
+    # work, talk, money, mail, watch
+    *_words("linear-key", "lin_api_ lin_oauth_", "[A-Za-z0-9]{40,}", hint="lin_"),
+    *_words("notion-token", "ntn_", "[A-Za-z0-9]{40,}"),
+    *_words("notion-token", "secret_", "[A-Za-z0-9]{43}"),
+    *_words(
+        "atlassian-token",
+        "ATATT3 ATCTT3",
+        rf"{_WORD}{{150,}}(?:=[0-9A-F]{{8}})?",
+        end="",
+        hint="TT3",
+    ),
+    *_words("figma-token", "figd_", rf"{_WORD}{{40,}}", end=""),
+    *_words("contentful-token", "CFPAT-", rf"{_WORD}{{43}}"),
+    *_words("dropbox-token", "sl.u. sl.", rf"{_WORD}{{130,}}", end="", hint="sl."),
+    *_words("stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_", r"[A-Za-z0-9]{20,}", hint="k_"),
+    *_words("shopify-token", "shpat_ shpca_ shppa_ shpss_", "[0-9a-fA-F]{32}", hint="shp"),
+    *_words("square-secret", "sq0csp-", rf"{_WORD}{{43}}", hint="sq0"),
+    *_words("sendgrid-key", "SG.", rf"{_WORD}{{22}}\.{_WORD}{{43}}"),
+    *_words("brevo-key", "xkeysib-", rf"{_HEX}{{64}}-[A-Za-z0-9]{{16}}"),
+    *_words("twilio-key", "SK", rf"{_HEX}{{32}}"),
+    *_words("mailgun-key", "key-", rf"(?<![_-]key-){_HEX}{{32}}"),
+    *_words("grafana-token", "glsa_", r"[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}"),
+    *_words("newrelic-key", "NRAK-", "[A-Z0-9]{27}"),
+    *_words("sentry-token", "sntryu_", rf"{_HEX}{{64}}", hint="sntry"),
+    *_words("sentry-token", "sntrys_eyJ", r"[A-Za-z0-9]{40,}[A-Za-z0-9+/=_]*", hint="sntry"),
+    *_words("dynatrace-token", "dt0c01.", r"[A-Z2-7]{24}\.[A-Z2-7]{64}"),
+    *_words("mapbox-token", "sk.eyJ", rf"{_WORD}{{40,}}\.{_WORD}{{20,}}", hint="eyJ"),
+    *_words("1password-token", "ops_eyJ", "[A-Za-z0-9]{40,}[A-Za-z0-9+/]*={0,2}", hint="eyJ"),
+    *_words("jwt", "eyJ", rf"{_WORD}{{10,}}\.(?:e[yw]{_WORD}{{4,}}|e30)\.{_WORD}{{16,}}", end=""),
+    *_words(
+        "jwt",  # encrypted: five parts, of which the second may be empty
+        "eyJ",
+        rf"{_WORD}{{10,}}\.(?:{_WORD}{{20,}})?\.{_WORD}{{12,32}}\.{_WORD}{{2,}}\.{_WORD}{{16,}}",
+        end="",
+    ),
+    *_words("aws-bedrock-key", "ABSKQmVkcm9ja0FQSUtleS", "[A-Za-z0-9]{10,}[A-Za-z0-9+/]*={0,2}"),
+    *shapes_of("telegram-token", "AA", rf"(?<=\d{{8}}:AA)(?P<secret>{_WORD}{{33}})(?!{_WORD})"),
+    *_words("slack-token", "xox", r"[a-eoprs]-\d[A-Za-z0-9-]{20,}"),
+    *_words("slack-token", "xapp-", r"\d[A-Za-z0-9-]{20,}"),
+    *shapes_of(
+        "terraform-token",
+        "atlasv1.",
+        rf"(?<=[A-Za-z0-9]{{14}}\.atlasv1\.)(?P<secret>{_WORD}{{60,}})",
+    ),
+    *_words("grafana-token", "glc_eyJ", "[A-Za-z0-9]{30,}[A-Za-z0-9+/]*={0,2}", hint="eyJ"),
+    Shape(
+        "discord-token",
+        ".",
+        ".",
+        (
+            rf"\.(?:(?<=(?:{_DIGITS}){{6}}\.)|(?<=(?:{_DIGITS}){{6}}[A-Za-z0-9]{{2}}\.))"
+            rf"(?P<secret>{_WORD}{{6}}\.{_WORD}{{27,}})"
+        ),
+    ),
+    *shapes_of(
+        "azure-secret",
+        "Q~",
+        r"(?<=[A-Za-z0-9_~.]{3}\dQ~)(?P<secret>[A-Za-z0-9_~.-]{31,34})(?![A-Za-z0-9_~.-])",
+    ),
+)
+"""Each is, as far as it must go, in one run of `SHORTEST` characters or more: its pattern may be
+tried on such runs alone."""
+
+FRAMED = (
+    *_words("aws-key-id", "AKIA ASIA", r"[A-Z2-7]{16}"),
+    *shapes_of(
+        "aws-secret-key",
+        "ecret_access_key ECRET_ACCESS_KEY ecretAccessKey",
+        rf"{_IS}(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
+    ),
+    *_words("aws-session-token", "IQoJb3JpZ2luX2Vj FwoGZXIvYXdz", "[A-Za-z0-9+/]{100,}={0,2}"),
+    *shapes_of(
+        "slack-webhook",
+        "hooks.slack.com/",
+        r"(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{24,})",
+    ),
+    *shapes_of("discord-webhook", "/api/webhooks/", rf"\d{{15,}}/(?P<secret>{_WORD}{{50,}})"),
+    *_words("stripe-webhook-secret", "whsec_", r"[A-Za-z0-9+/]{24,}={0,2}"),
+    *shapes_of(
+        "google-refresh-token",
+        "efresh_token EFRESH_TOKEN efreshToken",
+        rf"{_IS}(?P<secret>1//0{_WORD}{{40,}})",
+    ),
+    *shapes_of("azure-key", "AccountKey=", r"(?P<secret>[A-Za-z0-9+/]{86}==)"),
+    *shapes_of("azure-key", "SharedAccessKey=", r"(?P<secret>[A-Za-z0-9+/]{43}=)"),
+    *shapes_of("azure-signature", "sig=", r"(?P<secret>[A-Za-z0-9%+/]{42,}(?:%3[Dd]|=))"),
+    *shapes_of("heroku-key", "HEROKU_API_KEY", rf"{_IS}(?P<secret>{_UUID})"),
+    *shapes_of("npm-token", "_authToken", rf"{_IS}{_HEADER}"),
+    Shape(
+        "private-key",
+        "PRIVATE KEY",
+        "-----BEGIN ",
+        (
+            r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+            rf"(?:{_NEW_LINE}[A-Za-z-]{{3,20}}: [^\n\\]{{1,100}}){{0,5}}"
+            rf"(?:{_NEW_LINE}[A-Za-z0-9+/=]{{16,}}){{1,400}}"
+            rf"(?:{_NEW_LINE}[A-Za-z0-9+/=]{{1,15}})?"
+            rf"(?:{_NEW_LINE}{_END_OF_KEY})?"
+        ),
+    ),
+    *shapes_of(
+        "authorization-header",
+        "uthorization UTHORIZATION",
+        rf"{_IS}(?i:bearer|basic|token|api-?key|key|negotiate)\s{{1,3}}{_HEADER}",
+    ),
+    *shapes_of(
+        "authorization-header",
+        "Bearer bearer",
+        r"\s{1,3}(?=[A-Za-z0-9._~+/=-]{0,60}\d)(?P<secret>[A-Za-z0-9._~+/=-]{24,})",
+    ),
+    *shapes_of("authorization-header", "api-key Api-Key API-Key API-KEY", rf"{_IS}{_HEADER}"),
+    *shapes_of(
+        "url-password",
+        "://",
+        r"(?P<user>[A-Za-z0-9._~%+-]{0,64}):"
+        rf"(?!(?:{_STAND_IN}|(?P=user)|\d{{1,5}})@)"
+        r"(?P<secret>[A-Za-z0-9._~!*+,;=^%][A-Za-z0-9._~!$&*+,;=^%@()-]{2,127})@(?=[A-Za-z0-9\[])",
+    ),
+)
+"""What stands around it is looked for; or a run would be too short."""
+
+SHAPES = (*WORDS, *FRAMED)

@@ -1,0 +1,343 @@
+"""The words of a verdict, as hooks say them: `OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`.
+
+Code says exactly these; a model says them with reasons before and Markdown around. One rule keeps
+what a model says apart from what it quotes: a verdict begins a line of its own, and what stands in
+a code block or in quotes is a verdict only where there is nothing else. So a text that a hook
+judges does not become its verdict by being repeated.
+
+Verdicts: what a hook is asked, and what it may say, in words that a log keeps.
+
+Nothing here knows agents: any agent can be asked, and any can answer, by code or by a model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
+
+from harken.core.arguments import check_arguments
+from harken.core.events import Reference, TranscriptEntry
+from harken.core.ids import MessageId
+from harken.core.logged_string import preview
+from harken.core.messages import ToolCall, text_of
+from harken.core.untrusted import from_outside
+
+FAILED = "[hook failed] "
+"""How the entry begins that stands in a hook's transcript in place of a verdict."""
+
+VerdictWord: TypeAlias = Literal["OK", "COMMENT", "DENY", "REWRITE"]
+
+_EXACT = re.compile(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", re.DOTALL)
+_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_MARKS = r"[*_]{0,3}"
+_LABEL = rf"(?:(?:final|my)\s+)?(?:verdict|answer|decision){_MARKS}[ \t]*[:\uff1a]{_MARKS}[ \t]*"
+_BEGIN = rf"[ \t]{{0,3}}(?:#{{1,6}}[ \t]+)?({_MARKS})(?:{_LABEL})?({_MARKS})"
+_OK = re.compile(rf"{_BEGIN}OK[.!]?{_MARKS}\s*", re.IGNORECASE)
+_SAID = re.compile(
+    rf"{_BEGIN}(COMMENT|DENY|REWRITE)({_MARKS})[ \t]*[:\uff1a]({_MARKS})[ \t]*(.*)",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
+_QUOTES = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u00ab": "\u00bb"}
+
+
+class Said(NamedTuple):
+    """A verdict in words."""
+
+    word: VerdictWord
+    text: str
+    """What follows it: the comment, the reason, the other text; empty for OK."""
+
+
+def said_in(entry: TranscriptEntry) -> Said | None:
+    """Read what a hook said as a verdict; None where it is none.
+
+    Code answers a question with the question as its cause, a model just answers.
+    """
+    if not entry.is_utterance:
+        return None
+    words = text_of(entry.content)
+    return freely(words) if entry.cause is None else exactly(words)
+
+
+def exactly(words: str) -> Said | None:
+    r"""Read a verdict as code writes it; None where it is none.
+
+    >>> exactly("COMMENT: Mind this:\nOK"), exactly("I think: OK")
+    (Said(word='COMMENT', text='Mind this:\nOK'), None)
+    """
+    if words.strip().rstrip(".").upper() == "OK":
+        return Said("OK", "")
+    match = _EXACT.fullmatch(words)
+    return None if match is None else Said(_word(match[1]), match[2])
+
+
+def freely(words: str) -> Said | None:
+    r"""Read a verdict as a model says it; None where it says none, or two that differ.
+
+    >>> freely("It only reads.\n\n**Verdict:** ok")
+    Said(word='OK', text='')
+    >>> freely("It deletes files.\n**DENY:** ask first")
+    Said(word='DENY', text='ask first')
+    >>> freely("It says:\n```\nOK\n```"), freely("OK\nDENY: no")
+    (None, None)
+    """
+    lines = _unwrapped(_THOUGHT.sub("", words).strip()).split("\n")
+    found = list(_verdicts(lines))
+    if not found or any(one != found[0] for one in found):
+        return None
+    is_last = found[0].word != "OK" or _OK.fullmatch(lines[-1]) is not None
+    return found[0] if is_last else None
+
+
+def unfenced(text: str) -> str:
+    r"""Return what stands in a code block where a text is nothing else.
+
+    >>> unfenced('```json\n{"a": 1}\n```'), unfenced("a")
+    ('{"a": 1}', 'a')
+    """
+    first, *lines = text.strip().split("\n")
+    mark = _FENCE.match(first)
+    if mark is None or not lines or lines[-1].strip() != mark[1]:
+        return text
+    inner = lines[:-1]
+    return text if any(line.startswith(mark[1]) for line in inner) else "\n".join(inner)
+
+
+def _unwrapped(text: str) -> str:
+    """Take away what stands around all of it: a code block, quotes."""
+    inner = unfenced(text).strip()
+    closing = _QUOTES.get(inner[:1])
+    if closing is not None and len(inner) > 1 and inner.endswith(closing):
+        middle = inner[1:-1]
+        return middle.strip() if closing not in middle else inner
+    return inner
+
+
+def _verdicts(lines: list[str]) -> Iterator[Said]:
+    """Yield the verdicts that begin lines, each with what is said up to the next one."""
+    starts = [at for at in _outside_blocks(lines) if _begins(lines[at])]
+    for at, end in zip(starts, [*starts[1:], len(lines)], strict=False):
+        match = _SAID.fullmatch(lines[at])
+        yield Said("OK", "") if match is None else _said(match, lines[at + 1 : end])
+
+
+def _outside_blocks(lines: list[str]) -> Iterator[int]:
+    """Yield the positions of lines that stand in no code block."""
+    fence = ""
+    for at, line in enumerate(lines):
+        mark = _FENCE.match(line)
+        if mark is None and not fence:
+            yield at
+        elif mark is not None and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1]
+
+
+def _begins(line: str) -> bool:
+    return _SAID.fullmatch(line) is not None or _OK.fullmatch(line) is not None
+
+
+def _said(match: re.Match[str], more: list[str]) -> Said:
+    """Return the verdict that a line begins, without the marks that stand around all of it."""
+    text = "\n".join([match[6], *more]).strip()
+    around = match[1] + match[2]
+    if around and not match[4] and not match[5]:
+        text = text.removesuffix(around)
+    return Said(_word(match[3].upper()), text)
+
+
+def _word(written: str) -> VerdictWord:
+    words: dict[str, VerdictWord] = {"COMMENT": "COMMENT", "DENY": "DENY", "REWRITE": "REWRITE"}
+    return words[written]
+
+
+Point: TypeAlias = Literal["input", "action", "result", "response"]
+
+
+POINTS: frozenset[Point] = frozenset({"input", "action", "result", "response"})
+
+
+GUARDED: frozenset[Point] = frozenset({"action", "response"})
+"""Points where a hook that fails blocks; at the others it is passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """Nothing to say."""
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """Something for the watched agent to hear."""
+
+    text: str
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """It must not happen."""
+
+    reason: str
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """It happens differently: other arguments (JSON) of an action, another text of a response."""
+
+    text: str
+
+
+Verdict: TypeAlias = Ok | Comment | Deny | Rewrite
+
+
+ALLOWED: dict[Point, tuple[type, ...]] = {
+    "input": (Ok, Comment),
+    "result": (Ok, Comment),
+    "action": (Ok, Comment, Deny, Rewrite),
+    "response": (Ok, Comment, Deny, Rewrite),
+}
+"""What a hook may say at each point; anything else counts as its failure."""
+
+
+FORMS: Mapping[type, str] = {
+    Ok: "OK",
+    Comment: "COMMENT: what the agent shall hear",
+    Deny: "DENY: why it must not be",
+    Rewrite: "REWRITE: what it shall be instead, the arguments as JSON or the whole response",
+}
+"""How a model is told to say each."""
+
+
+def checked(verdict: Verdict, point: Point) -> Verdict:
+    """Return what a hook said, if it may say so at this point. Raises TypeError."""
+    if not isinstance(verdict, ALLOWED[point]):
+        forms = ", ".join(kind.__name__ for kind in ALLOWED[point])
+        raise TypeError(f"{verdict!r} is no verdict on {point}: return an instance of {forms}")
+    text = verdict.reason if isinstance(verdict, Deny) else getattr(verdict, "text", "")
+    if not isinstance(text, str):
+        raise TypeError(f"{verdict!r} says no text")
+    return verdict
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a hook is asked to judge."""
+
+    point: Point
+    agent: str
+    """The name of the watched agent."""
+    subject: Reference
+    """The message or call that it is about."""
+    text: str
+    """The input, result or response; for an action, its arguments as JSON."""
+    call: ToolCall | None = None
+    """The action itself, as hooks before this one have rewritten it."""
+
+    @property
+    def words(self) -> str:
+        """The question as the hook hears it: what is judged stands between two equal lines."""
+        return f"[{self.point}] Agent {_named(self.agent)} {self._does}:\n{_fenced(self.text)}"
+
+    @property
+    def _does(self) -> str:
+        """What the agent did, or is about to do."""
+        called = _named(self.call.function.name) if self.call else ""
+        return {
+            "input": "has heard",
+            "action": f"is about to call {called} with",
+            "result": "got the result",
+            "response": "is about to answer",
+        }[self.point]
+
+
+@lru_cache(maxsize=4)
+def _fenced(text: str) -> str:
+    """Return a text between two lines that it does not have; several hooks are asked about it."""
+    text, fence = from_outside(text), "~~~"
+    while fence in text:
+        fence += "~"
+    return f"{fence}\n{text}\n{fence}"
+
+
+_QUESTION = re.compile(r"\[(input|action|result|response)\] Agent ")
+
+
+def is_question(entry: TranscriptEntry) -> bool:
+    """Whether an entry of a hook's transcript is what it was asked to judge.
+
+    Whatever else it hears with a cause begins differently: its notes, what it is asked again,
+    what hooks of its own say.
+    """
+    if entry.role != "user" or entry.cause is None:
+        return False
+    return _QUESTION.match(text_of(entry.content)) is not None
+
+
+@lru_cache(maxsize=64)
+def _named(name: str) -> str:
+    """Return a name as it is where it is plain, else so that it cannot be taken for a sentence."""
+    plain = re.fullmatch(r"[\w.:/-]{1,100}", name)
+    return name if plain else json.dumps(name[:100])
+
+
+def in_words(verdict: Verdict) -> str:
+    """Write a verdict in the words of the hook protocol."""
+    match verdict:
+        case Ok():
+            return "OK"
+        case Comment(text):
+            return f"COMMENT: {text}"
+        case Deny(reason):
+            return f"DENY: {reason}"
+        case Rewrite(text):
+            return f"REWRITE: {text}"
+
+
+class NoVerdict(ValueError):
+    """What a model said is no verdict that there is at this point; the text says so to people."""
+
+
+def verdict_in(words: str, point: Point) -> Verdict:
+    r"""Read a verdict as a model says it, where it may be said. Raises NoVerdict.
+
+    >>> verdict_in("It is the third one.\n**DENY:** too many", "action"), verdict_in("ok", "input")
+    (Deny(reason='too many'), Ok())
+    """
+    said = freely(words)
+    verdict = None if said is None else verdict_of(said)
+    if verdict is None or not isinstance(verdict, ALLOWED[point]):
+        forms = ", ".join(
+            form.partition(" ")[0] for kind, form in FORMS.items() if kind in ALLOWED[point]
+        )
+        raise NoVerdict(f"its answer {preview(words)!r} is none of {forms}")
+    return verdict
+
+
+def verdict_of(said: Said) -> Verdict:
+    """Return a verdict for its words."""
+    match said.word:
+        case "OK":
+            return Ok()
+        case "COMMENT":
+            return Comment(said.text)
+        case "DENY":
+            return Deny(said.text)
+        case "REWRITE":
+            return Rewrite(said.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """A verdict with whose it is and the message that says so."""
+
+    hook: str
+    verdict: Verdict
+    message_id: MessageId

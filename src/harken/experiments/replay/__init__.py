@@ -1,0 +1,1 @@
+"""Replay of a session: its recorded inputs, and a check that the same events follow."""

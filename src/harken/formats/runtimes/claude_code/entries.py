@@ -1,0 +1,188 @@
+"""Records of Claude Code as entries: what was said, and in `source` what only this runtime knows.
+
+One idea: what is said at once is one message, however many records it is: blocks of a response are
+put together again, and a result of a tool is a message of its own. Usage stands once per response.
+
+Source: docs/formats/claude-code.md, "Entries".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from harken.core import canonical
+from harken.core.messages import (
+    Content,
+    ImagePart,
+    Message,
+    Meta,
+    OtherPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
+from harken.formats.base import WholeEntry
+from harken.formats.providers.anthropic import THINKER, read_block
+from harken.formats.runtimes.base import time_of
+from harken.formats.runtimes.claude_code.records import Kind, blocks_in, said_by, said_in
+from harken.formats.tool_calls import as_object, spoken
+
+Record = Mapping[str, Any]
+SYNTHETIC = "<synthetic>"
+"""The model of an answer that the client wrote itself."""
+_FACTS = ("model", "stop_reason", "usage")
+
+
+def entries_of(kind: Kind, records: Sequence[Record]) -> list[WholeEntry]:
+    """Return what records that belong together say, oldest first."""
+    if kind is Kind.ANSWER and records:
+        return [_answer(records)]
+    said = (record for record in records if record.get("subtype") != "compact_boundary")
+    return [entry for record in said for entry in _heard(record)]
+
+
+def _answer(records: Sequence[Record]) -> WholeEntry:
+    """Return a response as the one message that it is."""
+    bodies = [_body(record) for record in records]
+    last, body = records[-1], bodies[-1]
+    model = _text(body.get("model"))
+    said = [[*blocks_in(one.get("content"))] for one in bodies]
+    items = [_by(model, block) for blocks in said for block in blocks]
+    source: dict[str, Any] = {"kind": "response", "uuids": _uuids(records)}
+    ids = {"id": body.get("id"), "request": last.get("requestId")}
+    source |= {name: value for name, value in ids.items() if isinstance(value, str)}
+    if len(items) != len(said) or not all(said):
+        source["blocks"] = [len(blocks) for blocks in said]
+    source |= {name: body[name] for name in _FACTS if body.get(name) is not None}
+    if model == SYNTHETIC or last.get("isApiErrorMessage") is True:
+        source["kind"] = "error" if last.get("isApiErrorMessage") is True else "client"
+    return WholeEntry(spoken(items), _time(last), source)
+
+
+def _by(model: str, block: dict[str, Any]) -> Part | ToolCall:
+    """Return a block of an answer; of thoughts it is kept whose they are."""
+    item = read_block(block)
+    if isinstance(item, ToolCall):
+        arguments = block.get("input")
+        meta = {name: block[name] for name in block if name not in _OF_CALLS}
+        if not isinstance(arguments, dict):  # as the model wrote it, where that is no object
+            function = msgspec.structs.replace(item.function, arguments=_verbatim(arguments))
+            item = msgspec.structs.replace(item, function=function)
+        return msgspec.structs.replace(item, meta=meta) if meta else item
+    if model and (isinstance(item, ThinkingPart) or _is_hidden(item)):
+        return msgspec.structs.replace(item, meta={**(item.meta or {}), THINKER: model})
+    return item
+
+
+_OF_CALLS = frozenset({"type", "id", "name", "input", "cache_control"})
+
+
+def _verbatim(value: object) -> str:
+    return value if isinstance(value, str) else canonical.encode(value or {}).decode()
+
+
+def _is_hidden(item: object) -> bool:
+    return isinstance(item, OtherPart) and item.kind == "redacted_thinking"
+
+
+def _heard(record: Record) -> Iterator[WholeEntry]:
+    """Yield the results of a record, each a message of its own, and what else it says."""
+    time, uuid = _time(record), _text(record.get("uuid"))
+    content = said_in(record)
+    if isinstance(content, str):
+        yield WholeEntry(Message("user", content), time, _source(record, said_by(record), uuid))
+        return
+    for is_result, blocks in groupby(blocks_in(content), _is_result):
+        source = _source(record, "tool_result" if is_result else said_by(record), uuid)
+        if is_result:
+            for block in blocks:
+                is_said = {"is_error": False} if block.get("is_error") is False else {}
+                yield WholeEntry(_result(block), time, {**source, **is_said})
+        else:
+            yield WholeEntry(Message("user", [*_parts(blocks)]), time, source)
+
+
+def _is_result(block: Record) -> bool:
+    return block.get("type") == "tool_result"
+
+
+def _source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
+    source: dict[str, Any] = {"kind": kind, "uuid": uuid} if uuid else {"kind": kind}
+    if record.get("isMeta") is True:
+        source["meta"] = True
+    if record.get("isCompactSummary") is True:
+        source["summary"] = True
+    if record.get("type") == "attachment":
+        source["queued"] = True
+    if record.get("type") == "system":
+        source["local"] = True
+    return source
+
+
+def _result(block: Record) -> Message:
+    """Return the result of a tool: its text, or its parts where it is a list of them."""
+    given = block.get("content")
+    content: Content = None
+    if given is not None:
+        content = given if isinstance(given, str) else [*_parts(blocks_in(given))]
+    return Message(
+        "tool",
+        content,
+        tool_call_id=_text(block.get("tool_use_id")),
+        is_error=block.get("is_error") is True,
+    )
+
+
+def _parts(blocks: Iterable[dict[str, Any]]) -> list[Part]:
+    return [item for item in map(_part, blocks) if not isinstance(item, ToolCall)]
+
+
+def _part(block: dict[str, Any]) -> Part | ToolCall:
+    """Return a block of what is heard; there a call is a block like any other."""
+    item = read_block(block)
+    if isinstance(item, ToolCall):
+        return OtherPart("tool_use", canonical.encode(block).decode())
+    return item
+
+
+def block_of(item: Part | ToolCall) -> dict[str, Any]:
+    """Return a part or a call as a block; thoughts say whose they are, in `THINKER`."""
+    meta: Meta = item.meta if isinstance(item.meta, dict) else {}
+    match item:
+        case ToolCall():
+            given = as_object(item.function.arguments)
+            call = {"type": "tool_use", "id": item.id, "name": item.function.name}
+            return {**call, "input": {} if given is None else given, **meta}
+        case TextPart():
+            return {"type": "text", "text": item.text, **meta}
+        case ThinkingPart():
+            return {"type": "thinking", "thinking": item.text, **meta}
+        case ImagePart(url=str(url)):
+            return {"type": "image", "source": {"type": "url", "url": url}}
+        case ImagePart():
+            source = {"type": "base64", "media_type": item.media_type, "data": item.data}
+            return {"type": "image", "source": source}
+        case OtherPart():
+            return {**(as_object(item.data) or {}), "type": item.kind, **meta}
+
+
+def _body(record: Record) -> dict[str, Any]:
+    body = record.get("message")
+    return body if isinstance(body, dict) else {}
+
+
+def _uuids(records: Iterable[Record]) -> list[str]:
+    return [uuid for record in records if isinstance(uuid := record.get("uuid"), str)]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _time(record: Record) -> str | None:
+    return time_of(record.get("timestamp"))

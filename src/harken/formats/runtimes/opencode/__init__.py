@@ -1,0 +1,1 @@
+"""Session databases of OpenCode."""

@@ -1,0 +1,1 @@
+"""Rows of the session index, made from commits, logs and imports."""

@@ -1,0 +1,1 @@
+"""Threads of interactions as files, and back."""

@@ -1,0 +1,1 @@
+"""Recording of calls that go through a provider's SDK."""

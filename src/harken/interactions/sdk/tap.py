@@ -1,0 +1,129 @@
+"""`Tap`: one exchange on the wire, as it passes to a client.
+
+One idea: while bytes pass, they are only kept; what they say is found out later, behind the
+program's back. So the client gets each byte when it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from time import perf_counter
+from uuid import uuid4
+
+from harken.core.clock import rfc3339, system_clock
+from harken.errors import FormatError
+from harken.formats.wire.base import Protocol
+from harken.interactions.sdk.background import Background
+from harken.recording.body import MOST_BYTES, body_of, path_of
+from harken.recording.client_hints import hints_of
+from harken.recording.exchange import Call, Hints, Reply
+
+HUNG_UP = "the client hung up"
+ENDED = "the program ended"
+_SECRET = ("auth", "key", "token", "cookie", "secret", "signature", "credential")
+
+
+class Tap:
+    """What is known of one exchange so far. `end` counts once, whoever says it first."""
+
+    def __init__(
+        self,
+        background: Background,
+        protocol: Protocol,
+        target: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> None:
+        """Begin now.
+
+        target: path and query, as sent. headers: of the request, names in lower case.
+        """
+        self._background, self._protocol = background, protocol
+        self._id = uuid4().hex
+        self._status = 0
+        self._headers: Mapping[str, str] = {}
+        self._chunks: list[bytes] = []
+        self._size_bytes = 0
+        self._begun_s = perf_counter()
+        self._first_s: float | None = None
+        self._is_begun = False
+        """Whether the ear has been told."""
+        said = {name: value for name, value in headers.items() if not _is_secret(name)}
+        time = rfc3339(system_clock())
+        self._is_open = background.later(lambda: self._begin(target, said, body, time), len(body))
+        if self._is_open:
+            background.opened(self._id, lambda: self.end(ENDED))
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> None:
+        """Take the head of the answer. headers: names in lower case."""
+        self._status, self._headers = status, headers
+
+    def heard(self, chunk: bytes) -> None:
+        """Take the next bytes of the answer, as they came."""
+        if self._first_s is None and chunk:
+            self._first_s = perf_counter() - self._begun_s
+        self._size_bytes += len(chunk)
+        if self._size_bytes <= MOST_BYTES:
+            self._chunks.append(chunk)
+
+    def end(self, broken: str = "", *, is_plain: bool = False) -> None:
+        """The answer is at its end, or broken off.
+
+        is_plain: what was heard is decompressed already.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._background.ended(self._id)
+        time, latency_s = rfc3339(system_clock()), perf_counter() - self._begun_s
+        reply = Reply(
+            id=self._id,
+            status=self._status,
+            content_type=self._headers.get("content-type", "")[:200],
+            time=time,
+            latency_s=latency_s,
+            first_byte_s=self._first_s,
+            broken=broken,
+        )
+        encoding = "" if is_plain else self._headers.get("content-encoding", "")
+        self._background.later(lambda: self._end(reply, encoding), self._size_bytes, is_due=True)
+
+    def _begin(self, target: str, headers: Mapping[str, str], body: bytes, time: str) -> None:
+        path = path_of(target)
+        body = body_of(body, headers.get("content-encoding", ""))
+        hints = _both(self._background.hints, hints_of(headers, path, body))
+        protocol = self._protocol.name
+        call = Call(id=self._id, protocol=protocol, path=path, body=body, time=time, hints=hints)
+        self._background.ear.begin(call)
+        self._is_begun = True
+
+    def _end(self, reply: Reply, encoding: str) -> None:
+        if not self._is_begun:
+            return
+        try:
+            if self._size_bytes > MOST_BYTES:
+                raise FormatError("body", f"it has more than {MOST_BYTES} bytes")
+            reply = replace(reply, body=body_of(b"".join(self._chunks), encoding))
+        except FormatError as error:
+            reply = replace(reply, broken=f"the answer could not be kept: {error}")
+        if reply.broken == HUNG_UP and self._says_its_end(reply):
+            reply = replace(reply, broken="")
+        self._background.ear.end(reply)
+
+    def _says_its_end(self, reply: Reply) -> bool:
+        """Whether the answer is whole: a client may hang up as soon as it has the last event."""
+        listener = self._protocol.listener(reply.status)
+        listener.feed(reply.body)
+        return listener.end().finish is not None
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name for word in _SECRET)
+
+
+def _both(given: Hints, said: Hints) -> Hints:
+    """Return what the program was told to be called, else what it says of itself."""
+    known = {one.name: getattr(given, one.name) for one in fields(Hints)}
+    return replace(said, **{name: value for name, value in known.items() if value})

@@ -1,0 +1,185 @@
+"""Commits over HTTP: the operations of the agent service, for people and for other runtimes.
+
+A commit is named as everywhere: in full, or by any unique beginning.
+
+Source: docs/formats/service.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, TypeAlias
+
+from fastapi import APIRouter, Query
+
+from harken.context import checkpoint as checkpoints
+from harken.context import compaction, history
+from harken.context import fork as forks
+from harken.context.materialize import materialize
+from harken.context.refs import find
+from harken.context.render import render
+from harken.core.commits import Notes
+from harken.service.body import Given, Json
+from harken.service.dependencies import CHANGES, Open
+from harken.service.openapi import operation
+from harken.service.schemas import (
+    Apart,
+    Conversation,
+    Made,
+    NewCommit,
+    NewCompaction,
+    NewFork,
+    NewNotes,
+    Row,
+    Rows,
+    Translated,
+    row_of,
+)
+from harken.store.remote.wire import MOST_NAMES, CommitList, LabelList, MaybeCommit, NameList
+
+routes = APIRouter(prefix="/v1", tags=["commits"])
+Most: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NAMES)]
+
+
+@routes.post("/checkpoint", **operation(Made, NewCommit, names=True), dependencies=CHANGES)
+def checkpoint(store: Open, given: Given) -> Json:
+    """Make a commit; once answered it is durable. The same request gives the same commit."""
+    asked = given.json(NewCommit)
+    parent = None if asked.parent is None else find(store, asked.parent)
+    draft = replace(
+        asked.draft(parent),
+        messages=asked.messages,
+        artifact=asked.artifact,
+        type=asked.type,
+        trigger=asked.trigger,
+        format=asked.format,
+        message_count=asked.message_count,
+        token_count=asked.token_count,
+    )
+    return Json(Made(checkpoints.checkpoint(store, draft)))
+
+
+@routes.get("/materialize", **operation(Conversation, names=True))
+def materialized(
+    store: Open,
+    ctx: str | None = None,
+    stop: str = "compaction",
+    *,
+    messages: bool = False,
+) -> Json:
+    """Give the conversation of a commit; without one the empty conversation.
+
+    `stop`: `compaction`, `root`, or a commit before it.
+    """
+    name = None if ctx is None else find(store, ctx)
+    until = stop if stop in ("compaction", "root") else find(store, stop)
+    found = materialize(store, name, until)
+    whole = found.messages if messages else None
+    return Json(Conversation(found.ref, found.message_count, found.token_count, whole))
+
+
+@routes.get("/render", **operation(Translated, names=True))
+def rendered(store: Open, format: str, ctx: str | None = None, stop: str = "compaction") -> Json:
+    """Give the conversation of a commit in a format: its bytes are a raw artifact.
+
+    `stop`: as for materialize.
+    """
+    name = None if ctx is None else find(store, ctx)
+    until = stop if stop in ("compaction", "root") else find(store, stop)
+    made = render(store, name, format, until)
+    counts = made.message_count, made.token_count
+    return Json(Translated(made.ref, made.tier, made.format, *counts))
+
+
+@routes.get("/resolve", **operation(MaybeCommit))
+def resolve(store: Open, principal: str, time: str) -> Json:
+    """Give a principal's last commit at or before a time (RFC 3339); null where it has none."""
+    return Json(MaybeCommit(history.resolve(store, principal, time)))
+
+
+@routes.get("/commits", **operation(Rows))
+def newest(store: Open, limit: Most = 20) -> Json:
+    """List the commits that were written last, the last first."""
+    names = store.newest(limit)
+    found = store.commits(names)
+    return Json(Rows([row_of(found[name]) for name in names if name in found]))
+
+
+@routes.get("/commits/{ctx}", **operation(Row, names=True))
+def show(store: Open, ctx: str) -> Json:
+    """Give all fields of a commit."""
+    return Json(row_of(history.show(store, find(store, ctx))))
+
+
+@routes.patch("/commits/{ctx}", **operation(Notes, NewNotes, names=True), dependencies=CHANGES)
+def annotate(store: Open, ctx: str, given: Given) -> Json:
+    """Replace the summary or the labels of a commit: nothing else of it can change."""
+    asked = given.json(NewNotes)
+    name = find(store, ctx)
+    notes = history.update_metadata(
+        store, name, summary=asked.summary, labels=asked.labels, by=asked.by
+    )
+    return Json(notes)
+
+
+@routes.get("/commits/{ctx}/history", **operation(Rows, names=True))
+def past(store: Open, ctx: str, depth: Most = MOST_NAMES) -> Json:
+    """List a commit and those before it, newest first."""
+    return Json(Rows([row_of(one) for one in history.history(store, find(store, ctx), depth)]))
+
+
+@routes.get("/commits/{ctx}/children", **operation(CommitList, names=True))
+def children(store: Open, ctx: str) -> Json:
+    """List the commits whose parent this is, oldest first."""
+    return Json(CommitList(store.children(find(store, ctx))))
+
+
+@routes.post("/commits/{ctx}/fork", **operation(Made, NewFork, names=True), dependencies=CHANGES)
+def fork(store: Open, ctx: str, given: Given) -> Json:
+    """Begin a branch: a commit on top of this one with nothing new in it."""
+    asked = given.json(NewFork)
+    name = find(store, ctx)
+    time = asked.created_at or history.show(store, name).commit.created_at
+    made = forks.fork(store, name, asked.origin, time, summary=asked.summary, labels=asked.labels)
+    return Json(Made(made))
+
+
+@routes.post(
+    "/commits/{ctx}/compact", **operation(Made, NewCompaction, names=True), dependencies=CHANGES
+)
+def compact(store: Open, ctx: str, given: Given) -> Json:
+    """Commit what is pending, then what stands for all before it from now on."""
+    asked = given.json(NewCompaction)
+    pending = replace(asked.draft(find(store, ctx)), messages=asked.pending)
+    return Json(Made(compaction.compact(store, pending, asked.context)))
+
+
+@routes.post("/commits/{ctx}/snapshot", **operation(Made, names=True), dependencies=CHANGES)
+def snapshot(store: Open, ctx: str) -> Json:
+    """Commit the whole conversation of a commit as one object, on top of it."""
+    return Json(Made(compaction.snapshot(store, find(store, ctx))))
+
+
+@routes.get("/diff", **operation(Apart, names=True))
+def diff(store: Open, ours: str, theirs: str) -> Json:
+    """Give where two commits went apart, and what each saw since."""
+    found = history.diff(store, find(store, ours), find(store, theirs))
+    return Json(Apart(found.ancestor, found.ours, found.theirs))
+
+
+@routes.get("/labels", **operation(LabelList))
+def labels(store: Open) -> Json:
+    """List all labels and the commits that have them, oldest first."""
+    return Json(LabelList(store.labelled()))
+
+
+@routes.get("/labels/{label}", **operation(LabelList))
+def labelled(store: Open, label: str) -> Json:
+    """List the commits that have a label, oldest first."""
+    return Json(LabelList(store.labelled(label)))
+
+
+@routes.get("/names", **operation(NameList))
+def names(store: Open, beginning: str = "", limit: Most = 20) -> Json:
+    """List the names of commits and artifacts that begin so, sorted."""
+    return Json(NameList([*store.named(beginning, limit)]))

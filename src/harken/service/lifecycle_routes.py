@@ -1,0 +1,92 @@
+"""The store as a whole over HTTP: all that is there, how long it is kept, and what goes.
+
+Source: docs/formats/service.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from harken.core import canonical
+from harken.core.commits import ArtifactRef
+from harken.service.body import Given, Json
+from harken.service.dependencies import CHANGES, Open, Streams
+from harken.service.openapi import operation
+from harken.service.streaming import gathered, streamed
+from harken.store.base import Collected, Stats, Thing, Tombstone
+from harken.store.remote import wire
+
+routes = APIRouter(prefix="/v1/store", tags=["store"])
+
+
+@routes.get("/raw/{name}", **operation(names=True))
+async def raw(store: Open, streams: Streams, name: str) -> Response:
+    """Give raw bytes, however many they are."""
+    return await streamed(lambda: store.pieces(ArtifactRef(name)), streams, wire.BYTES)
+
+
+@routes.get("/things", **operation())
+async def things(store: Open, streams: Streams) -> Response:
+    """Give everything that is there, what is needed before what needs it, as a stream of frames."""
+    return await streamed(lambda: gathered(_frames(store.things())), streams, wire.BYTES)
+
+
+@routes.get("/stats", **operation(Stats))
+def stats(store: Open) -> Json:
+    """Say how much is there."""
+    return Json(store.stats())
+
+
+@routes.get("/kept", **operation(wire.Kept))
+def kept(store: Open) -> Json:
+    """List what is kept otherwise than usual."""
+    found = store.kept()
+    return Json(wire.Kept({name: found[name] for name in found}))
+
+
+@routes.post("/keep", **operation(wire.Done, wire.Kept, names=True), dependencies=CHANGES)
+def keep(store: Open, given: Given) -> Json:
+    """Say how long commits and artifacts are kept; null: as all others."""
+    asked = given.json(wire.Kept).kept
+    store.keep({ArtifactRef(name): keeping for name, keeping in asked.items()})
+    return Json(wire.Done())
+
+
+@routes.post("/collect", **operation(Collected, wire.Collection), dependencies=CHANGES)
+def collect(store: Open, given: Given) -> Json:
+    """Remove what nothing needs, and what has expired. It may be cut off, and asked for again."""
+    asked = given.json(wire.Collection)
+    taken = store.collect(asked.roots, now=asked.now, grace_s=asked.grace_s, dry_run=asked.dry_run)
+    return Json(taken)
+
+
+@routes.post(
+    "/purge",
+    **operation(wire.Done, wire.PlainPurge, names=True, takes_packed=True),
+    dependencies=CHANGES,
+)
+def purge(store: Open, given: Given) -> Json:
+    """Put other content in the place of things, for good."""
+    if given.is_packed:
+        packed = wire.unpack(given.data, wire.PackedPurge)
+        store.purge(packed.stand_ins, wire.read_json(packed.tombstone, Tombstone))
+    else:
+        asked = given.json(wire.PlainPurge)
+        values = {name: canonical.canonical(value) for name, value in asked.stand_ins.items()}
+        store.purge({**values, **asked.raw}, asked.tombstone)
+    return Json(wire.Done())
+
+
+@routes.get("/tombstones", **operation(wire.Tombstones))
+def tombstones(store: Open) -> Json:
+    """List what was purged."""
+    return Json(wire.Tombstones(dict(store.tombstones())))
+
+
+def _frames(things: Iterator[Thing]) -> Iterator[bytes]:
+    for thing in things:
+        yield wire.frame(wire.PackedThing(thing.kind, thing.body))
+    yield wire.END

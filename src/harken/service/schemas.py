@@ -1,0 +1,181 @@
+"""What people and other runtimes ask of the service, and what they are told: plain JSON objects."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from harken.context.checkpoint import Draft, Origin
+from harken.context.render import Tier
+from harken.core import commits
+from harken.core.commits import ArtifactRef, CommitId, CommitType
+from harken.core.messages import Message
+from harken.store.base import Stored
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class TimedMessage(Message, frozen=True, omit_defaults=True):
+    """A message, and when it was said (RFC 3339)."""
+
+    time: str | None = None
+
+
+class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all new commits may say of themselves."""
+
+    template: str = ""
+    principal: str = ""
+    machine: str = ""
+    session_id: str = ""
+    ticket_id: str = ""
+    thread_id: str = ""
+    summary: str = ""
+    """Where it is empty, one is derived."""
+    labels: tuple[str, ...] = ()
+    created_at: str | None = None
+    """RFC 3339; null: the time of the last message."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where the commit comes from."""
+        return Origin(
+            template=self.template,
+            principal=self.principal,
+            machine=self.machine,
+            session_id=self.session_id,
+            ticket_id=self.ticket_id,
+            thread_id=self.thread_id,
+        )
+
+    def draft(self, parent: CommitId | None) -> Draft:
+        """Return the commit with nothing in it yet."""
+        return Draft(
+            parent=parent,
+            origin=self.origin,
+            summary=self.summary,
+            labels=self.labels,
+            created_at=self.created_at,
+        )
+
+
+class NewCommit(_About, frozen=True, kw_only=True):
+    """A commit to be made, of `messages` or of an `artifact` that is stored already."""
+
+    parent: str | None = None
+    """The name of a commit, or any unique beginning of one; null: the conversation begins here."""
+    messages: list[TimedMessage] = []
+    artifact: ArtifactRef | None = None
+    type: CommitType = "delta"
+    trigger: commits.Checkpoint = "explicit"
+    format: str = "events-v1"
+    message_count: Count | None = None
+    """Null: counted."""
+    token_count: Count | None = None
+    """Null: estimated."""
+
+
+class NewFork(_About, frozen=True, kw_only=True):
+    """A branch that begins: a commit with nothing new in it."""
+
+
+class NewCompaction(_About, frozen=True, kw_only=True):
+    """What stands from now on for all before it."""
+
+    context: str | list[TimedMessage]
+    """A summary, or what the agent reads from now on."""
+    pending: list[TimedMessage] = []
+    """What is new since the commit: committed first."""
+
+
+class NewNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What of a commit shall change; null: as it was."""
+
+    summary: str | None = None
+    labels: list[str] | None = None
+    by: str = ""
+    """The model that wrote the summary; empty: a person."""
+
+
+class Made(msgspec.Struct, frozen=True):
+    """The commit that there is now."""
+
+    id: CommitId
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit with all its fields."""
+
+    id: CommitId
+    parent: CommitId | None
+    type: CommitType
+    artifact: ArtifactRef
+    format: str
+    template: str
+    principal: str
+    machine: str
+    session_id: str
+    checkpoint: commits.Checkpoint
+    ticket_id: str
+    thread_id: str
+    message_count: int
+    token_count: int
+    created_at: str
+    summary: str
+    derived: bool
+    """Whether the summary was made from the last answer, since nobody gave one."""
+    summarized_by: str
+    """The model that wrote the summary; empty: a person, or nobody."""
+    labels: tuple[str, ...]
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Commits, newest first."""
+
+    commits: list[Row]
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """What a commit stands for."""
+
+    ref: ArtifactRef
+    """The sequence that it is stored as."""
+    message_count: int
+    token_count: int
+    messages: list[Message] | None = None
+    """Oldest first; null where they were not asked for."""
+
+
+class Translated(msgspec.Struct, frozen=True):
+    """A conversation in some format, and how it came into it."""
+
+    ref: ArtifactRef
+    """The raw artifact with its bytes."""
+    tier: Tier
+    """1: as it is; 2: fields of an older version mapped; 3: rendered; 4: raw."""
+    format: str
+    """What the bytes are: the format that was asked for, else a narrative, or raw."""
+    message_count: int
+    token_count: int
+
+
+class Apart(msgspec.Struct, frozen=True):
+    """Where two commits went apart, and what each saw since."""
+
+    ancestor: CommitId | None
+    ours: list[Message]
+    theirs: list[Message]
+
+
+class Health(msgspec.Struct, frozen=True):
+    """That it is Harken."""
+
+    name: str
+    version: str
+
+
+def row_of(stored: Stored) -> Row:
+    """Return a commit with all its fields."""
+    commit, notes = msgspec.structs.asdict(stored.commit), msgspec.structs.asdict(stored.notes)
+    return Row(id=stored.id, **commit, **notes)

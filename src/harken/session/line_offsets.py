@@ -1,0 +1,101 @@
+"""Places: where in a log the lines are that make up each agent's transcript.
+
+So the transcript of an agent that was let go is read again in a time that does not grow with the
+log. Kept from the first time that one is read again; a session that lets nobody go needs none.
+Every line that is read is checked against its sum; one that does not fit is for the reader of the
+whole log to report.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Collection
+from pathlib import Path
+
+from harken.core import events as ev
+from harken.core.ids import AgentId, MessageId, number_of
+from harken.session.fold import Resolver, agent_of, fold
+from harken.session.log.checksum import BODY, CLOSE, DIGITS, verifies
+from harken.session.log.reader import Reading, records
+from harken.session.state import AgentState, SessionState
+
+_SHAPING = (ev.TranscriptEntry, ev.TranscriptEdited, ev.ContextLoaded)
+"""The events that a transcript and a context follow from."""
+_BEFORE = DIGITS + len(CLOSE)
+"""Bytes before a line in which the sum of the line before it stands."""
+
+
+class Places:
+    """Of one log, as far as it was added."""
+
+    def __init__(self) -> None:
+        self._starts = array("Q", [0])
+        """Line, from 0 -> its first byte; the last one is where the next line begins."""
+        self._of: dict[AgentId, array[int]] = {}
+        """Agent -> its lines, oldest first."""
+
+    @classmethod
+    def of(cls, path: Path) -> Places:
+        """Read a log. Raises what `records` raises."""
+        places, reading = cls(), Reading()
+        for event, _ in records(path, reading):
+            places.add(event, reading.end - places._starts[-1])
+        return places
+
+    def add(self, event: ev.Event, size_bytes: int) -> None:
+        """Take note of the next line."""
+        if isinstance(event, _SHAPING) and event.agent_id is not None:
+            self._of.setdefault(event.agent_id, array("Q")).append(len(self._starts) - 1)
+        self._starts.append(self._starts[-1] + size_bytes)
+
+    def agent(self, path: Path, agent_id: AgentId, resolver: Resolver | None) -> AgentState:
+        """Return an agent with the transcript and the context that the log gives it.
+
+        Nothing else of it is right. Raises ValueError where a line is not what it was.
+        """
+        state = SessionState()
+        own = self._of.get(agent_id, array("Q"))
+        if own:
+            lines = set(own)
+            with path.open("rb") as file:
+                for line in own:
+                    event = self._event(file.fileno(), line)
+                    if isinstance(event, ev.TranscriptEdited):
+                        self._bring(file.fileno(), state, event, lines)
+                    fold(state, event, resolver)
+        return agent_of(state, agent_id)
+
+    def owner(self, path: Path, id_: MessageId) -> AgentId | None:
+        """Return whose entry this is; None where that cannot be said. Raises ValueError."""
+        line = self._line(id_)
+        if line is None:
+            return None
+        with path.open("rb") as file:
+            return self._event(file.fileno(), line).agent_id
+
+    def _bring(
+        self, fd: int, state: SessionState, edit: ev.TranscriptEdited, own: Collection[int]
+    ) -> None:
+        """Have at hand what an edit takes from others' transcripts."""
+        others = agent_of(state, AgentId("~others"))
+        for segment in edit.segments:
+            for id_ in segment.entries or ():
+                line = self._line(id_)
+                if line is not None and line not in own:
+                    event = self._event(fd, line)
+                    if isinstance(event, ev.TranscriptEntry) and others.transcript is not None:
+                        others.transcript.append(event)
+
+    def _line(self, id_: MessageId) -> int | None:
+        """Return the line of an event: they are numbered as they stand."""
+        number = number_of(id_, "msg_")
+        return number if number is not None and number < len(self._starts) - 1 else None
+
+    def _event(self, fd: int, line: int) -> ev.Event:
+        start, end = self._starts[line], self._starts[line + 1]
+        before = min(_BEFORE, start)
+        read = os.pread(fd, end - start + before, start - before)
+        if not verifies(read[:DIGITS] if before else b"", read[before:]):
+            raise ValueError(f"line {line + 1} is not what was written")
+        return ev.decode_event(read[before:][BODY] + b"}")

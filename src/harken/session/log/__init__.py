@@ -1,0 +1,1 @@
+"""The file of a session log: locking, appending, checksums, compression."""

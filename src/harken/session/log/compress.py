@@ -1,0 +1,117 @@
+"""Packing a log: compressed, read back and compared before the plain file goes.
+
+One idea: at every moment a whole log is there. The pack gets its name only when it is on disk and
+has given back every byte; the plain file goes only after that. Who writes the log holds its lock,
+so that it is never packed under a writer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+from blake3 import blake3
+
+from harken.errors import LogNotFound, LogWriteError, NotALog
+from harken.session.log.compressed import ZSTD, open_packed, packs_of, stat_log
+from harken.session.log.disk import Disk
+from harken.session.log.file import LogFile
+
+_LEVEL = 9
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What came of a log."""
+
+    path: Path
+    """The pack; of a log that was unpacked, the plain file."""
+    before_bytes: int
+    after_bytes: int
+
+
+def pack(path: Path, *, disk: Disk | None = None) -> Packed:
+    """Compress a log; on return the pack is on disk, and the plain file is gone.
+
+    A packed one stays as it is. Raises LogLocked where it is being written, LogNotFound, NotALog,
+    LogWriteError; the log is there then as it was.
+    """
+    if not path.exists() and packs_of(path):
+        found = stat_log(path)
+        return Packed(packs_of(path)[0], found.kept_bytes, found.kept_bytes)
+    with closing(LogFile(path, disk=disk)) as log:
+        target = path.with_name(path.name + ZSTD)
+        part = path.with_name(f".{path.name}.packing{ZSTD}")
+        stat = os.fstat(log.fd)
+        if not stat.st_size:
+            raise NotALog(path, "is empty: there is nothing to pack")
+        try:
+            part.unlink(missing_ok=True)
+            wanted = _compress(path, part, stat.st_size, log.disk)
+            if _hash_of(part) != wanted:
+                raise OSError("what was packed did not come back")
+            os.utime(part, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            part.replace(target)
+            log.disk.sync_folder(path.parent)
+            path.unlink()
+            log.disk.sync_folder(path.parent)
+        except OSError as error:
+            raise LogWriteError(path, reason=f"packing: {error.strerror or error}") from error
+        finally:
+            part.unlink(missing_ok=True)
+    return Packed(target, stat.st_size, target.stat().st_size)
+
+
+def unpacked(path: Path, *, disk: Disk | None = None) -> Packed:
+    """Give a packed log its plain file back; the pack goes. Raises as `pack` does."""
+    try:
+        before = stat_log(path).kept_bytes
+    except FileNotFoundError:
+        raise LogNotFound(path) from None
+    LogFile(path, disk=disk).close()
+    return Packed(path, before, path.stat().st_size)
+
+
+def _compress(path: Path, part: Path, size: int, disk: Disk) -> bytes:
+    """Write the pack of a log, durably, for its owner only; return the hash of the log."""
+    hasher = blake3()
+    packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj(size=size)
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        for piece in _pieces(path):
+            hasher.update(piece)
+            _write(fd, packer.compress(piece), disk)
+        _write(fd, packer.flush(), disk)
+        disk.sync(fd)
+    except zstandard.ZstdError as error:  # it has another size than it had: somebody writes to it
+        raise OSError(f"it changed meanwhile: {error}") from error
+    finally:
+        os.close(fd)
+    return hasher.digest()
+
+
+def _write(fd: int, data: bytes, disk: Disk) -> None:
+    if data and disk.write(fd, data) != len(data):
+        raise OSError("the disk is full")
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK_BYTES):
+            yield piece
+
+
+def _hash_of(part: Path) -> bytes:
+    """Return the hash of what a pack gives back."""
+    hasher = blake3()
+    opened = open_packed(part)
+    assert opened is not None
+    with opened:
+        while piece := opened.read(_CHUNK_BYTES):
+            hasher.update(piece)
+    return hasher.digest()

@@ -1,0 +1,282 @@
+"""Packed logs: a log that is compressed, under its own name, and read like any other.
+
+One idea: the name of a log stays what it was. `ID.jsonl` is the log also where only `ID.jsonl.zst`
+(or, by hand, `ID.jsonl.gz`) is there; whoever opens it gets the bytes that it had. So nothing that
+names a log must know. Where both are there, a crash came between: the plain one counts, since only
+that is ever written to.
+
+A pack has the time of its log, so that old logs stay old. It holds the bytes as they were, also
+half lines and damage.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from harken.errors import LogWriteError, NotALog
+from harken.session.log.disk import Disk
+
+ZSTD, GZIP = ".zst", ".gz"
+_PATIENCE = 20
+"""How often a log is unpacked that others pack and unpack meanwhile."""
+_PART = ".unpacking"
+_CHUNK_BYTES = 1 << 20
+_SPARE_BYTES, _MOST_TIMES = 64 << 20, 4096
+"""What unpacks to more than so many times its size, and that much, is no log but an attack."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogStat:
+    """How a log is kept."""
+
+    size_bytes: int
+    """Of the log, also of a packed one."""
+    written_ns: int
+    """When it was last written, nanoseconds since 1970."""
+    kept_bytes: int
+    """What it takes on the disk."""
+    is_packed: bool = False
+
+
+def packs_of(path: Path) -> list[Path]:
+    """Return the packs beside a log, or in its place; the one to be read first."""
+    names = (path.with_name(path.name + end) for end in (ZSTD, GZIP))
+    return [name for name in names if name.is_file()]
+
+
+def log_of(path: Path) -> Path:
+    """Return the log that a pack stands for; of any other path, the path.
+
+    >>> log_of(Path("a.jsonl.zst")).name
+    'a.jsonl'
+    """
+    ends = tuple(f".jsonl{end}" for end in (ZSTD, GZIP))
+    return path.with_suffix("") if path.name.endswith(ends) else path
+
+
+def is_packed(path: Path) -> bool:
+    """Whether there are packs of a log, beside it or in its place."""
+    return bool(packs_of(path))
+
+
+def stat_log(path: Path) -> LogStat:
+    """Say how a log is kept, plain or packed. Raises FileNotFoundError, OSError."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        packs = packs_of(path)
+        if not packs:
+            raise
+        kept = packs[0].stat()
+        size = _content_bytes(packs[0])
+        return LogStat(size or kept.st_size, kept.st_mtime_ns, kept.st_size, is_packed=True)
+    return LogStat(found.st_size, found.st_mtime_ns, found.st_size)
+
+
+def open_packed(path: Path) -> BinaryIO | None:
+    """Open a pack (or the pack of a log) for reading, anywhere in it; None where there is none.
+
+    To go back costs as much as to read it again. Reading raises NotALog where it is damaged.
+    """
+    if path.suffix in (ZSTD, GZIP):
+        return io.BufferedReader(_Unpacked(path), _CHUNK_BYTES)
+    packs = packs_of(path)
+    return io.BufferedReader(_Unpacked(packs[0]), _CHUNK_BYTES) if packs else None
+
+
+def unpack(path: Path, disk: Disk) -> None:
+    """Give a log that is packed its plain file back; the pack stays. Nothing where it is plain.
+
+    Two may do it at once, and one pack it again: nothing that is there is replaced. Raises NotALog,
+    LogWriteError.
+    """
+    for _ in range(_PATIENCE):
+        packs = [] if os.path.lexists(path) else packs_of(path)
+        if not packs:
+            return
+        try:
+            _unpack(path, packs[0], disk)
+        except FileNotFoundError as error:  # others unpacked it, and took the pack away
+            gone = error
+        else:
+            return
+    raise LogWriteError(path, reason=f"unpacking: {gone.strerror}") from gone
+
+
+def _unpack(path: Path, pack: Path, disk: Disk) -> None:
+    part: Path | None = None
+    try:
+        fd, name = tempfile.mkstemp(_PART, f".{path.name}.", path.parent)
+        part = Path(name)
+        try:
+            _write_all(pack, fd, disk)
+        finally:
+            os.close(fd)
+        _name(part, path, pack)
+        disk.sync_folder(path.parent)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise LogWriteError(path, reason=f"unpacking: {error.strerror or error}") from error
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
+
+
+def drop_packs(path: Path, disk: Disk) -> None:
+    """Remove the packs of a log that is there as a plain file, and has all that they have.
+
+    One that has something else gets a name of its own, under which it is a log like others.
+    Raises LogWriteError.
+    """
+    packs = packs_of(path)
+    for part in path.parent.iterdir() if packs else ():
+        if part.name.startswith(f".{path.name}.") and part.name.endswith(_PART):
+            part.unlink(missing_ok=True)  # what a crash left; who is at it now finds the plain file
+    for pack in packs:
+        try:
+            if _begins_with(path, pack):
+                pack.unlink()
+            else:
+                end = pack.name[len(path.name) :]
+                stems = (f"{path.stem}-{number}.jsonl" for number in range(2, 10_000))
+                free = next(one for one in stems if not _is_taken(path.with_name(one)))
+                pack.rename(path.with_name(free + end))
+            disk.sync_folder(path.parent)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise LogWriteError(pack, reason=error.strerror or str(error)) from error
+
+
+def _is_taken(path: Path) -> bool:
+    return os.path.lexists(path) or is_packed(path)
+
+
+def _begins_with(path: Path, pack: Path) -> bool:
+    """Whether a plain log begins with all that a pack has."""
+    try:
+        with path.open("rb") as plain, io.BufferedReader(_Unpacked(pack), _CHUNK_BYTES) as packed:
+            while piece := packed.read(_CHUNK_BYTES):
+                if plain.read(len(piece)) != piece:
+                    return False
+    except NotALog:
+        return False
+    return True
+
+
+def _write_all(pack: Path, fd: int, disk: Disk) -> None:
+    """Write what is in a pack, durably. Raises NotALog, OSError."""
+    with io.BufferedReader(_Unpacked(pack), _CHUNK_BYTES) as source:
+        while piece := source.read(_CHUNK_BYTES):
+            if disk.write(fd, piece) != len(piece):
+                raise OSError("the disk is full")
+    if not os.fstat(fd).st_size:
+        raise NotALog(pack, "is empty: nothing can be unpacked from it")
+    disk.sync(fd)
+
+
+def _name(part: Path, path: Path, pack: Path) -> None:
+    """Give an unpacked file its name, unless there is one by now: nothing is replaced."""
+    try:
+        shutil.copystat(pack, part)
+        part.chmod(0o600)
+        os.link(part, path)
+    except OSError:
+        if os.path.lexists(path):
+            return
+        part.rename(path)  # a file system without links
+
+
+def _content_bytes(pack: Path) -> int:
+    """Return how long the content is, as the pack itself says; 0 where it does not say."""
+    import zstandard  # noqa: PLC0415 - most logs are not packed, and it takes a while
+
+    try:
+        with pack.open("rb") as file:
+            if pack.suffix == ZSTD:
+                return max(zstandard.frame_content_size(file.read(18)), 0)
+            file.seek(-4, os.SEEK_END)
+            return int.from_bytes(file.read(4), "little")
+    except (OSError, zstandard.ZstdError):
+        return 0
+
+
+class _Unpacked(io.RawIOBase):
+    """What is in a pack, as a file to read from."""
+
+    def __init__(self, pack: Path) -> None:
+        self._pack = pack
+        self._file = pack.open("rb")
+        self._least = _content_bytes(pack) if pack.suffix == ZSTD else 0
+        """What it says that it has: a frame that was cut off just ends."""
+        self._most = pack.stat().st_size * _MOST_TIMES + _SPARE_BYTES
+        self._begin()
+
+    def _begin(self) -> None:
+        self._file.seek(0)
+        self._at = 0
+        self._read: Callable[[int], bytes]
+        self._damage: tuple[type[Exception], ...] = (zlib.error, EOFError, OSError)
+        if self._pack.suffix == ZSTD:
+            import zstandard  # noqa: PLC0415 - most logs are not packed, and it takes a while
+
+            self._damage = (zstandard.ZstdError, EOFError, OSError)
+            unpacker = zstandard.ZstdDecompressor()
+            reader = unpacker.stream_reader(self._file, read_across_frames=True, closefd=False)
+            self._read = reader.read
+        else:
+            self._read = gzip.GzipFile(fileobj=self._file, mode="rb").read
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._piece(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_END:
+            while self._piece(_CHUNK_BYTES):
+                pass
+        target = offset + (0 if whence == os.SEEK_SET else self._at)
+        if target < self._at:
+            self._begin()
+        while self._at < target and self._piece(min(target - self._at, _CHUNK_BYTES)):
+            pass
+        return self._at
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def _piece(self, most: int) -> bytes:
+        try:
+            piece = self._read(most)
+        except self._damage as error:
+            reason = " ".join(str(error).split())
+            raise NotALog(self._pack, f"is damaged: it cannot be unpacked ({reason})") from None
+        self._at += len(piece)
+        if not piece and self._at < self._least:
+            raise NotALog(
+                self._pack, f"is damaged: it ends after {self._at} of {self._least} bytes"
+            )
+        if self._at > self._most:
+            raise NotALog(self._pack, "unpacks to more than any log: it was made to fill the disk")
+        return piece

@@ -1,0 +1,259 @@
+"""Older ways to write a log: read, never written.
+
+A dialect turns one line into current events. Which one a log is written in shows in its first
+event, or only later: the first lines of an S1 log look like current ones. A dialect remembers the
+calls of the log so far, and nothing else, because that is what its links are spelled in. Members
+that a dialect does not know stay in the event's `unknown`, types that it does not know are
+`UnknownEvent`s. No line becomes an event with both a substance and a cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from harken.core.canonical import decode
+from harken.core.events import AgentCreated, Event, Reference, TranscriptEntry, event_from
+from harken.core.ids import USER, base_of
+from harken.session.fold import reference_to
+
+
+class Dialect(Protocol):
+    """One way to write a log; a new one for each log, because it remembers."""
+
+    @property
+    def name(self) -> str | None:
+        """What a person calls it, as far as the lines read so far show; None: the current one."""
+        ...
+
+    def read(self, line: bytes) -> Iterable[Event]:
+        """Return the events of one line, in order. Raises ValueError where it is none."""
+        ...
+
+
+class Plain:
+    """Current members or those of S1 (`content_id`, `caused_by`), line by line, without sums.
+
+    S1 leaves out who wrote a piece of text (the agent of the causing call) and who made an agent
+    (whose `task` call names it and has no result yet). A birth that nobody's call explains has no
+    parent; the first such is the root.
+
+    Source: the specification's session log, versions 0 and 1.
+    """
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self._calls = _Calls()
+
+    def read(self, line: bytes) -> Iterable[Event]:
+        """Return the event of the line."""
+        data = _object(line)
+        data.pop("sum", None)  # a current log that some tool has written again
+        if data.keys() & {"content_id", "caused_by"}:
+            self.name = "S1"
+        if data["event_type"] in _LINKED:
+            _link(data, self._calls)
+        if data["event_type"] == "piece_of_text":
+            self._piece(data)
+        elif data["event_type"] == "agent_created":
+            self._birth(data)
+        event = event_from(data)
+        self._calls.note(event)
+        return [event]
+
+    def _piece(self, data: dict[str, Any]) -> None:
+        if "agent_id" not in data and data.get("cause"):
+            self.name = "S1"
+            data["agent_id"] = self._calls.owner(data["cause"])
+
+    def _birth(self, data: dict[str, Any]) -> None:
+        if data.get("cause") is None:
+            data["cause"] = self._calls.creator_of(_text(data, "name"))
+            self.name = self.name if data["cause"] is None else "S1"
+        if data.get("relation") is None:
+            is_root = data["cause"] is None and not self._calls.births
+            data["relation"] = "primary" if is_root else "subagent"
+
+
+class Fragment:
+    """The dialect of an early multi-agent chat program: `agent`, `fragment`, `transcript_edit`.
+
+    Message ids are `"0"`, `"1"`, ... and are kept. Agent ids (numbers, later lower-cased names)
+    are kept too. The user is the agent `user`, and the cause of what nobody else caused. A result
+    also names the calling entry (`tool_call`), a birth its `parent` and sometimes a `role`; what
+    these say is said by the current members, and where it contradicts them they are kept.
+
+    The members of a `transcript_edit` could not be found in any public version of the program, so
+    it stays an `UnknownEvent`: nothing of it is lost, and the fold passes it over.
+
+    Source: github.com/damonjw/smallchat, session.py and agent.py (their state of late 2025).
+    """
+
+    name = "fragment"
+
+    def __init__(self) -> None:
+        self._calls = _Calls()
+
+    def read(self, line: bytes) -> Iterable[Event]:
+        """Return the event of the line."""
+        data = _object(line)
+        if "agent" in data and "agent_id" not in data:
+            data["agent_id"] = data.pop("agent")
+        if data["event_type"] == "fragment":
+            data["event_type"] = "piece_of_text"
+        if data["event_type"] in _LINKED:
+            _without_user(data)
+            _link(data, self._calls)
+        if data["event_type"] == "transcript_entry":
+            self._entry(data)
+        elif data["event_type"] == "agent_created":
+            self._birth(data)
+        event = event_from(data)
+        self._calls.note(event)
+        return [event]
+
+    def _entry(self, data: dict[str, Any]) -> None:
+        call = self._calls.open.get((_text(data, "agent_id"), _text(data, "tool_call_id")))
+        if call is not None and data.get("tool_call") == base_of(call.reference):
+            del data["tool_call"]
+
+    def _birth(self, data: dict[str, Any]) -> None:
+        parent = _text(data, "parent")
+        relation = _RELATIONS.get(_text(data, "role"))
+        if relation is not None:
+            del data["role"]
+        data["relation"] = relation or ("primary" if parent in (None, USER) else "subagent")
+        if parent != USER and data.get("cause") is None:
+            data["cause"] = self._calls.births.get(parent)
+        if parent in (USER, self._calls.owner(data.get("cause"))):
+            data.pop("parent", None)
+
+
+def dialect_of(line: bytes) -> Dialect:
+    """Return the dialect that a log with this first line is written in."""
+    try:
+        data = _object(line)
+    except ValueError:
+        return Plain()  # whose `read` says what is wrong with it
+    return Fragment() if "agent" in data and "agent_id" not in data else Plain()
+
+
+_LINKED = ("transcript_entry", "piece_of_text", "agent_created")
+"""The types that have links in the older dialects."""
+_RELATIONS: dict[str | None, str] = {"primary": "primary", "child": "subagent", "hook": "hook"}
+
+
+@dataclass(slots=True)
+class _Call:
+    """A tool call without a result."""
+
+    tool: str
+    arguments: str
+    reference: Reference
+    made_agent: bool = False
+    """A birth was matched with it; a call makes one agent."""
+
+
+class _Calls:
+    """Who said what so far, as far as links need it, and which calls have no result yet."""
+
+    def __init__(self) -> None:
+        self.open: dict[tuple[str | None, str | None], _Call] = {}
+        """By agent and call id, oldest first."""
+        self.births: dict[str | None, str] = {}
+        """Agent -> the message of its birth."""
+        self._owners: dict[str, str | None] = {}
+        self._only_call: dict[str, str] = {}
+        """Messages that made one call -> its id."""
+
+    def note(self, event: Event) -> None:
+        """Remember what later lines may refer to."""
+        if isinstance(event, AgentCreated):
+            self.births[event.agent_id] = event.message_id
+            self._owners[event.message_id] = event.agent_id
+        elif isinstance(event, TranscriptEntry):
+            self._owners[event.message_id] = event.agent_id
+            if event.role == "tool":
+                self.open.pop((event.agent_id, event.tool_call_id), None)
+            self._note_calls(event)
+
+    def _note_calls(self, event: TranscriptEntry) -> None:
+        calls = event.tool_calls or []
+        if len(calls) == 1:
+            self._only_call[event.message_id] = calls[0].id
+        for call in calls:
+            reference = reference_to(event, call.id)
+            self.open.pop((event.agent_id, call.id), None)  # used again: it is the latest now
+            self.open[event.agent_id, call.id] = _Call(
+                call.function.name, call.function.arguments, reference
+            )
+
+    def owner(self, cause: Any) -> str | None:
+        """Return the agent of a cause (of the first, where it is a list), None where unknown."""
+        first = cause[0] if isinstance(cause, list) and cause else cause
+        return self._owners.get(base_of(first)) if isinstance(first, str) else None
+
+    def canonical(self, reference: Any) -> Any:
+        """Return how a cause names this message or call today: `msg_003.c1` only among several."""
+        if not isinstance(reference, str):
+            return reference
+        message, _, call = reference.partition(".")
+        return message if call and self._only_call.get(message) == call else reference
+
+    def creator_of(self, name: str | None) -> Reference | None:
+        """Return the latest open `task` call that names a new agent; it makes no second one.
+
+        The one place that looks into a tool's arguments: S1 says nowhere else who made whom.
+        """
+        for call in reversed(self.open.values()):
+            if call.tool == "task" and not call.made_agent and _names(call.arguments, name):
+                call.made_agent = True
+                return call.reference
+        return None
+
+
+def _names(arguments: str, name: str | None) -> bool:
+    """Whether the arguments of a call, if they are JSON at all, name this agent."""
+    try:
+        parsed = decode(arguments.encode(errors="surrogatepass"))
+    except ValueError:
+        return False
+    return name is not None and isinstance(parsed, dict) and parsed.get("name") == name
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    data = decode(line)
+    if not isinstance(data, dict) or not isinstance(data.get("event_type"), str):
+        raise ValueError("not a JSON object with an event_type")
+    return data
+
+
+def _text(data: dict[str, Any], name: str) -> str | None:
+    value = data.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _link(data: dict[str, Any], calls: _Calls) -> None:
+    """Give an event its substance or its cause, never both, under their current names."""
+    if data.get("substance") is None and data.get("cause") is None:
+        original = data.pop("content_id", None)
+        if original is not None and original != data.get("message_id"):
+            data["substance"] = original
+        elif "caused_by" in data:
+            data["cause"] = data.pop("caused_by")
+    if data.get("substance") is not None:
+        data.pop("cause", None)  # whatever has a substance was caused by it
+    elif isinstance(data.get("cause"), list):
+        data["cause"] = [calls.canonical(reference) for reference in data["cause"]]
+    elif "cause" in data:
+        data["cause"] = calls.canonical(data["cause"])
+
+
+def _without_user(data: dict[str, Any]) -> None:
+    """Take the user out of a cause: who is no message."""
+    cause = data.get("cause")
+    if isinstance(cause, list):
+        data["cause"] = [reference for reference in cause if reference != USER] or None
+    elif cause == USER:
+        data["cause"] = None

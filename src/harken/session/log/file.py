@@ -1,0 +1,328 @@
+"""The file under a log: one writer, one write a line, and a sync that reaches the disk.
+
+The lock is `flock` on the log itself, which a crash releases; the holder's pid stands in a file
+beside it, for the message only. On Windows it is `msvcrt.locking` on the last possible byte; that
+path is not tested. A log that is packed is unpacked first: whoever writes, writes to a plain one.
+
+`new_log`: the empty file in which a session begins, under a name that is nobody else's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from itertools import count, takewhile
+from pathlib import Path
+
+from harken.errors import (
+    LogDeleted,
+    LogLocked,
+    LogNotFound,
+    LogWriteError,
+    NotALog,
+    SessionClosed,
+)
+from harken.session.log.compressed import drop_packs, is_packed, unpack
+from harken.session.log.disk import Disk, RealDisk
+
+
+def new_log(folder: Path, stem: str) -> Path:
+    """Make `STEM.jsonl`, or where that is taken `STEM-2.jsonl`, and so on; packed logs take theirs.
+
+    Two processes never get the same one. Raises LogWriteError.
+    """
+    names = (stem if n == 1 else f"{stem}-{n}" for n in count(1))
+    while True:
+        path = folder / f"{next(names)}.jsonl"
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise LogWriteError(path, reason=error.strerror or str(error)) from None
+        if not is_packed(path):
+            return path
+        path.unlink()
+
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+__all__ = ["Disk", "LogFile", "RealDisk", "free_name", "is_being_written"]
+
+
+class LogFile:
+    """An open log that this process alone writes."""
+
+    def __init__(self, path: Path, *, disk: Disk | None = None, create: bool = False) -> None:
+        """Open and lock a log, making the file (owner only) where `create` says so.
+
+        Raises LogLocked where another writer holds it, LogNotFound, NotALog, LogWriteError.
+        """
+        self.path = path
+        self.disk = disk or RealDisk()
+        self._broken: str | None = None
+        self._is_deleted = False
+        self.fd = -1
+        while self.fd < 0:
+            self.fd = self._opened(create=create)
+        self._pid = os.getpid()
+        with contextlib.suppress(OSError):  # the pid is for a message only
+            _write_pid(path)
+
+    def _opened(self, *, create: bool) -> int:
+        """Return the file, locked; -1 where it was packed or replaced just before: open it again.
+
+        A pack of it that is left over from a crash goes now, since it would soon be an old state.
+        """
+        path = self.path
+        unpack(path, self.disk)
+        try:
+            fd = _open(path, create=create)
+        except LogNotFound:
+            if is_packed(path) and not path.is_symlink():
+                return -1
+            raise
+        try:
+            locked = _lock(fd)
+        except OSError as error:
+            os.close(fd)
+            reason = f"it cannot be locked here: {error.strerror or error}"
+            raise LogWriteError(path, reason=reason) from None
+        if not locked:
+            os.close(fd)
+            raise LogLocked(path, pid=_read_pid(path))
+        try:
+            is_new = os.fstat(fd).st_size == 0 and is_packed(path)
+            if is_new:
+                path.unlink()
+            if not is_new and _is_at(path, fd):
+                drop_packs(path, self.disk)
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        return -1
+
+    def append(self, data: bytes) -> None:
+        """Write one or more whole lines in one call.
+
+        Raises LogWriteError; the lines may or may not be in the file then, and every later
+        append is refused, so that nothing can follow a half line. Raises LogLocked in a forked
+        child: it has the lock of its parent, and another end of the same log in mind.
+        """
+        if os.getpid() != self._pid:
+            raise LogLocked(self.path, pid=self._pid)
+        self._check_usable()
+        try:
+            written = self.disk.write(self.fd, data)
+        except OSError as error:
+            raise self._break(error.strerror or str(error)) from error
+        if written != len(data):
+            raise self._break(f"only {written} of {len(data)} bytes were taken: is the disk full?")
+
+    def sync(self) -> None:
+        """Return when all that was appended would survive a power cut.
+
+        Raises LogWriteError; LogDeleted if the file has no name anymore.
+        """
+        self._check_usable()
+        if os.fstat(self.fd).st_nlink == 0:
+            self._is_deleted = True
+            self._broken = "the file was deleted"
+            raise LogDeleted(self.path)
+        try:
+            self.disk.sync(self.fd)
+        except OSError as error:
+            raise self._break(f"sync failed: {error.strerror or error}") from error
+
+    def sync_name(self) -> None:
+        """Make the file's own name durable, once after it was made. Raises LogWriteError."""
+        try:
+            self.disk.sync_folder(self.path.parent)
+        except OSError as error:
+            raise self._break(f"sync failed: {error.strerror or error}") from error
+
+    def set_aside(self, end: int, torn: bytes) -> Path:
+        """Move a torn tail to a file beside the log, durably, and cut the log to `end` bytes.
+
+        Returns that file's path. Raises LogWriteError; the log is only cut after the copy is safe.
+        """
+        try:
+            aside = self._copy_torn(end, torn)
+            os.ftruncate(self.fd, end)
+            self.disk.sync(self.fd)
+        except OSError as error:
+            raise self._break(error.strerror or str(error)) from error
+        return aside
+
+    def _copy_torn(self, end: int, torn: bytes) -> Path:
+        """Copy a torn tail durably to a file beside the log and return the path of the copy.
+
+        The copy gets its name when it is complete, and an equal copy is used again. So each retry
+        on a full disk leaves the same files. Raises OSError.
+        """
+        name = self.path.with_name(f"{self.path.name}.torn-{end}")
+        part = name.with_name(f"{name.name}.part")
+        copies = takewhile(Path.exists, _numbered(name))
+        copy = next((path for path in copies if _has_content(path, torn)), free_name(name))
+        try:
+            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW, 0o600)
+            try:
+                if self.disk.write(fd, torn) != len(torn):
+                    raise OSError("the disk is full")
+                self.disk.sync(fd)
+            finally:
+                os.close(fd)
+            part.replace(copy)
+            self.disk.sync_folder(self.path.parent)
+        finally:
+            part.unlink(missing_ok=True)
+        return copy
+
+    def _check_usable(self) -> None:
+        """Raise SessionClosed after `close`, else the error of an earlier operation that failed."""
+        if self._is_deleted:
+            raise LogDeleted(self.path)
+        if self.fd < 0:
+            raise SessionClosed(self.path)
+        if self._broken is not None:
+            raise LogWriteError(self.path, reason=self._broken)
+
+    def close(self) -> None:
+        """Release the log. A second call does nothing."""
+        if self.fd < 0:
+            return
+        if os.getpid() == self._pid:
+            with contextlib.suppress(OSError):
+                _pid_file(self.path).unlink()
+        os.close(self.fd)
+        self.fd = -1
+
+    def __del__(self) -> None:
+        """Release a log that was never closed, so that no program runs out of files."""
+        if getattr(self, "fd", -1) >= 0:  # the constructor may have failed
+            with contextlib.suppress(OSError):
+                self.close()
+
+    def refuse(self, reason: str) -> None:
+        """Take no more appends, for this reason or an earlier one."""
+        self._broken = self._broken or reason
+
+    def _break(self, reason: str) -> LogWriteError:
+        self._broken = reason
+        return LogWriteError(self.path, reason=reason)
+
+
+def _open(path: Path, *, create: bool) -> int:
+    # a FIFO must not block here; Windows must not turn a newline into two bytes
+    flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    flags |= os.O_CREAT if create else 0
+    try:
+        fd = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        if create:
+            why, advice = "its folder does not exist", "make the folder first"
+            raise LogWriteError(path, reason=why, advice=advice) from None
+        raise LogNotFound(path) from None
+    except IsADirectoryError:
+        raise NotALog(path, "is a folder; name a session log (a .jsonl file)") from None
+    except OSError as error:
+        raise LogWriteError(path, reason=error.strerror or str(error)) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotALog(path, "is no regular file; name a session log (a .jsonl file)")
+    return fd
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether a writer holds this log now; nothing is changed by asking.
+
+    The lock is only tried where a pid file stands, which a crash leaves behind: so whoever begins
+    to write is not kept from it by somebody who looks.
+    """
+    if not _pid_file(path).exists():
+        return False
+    if sys.platform == "win32":
+        return True
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def free_name(path: Path) -> Path:
+    """Return this path, or with `.1`, `.2`, ... after it, where something is there already."""
+    return next(name for name in _numbered(path) if not name.exists())
+
+
+def _numbered(path: Path) -> Iterator[Path]:
+    """Yield the names that `free_name` tries, in order."""
+    return (path if n == 0 else path.with_name(f"{path.name}.{n}") for n in range(10_000))
+
+
+def _has_content(path: Path, content: bytes) -> bool:
+    """Whether a regular file has exactly this content."""
+    try:
+        is_same_size = stat.S_ISREG(path.lstat().st_mode) and path.stat().st_size == len(content)
+        return is_same_size and path.read_bytes() == content
+    except OSError:
+        return False
+
+
+def _pid_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}.pid")
+
+
+def _write_pid(path: Path) -> None:
+    """Write the pid to a new file: never through a link that somebody laid there."""
+    with contextlib.suppress(FileNotFoundError):
+        _pid_file(path).unlink()
+    fd = os.open(_pid_file(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(fd, str(os.getpid()).encode())
+    finally:
+        os.close(fd)
+
+
+def _read_pid(path: Path) -> int | None:
+    try:
+        return int(_pid_file(path).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _lock(fd: int) -> bool:
+    """Take the one writer's lock; False where another holds it."""
+    if sys.platform == "win32":
+        os.lseek(fd, 2**31 - 1, os.SEEK_SET)  # locks are mandatory there: keep off the content
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

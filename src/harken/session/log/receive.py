@@ -1,0 +1,141 @@
+"""Logs that come from elsewhere: whole sealed lines, added where the log ends, each time the same.
+
+One idea: where lines belong is said in bytes from the beginning of the log, and each line holds the
+sum of all before it. So lines that came already are known again, others in their place are refused,
+and whoever was cut off asks how much is there and goes on. What was added is on the disk on return.
+
+Source: docs/formats/service.md, "Logs".
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from harken.core import canonical
+from harken.errors import LogDiffers, LogNotFound, LogWriteError, NotALog
+from harken.session.log.checksum import DIGITS_AT, has_sum, verifies
+from harken.session.log.disk import Disk
+from harken.session.log.file import LogFile
+from harken.session.log.reader import open_log
+
+_LOOK_BACK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How far a log goes: its whole lines in bytes, and the sum of the last one."""
+
+    size_bytes: int = 0
+    last_sum: bytes = b""
+
+
+def end_of(path: Path) -> End:
+    """Return how far a log goes; one that is not there, nowhere. Raises NotALog."""
+    try:
+        with open_log(path) as file:
+            return _end(file, path)
+    except LogNotFound:
+        return End()
+
+
+def receive(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> End:
+    """Add whole lines to a log that has `at` bytes, or more of the same; return where it ends now.
+
+    The file is made, for its owner only, where there is none. Raises ValueError for lines that are
+    none or do not follow each other, LogDiffers where others are there or lines between are
+    missing, LogLocked where another writes it, NotALog, LogWriteError; then nothing was added.
+    """
+    if not lines.endswith(b"\n"):
+        raise ValueError("send whole lines: the last one has no newline")
+    if at:
+        _check_there(path, at)
+    else:
+        _check_lines(End(), lines)  # no file is made for what is no log
+    log = LogFile(path, disk=disk, create=True)
+    with closing(log), open(log.fd, "rb", closefd=False) as file:
+        end = _end(file, path)
+        new = _new(file, path, end, at, lines)
+        if not new:
+            return end
+        last_sum = _check_lines(end, new)
+        _cut_torn(log, file, end, new)
+        log.append(new)
+        log.sync()
+        if not end.size_bytes:
+            log.sync_name()
+        return End(end.size_bytes + len(new), last_sum)
+
+
+def _check_there(path: Path, at: int) -> None:
+    size = end_of(path).size_bytes
+    if size < at:
+        raise LogDiffers(path, f"has {size} bytes there: send what comes after them first")
+
+
+def _new(file: BinaryIO, path: Path, end: End, at: int, lines: bytes) -> bytes:
+    """Return those of the lines that are not there. Raises LogDiffers."""
+    if at > end.size_bytes:
+        _check_there(path, at)
+    file.seek(at)
+    there = file.read(min(end.size_bytes - at, len(lines)))
+    if lines[: len(there)] != there:
+        raise LogDiffers(path, "has other lines there: another session, or one that changed")
+    return lines[len(there) :]
+
+
+def _check_lines(end: End, lines: bytes) -> bytes:
+    """Return the last sum of lines that follow where a log ends. Raises ValueError."""
+    before, at = end.last_sum, end.size_bytes
+    for line in map(_ended, lines.split(b"\n")[:-1]):
+        if not verifies(before, line) or not has_sum(line):
+            raise ValueError(f"the line at byte {at} does not follow the one before it: its sum")
+        if not isinstance(canonical.decode(line), dict):
+            raise ValueError(f"the line at byte {at} is no event")
+        before = line[DIGITS_AT]
+        at += len(line)
+    return before
+
+
+def _ended(line: bytes) -> bytes:
+    return line + b"\n"
+
+
+def _cut_torn(log: LogFile, file: BinaryIO, end: End, new: bytes) -> None:
+    """Cut off half a line that a crash left: it was never acknowledged, and comes again now.
+
+    What is something else goes into a file beside the log.
+    """
+    file.seek(end.size_bytes)
+    torn = file.read()
+    if not torn:
+        return
+    if not new.startswith(torn):
+        log.set_aside(end.size_bytes, torn)
+        return
+    try:
+        os.ftruncate(log.fd, end.size_bytes)
+    except OSError as error:
+        raise LogWriteError(log.path, reason=error.strerror or str(error)) from error
+
+
+def _end(file: BinaryIO, path: Path) -> End:
+    """Return where the whole lines of an open log end. Raises NotALog where the last has no sum."""
+    size = file.seek(0, os.SEEK_END)
+    look = _LOOK_BACK_BYTES
+    while True:
+        begin = max(size - look, 0)
+        file.seek(begin)
+        tail = file.read(size - begin)
+        stop = tail.rfind(b"\n") + 1
+        start = tail.rfind(b"\n", 0, max(stop - 1, 0)) + 1
+        if begin == 0 or (stop and start):
+            break
+        look *= 8
+    last = tail[start:stop]
+    if last and not has_sum(last):
+        raise NotALog(path, "is a log without sums there: nothing can be added to it")
+    return End(begin + stop, last[DIGITS_AT])

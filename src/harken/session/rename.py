@@ -1,0 +1,38 @@
+"""Renaming a log: its file gets another name, and no byte in it changes.
+
+The lock of the log is held meanwhile, so that no writer goes on under the old name. A packed log
+has no writer: its packs are renamed. A file that exists is never replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from harken.errors import LogNotFound, LogWriteError
+from harken.session.log.compressed import packs_of
+from harken.session.log.file import LogFile
+
+
+def rename_log(path: Path, name: str) -> Path:
+    """Rename a log, plain or packed, to `NAME.jsonl` in its folder; return the new path.
+
+    Raises LogLocked while the log is being written, LogNotFound, LogWriteError.
+    """
+    target = path.with_name(f"{name}.jsonl")
+    files = [*([path] if path.exists() else []), *packs_of(path)]
+    if not files:
+        raise LogNotFound(path)
+    taken = [target, *packs_of(target)]
+    if any(map(os.path.lexists, taken)):
+        raise LogWriteError(path, reason=f"renaming: {target.name} exists")
+    with ExitStack() as stack:
+        if path.exists():
+            stack.enter_context(closing(LogFile(path)))
+        try:
+            for file in files:
+                file.rename(target.with_name(target.name + file.name.removeprefix(path.name)))
+        except OSError as error:
+            raise LogWriteError(path, reason=f"renaming: {error.strerror or error}") from error
+    return target

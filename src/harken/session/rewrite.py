@@ -1,0 +1,236 @@
+"""Rewriting: the lines of a log with other text in them, and all that follows from the text.
+
+One idea: a line is changed in its strings only; then what covers those is worked out again: the
+sums, each over the line before, and the hashes of contexts and tools. A line that did not verify
+before does not verify after: damage is neither hidden nor made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from harken.core import canonical
+from harken.core import events as ev
+from harken.core.clock import rfc3339
+from harken.core.ids import message_id, number_of
+from harken.core.messages import ChatMessage, Message, extend_context_hash
+from harken.core.replace import Replace, in_bytes, in_json
+from harken.errors import HarkenError
+from harken.session.fold import Resolver, context_now, fold
+from harken.session.log.checksum import BODY, CLOSE, DIGITS_AT, HEAD, OPEN, has_sum, seal, sum_of
+from harken.session.state import AgentState, SessionState
+
+_REMEMBERED = 16
+"""How many sums of lines that do not verify the next one may follow, as `verify` has it."""
+_STRUCTURE = ("event_type", "message_id", "agent_id", "time")
+
+
+class PartOfStructure(ValueError):
+    """The text holds the log together: without it, the log is none."""
+
+    def __init__(self) -> None:
+        super().__init__("the text is part of what holds the log together: it cannot be taken out")
+
+
+@dataclass(slots=True)
+class Rewriting:
+    """A log while it is rewritten."""
+
+    replace: Replace
+    tail: Replace
+    """What is done to the end of a line that was never finished."""
+    resolver: Resolver | None = None
+    """Gives the messages of commits as they are now."""
+    places: int = 0
+    """How many lines had something to replace."""
+    has_changed: bool = False
+    is_sealed: bool = False
+    """Whether the lines have sums."""
+    is_known: bool = True
+    """Whether every line could be read and folded; else hashes after it stay as they were."""
+    torn: bytes = b""
+    """A line at the end that was never finished, replaced; it is no line of the new log."""
+    end: int = 0
+    """How long the new log is, so far."""
+    _state: SessionState = field(default_factory=SessionState)
+    _sums: dict[bytes, bytes] = field(default_factory=lambda: {b"": b""})
+    """Digits that the next line may follow, and what they are now; the last whole line's first."""
+    _last_sum: bytes = b""
+    _top: int = -1
+    _touched: dict[int, object] = field(default_factory=dict)
+    """Messages and requests that are not as they were, by their `id`."""
+    _unknown: dict[int, object] = field(default_factory=dict)
+    """What stands in for messages of a commit that is not there."""
+    _loaded: tuple[str, Sequence[ChatMessage]] = ("", ())
+    """The messages that the last `context_loaded` brought in."""
+
+    def lines(self, raws: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the lines anew; a torn one at the end is kept apart. Raises PartOfStructure."""
+        waiting = b""
+        for raw in raws:
+            if waiting:
+                yield self._line(waiting)
+            waiting = raw
+        if waiting and self._is_torn(waiting):
+            new = in_json(waiting, self.replace)
+            self.torn = in_bytes(new, self.tail)
+            self._count(self.torn != waiting)
+        elif waiting:
+            yield self._line(waiting)
+
+    def mark(self, by: str, why: str, time_us: int) -> bytes:
+        """Return the line that says what was done; it stands at the end."""
+        event = ev.ContentPurged(
+            message_id=message_id(self._top + 1),
+            time=rfc3339(time_us),
+            places=self.places,
+            by=by or None,
+            why=why or None,
+        )
+        return seal(self._last_sum, ev.encode_event(event))[0]
+
+    def _count(self, is_place: bool) -> None:  # noqa: FBT001 - there is nothing else to say
+        self.places += is_place
+        self.has_changed = self.has_changed or is_place
+
+    def _is_torn(self, raw: bytes) -> bool:
+        """Whether the last line of a log with sums was never finished; as `reader` judges."""
+        if raw.endswith(b"\n"):
+            return not raw.strip(b"\x00\n")
+        follows = (self._before(raw + b"\n"), self._before(raw[:-1] + b"\n"))
+        return self.is_sealed and follows == (None, None)
+
+    def _before(self, line: bytes) -> bytes | None:
+        """Return the digits, as they are now, of the line that this one was written after."""
+        if has_sum(line) and line.endswith(CLOSE):
+            for old, new in self._sums.items():
+                if sum_of(old, line[HEAD]) == line[DIGITS_AT]:
+                    return new
+        return None
+
+    def _line(self, raw: bytes) -> bytes:
+        whole = raw if raw.endswith(b"\n") else raw + b"\n"
+        if has_sum(whole) and whole.endswith(CLOSE):
+            self.is_sealed = True
+            new = self._sealed(whole)
+        else:
+            new = self._event(raw)
+            self._follow({raw[DIGITS_AT]: new[DIGITS_AT]})
+        self.has_changed = self.has_changed or new != raw
+        self.end += len(new)
+        return new
+
+    def _sealed(self, line: bytes) -> bytes:
+        before = self._before(line)
+        head = self._event(line[BODY] + b"}")[:-1] + OPEN
+        if before is not None:
+            self._last_sum = sum_of(before, head)
+            self._sums = {line[DIGITS_AT]: self._last_sum}
+            return head + self._last_sum + CLOSE
+        # It does not verify, nor shall it. Its digits may be what is wrong: then the next line
+        # proves it, which follows what they should be.
+        right = {sum_of(old, line[HEAD]): sum_of(now, head) for old, now in self._sums.items()}
+        self._follow({line[DIGITS_AT]: line[DIGITS_AT], **right})
+        return head + line[DIGITS_AT] + CLOSE
+
+    def _follow(self, sums: dict[bytes, bytes]) -> None:
+        """Let the next line follow one that does not verify, or, as before, those before that."""
+        self._last_sum = next(iter(sums.values()))
+        proven, *others = (self._sums | sums).items()
+        self._sums = dict([proven, *others[-_REMEMBERED:]])
+
+    def _event(self, body: bytes) -> bytes:
+        """Return the JSON object of an event anew."""
+        new = in_json(body, self.replace)
+        try:
+            event = ev.decode_event(new)
+        except ValueError:
+            self.is_known = False
+            if new != body and _is_event(body):
+                raise PartOfStructure from None
+            new = in_bytes(new, self.replace)
+            self._count(new != body)
+            return new
+        is_changed = new != body
+        if is_changed and _structure(new) != _structure(body):
+            raise PartOfStructure
+        self._count(is_changed)
+        self._top = max(self._top, number_of(event.message_id, "msg_") or -1)
+        hashes = self._folded(event, is_changed=is_changed) if self.is_known else {}
+        return canonical.encode({**canonical.decode(new), **hashes}) if hashes else new
+
+    def _folded(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
+        """Fold an event; return its members that follow from other text, as they are now."""
+        try:
+            hashes = self._hashes(event, is_changed=is_changed)
+            for name, value in hashes.items():
+                setattr(event, name, value)
+            fold(self._state, event, self._load)
+        except ValueError:
+            self.is_known = False
+            return {}
+        if is_changed or hashes:
+            self._touched[id(event)] = event
+        return hashes
+
+    def _hashes(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
+        match event:
+            case ev.ToolsDefined() if is_changed:
+                return {"tools_hash": canonical.hash_of(canonical.TOOLS, event.tools)}
+            case ev.ContextLoaded():
+                messages = self._load(event)
+                is_other = any(id(one) in self._touched for one in messages)
+                return {"context_hash": _hash_of("", messages)} if is_other else {}
+            case ev.LlmRequest() if event.agent_id in self._state.agents:
+                return self._of_request(self._state.agents[event.agent_id])
+            case _:
+                return {}
+
+    def _of_request(self, agent: AgentState) -> dict[str, str]:
+        """Return the hash of a context with something in it that is not as it was."""
+        done, before = agent.hashed
+        new = context_now(agent)[done:]
+        is_touched = any(id(one) in self._touched for one in (agent.request, *new))
+        if not is_touched or any(id(one) in self._unknown for one in new):
+            return {}
+        return {"context_hash": _hash_of(before, new)}
+
+    def _load(self, event: ev.ContextLoaded) -> Sequence[ChatMessage]:
+        """Return the messages of a commit; where it is not there, as many that stand in for them.
+
+        The fold asks again for what was asked for just before, and gets the same.
+        """
+        if self._loaded[0] == event.message_id:
+            return self._loaded[1]
+        messages: Sequence[ChatMessage] = ()
+        if self.resolver is not None:
+            with suppress(HarkenError):
+                messages = self.resolver(event)
+        if len(messages) != event.count:
+            messages = [Message("user", "") for _ in range(event.count)]
+            self._unknown |= {id(one): one for one in messages}
+        elif _hash_of("", messages) != event.context_hash:
+            self._touched |= {id(one): one for one in messages}
+        self._loaded = event.message_id, messages
+        return messages
+
+
+def _structure(body: bytes) -> list[ev.Json]:
+    data = canonical.decode(body)
+    return [data.get(name) for name in _STRUCTURE]
+
+
+def _is_event(body: bytes) -> bool:
+    try:
+        ev.decode_event(body)
+    except ValueError:
+        return False
+    return True
+
+
+def _hash_of(before: str, messages: Iterable[ChatMessage]) -> str:
+    for message in messages:
+        before = extend_context_hash(before, message)
+    return before

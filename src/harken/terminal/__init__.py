@@ -1,0 +1,1 @@
+"""Text for a terminal: styles, tables, Markdown, progress."""

@@ -1,0 +1,66 @@
+"""Ink: styles become the codes of a terminal; the one place where such codes are made.
+
+Only the sixteen colours that every theme defines: readable on light and dark. Without colour
+(`NO_COLOR`) bold, dim and italic stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from harken.terminal.styled_text import Span
+
+_PLAIN = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
+_COLOURS = {
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+_TRAILING = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """Turns styled text into what is written to a terminal."""
+
+    colour: bool = True
+
+    def draw(self, line: Iterable[Span]) -> str:
+        r"""Return a line with codes around what has a style.
+
+        >>> Ink().draw([("bold", "a"), ("", "b")])
+        '\x1b[1ma\x1b[0mb'
+        """
+        return "".join(self._span(style, text) for style, text in line)
+
+    def _span(self, style: str, text: str) -> str:
+        codes = _codes(style, colour=self.colour) if style else ""
+        return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
+
+
+@cache
+def _codes(style: str, *, colour: bool) -> str:
+    """Return the codes of a style; words that are no style are passed over."""
+    known = {**_PLAIN, **_COLOURS} if colour else _PLAIN
+    return ";".join(known[word] for word in style.split() if word in known)
+
+
+def trimmed(drawn: str) -> str:
+    r"""Return rows without the spaces that fill them up: they would be copied, and wrap.
+
+    >>> trimmed("a \x1b[1m \x1b[0m\nb ")
+    'a\x1b[0m\nb'
+    """
+    return _TRAILING.sub(_reset, drawn)
+
+
+def _reset(found: re.Match[str]) -> str:
+    """Keep the code that ends a style, except on a row where nothing else is."""
+    begins_row = found.start() == 0 or found.string[found.start() - 1] == "\n"
+    return "\x1b[0m" if "\x1b" in found[0] and not begins_row else ""

@@ -1,0 +1,148 @@
+"""A graph of commits in a terminal: lanes in colours, one commit a row, cut to the width."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+from harken.context.graph import Cell, Row
+from harken.context.materialize import is_spawn
+from harken.core.commits import CommitId
+from harken.store.base import Stored
+from harken.terminal.ansi import Ink
+from harken.terminal.styled_text import Line, Span, clean, cut, shorten
+
+COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")
+"""Of lanes, in turn."""
+NARROWEST = 20
+"""How many cells a graph may always take, however narrow the terminal."""
+UNLIMITED = 10_000
+SHOWN_ID, SHOWN_AGENT = 8, 12
+"""Characters of a native session id and of a subagent in a graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What stands for a commit in its lane."""
+
+    delta: str = "*"
+    compaction: str = "="
+    snapshot: str = "+"
+    spawn: str = ">"
+
+    def of(self, one: Stored) -> str:
+        """Return the sign of a commit."""
+        if is_spawn(one):
+            return self.spawn
+        signs = {"compaction": self.compaction, "snapshot": self.snapshot}
+        return signs.get(one.commit.type, self.delta)
+
+
+PLAIN = Signs()
+# Letters that are one cell wide everywhere, also where East Asian terminals take two for others.
+DRAWN = Signs(compaction="\u25ca", snapshot="\u25ab", spawn="\u25ba")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a terminal can show."""
+
+    width: int = UNLIMITED
+    """In cells."""
+    colour: bool = False
+    styled: bool = False
+    encoding: str = "utf-8"
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it can show all letters."""
+        return self.encoding.lower().replace("-", "") == "utf8"
+
+    def sign(self, one: Stored) -> str:
+        """Return the sign of a commit."""
+        return (DRAWN if self.is_wide else PLAIN).of(one)
+
+    def fit(self, line: Line) -> Line:
+        """Return a line as it will be printed, cut to the width."""
+        if self.is_wide:
+            return cut(line, self.width)
+        printed = [
+            (style, text.encode(self.encoding, "backslashreplace").decode(self.encoding))
+            for style, text in line
+        ]
+        return [(style, text.replace("…", "~")) for style, text in cut(printed, self.width)]
+
+
+def look_of(stream: TextIO | None = None, environ: Mapping[str, str] | None = None) -> Look:
+    """Return what the terminal at a stream can show (None: standard output); a file is not cut."""
+    stream = sys.stdout if stream is None else stream
+    environ = os.environ if environ is None else environ
+    encoding = getattr(stream, "encoding", None) or "ascii"
+    if not stream.isatty():
+        return Look(encoding=encoding)
+    styled = environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+    width = shutil.get_terminal_size().columns
+    return Look(width, styled and not environ.get("NO_COLOR"), styled, encoding)
+
+
+def graph_lines(rows: Iterable[Row], name: Callable[[CommitId], str], look: Look) -> Iterator[str]:
+    """Yield the rows of a graph as a terminal shows them, one by one. `name`: how one is shown."""
+    ink = Ink(colour=look.colour)
+    for row in rows:
+        spans = drawn(row, look)
+        if row.commit is not None:
+            spans = [*spans, ("", " "), *described(row.commit, name(row.commit.id))]
+        fitting = look.fit(spans)
+        yield ink.draw(fitting) if look.styled else "".join(text for _, text in fitting)
+
+
+def drawn(row: Row, look: Look) -> Line:
+    """Return the lanes of a row, at most half as wide as the terminal: `~` where they are cut."""
+    most = max(look.width // 2, NARROWEST)
+    cells = row.cells
+    sign = look.sign(row.commit) if row.commit is not None else ""
+    spans = [_cell(cell, sign) for cell in cells[:most]]
+    return [*spans[:-1], ("", "~")] if len(cells) > most else spans
+
+
+def _cell(cell: Cell, sign: str) -> Span:
+    colour = COLOURS[cell.lane % len(COLOURS)] if cell.lane >= 0 else ""
+    if cell.glyph == "*":
+        return f"bold {colour}", sign
+    return colour, cell.glyph
+
+
+def described(one: Stored, name: str) -> Line:
+    """Return a commit on one line: its name, when, who, what it is, what it is about."""
+    commit, notes = one.commit, one.notes
+    line: Line = [
+        ("yellow", name),
+        ("dim", f"  {commit.created_at[:16].replace('T', ' ')}  "),
+        ("cyan", _short_principal(commit.principal) or "nobody"),
+    ]
+    if commit.template:
+        line.append(("cyan", f" ({_one_line(commit.template, 24)})"))
+    if commit.type != "delta":
+        line.append(("magenta", f" {'spawn' if is_spawn(one) else commit.type}"))
+    line += [("bold green", f" [{_one_line(label, 40)}]") for label in notes.labels]
+    return [*line, ("", f"  {_one_line(notes.summary)}")]
+
+
+def _short_principal(principal: str) -> str:
+    """Return a principal with the first characters of a native session id, as `sessions` has it.
+
+    A whole id would leave no room for the summary in a terminal of 80 cells.
+    """
+    runtime, colon, rest = principal.partition(":")
+    if not colon:
+        return _one_line(principal, 40)
+    session, slash, agent = rest.partition("/")
+    return _one_line(f"{runtime}:{session[:SHOWN_ID]}{slash}{_one_line(agent, SHOWN_AGENT)}", 40)
+
+
+def _one_line(text: str, width: int = UNLIMITED) -> str:
+    return shorten(" ".join(clean(text).split()), width)

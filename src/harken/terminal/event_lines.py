@@ -1,0 +1,173 @@
+"""Lines: how events and what hooks did look in a terminal.
+
+How a model's name is shown to a person.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+
+from harken.core.events import Event, TranscriptEntry, event_type
+from harken.core.ids import USER
+from harken.terminal.text import indent, one_line
+from harken.views.context import ContextMessage, ContextView
+from harken.views.interventions import Intervention
+from harken.views.links import causes_of, substance_of
+from harken.views.message_text import heading, tool_names, written
+from harken.views.timeline import Timeline
+from harken.views.verdicts import Verdict, Watch
+from harken.views.viewer import SessionViewer
+
+
+def model_text(name: str | None) -> str:
+    """Return a model's name as it is shown: of a file, only its last part.
+
+    >>> model_text("scripted:/tmp/tea.yaml"), model_text("anthropic/claude")
+    ('scripted:tea.yaml', 'anthropic/claude')
+    """
+    kind, colon, file = (name or "no model").partition(":")
+    return f"{kind}:{PurePath(file).name}" if colon and "/" in file else name or "no model"
+
+
+_LANE_WIDTH = 16
+_HIDDEN = {"message_id", "event_type", "time", "agent_id", "cause", "substance"}
+_PROPOSED = {"input": "heard", "result": "got", "action": "proposed", "response": "proposed"}
+_SAID = {
+    "ok": "OK",
+    "comment": "commented",
+    "denial": "denied",
+    "rewrite": "rewrote",
+    "failure": "failed",
+}
+
+
+def entry_text(entry: TranscriptEntry) -> str:
+    """Return an entry of a transcript in full, further lines below its first."""
+    text = indent(written(entry), "  ")
+    return f"{entry.message_id} {_links(entry)}{heading(entry)}: {text}"
+
+
+def event_line(viewer: SessionViewer, event: Event) -> str:
+    """Return an event on one line: whose it is, links, role or type, and text or members."""
+    who = viewer.events.names.of(event.agent_id) or ""
+    kind, text = event_type(event), ""
+    if isinstance(event, TranscriptEntry):
+        kind, text = heading(event), written(event)
+    else:
+        data = viewer.raw(event)
+        text = data["content"] if isinstance(data.get("content"), str) else _members(data)
+    line = f"{event.message_id} {who} {_links(event)}{kind}: {one_line(text, 160)}"
+    return line.replace("  ", " ")
+
+
+def timeline_lines(view: Timeline, columns: int) -> Iterator[str]:
+    """Yield a line for each mark of a timeline: time, id, agent, kind and the text that fits."""
+    names = [one_line(lane.name or lane.agent_id, _LANE_WIDTH) for lane in view.lanes]
+    lane_width = max(map(cell_len, names), default=0)
+    kinds = [mark.role or mark.event_type for mark in view.marks]
+    kind_width = max(map(len, kinds), default=0)
+    for mark, kind in zip(view.marks, kinds, strict=True):
+        name = names[mark.lane] if mark.lane is not None else ""
+        name += " " * (lane_width - cell_len(name))
+        head = f"{mark.time[11:19]} {mark.message_id} {name} {kind:<{kind_width}}"
+        line = f"{head} {one_line(mark.text, columns)}".rstrip()
+        fits = cell_len(line) <= columns
+        yield line if fits else set_cell_size(line, columns - 1).rstrip() + "…"
+
+
+def context_line(row: ContextMessage, mark: str | None = None) -> str:
+    """Return a message of a context in full; without a `mark`, `+` where it is new."""
+    mark = mark or ("+" if row.new else " ")
+    text = indent(written(row.message), "      ")
+    id_ = row.message_id or row.loaded
+    return f"{mark}{row.position:4} {id_} {heading(row.message)}: {text}"
+
+
+def offered(view: ContextView) -> str:
+    """Return with which tools and parameters a model was called."""
+    parameters = [f"{name}={plain(value)}" for name, value in (view.parameters or {}).items()]
+    tools, given = tool_names(view.tools or ()), ", ".join(parameters)
+    return f"tools: {tools or 'none'}; parameters: {given or 'none'}"
+
+
+def hook_lines(row: Watch | Verdict | Intervention) -> Iterator[str]:
+    """Yield what a hook did, or what happened to it."""
+    if isinstance(row, Watch):
+        yield watch_line(row)
+        if row.told and row.how != "copied":  # a copy is told what the first one was
+            yield f"  told: {one_line(row.told)}"
+    elif isinstance(row, Verdict):
+        yield from verdict_lines(row)
+    else:
+        yield from intervention_lines(row)
+
+
+def verdict_lines(row: Verdict) -> Iterator[str]:
+    """Yield what was proposed, who said what to it, and what became of it."""
+    proposed = _PROPOSED.get(row.point or "", "proposed")
+    yield f"{row.subject} {row.name or '?'} {proposed}: {one_line(row.proposed)}"
+    said = ": ".join(filter(None, [_SAID[row.kind], one_line(row.words)]))
+    yield f"  {row.message_id} {row.hook_name} {said}"
+    for outcome in row.outcomes:
+        yield f"  {outcome.message_id} {outcome.name} got: {one_line(outcome.text)}"
+    if not row.outcomes and row.kind != "ok":
+        yield "  nothing came of it"
+
+
+def watch_line(row: Watch) -> str:
+    """Return who began to watch whom, or left, and whose doing it was."""
+    hook, watched, by = row.hook_name, row.name, _whose(row)
+    done = f" ({row.cause})" if row.cause else ""
+    if row.kind == "installed":
+        said = f"{hook} watches {watched}, {put_there(row)}{done}"
+    elif row.how == "ended":
+        said = f"{hook} watches {watched} no longer: ended by {by}{done}"
+    else:
+        why = "it quit" if row.how == "quit" else _move_of(row)
+        said = f"{hook} watches {watched} no longer: {why}{done}"
+    return f"{row.message_id} {said}"
+
+
+def put_there(row: Watch) -> str:
+    """Say how a hook came to watch an agent."""
+    return {
+        "made": f"by {_whose(row)}",
+        "copied": "a copy of its parent's",
+        "moved": f"by {_move_of(row)}",
+    }.get(row.how, "from the beginning")
+
+
+def _whose(row: Watch) -> str:
+    """Say whose doing it was; who reads a log is the user of it."""
+    return "you" if row.by == USER else row.by_name or "nobody known"
+
+
+def _move_of(row: Watch) -> str:
+    return "your move" if row.by == USER else f"a move of {_whose(row)}"
+
+
+def intervention_lines(row: Intervention) -> Iterator[str]:
+    """Yield what was proposed and what became of it."""
+    yield f"{row.message_id} {row.name} proposed: {one_line(row.proposed)}"
+    yield f"  {row.became_id} {row.heard_by_name} got: {one_line(row.became)}"
+
+
+def plain(value: Any) -> str:
+    """Return a value as text: a text as it is, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _links(event: Event) -> str:
+    causes, substance = causes_of(event), substance_of(event)
+    found = [f"substance={substance}"] if substance else []
+    found += [f"cause={','.join(causes)}"] if causes else []
+    return f"[{' '.join(found)}] " if found else ""
+
+
+def _members(data: dict[str, Any]) -> str:
+    return " ".join(f"{n}={plain(value)}" for n, value in data.items() if n not in _HIDDEN)

@@ -1,0 +1,155 @@
+"""Typesetting: a finished block of Markdown becomes rows for a terminal.
+
+The work is rich's, in another manner: headings stand left, code has no frame, a newline is one
+(models mean theirs), and what looks like HTML is text, not lost. Links show where they lead; no
+terminal hyperlinks. Whatever a block holds, nothing but styles comes out.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement, TableElement
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from harken.terminal.ansi import trimmed
+from harken.terminal.styled_text import clean
+
+LONGEST = 60_000
+"""Characters of a block that are typeset; a longer one is shown as it is."""
+_NO_STYLE = re.compile(r"\x1b(?!\[[0-9;]*m)")
+_PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable(["html_block", "html_inline"])
+_THEME = Theme(
+    {
+        "markdown.code": "cyan",
+        "markdown.code_block": "none",
+        "markdown.block_quote": "italic",
+        "markdown.h1": "bold underline",
+        "markdown.h2": "bold",
+        "markdown.h3": "bold",
+        "markdown.h4": "bold",
+        "markdown.h5": "bold",
+        "markdown.h6": "bold",
+        "markdown.hr": "dim",
+        "markdown.item.bullet": "none",
+        "markdown.item.number": "none",
+        "markdown.link": "underline",
+        "markdown.link_url": "dim",
+        "markdown.table.border": "dim",
+        "markdown.table.header": "bold",
+    }
+)
+
+
+class _Heading(Heading):
+    """A heading at the left."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        yield self.text
+
+
+class _Code(CodeBlock):
+    """Code, highlighted and indented, without a background."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        text = Syntax("", self.lexer_name, theme="ansi_dark").highlight(code)
+        text.rstrip()
+        text.no_wrap, text.overflow = False, "fold"
+        yield Padding(text, (0, 0, 0, 2))
+
+
+class _Item(ListItem):
+    """An item whose number has its dot."""
+
+    def render_number(
+        self, console: Console, options: ConsoleOptions, number: int, last_number: int
+    ) -> RenderResult:
+        mark = f" {number:>{len(str(last_number - 1))}}. "
+        inner = options.update(width=max(options.max_width - len(mark), 1))
+        rows = console.render_lines(self.elements, inner)
+        for at, row in enumerate(rows):
+            yield Segment(mark if at == 0 else " " * len(mark))
+            yield from row
+            yield Segment("\n")
+
+
+class _Table(TableElement):
+    """A table in which nothing is left out: a long word, such as a path, is broken."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in super().__rich_console__(console, options):
+            for column in part.columns if isinstance(part, Table) else ():
+                column.overflow = "fold"
+            yield part
+
+
+class _Prose(Markdown):
+    """Markdown of a model."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _Code,
+        "code_block": _Code,
+        "list_item_open": _Item,
+        "table_open": _Table,
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__("", hyperlinks=False)
+        self.parsed = _harmless(_PARSER.parse(text))
+
+
+def _harmless(tokens: Sequence[Token]) -> list[Token]:
+    """Clean what entities may have brought in, and let a newline be a newline."""
+    for token in tokens:
+        token.content, token.info = clean(token.content), clean(token.info)
+        for name, value in token.attrs.items():
+            if isinstance(value, str):
+                token.attrs[name] = clean(value)
+        if token.type == "softbreak":
+            token.type = "hardbreak"
+        elif token.type == "image":
+            where = token.attrs.get("src", "")
+            token.type, token.tag, token.children = "text", "", None
+            token.content = f"[image: {token.content or where}] ({where})"
+        if token.children:
+            _harmless(token.children)
+    return list(tokens)
+
+
+def typeset(text: str, width: int, *, colour: bool = True) -> str:
+    """Return the rows of a block, each ended by a newline, at most `width` cells wide."""
+    text = clean(text)
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        width=max(width, 2),
+        theme=_THEME,
+        highlight=False,
+        emoji=False,
+        legacy_windows=False,
+        _environ={},
+    )
+    with console.capture() as captured:
+        try:
+            console.print(_Prose(text) if len(text) <= LONGEST else Text(text))
+        except Exception:  # noqa: BLE001 - the border: odd Markdown is shown as it is
+            console.print(Text(text))
+    drawn = trimmed(_NO_STYLE.sub("", captured.get()))
+    return drawn.strip("\n") + "\n"

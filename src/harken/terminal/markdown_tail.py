@@ -1,0 +1,79 @@
+"""The tail: the unfinished block of an answer, styled lightly and cheaply, many times a second.
+
+It looks almost as it will when it is finished (see `typeset`), and only its last rows are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harken.terminal.styled_text import Line, Span, clean, wrap
+
+_KEPT = 4000
+_STEP = 2000
+_INLINE = re.compile(
+    r"(?P<code>`[^`\n]+`)|\*\*(?P<bold>[^*\n]+)\*\*|(?<![\w*])\*(?P<italic>[^*\s][^*\n]*)\*(?!\w)"
+)
+_HEADING = re.compile(r" {0,3}#{1,6}\s+")
+_BULLET = re.compile(r"(\s*)[-*+]\s+")
+_NUMBER = re.compile(r"(\s*)(\d{1,9}[.)])\s+")
+
+
+def tail(text: str, width: int, height: int, *, in_fence: bool = False) -> list[Line]:
+    """Return the last rows of a block that is still growing."""
+    rows: list[Line] = []
+    lines = _window(text).split("\n")
+    if in_fence and lines[0].lstrip().startswith(("`", "~")):
+        lines = lines[1:]
+    for line in reversed(lines):
+        rows = (_code(line, width) if in_fence else _prose(line, width)) + rows
+        if len(rows) >= height:
+            break
+    return rows[-height:] if height > 0 else []
+
+
+def _window(text: str) -> str:
+    """Return the end of a long text; it begins at the same place while some rows are added."""
+    if len(text) <= _KEPT + _STEP:
+        return text
+    start = (len(text) - _KEPT) // _STEP * _STEP
+    return text[text.find(" ", start, start + 100) + 1 or start :]
+
+
+def _code(line: str, width: int) -> list[Line]:
+    return wrap([("", "  " + clean(line))], width, "  ")
+
+
+def _prose(line: str, width: int) -> list[Line]:
+    line = clean(line)
+    if heading := _HEADING.match(line):
+        return wrap([("bold", line[heading.end() :])], width)
+    for pattern in (_BULLET, _NUMBER):
+        if found := pattern.match(line):
+            mark = "•" if pattern is _BULLET else found[2]
+            lead = f" {found[1]}{mark} "
+            spans = [("", lead), *inline(line[found.end() :])]
+            return wrap(spans, width, " " * len(lead))
+    return wrap([*inline(line)], width)
+
+
+def inline(text: str) -> Iterator[Span]:
+    """Yield the spans of a line of Markdown; a mark that is not closed yet stays as it is.
+
+    >>> [*inline("a **b** `c` *")]
+    [('', 'a '), ('bold', 'b'), ('', ' '), ('cyan', 'c'), ('', ' *')]
+    """
+    at = 0
+    for found in _INLINE.finditer(text):
+        if found.start() > at:
+            yield "", text[at : found.start()]
+        if found["code"]:
+            yield "cyan", found["code"][1:-1]
+        elif found["bold"]:
+            yield "bold", found["bold"]
+        else:
+            yield "italic", found["italic"]
+        at = found.end()
+    if at < len(text):
+        yield "", text[at:]

@@ -1,0 +1,116 @@
+"""Pieces: what is printed when something is finished, before a width and codes are known.
+
+The printer: pieces become text for the terminal, with the empty lines between them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from harken.terminal.ansi import Ink
+from harken.terminal.styled_text import Line, cells, wrap
+
+Kind: TypeAlias = Literal["prompt", "prose", "action", "note", "summary"]
+INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A finished block of Markdown that an agent said."""
+
+    text: str
+    joined: bool = False
+    """Whether it stands right below the block before."""
+    kind: Kind = "prose"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Lines of one kind; each is wrapped, further rows below the first text."""
+
+    kind: Kind
+    lines: list[Line]
+    depth: int = 0
+    """How far it is indented: how deep in the tree it happened."""
+    hanging: int = 0
+    """How many cells further rows of a line are indented."""
+    is_wide: bool = False
+    """Whether it takes all columns there are: what was asked for, rather than prose."""
+
+
+Piece: TypeAlias = Prose | Rows
+
+
+def note(text: str, style: str = "dim", *, depth: int = 0) -> Rows:
+    """Return a short line that says what happened."""
+    return Rows("note", [[(style, line)] for line in text.split("\n")], depth, hanging=2)
+
+
+WIDEST = 110
+"""Columns that texts take at most: longer rows are hard to read."""
+
+
+_COLUMN = re.compile(r" *\S+(?: \S+){0,3} {2,}(?=\S)")
+"""The first column of a row of a list, with the blanks after it."""
+
+
+_DENSE: frozenset[Kind] = frozenset({"action", "note"})
+
+
+@dataclass(slots=True)
+class Printer:
+    """Writes pieces one after the other; it remembers what kind the last one was."""
+
+    ink: Ink
+    last: Kind | None = None
+
+    def text(self, piece: Piece, columns: int) -> str:
+        """Return a piece as rows for a terminal of so many columns, each ended by a newline."""
+        is_wide = isinstance(piece, Rows) and piece.is_wide
+        width = max(columns - 1 if is_wide else min(columns - 1, WIDEST), 1)
+        gap = "" if self._follows(piece) else "\n"
+        self.last = piece.kind
+        if isinstance(piece, Prose):
+            from harken.terminal.markdown import typeset  # slow to import: when text comes
+
+            return gap + typeset(piece.text, width, colour=self.ink.colour)
+        return gap + self._rows(piece, width)
+
+    def _follows(self, piece: Piece) -> bool:
+        """Whether a piece stands right below the one before, without an empty line."""
+        if isinstance(piece, Prose) and piece.joined:
+            return True
+        return self.last is None or (piece.kind in _DENSE and self.last in _DENSE)
+
+    def _rows(self, piece: Rows, width: int) -> str:
+        depth = INDENT * piece.depth if width > 8 * (piece.depth + 1) else ""
+        inner = max(width - len(depth), 1)
+        rows = [
+            row for line in piece.lines for row in wrap(line, inner, _hanging(piece, line, inner))
+        ]
+        return "".join(f"{depth}{self.ink.draw(row)}".rstrip(" ") + "\n" for row in rows)
+
+
+def _hanging(piece: Rows, line: Line, width: int) -> str:
+    """Return what stands before further rows of a line: a row of a list stays below its head."""
+    hang = piece.hanging
+    if piece.is_wide and line:
+        hang = _below("".join(part for _, part in line), width)
+    return " " * hang if width > 2 * hang + 8 else ""
+
+
+def _below(text: str, width: int) -> int:
+    """Return where further rows of a row of a list begin: in its second column, where it has one.
+
+    >>> _below("/view flow   Show all that led to it.", 60), _below("  - an item", 60)
+    (13, 4)
+    >>> _below("plain words", 60), _below("a  1.5k in", 60), _below("a name  1.5k in", 10)
+    (0, 3, 2)
+    """
+    indented = len(text) - len(text.lstrip(" "))
+    column = _COLUMN.match(text)
+    if column is not None and cells(column[0]) <= (width - 9) // 2:
+        return cells(column[0])
+    return indented + len(INDENT) if indented or column is not None else 0

@@ -1,0 +1,182 @@
+"""`Typed`: what is typed into a plain chat, line by line, also while something else may happen.
+
+What is being typed when something happens is not lost: it is the next line.
+
+Type-ahead: text that waits in the terminal, typed before a prompt or a question was shown.
+
+It must not answer a question. The terminal hands out whole lines only; it is switched to single
+characters to read it, so that a line that is half typed is found, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import select
+import sys
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any, TypeAlias
+
+import click
+
+from harken.terminal.text import safe
+
+try:
+    import termios
+    import tty
+except ImportError:  # no POSIX terminals here
+    termios = None  # type: ignore[assignment]
+
+
+def take_type_ahead(descriptor: int | None = None) -> str:
+    """Read and return what was typed into a terminal until now, of standard input by default.
+
+    Return an empty text if the descriptor is not a terminal. Never blocks.
+    """
+    if descriptor is None:
+        descriptor = sys.stdin.fileno() if sys.stdin.isatty() else -1
+    if termios is None or not os.isatty(descriptor):
+        return ""
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor, termios.TCSANOW)
+        return read_waiting(descriptor).replace("\r", "\n")
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSANOW, before)
+
+
+def read_waiting(descriptor: int) -> str:
+    """Read what a terminal without line mode has, without blocking."""
+    data = b""
+    while select.select([descriptor], [], [], 0)[0]:
+        read = os.read(descriptor, 65_536)
+        if not read:
+            break
+        data += read
+    return data.decode("utf-8", "replace")
+
+
+Line: TypeAlias = "str | None"
+"""None at the end of the input."""
+
+
+def somebody_types() -> bool:
+    """Whether a person is at both ends, and can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+class Typed:
+    """Reads standard input; nobody else does."""
+
+    def __init__(self) -> None:
+        self._coming: Future[Line] | None = None
+        """A line that is being waited for already."""
+        self._rest = b""
+        self._earlier: list[str] = []
+        """Lines that were typed before a question, and are no answer to it."""
+        try:  # a thread that waits in `sys.stdin` would hold its lock when the program ends
+            self._descriptor: int | None = sys.stdin.fileno()
+        except (io.UnsupportedOperation, AttributeError):
+            self._descriptor = None
+
+    def line(self, prompt: str = "> ") -> Line:
+        """Return the next line; a person is shown the prompt. Blocks."""
+        if self._earlier:
+            return self._next_earlier(prompt)
+        return self.line_from_now(prompt)
+
+    def keep_type_ahead(self) -> None:
+        """Keep the lines that were typed until now for `line`: a question is about to be asked.
+
+        The beginning of a line that is half typed is dropped and shown: it can no longer be edited.
+        """
+        if self._descriptor is None:
+            return
+        text = take_type_ahead(self._descriptor)
+        if self._coming is not None and self._coming.done():
+            text = f"{self._came(self._coming.result()) or ''}\n{text}"
+        *lines, begun = text.split("\n")
+        self._earlier += [line for line in lines if line.strip()]
+        if begun.strip():
+            click.echo(f"\ntyped before the question, and dropped: {safe(begun)}", err=True)
+
+    def _next_earlier(self, prompt: str) -> str:
+        """Return a line that was typed before a question, shown as if it were typed now."""
+        line = self._earlier.pop(0)
+        click.echo(f"{prompt}{safe(line)}", err=True)
+        return line
+
+    def line_from_now(self, prompt: str) -> Line:
+        """Return the next line that is typed, not one that was kept. Blocks."""
+        if self._coming is None and (self._descriptor is None or sys.stdin.isatty()):
+            return read_line(prompt)
+        self._invite(prompt)
+        return self._read() if self._coming is None else self._came(self._coming.result())
+
+    async def line_unless(self, happens: Coroutine[Any, Any, object]) -> tuple[bool, Line]:
+        """Return whether a line came before something happened, and the line.
+
+        Then the next call has the line that is being typed.
+        """
+        if self._descriptor is None or self._earlier:
+            happens.close()
+            return True, self.line()
+        if self._coming is None:
+            self._invite("> ")
+            self._coming = coming = Future[Line]()
+            Thread(target=self._wait, args=(coming,), name="harken input", daemon=True).start()
+        typed = asyncio.wrap_future(self._coming)
+        other: asyncio.Future[object] = asyncio.ensure_future(happens)
+        either: set[asyncio.Future[Any]] = {typed, other}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if typed.done():
+                return True, self._came(typed.result())
+            other.result()
+            return False, None
+        finally:
+            other.cancel()
+
+    def _came(self, line: Line) -> Line:
+        self._coming = None
+        return line
+
+    def _wait(self, coming: Future[Line]) -> None:
+        """Read a line, in a thread of its own."""
+        try:
+            coming.set_result(self._read())
+        except BaseException as error:  # noqa: BLE001 - raised where the line is waited for
+            coming.set_exception(error)
+
+    def _read(self) -> Line:
+        """Read a line from the descriptor."""
+        assert self._descriptor is not None
+        while b"\n" not in self._rest:
+            data = os.read(self._descriptor, 65_536)
+            if not data:
+                last, self._rest = self._rest, b""
+                return last.decode("utf-8", "surrogateescape") or None
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode("utf-8", "surrogateescape").removesuffix("\r")
+
+    def _invite(self, prompt: str) -> None:
+        if sys.stdin.isatty():
+            click.echo(prompt, nl=False, err=True)  # answers alone go to standard output
+
+
+def read_line(prompt: str = "> ") -> Line:
+    """Return the next line of input, None at its end; a person is shown the prompt."""
+    try:
+        if somebody_types():
+            return input(prompt)
+        if sys.stdin.isatty():
+            click.echo(prompt, nl=False, err=True)  # answers alone go to standard output
+        return input()
+    except EOFError:
+        if sys.stdin.isatty():
+            click.echo(err=True)
+        return None

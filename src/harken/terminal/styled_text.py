@@ -1,0 +1,160 @@
+"""Styled text: what is drawn, before a terminal's codes are in it; cut into rows by cells.
+
+A line is a list of spans, a style and a text each. Widths count cells, as terminals do: a wide
+character has two.
+
+Diffs: lines of a unified diff in their colours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from prompt_toolkit.utils import get_cwidth
+
+from harken.terminal.text import safe
+
+Span: TypeAlias = tuple[str, str]
+"""A style (words such as `bold red`, see `Ink`) and a text without newlines."""
+Line: TypeAlias = list[Span]
+
+TAB = "    "
+PROMPT = "\u203a "
+"""What stands before all that the user says."""
+_JOINERS = re.compile("[\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]")
+_WORD = re.compile(r"\s*\S+|\s+")
+
+
+def clean(text: str) -> str:
+    r"""Return a text that is safe to draw: without control characters, tabs as spaces.
+
+    Invisible joiners are left out: terminals disagree about the width of what they join.
+
+    >>> clean("a\tb\x1b[2J")
+    'a    b\\x1b[2J'
+    """
+    return _JOINERS.sub("", safe(text).replace("\t", TAB))
+
+
+def cells(text: str) -> int:
+    """Return how many cells a text takes.
+
+    >>> cells("abc"), cells("日本")
+    (3, 4)
+    """
+    return len(text) if text.isascii() else get_cwidth(text)
+
+
+def wrap(line: Sequence[Span], width: int, indent: str = "") -> list[Line]:
+    """Cut a line into rows of at most `width` cells, between words where it can.
+
+    Further rows begin with `indent`. An empty line is one empty row.
+
+    >>> wrap([("", "to be "), ("bold", "or not")], 8, "  ")
+    [[('', 'to be '), ('bold', 'or')], [('', '  '), ('bold', 'not')]]
+    """
+    text = "".join(part for _, part in line)
+    if cells(text) <= width:
+        return [list(line)]
+    inner = max(width - cells(indent), 1)
+    rows: list[Line] = []
+    for start, stop in _breaks(text, max(width, 1), inner):
+        row = list(_slice(line, start, stop))
+        rows.append(row if not rows or not indent else [("", indent), *row])
+    return rows
+
+
+def shorten(text: str, width: int) -> str:
+    """Return the beginning of a text in at most `width` cells, with `…` where it is cut.
+
+    >>> shorten("abcdef", 4), shorten("日本語", 4)
+    ('abc…', '日…')
+    """
+    if cells(text) <= width:
+        return text
+    kept, used = 0, 1
+    for char in text:
+        used += cells(char)
+        if used > width:
+            break
+        kept += 1
+    return text[:kept] + "…"
+
+
+def cut(line: Sequence[Span], width: int) -> Line:
+    """Return the beginning of a line that fits into one row, with `…` where it is cut."""
+    if cells("".join(text for _, text in line)) <= width:
+        return list(line)
+    row: Line = []
+    left = width
+    for style, text in line:
+        if cells(text) >= left:
+            row.append((style, shorten(text + "…", left)))
+            break
+        row.append((style, text))
+        left -= cells(text)
+    return row
+
+
+def _breaks(text: str, first: int, rest: int) -> Iterator[tuple[int, int]]:
+    """Yield where rows begin and end; spaces at a break are in no row."""
+    start = stop = used = 0
+    width = first
+    for found in _WORD.finditer(text):
+        word = found[0]
+        size = cells(word)
+        if used + size <= width:
+            stop, used = found.end(), used + size
+            continue
+        at = found.start()
+        if at and cells(word.lstrip()) <= rest:  # it has a row to stand in
+            if stop > start:
+                yield start, stop
+                width = rest
+            at = start = found.end() - len(word.lstrip())
+            used = 0
+        for here in range(at, found.end()):  # longer than any row, or the indent and a long word
+            size = cells(text[here])
+            if used + size > width and here > start:
+                yield start, here
+                width, used = rest, 0
+                start = here + text[here].isspace()
+            used += size if here >= start else 0
+        stop = found.end()
+    if stop > start:
+        yield start, stop
+
+
+def _slice(line: Sequence[Span], start: int, stop: int) -> Iterator[Span]:
+    at = 0
+    for style, text in line:
+        if at < stop and at + len(text) > start:
+            yield style, text[max(start - at, 0) : stop - at]
+        at += len(text)
+
+
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+
+
+def is_diff(text: str) -> bool:
+    """Whether a text has a unified diff in it."""
+    return _HUNK.search(text) is not None
+
+
+def diff_lines(lines: Iterable[str], plain: str = "") -> list[Line]:
+    """Return the lines of a diff in colour, others in the style `plain`.
+
+    >>> diff_lines(["-a", "+b", " c"], "dim")
+    [[('red', '-a')], [('green', '+b')], [('dim', ' c')]]
+    """
+    return [[(_style(line) or plain, clean(line))] for line in lines]
+
+
+def _style(line: str) -> str:
+    if line.startswith(("--- ", "+++ ")):
+        return "dim"
+    if _HUNK.match(line):
+        return "cyan"
+    return {"+": "green", "-": "red"}.get(line[:1], "")

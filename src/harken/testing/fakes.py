@@ -1,0 +1,107 @@
+"""Disks to pass to a session: one that remembers what it was asked, and one that also fails.
+
+They write to the real file, so that it can be read and resumed afterwards, and never sync it: a
+test need not wait for the hardware.
+
+A clock that says the same in every run: equal runs write equal logs, byte for byte.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from harken.core.clock import Clock
+from harken.session.log.file import RealDisk
+
+_2026_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
+
+
+def ticking(start_us: int = _2026_US, *, step_us: int = 1_000_000) -> Clock:
+    """Return a clock that moves on by a step each time that it is asked.
+
+    >>> clock = ticking(100, step_us=5)
+    >>> clock(), clock(), clock()
+    (100, 105, 110)
+    """
+    return count(start_us, step_us).__next__
+
+
+Fault: TypeAlias = Literal["EIO", "ENOSPC", "late", "none", "one", "half", "but one"]
+"""What a disk does instead of its work: it raises; `late`: it does it, and then raises EIO; or it
+takes no byte of a write, one, half of them, all but one.
+"""
+_RAISING: tuple[Fault, ...] = ("EIO", "ENOSPC", "late")
+
+
+@dataclass(kw_only=True)
+class RecordingDisk(RealDisk):
+    """A disk that remembers what it was asked to do."""
+
+    done: list[str] = field(default_factory=list)
+    """The operations so far, by name. A test may note here what else happens, to see the order."""
+    writes: list[bytes] = field(default_factory=list)
+    """What was taken by each write."""
+    synced: list[int] = field(default_factory=list)
+    """For each sync, how many writes there were before it."""
+    folders: list[Path] = field(default_factory=list)
+
+    def write(self, fd: int, data: bytes) -> int:
+        self._step("write")
+        self.writes.append(data)
+        return super().write(fd, data)
+
+    def sync(self, fd: int) -> None:
+        self._step("sync")
+        self.synced.append(len(self.writes))
+
+    def sync_folder(self, folder: Path) -> None:
+        self._step("sync_folder")
+        self.folders.append(folder)
+
+    @property
+    def safe(self) -> bool:
+        """Whether everything written would survive a power cut."""
+        return not self.writes or self.synced[-1:] == [len(self.writes)]
+
+    def _step(self, operation: str) -> None:
+        self.done.append(operation)
+
+
+@dataclass(kw_only=True)
+class FailingDisk(RecordingDisk):
+    """A disk whose operation number `at` (from 0, an index in `done`) fails."""
+
+    at: int
+    fault: Fault = "EIO"
+
+    def write(self, fd: int, data: bytes) -> int:
+        if len(self.done) != self.at:
+            return super().write(fd, data)
+        size = len(data)
+        short = {"late": size, "one": 1, "half": size // 2, "but one": size - 1}
+        taken = super().write(fd, data[: short.get(self.fault, 0)])
+        if self.fault in _RAISING:
+            raise self._error()
+        return taken
+
+    def _step(self, operation: str) -> None:
+        super()._step(operation)
+        if operation != "write" and len(self.done) == self.at + 1:
+            raise self._error()
+
+    def _error(self) -> OSError:
+        number = errno.ENOSPC if self.fault == "ENOSPC" else errno.EIO
+        return OSError(number, os.strerror(number))
+
+
+def faults(operations: Sequence[str]) -> Iterator[tuple[int, Fault]]:
+    """Yield every operation's number with every fault that it can have."""
+    for at, operation in enumerate(operations):
+        for fault in get_args(Fault) if operation == "write" else _RAISING:
+            yield at, fault

@@ -1,0 +1,1 @@
+"""Transports to MCP servers: standard input and output, and HTTP."""

@@ -1,0 +1,1 @@
+"""Analysis of shell commands for permission rules."""

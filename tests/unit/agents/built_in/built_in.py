@@ -1,0 +1,74 @@
+"""Built-in hooks on a stage: put there by name, and what agents hear from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harken import Hook, tool
+from harken.agents.hooks.registry import hook_kind
+from harken.world.todo import todo
+from tests.agent_kit import Line, Stage, call, calls, everything, play, stage
+
+DONE: list[str] = []
+"""What `change` changed in this test."""
+
+
+@tool(reads_only=True)
+async def look(at: str = "") -> str:
+    """Look."""
+    return f"seen {at}"
+
+
+@tool
+async def change(what: str = "") -> str:
+    """Change something."""
+    DONE.append(what)
+    return f"changed {what}"
+
+
+def put(
+    one: Stage, kind: str, agent: str = "main", name: str | None = None, /, **options: Any
+) -> Hook:
+    """Put a built-in hook above an agent."""
+    hook = hook_kind(kind, one.runtime)(one.session, runtime=one.runtime, options=options)
+    return hook.install(one.agent(agent), name)
+
+
+def hooked(folder: Path, kind: str, parts: dict[str, list[Line]], **options: Any) -> Stage:
+    """Return a stage whose root has this hook."""
+    one = stage(folder, play(**parts), tools=[look, change, todo])
+    put(one, kind, **options)
+    return one
+
+
+def comments(one: Stage, hook: str, agent: str = "main") -> list[str]:
+    """Return what an agent heard from its hook."""
+    begins = f"[hook {hook}]: "
+    return [text.removeprefix(begins) for text in one.heard(agent) if text.startswith(begins)]
+
+
+def asked(one: Stage, hook: str) -> int:
+    """Return how often a hook was asked: what it is not concerned with is not logged."""
+    return len(one.heard(hook))
+
+
+def denials(one: Stage, hook: str, agent: str = "main") -> list[str]:
+    """Return why actions of an agent were denied."""
+    begins = f"Error: Action blocked by hook '{hook}': "
+    rows = one.rows(role="tool", agent_id=one.id_of(agent))
+    texts = [row["content"] for row in rows if isinstance(row["content"], str)]
+    return [text.removeprefix(begins) for text in texts if text.startswith(begins)]
+
+
+def resumed(one: Stage) -> Stage:
+    """Resume a session; check that it is as it was."""
+    live = everything(one.session)
+    later = one.again()
+    assert everything(later.session) == live
+    return later
+
+
+def looks(count: int, start: int = 0) -> list[Line]:
+    """Return so many messages that call `look`."""
+    return [calls(call("look", f"l{n}", at=str(n))) for n in range(start, start + count)]

@@ -1,0 +1,255 @@
+"""MCP servers that a template gives its agents, and resources as instructions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client._memory import InMemoryTransport
+
+from harken import Runtime
+from harken.agents.templates.template import Templates
+from harken.core.messages import FunctionCall, text_of
+from harken.world.mcp.host import Surroundings
+from harken.world.mcp.server_config import Server
+from harken.world.mcp.servers import Connections
+from harken.world.permissions.permissions import Permissions
+from harken.world.permissions.rules import Rules
+from harken.world.tool import Caller
+from harken.world.world import World
+from tests import mcp_sdk_server
+from tests.agent_kit import Play, Stage, call, calls, play, rows, run, stage, told
+from tests.mcp_kit import TOY, toy
+from tests.unit.world.permissions.people import YES, Person
+
+NAMED = replace(toy("docs"), reserved=True)
+LIB = Server(name="lib", command="in this process")
+TEMPLATE = """\
+---
+tools: []
+mcp: {mcp}
+---
+You read.
+"""
+
+
+def world_of(folder: Path, *servers: Server, **more: Any) -> World:
+    """Return a world with servers: `lib` is one of this process, others are programs."""
+    around = Surroundings(
+        folder=folder, outputs=folder / "outputs", environ={"PATH": os.environ["PATH"]}
+    )
+    in_process = any(server is LIB for server in servers)
+
+    def connect(_: Server) -> InMemoryTransport:
+        return InMemoryTransport(mcp_sdk_server.make())
+
+    mcp = Connections(servers, around=around, connect=connect if in_process else None)
+    return World(folder=folder, mcp=mcp, **more)
+
+
+def begun(folder: Path, model: Play, *servers: Server, mcp: str = "[docs]", **more: Any) -> Stage:
+    """Begin a session whose agents have a template `reader`."""
+    (folder / "reader.md").write_text(TEMPLATE.format(mcp=mcp))
+    runtime = Runtime(
+        model=model, world=world_of(folder, *servers, **more), templates=Templates([folder])
+    )
+    return stage(folder, model, runtime=runtime)
+
+
+def asked(here: Stage, text: str) -> str:
+    """Let the root answer; the servers end before the loop does."""
+
+    async def scene() -> str:
+        try:
+            return await here.root.response(text)
+        finally:
+            await here.root.runtime.world.close()
+
+    return run(scene())
+
+
+def task(name: str, instructions: str, prompt: str | None = "Go!", id_: str = "c1") -> Any:
+    return call("task", id_, name=name, instructions=instructions, prompt=prompt)
+
+
+def offered(model: Play, agent: str) -> Sequence[str]:
+    """Return the tools that an agent's model was shown first."""
+    return [schema["name"] for schema in model.asked_of(agent)[0].tools or ()]
+
+
+@pytest.mark.req("S4-05")
+def test_an_agent_whose_template_names_a_server_has_its_tools_and_others_have_not(
+    tmp_path: Path,
+) -> None:
+    model = play(
+        main=[calls(task("Ann", "template:reader")), calls(call("mcp__docs__echo")), "Done."],
+        Ann=[calls(call("mcp__docs__echo", text="page 7")), "It says page 7."],
+    )
+    here = begun(tmp_path, model, NAMED, toy("all"))
+    assert asked(here, "Read!") == "Done."
+    assert "mcp__docs__echo" in offered(model, "Ann")
+    assert "mcp__all__echo" not in offered(model, "Ann")
+    assert "mcp__all__echo" in offered(model, "main")
+    assert not [name for name in offered(model, "main") if name.startswith("mcp__docs__")]
+    assert here.result("c1", "Ann")["content"] == "page 7"
+    refused = rows(here.log, role="tool", name="mcp__docs__echo", agent_id=here.id_of("main"))
+    [row] = refused
+    assert row["content"].startswith("Error: main may not use a tool 'mcp__docs__echo'")
+
+
+@pytest.mark.req("S4-05")
+def test_a_template_may_describe_its_server_itself_also_after_a_resume(tmp_path: Path) -> None:
+    import sys
+
+    own = f"{{own: {{command: {sys.executable}, args: ['-I', '{TOY}']}}}}"
+    echo = call("mcp__own__echo", text="hi")
+    model = play(
+        main=[calls(task("Ann", "template:reader")), "1", calls(_discuss("Ann")), "2"],
+        Ann=[calls(echo), "It said hi.", calls(echo), "It said hi again."],
+    )
+    here = begun(tmp_path, model, mcp=own)
+    assert asked(here, "Read!") == "1"
+    assert "mcp__own__echo" not in offered(model, "main")
+    [birth] = rows(here.log, event_type="agent_created", name="Ann")
+    assert birth["spec"]["mcp"] == ["own"]
+    here.session.close()
+    runtime = replace(here.runtime, world=world_of(tmp_path))
+    again = stage(tmp_path, model, runtime=runtime)
+    assert asked(again, "Once more!") == "2"
+    results = rows(again.log, role="tool", name="mcp__own__echo")
+    assert [row["content"] for row in results] == ["hi", "hi"]
+
+
+def _discuss(name: str) -> Any:
+    return call("discuss", "c9", prompt="Again!", speakers=[name])
+
+
+@pytest.mark.parametrize(
+    ("mcp", "servers", "why"),
+    [
+        ("[nope]", [], "names an MCP server 'nope' that is not here; there is: none"),
+        ("[nope]", [NAMED], "there is: docs"),
+        ("{docs: {command: other}}", [NAMED], "there is another MCP server docs"),
+        ("{docs: {}}", [], "mcp.docs: says either command"),
+        ("5", [], "mcp is a list of names of servers"),
+        ("{docs: {command: x, port: 5}}", [], "mcp.docs: Object contains unknown field `port`"),
+    ],
+)
+def test_a_server_that_a_template_cannot_have_is_a_result(
+    tmp_path: Path, mcp: str, servers: list[Server], why: str
+) -> None:
+    model = play(main=[calls(task("Ann", "template:reader")), "Done."])
+    here = begun(tmp_path, model, *servers, mcp=mcp)
+    assert asked(here, "Read!") == "Done."
+    assert why in here.result()["content"]
+    assert not rows(here.log, event_type="agent_created", name="Ann")
+
+
+def test_a_subagent_without_a_list_of_its_own_has_the_servers_of_its_maker(
+    tmp_path: Path,
+) -> None:
+    model = play(
+        main=[calls(task("Ann", "template:reader")), "Done."],
+        Ann=[calls(task("Bob", "You help."), task("Cy", "You help.", id_="c2")), "Fine."],
+        Bob=["Hm."],
+        Cy=["Hm."],
+    )
+    here = begun(tmp_path, model, NAMED, mcp="[docs]\ntools: [task]")
+    (tmp_path / "reader.md").write_text("---\nmcp: [docs]\n---\nYou read.\n")
+    assert asked(here, "Read!") == "Done."
+    assert "mcp__docs__echo" in offered(model, "Bob")
+
+
+@pytest.mark.req("S4-08")
+def test_a_resource_of_a_server_gives_instructions(tmp_path: Path) -> None:
+    model = play(
+        main=[calls(task("Ann", "mcp:lib/notes://welcome")), "Done."], Ann=["At your service."]
+    )
+    here = begun(tmp_path, model, LIB)
+    assert asked(here, "Go!") == "Done."
+    assert told(model.asked_of("Ann")[0])[0] == "You are a librarian."
+    assert here.result()["content"] == "At your service."
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("mcp:lib/notes://none", "instructions mcp:lib/notes://none cannot be read: "),
+        ("mcp:lib/notes://picture", "is no text"),
+        ("mcp:nope/x", "'nope/x' is no SERVER/URI; the servers with resources are: lib"),
+    ],
+)
+@pytest.mark.req("S4-08")
+def test_a_resource_that_cannot_be_read_is_a_result(tmp_path: Path, given: str, why: str) -> None:
+    model = play(main=[calls(task("Ann", given)), "Done."])
+    here = begun(tmp_path, model, LIB)
+    assert asked(here, "Go!") == "Done."
+    assert why in here.result()["content"]
+
+
+def test_what_may_not_be_read_just_so_gives_no_instructions(tmp_path: Path) -> None:
+    model = play(main=[calls(task("Ann", "mcp:lib/notes://welcome")), "Done."])
+    rules = Rules.parse(deny=["mcp_read(lib/notes://*)"])
+    here = begun(tmp_path, model, LIB, permissions=Permissions(mode="all", rules=rules))
+    assert asked(here, "Go!") == "Done."
+    assert "may not just be read" in here.result()["content"]
+
+
+@pytest.mark.req("S4-40")
+def test_a_server_that_is_gone_is_a_result_that_the_model_reads(tmp_path: Path) -> None:
+    model = play(main=[calls(call("mcp__toy__die")), "It is gone."])
+    here = begun(tmp_path, model, toy())
+    assert asked(here, "Go!") == "It is gone."
+    result = here.result()
+    assert result["is_error"]
+    assert "toy is gone" in result["content"]
+
+
+def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
+    async def scene(permissions: Permissions, person: Person | None, tool: str) -> str:
+        world = world_of(tmp_path, toy(), permissions=permissions)
+        await world.ready()
+        model = play()
+        here = stage(tmp_path, model, runtime=Runtime(model=model, world=world))
+        try:
+            caller = Caller(here.root, here.root.state.birth, person)
+            result = await world.do_action(FunctionCall(tool, '{"text": "hi"}'), caller)
+            return text_of(result.content)
+        finally:
+            await world.close()
+            here.session.close()
+            here.log.unlink()
+
+    def did(tool: str = "mcp__toy__echo", person: Person | None = None, **rules: Any) -> str:
+        mode = rules.pop("mode", "ask")
+        permissions = Permissions(mode=mode, rules=Rules.parse(**rules))
+        return asyncio.run(scene(permissions, person, tool))
+
+    assert "needs the user's leave" in did()
+    assert did(allow=["mcp__toy__*"]) == "hi"
+    assert "needs the user's leave" in did("mcp__toy__env", allow=["mcp__toy__echo"])
+    assert "forbids it" in did(mode="all", deny=["mcp__toy__*"])
+    assert "in plan mode" in did(mode="plan")
+    person = Person([YES])
+    assert did(person=person) == "hi"
+    assert person.wanted[0].tool == "mcp__toy__echo"
+    assert list(person.wanted[0].rules) == ["mcp__toy__echo"]
+
+
+@pytest.mark.req("S4-41")
+def test_the_world_keeps_its_connections_where_tools_and_hooks_can_read_them(
+    tmp_path: Path,
+) -> None:
+    model = play(main=["Hi."])
+    here = begun(tmp_path, model, LIB)
+    assert asked(here, "Hello") == "Hi."
+    connections = here.root.runtime.world.mcp
+    assert connections is not None
+    [server] = connections.describe()
+    assert (server.name, server.about) == ("lib", "library 7, protocol 2026-07-28")
+    assert "mcp__lib__add" in server.tools

@@ -1,0 +1,330 @@
+"""`hook` and `quit`: hooks that agents put above themselves and others, copies, and their end."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Agent, Runtime, SmartAgent, World
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.tree.hook_action import MAX_HOOKS
+from harken.errors import UnknownName
+from harken.llm.base import Request
+from tests.agent_kit import call, calls, check_log, everything, play, quick, run, stage
+from tests.unit.agents.hooking import SENT, Judging, send, watch
+from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, last, sends, texts
+
+
+def then(*said: Any) -> Callable[[Request], Any]:
+    """Say one thing after the other, whatever is asked."""
+    return lambda request: said[sum(m.role == "assistant" for m in request.messages)]
+
+
+@pytest.mark.req("S4-30", "S4-53")
+def test_an_agent_may_put_a_hook_above_itself(tmp_path: Path) -> None:
+    made = calls(call("hook", name="careful", instructions="No sending.", points=["action"]))
+    again = calls(call("send", "c2", text="x"))
+    cast = Cast(main=then(made, again, "Done."), careful=always("DENY: no sending"))
+    one = guarded(tmp_path, cast)
+    assert one.ask("Watch yourself.") == "Done."
+    assert SENT == []
+    [birth] = one.rows(event_type="agent_created", name="careful")
+    assert birth["cause"][0] == one.root.state.birth
+    assert birth["spec"]["points"] == ["action"]
+    assert birth["spec"]["keeps"] == "notes"
+    assert birth["spec"]["tools"] == []
+    told = cast.read_by("careful")[0][0]
+    assert told.startswith("No sending.\n\nYou are a hook")
+    assert "You are asked at: action." in told
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-30")
+def test_a_hook_has_no_hook_unless_granted_and_puts_it_above_whom_it_watches(
+    tmp_path: Path,
+) -> None:
+    wants = calls(call("hook", "h", name="second", instructions="You watch, too."))
+    for tools, count in ([], 1), (["hook"], 2):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        cast = Cast(main=lambda _: "Done.", guard=always(wants, "OK"), second=always("OK"))
+        one = guarded(folder, cast)
+        hook = guard(one, points=["response"], tools=tools)
+        one.ask("Go.")
+        assert [watcher.name for watcher in one.root.hooks] == ["guard", "second"][:count]
+        assert hook.hooks == []
+        check_log(one.log)
+
+
+@pytest.mark.req("S4-37", "S4-53")
+def test_a_hook_turns_a_repeated_complaint_into_a_hook(tmp_path: Path) -> None:
+    def notices(request: Request) -> Any:
+        """Note a complaint; make a hook of the second one."""
+        question = texts(request)[-1]
+        if last(request).role == "tool" or "Do not shout" not in question:
+            return "OK"
+        if any(text.startswith("[note]") for text in texts(request)):
+            instructions = "Deny every answer in capital letters."
+            return calls(call("hook", name="quiet", instructions=instructions, points=["response"]))
+        return calls(call("keep_note", text="The user asked not to shout."))
+
+    def quiet(request: Request) -> str:
+        return "DENY: you shout" if "HELLO" in texts(request)[-1] else "OK"
+
+    main = then("HELLO", "HELLO", "HELLO", "Hello.")
+    one = guarded(tmp_path, Cast(main=main, complaints=notices, quiet=quiet))
+    guard(one, "complaints", points=["input"], tools=["hook"])
+    assert one.ask("Hi.") == "HELLO"
+    assert one.ask("Do not shout.") == "HELLO"
+    one = one.again()
+    assert one.ask("Do not shout!") == "Hello."
+    [birth] = one.rows(event_type="agent_created", name="quiet")
+    assert birth["cause"][0] == one.root.state.birth
+    assert one.rows(message_id=birth["cause"][1])[0]["agent_id"] == one.id_of("complaints")
+    assert one.agent("quiet").state.parent == one.root.agent_id
+    check_log(one.log)
+
+
+def test_a_hooks_tools_are_never_more_than_its_makers(tmp_path: Path) -> None:
+    wants = calls(call("hook", "h", name="second", instructions="x", tools=["send"]))
+    one = guarded(tmp_path, Cast(main=lambda _: "Done.", guard=always(wants, "OK")))
+    hook = guard(one, points=["response"], tools=["hook"])
+    one.ask("Go.")
+    [result] = one.rows(agent_id=hook.agent_id, role="tool")
+    assert result["content"].startswith("Error: you have no tool 'send' to pass on")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"name": "guard", "instructions": "x"}, "there is a hook 'guard' already"),
+        ({"name": "user", "instructions": "x"}, "cannot be called 'user'"),
+        ({"name": "b"}, "a hook needs instructions"),
+        ({"name": "b", "instructions": " "}, "a hook needs instructions"),
+        ({"name": "b", "instructions": "x", "points": ["thought"]}, "points"),
+        ({"name": "b", "instructions": "template:none"}, "template:none cannot be used"),
+        ({"name": "b", "instructions": "hook:none"}, "no hooks with names"),
+        ({"name": "b", "instructions": "hook:none", "tools": ["send"]}, "says itself"),
+    ],
+)
+def test_a_hook_that_cannot_be_is_refused(tmp_path: Path, arguments: Any, why: str) -> None:
+    one = guarded(tmp_path, Cast(main=then(calls(call("hook", **arguments)), "Well.")))
+    guard(one, points=[])
+    one.ask("Go.")
+    assert why in one.result()["content"]
+    assert len(one.root.hooks) == 1
+    check_log(one.log)
+
+
+def test_hooks_of_agents_are_bounded(tmp_path: Path) -> None:
+    many = [call("hook", f"c{n}", name=f"h{n}", instructions="x", points=[]) for n in range(20)]
+    one = guarded(tmp_path, Cast(main=then(calls(*many), "Well.")))
+    one.ask("Go.")
+    assert len(one.root.hooks) == MAX_HOOKS
+    assert f"no more than {MAX_HOOKS}" in one.result("c19")["content"]
+
+
+@pytest.mark.req("S4-28", "S4-37")
+def test_an_agent_takes_no_room_and_no_name_from_its_guards(tmp_path: Path) -> None:
+    many = [call("hook", f"c{n}", name=f"h{n}", instructions="x", points=[]) for n in range(20)]
+    adds = calls(call("hook", "more", name="h1", instructions="No.", points=[]))
+    cast = Cast(main=then(calls(*many), "Well."), guard=always(adds, "OK"))
+    one = guarded(tmp_path, cast)
+    guard(one, points=["response"], tools=["hook"])
+    one.ask("Go.")
+    assert "Installed hook: h1 (2)" in one.result("more", "guard")["content"]
+    assert [hook.name for hook in one.root.hooks][-2:] == ["guard", "h1 (2)"]
+
+
+@pytest.mark.req("S4-31")
+def test_quit_is_for_hooks_alone(tmp_path: Path) -> None:
+    cast = Cast(main=then(calls(call("quit")), "Well."), guard=always("OK"))
+    one = guarded(tmp_path, cast)
+    hook = guard(one)
+    assert "quit" not in one.root.tools  # type: ignore[attr-defined]
+    assert {"quit", "keep_note", "read_log", "meta"} <= set(hook.tools)  # type: ignore[attr-defined]
+    one.ask("Go.")
+    assert one.result()["content"].startswith("Error: main may not use a tool 'quit'")
+    assert one.root.hooks == [hook]
+
+
+@pytest.mark.req("S4-31", "S4-36", "S0-20")
+def test_a_hook_that_quits_is_gone_after_the_verdict_that_it_then_gives(tmp_path: Path) -> None:
+    cast = Cast(main=sends, guard=always(calls(call("quit", "q")), "DENY: one last time"))
+    one = guarded(tmp_path, cast)
+    hook = guard(one)
+    one.ask("Send.")
+    one.ask("Send again.")
+    assert SENT == ["hello"]
+    assert one.root.hooks == []
+    assert len(cast.read_by("guard")) == 2
+    [left] = one.rows(event_type="agent_moved")
+    [acted] = [r for r in one.rows(agent_id=hook.agent_id, role="assistant") if "tool_calls" in r]
+    assert (left["place"], left["cause"]) == ("gone", acted["message_id"])
+    [verdict] = one.rows(agent_id=hook.agent_id, content="DENY: one last time")
+    assert left["message_id"] > verdict["message_id"]
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-31")
+@pytest.mark.parametrize("in_memory", [1, None])
+def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(
+    tmp_path: Path, in_memory: int | None
+) -> None:
+    cast = Cast(main=sends, guard=always(calls(call("quit")), "COMMENT: farewell"))
+    one = guarded(tmp_path, cast)
+    guard(one)
+    one.ask("Send.")
+    one.session.close()
+    whole = one.log.read_bytes().splitlines(keepends=True)
+    left = next(at for at, line in enumerate(whole) if b'"agent_moved"' in line)
+    heard = next(at for at, line in enumerate(whole) if b"[hook guard]: farewell" in line)
+    assert left < heard
+    for at in range(left, heard + 1):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        (folder / "s.jsonl").write_bytes(b"".join(whole[:at]))
+        few = replace(quick(), in_memory=in_memory)
+        again = stage(folder, cast.model(), runtime=one.runtime, options=few)
+        again.ask()
+        assert again.heard("main").count("[hook guard]: farewell") == 1
+        assert again.root.hooks == []
+        again.session.close()
+
+
+@pytest.mark.req("S4-31")
+def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Path) -> None:
+    """Something outside woke it: it is asked nothing meanwhile, and gives no verdict then."""
+
+    def watches(request: Request) -> Any:
+        is_woken = any(text.startswith("[event clock]") for text in texts(request))
+        return calls(call("quit")) if is_woken else "OK"
+
+    one = guarded(tmp_path, Cast(main=sends, guard=watches))
+    hook = guard(one)
+    one.ask("Send.")
+
+    async def wake() -> None:
+        async with hook.asking.here():
+            await hook.response("[event clock] It is five.")
+
+    run(wake())
+    assert one.root.hooks == []
+
+
+@pytest.mark.req("S4-31", "S4-39")
+def test_a_hook_that_gives_its_place_away_and_quits_has_left(tmp_path: Path) -> None:
+    made = calls(call("task", "t", name="kim", instructions="Watch."))
+    leaves = calls(call("endo", "e", subagent="kim"), call("quit", "q"))
+    cast = Cast(main=sends, guard=always(made, leaves, "OK"), kim=lambda _: "OK")
+    one = guarded(tmp_path, cast)
+    guard(one, tools=["task", "endo"])
+    one.ask("Send.")
+    [kim] = one.root.hooks
+    assert (kim.name, kim.hooks) == ("kim", [])
+    assert SENT == ["hello"]
+    check_log(one.log)
+
+
+def test_calls_made_at_once_are_not_judged_by_a_hook_that_left(tmp_path: Path) -> None:
+    both = calls(call("send", "c1", text="a"), call("send", "c2", text="b"))
+    one = guarded(tmp_path, Cast(main=then(both, "Done."), guard=always(calls(call("quit")), "OK")))
+    hook = guard(one)
+    one.ask("Send.")
+    assert SENT == ["a", "b"]
+    assert len(one.rows(agent_id=hook.agent_id, role="user")) == 1
+
+
+@pytest.mark.req("S4-29", "S4-28")
+def test_a_subagent_gets_copies_that_were_told_the_same_and_remember_nothing(
+    tmp_path: Path,
+) -> None:
+    made = calls(call("task", name="kim", instructions="k", prompt="Send."))
+    deny = always(calls(call("keep_note", text="seen")), "DENY: no")
+    only_once = lambda r: deny(r) if "send" in texts(r)[-1] or last(r).role == "tool" else "OK"  # noqa: E731
+    cast = Cast(
+        main=then(made, "Done."), kim=then(calls(call("send", text="x")), "No."), guard=only_once
+    )
+    one = guarded(tmp_path, cast)
+    hook = guard(one, tools=["send"])
+    one.ask("Go.")
+    assert SENT == []
+    [copy] = one.agent("kim").hooks
+    births = one.rows(event_type="agent_created", name="guard")
+    assert {**births[0]["spec"], "original": hook.agent_id} == births[1]["spec"]
+    assert births[1]["cause"] == one.agent("kim").state.birth
+    assert copy.transcript[0]["content"] == hook.transcript[0]["content"]
+    assert [m["content"] for m in copy.transcript[1:]] == ["[note] seen"]
+    assert len(hook.transcript) == 1
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-29")
+def test_a_hook_may_have_no_copies_or_copies_that_are_told_more(tmp_path: Path) -> None:
+    made = calls(call("task", name="kim", instructions="k"))
+    one = guarded(tmp_path, Cast(main=then(made, "Done.")))
+    guard(one, "alone", points=[], subagents=False)
+    guard(one, "planning", points=[], copy="You only read.")
+    one.ask("Go.")
+    [copy] = one.agent("kim").hooks
+    assert copy.name == "planning"
+    assert copy.transcript[0]["content"].endswith("\n\nYou only read.")
+    assert "copy" not in copy.state.spec
+
+
+@pytest.mark.req("S4-29")
+def test_who_came_to_stand_as_a_hook_is_not_copied(tmp_path: Path) -> None:
+    one = guarded(tmp_path, Cast(main=lambda _: "Done."))
+    other = SmartAgent(one.session, "x", runtime=one.runtime).install(one.root, "other")
+    assert other.copy_for(one.root) is None
+
+
+class Finder:
+    """Knows two hooks by name."""
+
+    def make(self, name: str, watched: Agent) -> Agent:
+        if name == "judge":
+            return Judging(watched.session, runtime=watched.runtime)
+        if name == "smart":
+            return SmartAgent(watched.session, "s", runtime=watched.runtime, tools=["send", "fly"])
+        raise UnknownName("hook", name, self.names())
+
+    def names(self) -> list[str]:
+        return ["judge", "smart"]
+
+
+@pytest.mark.req("S4-30")
+def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
+    made = calls(
+        call("hook", "c1", name="a", instructions="hook:judge"),
+        call("hook", "c2", name="b", instructions="hook:smart"),
+        call("hook", "c3", name="c", instructions="hook:none"),
+    )
+    runtime = Runtime(
+        model=play(main=[made, "Done."], b=["OK"] * 5),
+        world=World([send]),
+        actions=ACTIONS,
+        hooks=Finder(),
+    )
+    one = stage(tmp_path, play(), runtime=runtime)
+    one.ask("Go.")
+    assert [hook.state.spec["kind"] for hook in one.root.hooks] == ["test-judge", "smart"]
+    assert one.root.hooks[1].state.spec["tools"] == ["send"]
+    assert all(hook.state.spec["self_made"] for hook in one.root.hooks)
+    assert "there is: judge, smart" in one.result("c3")["content"]
+
+
+def test_hooks_that_agents_made_are_there_after_a_resume(tmp_path: Path) -> None:
+    made = calls(call("hook", name="careful", instructions="No.", points=["action"]))
+    again = calls(call("send", "c2", text="x"))
+    cast = Cast(main=then(made, "Done.", again, "Done."), careful=always("DENY: no"))
+    one = guarded(tmp_path, cast)
+    one.ask("Watch yourself.")
+    before = everything(one.session)
+    later = one.again()
+    assert everything(later.session) == before
+    later.ask("Send.")
+    assert SENT == []
+    assert watch(later, "last", action=lambda _: None).name == "last"

@@ -1,0 +1,171 @@
+"""`endo`, `meta`, `talk_with`: who stands where, and who answers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Conversation, Deny, Ok, Runtime
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.budget import Budget
+from harken.core.events import AgentConfigured
+from harken.core.ids import AgentId
+from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
+from tests.unit.agents.hooking import Judging, watch
+
+
+def moving(folder: Path, budget: Budget | None = None, **parts: Sequence[Line]) -> Stage:
+    """Return a stage whose agents have all actions."""
+    runtime = Runtime(model=play(**parts), actions=ACTIONS)
+    return stage(folder, play(**parts), runtime=runtime, budget=budget)
+
+
+@pytest.mark.req("S4-39", "S4-38")
+def test_endo_puts_a_subagent_in_the_place_of_its_parent_and_meta_undoes_it(tmp_path: Path) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("task", name="pupil", instructions="You know nothing.")),
+            calls(call("endo", "c2", subagent="pupil", prompt="Ask the user why.")),
+            "OK",
+            "OK",
+            calls(call("meta", "c3")),
+        ],
+        pupil=["Why?", "Because?"],
+    )
+    before = one.session.state.primary
+    assert one.ask("Teach me.") == "[moved] pupil answers now"
+    pupil = one.root.sibling(one.session.state.primary or "")
+    assert (pupil.name, pupil.cut_off) == ("pupil", True)
+    assert [hook.agent_id for hook in pupil.hooks] == [before]
+    assert run(pupil.response()) == "Why?"
+    assert run(pupil.response("Gravity.")) == "[moved] main answers now"
+    assert one.session.state.primary == before
+    assert one.root.subagent_ids == {"pupil": pupil.agent_id}
+    assert one.root.cut_off
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-38")
+def test_a_hook_that_takes_over_leaves_the_agent_its_other_hooks(tmp_path: Path) -> None:
+    made = calls(call("hook", name="h", instructions="Watch.", points=["response"]))
+    one = moving(tmp_path, main=[made, "Fine."], h=[calls(call("meta", "m")), "I answer."])
+    guard = watch(one)
+    assert run(Conversation(one.root).say("Go.")) == "I answer."
+    h = Conversation(one.root).primary
+    assert (h.name, list(h.subagents)) == ("h", ["main"])
+    assert one.root.hooks == [guard]
+    [copy] = h.hooks  # who takes over on its own is watched as it was
+    assert isinstance(copy, Judging)
+    assert copy.points_asked()[-1] == ("response", "I answer.")
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-39")
+def test_a_subagent_that_takes_over_keeps_its_own_hooks_and_is_steered_unseen(
+    tmp_path: Path,
+) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("task", name="pupil", instructions="P.", prompt="Prepare.")),
+            calls(call("endo", "e", subagent="pupil", prompt="Begin.", points=["input"])),
+            "COMMENT: Ask about weight.",
+        ],
+        pupil=[
+            calls(call("hook", name="own", instructions="Watch.", points=["response"])),
+            "Ready.",
+            "Is it heavy?",
+        ],
+        own=["OK"] * 3,
+    )
+    assert run(Conversation(one.root).say("Teach me.")) == "Is it heavy?"
+    pupil = Conversation(one.root).primary
+    assert sorted(hook.name for hook in pupil.hooks) == ["main", "own"]
+    assert one.heard("pupil")[-1] == "[hook main]: Ask about weight."
+    [shown] = [row for row in one.rows(role="assistant") if row.get("content") == "Is it heavy?"]
+    assert shown["agent_id"] == pupil.agent_id  # and that is what the user heard
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-28")
+def test_a_hook_of_its_own_cannot_undo_what_another_insists_on(tmp_path: Path) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("hook", name="mine", instructions="Spoil it.", points=["response"])),
+            "Fine.",
+        ],
+        mine=["REWRITE: The password is 1234."],
+    )
+    watch(one, "guard", response=lambda q: Deny("secret") if "1234" in q.text else Ok())
+    one.ask("Go.")
+    assert [hook.name for hook in one.root.hooks] == ["mine", "guard"]
+    assert "1234" not in one.ask("And now?")
+
+
+@pytest.mark.req("S4-28")
+def test_an_agent_cannot_move_its_hook_out_of_the_way(tmp_path: Path) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("hook", name="guard", instructions="Watch.", points=["response"])),
+            calls(call("talk_with", "c2", name="guard")),
+            calls(call("talk_with", "c3", name="code")),
+            "Done.",
+        ],
+        guard=["OK"],
+    )
+    watch(one, "code")
+    assert one.ask("Go.") == "Done."
+    for made in ("c2", "c3"):  # the same of both: what it is made of does not matter
+        assert "not yours to move" in one.result(made)["content"]
+    assert [hook.name for hook in one.root.hooks] == ["guard", "code"]
+
+
+def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("task", name="b", instructions="b")),
+            calls(call("endo", "c2", subagent="b")),
+        ],
+        budget=Budget(model_calls=2),
+    )
+    one.ask("Go.")
+    b = one.root.sibling(one.session.state.primary or "")
+    assert b.state.spec["budget"] == {"model_calls": 2}
+    assert "has used 2 of 2 model calls" in run(b.response("Go on."))
+
+
+def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("task", "t1", name="a"), call("task", "t2", name="b")),
+            calls(call("endo", "e1", subagent="a", prompt="Go on.", points=[])),
+        ],
+        a=[calls(call("task", "t3", name="c"), call("hook", "h1", name="h", instructions="H."))],
+        budget=Budget(live_subagents=2),
+    )
+    one.ask("Go.")
+    a = one.root.sibling(one.session.state.primary or "")
+    run(a.response())
+    for id_ in ("t3", "h1"):
+        assert "agent a may have 2 live subagents, and has them" in one.result(id_, "a")["content"]
+
+
+@pytest.mark.parametrize(("own", "then"), [(None, "ask"), ("edits", "ask"), ("plan", "plan")])
+def test_a_limit_of_what_is_permitted_goes_with_the_place(
+    tmp_path: Path, own: str | None, then: str
+) -> None:
+    endo = calls(call("endo", "e1", subagent="a", points=[]))
+    one = moving(tmp_path, main=[calls(call("task", "t1", name="a")), "Done.", endo])
+    one.ask("Go.")
+    for id_, permission in ((one.root.agent_id, "ask"), (one.id_of("a"), own)):
+        spec: dict[str, Any] = {} if permission is None else {"permission": permission}
+        one.session.append(AgentConfigured(agent_id=AgentId(id_), spec=spec))
+    one.ask("On.")
+    assert one.session.state.primary == one.id_of("a")
+    assert one.agent("a").state.spec["permission"] == then

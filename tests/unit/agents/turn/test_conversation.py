@@ -1,0 +1,67 @@
+"""What the user talks with: whoever is primary, also where that changes in the middle of a turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken import Caller, ModelError, Tool, tool
+from harken.agents.turn.conversation import Conversation
+from harken.core.events import AgentMoved
+from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
+
+
+@tool
+async def hand_over(caller: Caller, name: str, *, tell: bool = True) -> str:
+    """Let a subagent take the place of the caller, which stands below it then."""
+    agent = caller.agent
+    other = agent.subagent(name)
+    if tell:
+        other.harken("Go on.")
+    for moved in (
+        AgentMoved(agent_id=other.agent_id, place="primary", cause=caller.call),
+        AgentMoved(agent_id=agent.agent_id, place="subagent", parent=other.agent_id),
+    ):
+        agent.session.append(moved)
+    return f"{name} answers from now on"
+
+
+def staged(folder: Path, *deputy: Line, tools: tuple[Tool, ...] = (hand_over,)) -> Stage:
+    main: list[Line] = [
+        calls(call("task", name="Deputy")),
+        calls(call("hand_over", "c2", name="Deputy")),
+        "I have handed over.",
+    ]
+    return stage(folder, play(main=main, Deputy=deputy), tools=tools)
+
+
+def test_the_user_gets_the_answer_of_the_agent_that_took_over(tmp_path: Path) -> None:
+    one = staged(tmp_path, "Deputy speaking.", "Still me.")
+    talk = Conversation(one.root)
+    assert run(talk.say("Let your deputy answer.")) == "Deputy speaking."
+    assert (talk.speaker.name, talk.primary.name) == ("Deputy", "Deputy")
+    assert run(talk.say("Who is there?")) == "Still me."
+    check_log(one.log)
+
+
+def test_who_took_over_and_owes_nothing_says_nothing(tmp_path: Path) -> None:
+    main: list[Line] = [
+        calls(call("task", name="Deputy")),
+        calls(call("hand_over", "c2", name="Deputy", tell=False)),
+    ]
+    one = stage(tmp_path, play(main=main, Deputy=[]), tools=[hand_over])
+    talk = Conversation(one.root)
+    assert run(talk.say("Let your deputy answer.")) == "[moved] Deputy answers now"
+    assert (talk.speaker.name, talk.primary.name) == ("main", "Deputy")
+
+
+def test_what_is_owed_is_still_owed_after_a_failure_and_a_resume(tmp_path: Path) -> None:
+    one = staged(tmp_path, ModelError("overloaded"))
+    with pytest.raises(ModelError):
+        run(Conversation(one.root).say("Let your deputy answer."))
+    again = one.again(play(main=[], Deputy=["Deputy speaking."]))
+    talk = Conversation(again.root)
+    assert talk.primary.cut_off
+    assert run(talk.say()) == "Deputy speaking."
+    check_log(again.log)

@@ -1,0 +1,459 @@
+"""Model calls: those that fail, those that stream, those that are cancelled."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import FunctionModel, Runtime, ScriptedModel, tool
+from harken.core.events import Usage
+from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.core.stream import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
+from harken.errors import ConfigError, ModelError, ScriptError
+from harken.llm.base import Request
+from tests.agent_kit import (
+    Stage,
+    call,
+    calls,
+    check_context,
+    check_log,
+    everything,
+    play,
+    run,
+    stage,
+    told,
+)
+from tests.unit.agents.acting import TOOLS, add
+
+
+@pytest.mark.req("S4-04")
+def test_a_failing_model_reaches_the_user_and_is_logged(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=[ModelError("no network")]))
+    with pytest.raises(ModelError, match="no network"):
+        one.ask("hello")
+    [response] = one.rows(event_type="llm_response")
+    assert response["stop_reason"] == "error"
+    assert response["error"] == "no network"
+    assert "entry" not in response
+
+
+@pytest.mark.req("S4-04")
+@pytest.mark.parametrize("error", [ConnectionError("reset"), KeyError("choices"), TimeoutError()])
+def test_any_other_failure_in_a_model_is_a_model_error(tmp_path: Path, error: Exception) -> None:
+    one = stage(tmp_path, play(main=[error]))
+    with pytest.raises(ModelError, match=f"play: {type(error).__name__}") as raised:
+        one.ask("hello")
+    assert raised.value.__cause__ is error
+
+
+@pytest.mark.req("S4-04")
+@pytest.mark.parametrize("resumed", [False, True], ids=["live", "resumed"])
+def test_a_retry_after_a_failed_model_call_repeats_nothing(tmp_path: Path, resumed: bool) -> None:
+    done: list[int] = []
+
+    @tool
+    def effect(n: int) -> str:
+        """Have an effect."""
+        done.append(n)
+        return f"did {n}"
+
+    lines = [calls(call("effect", n=1)), calls(call("effect", n=2))]
+    one = stage(tmp_path, play(main=[*lines, ModelError("no network")]), tools=[effect])
+    with pytest.raises(ModelError):
+        one.ask("Go.")
+    better = play(main=[*lines, "Did 1 and 2."])
+    if resumed:
+        live = everything(one.session)
+        one = one.again(better)
+        assert everything(one.session) == live
+    else:
+        one.runtime.model.parts = better.parts  # type: ignore[union-attr]
+    assert one.ask() == "Did 1 and 2."
+    assert done == [1, 2]
+    assert [row["content"] for row in one.rows(role="tool")] == ["did 1", "did 2"]
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-04")
+def test_a_subagents_failing_model_reaches_the_user_too(tmp_path: Path) -> None:
+    model = play(
+        main=[calls(call("task", name="Ann", prompt="Hi?")), "Ann was cut off."],
+        Ann=[ModelError("overloaded"), "Hi."],
+    )
+    one = stage(tmp_path, model)
+    with pytest.raises(ModelError, match="overloaded"):
+        one.ask("Go.")
+    check_log(one.log, finished=False)
+    assert one.rows(role="tool") == []
+    later = one.again()
+    assert later.ask() == "Ann was cut off."
+    assert later.result()["content"].startswith("Error: interrupted")
+    check_log(later.log)
+
+
+@pytest.mark.req("S4-04")
+def test_a_stream_without_an_end_is_a_failure_that_keeps_what_arrived(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=[[TextDelta("I was about "), TextDelta("to")]]))
+    with pytest.raises(ModelError, match="cut off"):
+        one.ask("hello")
+    [response] = one.rows(event_type="llm_response")
+    assert response["partial"] == "I was about to"
+    assert one.rows(role="assistant") == []
+
+
+def test_a_failed_answer_keeps_its_thinking_and_its_text(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=[[ThinkingDelta("hm"), TextDelta("I was")]]))
+    with pytest.raises(ModelError, match="cut off"):
+        one.ask("hello")
+    [response] = one.rows(event_type="llm_response")
+    assert response["partial"] == "[thinking]\nhm\n[answer]\nI was"
+
+
+def test_a_stream_cut_off_in_a_call_runs_nothing(tmp_path: Path) -> None:
+    cut = [CallDelta(0, '{"a": 1}', "c1", "add")]
+    one = stage(tmp_path, play(main=[cut]), tools=TOOLS)
+    with pytest.raises(ModelError):
+        one.ask("Add.")
+    assert one.rows(role="tool") == []
+    assert one.again(play(main=["Nothing added."])).ask() == "Nothing added."
+
+
+def test_a_script_without_a_rule_names_the_agent_and_the_text(tmp_path: Path) -> None:
+    one = stage(tmp_path, ScriptedModel([{"agent": "Jack", "answer": "Hi."}]))
+    with pytest.raises(ScriptError, match="answer 1 of main to 'hello'"):
+        one.ask("hello")
+
+
+@pytest.mark.parametrize("answer", [Message("assistant"), " \n", [ThinkingDelta("hm")]])
+def test_a_blank_answer_is_a_failed_call(tmp_path: Path, answer: Any) -> None:
+    end = [Finish(stop_reason="end_turn")] if isinstance(answer, list) else []
+    one = stage(tmp_path, play(main=[[*answer, *end] if end else answer]))
+    with pytest.raises(ModelError, match="play gave an empty answer"):
+        one.ask("hello")
+    assert one.rows(role="assistant") == []
+    assert one.rows(event_type="llm_response")[0]["stop_reason"] == "error"
+
+
+def test_an_impossible_usage_is_not_known(tmp_path: Path) -> None:
+    usage = Usage(input_tokens=-1, output_tokens=2)
+    finish = Finish(stop_reason="end_turn", usage=usage, cost_usd=math.nan)
+    one = stage(tmp_path, play(main=[[TextDelta("Hi."), finish]]))
+    assert one.ask("hello") == "Hi."
+    [response] = one.rows(event_type="llm_response")
+    assert response["usage"] == {"output_tokens": 2}
+    assert "cost_usd" not in response
+
+
+def test_who_has_heard_nothing_is_not_asked(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["Hi."]), system_prompt=None)
+    with pytest.raises(ConfigError, match="main has heard nothing yet"):
+        one.ask()
+    assert one.ask("hello") == "Hi."
+
+
+def test_thinking_is_kept_and_not_said(tmp_path: Path) -> None:
+    chunks: list[Chunk] = [ThinkingDelta("hm"), TextDelta("Hi."), Finish(stop_reason="end_turn")]
+    one = stage(tmp_path, play(main=[chunks]))
+    assert one.ask("hello") == "Hi."
+    [row] = one.rows(role="assistant")
+    assert [part["type"] for part in row["content"]] == ["thinking", "text"]
+
+
+def test_pieces_of_an_answer_are_told_as_they_arrive_with_whose_they_are(tmp_path: Path) -> None:
+    pieces: list[tuple[str, str]] = []
+    model = play(
+        main=[calls(call("task", name="Ann", prompt="Hi?")), "Ann said hi."], Ann=["Hi you."]
+    )
+    runtime = Runtime(
+        model=model,
+        on_chunk=lambda agent, chunk: (
+            pieces.append((agent, getattr(chunk, "text", "")))
+            if isinstance(chunk, TextDelta)
+            else None
+        ),
+    )
+    stage(tmp_path, model, runtime=runtime).ask("Go.")
+    assert [agent for agent, _ in pieces] == ["agent_002"] * 2 + ["agent_001"] * 3
+    assert "".join(text for _, text in pieces) == "Hi you.Ann said hi."
+
+
+class Hanging:
+    """A model that says these chunks and then never ends."""
+
+    name = "play"
+
+    def __init__(self, *chunks: Chunk) -> None:
+        self.chunks = chunks
+        self.closed = False
+        self.reached = asyncio.Event()
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        try:
+            for chunk in self.chunks:
+                yield chunk
+            self.reached.set()
+            await asyncio.Event().wait()
+        finally:
+            self.closed = True
+
+
+async def cancelled(one: Stage, text: str, *, after: asyncio.Event | None = None) -> None:
+    """Ask, and cancel when nothing moves any more (or after an event)."""
+    task = asyncio.create_task(one.root.response(text))
+    if after is not None:
+        await after.wait()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_cancelled_answer_keeps_what_arrived_and_the_session_goes_on(tmp_path: Path) -> None:
+    hanging = Hanging(TextDelta("One, two, "), TextDelta("three"))
+    one = stage(tmp_path, hanging)
+    run(cancelled(one, "Count."))
+    assert hanging.closed
+    [said] = one.rows(role="assistant")
+    [response] = one.rows(event_type="llm_response")
+    assert said["content"] == "One, two, three"
+    assert (response["stop_reason"], response["entry"]) == ("cancelled", said["message_id"])
+    later = one.again(play(main=["-", "Four."]))
+    assert later.ask("Go on.") == "Four."
+    check_log(later.log)
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["live", "resumed"])
+def test_an_answer_that_was_cut_off_is_not_given_as_the_answer(
+    tmp_path: Path, resumed: bool
+) -> None:
+    one = stage(tmp_path, Hanging(TextDelta("One, two")))
+    run(cancelled(one, "Count to three."))
+    better = play(main=["-", "One, two, three."])
+    if resumed:
+        one = one.again(better)
+    else:
+        one.session.live.clear()
+        one = Stage(
+            one.root.attached(one.session, one.root.state, Runtime(model=better)),
+            one.session,
+            one.runtime,
+        )
+    assert one.ask() == "One, two, three."
+    assert "One, two" in told(better.asked[0])
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [],
+        [ThinkingDelta("Let me see")],
+        [ThinkingDelta("Let me see", {"signature": "s"}), TextDelta("  ")],
+        [CallDelta(0, '{"a": ', "c1", "add")],
+    ],
+    ids=["nothing", "thinking", "blanks", "half a call"],
+)
+def test_a_cancelled_answer_without_text_leaves_no_entry(
+    tmp_path: Path, chunks: Sequence[Chunk]
+) -> None:
+    one = stage(tmp_path, Hanging(*chunks))
+    run(cancelled(one, "Count."))
+    assert one.rows(role="assistant") == []
+    [response] = one.rows(event_type="llm_response")
+    assert response["stop_reason"] == "cancelled"
+    thought = any(isinstance(chunk, ThinkingDelta) for chunk in chunks)
+    assert response.get("partial") == ("[thinking]\nLet me see" if thought else None)
+    assert one.again(play(main=["Three."])).ask() == "Three."
+    check_log(one.log)
+
+
+def test_a_cancelled_answer_keeps_its_text_and_drops_what_is_half(tmp_path: Path) -> None:
+    hanging = Hanging(ThinkingDelta("hm"), TextDelta("I add."), CallDelta(0, '{"a', "c1", "add"))
+    one = stage(tmp_path, hanging, tools=TOOLS)
+    run(cancelled(one, "Add."))
+    [said] = one.rows(role="assistant")
+    assert said["content"] == "I add."
+    assert "tool_calls" not in said
+    [response] = one.rows(event_type="llm_response")
+    assert response["partial"] == "[thinking]\nhm"  # the text is in the entry
+
+
+@pytest.mark.req("S0-32")
+def test_a_cancelled_action_is_closed_before_the_next_request(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    model = play(main=[calls(call("add", a=1), call("wait", "c2")), "It was stopped."])
+    one = stage(tmp_path, model, tools=[add, wait])
+    run(cancelled(one, "Wait.", after=started))
+    assert one.ask("What happened?") == "It was stopped."
+    assert one.result("c1")["content"] == "2"
+    assert "may or may not have acted" in one.result("c2")["content"]
+    assert "process" not in one.result("c2")["content"]
+    check_log(one.log)
+
+
+@pytest.mark.req("S0-32", "S4-19")
+def test_what_had_finished_beside_a_cancelled_call_keeps_its_result(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def hang(request: Request) -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    @tool
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    made = calls(call("task", name="Ann", prompt="Think."), call("work", "c2"))
+    one = stage(tmp_path, play(main=[made, "Ann was cut off."], Ann=[hang]), tools=[work])
+    run(cancelled(one, "Go.", after=started))
+    assert one.result("c2")["content"] == "worked"
+    assert one.ask("Well?") == "Ann was cut off."
+    assert one.result("c1")["content"].startswith("Error: interrupted")
+    check_log(one.log)
+
+
+def test_a_whole_tree_can_be_cancelled_and_go_on(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def hang(request: Request) -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    model = play(
+        main=[
+            calls(
+                call("task", name="Ann", prompt="Think."),
+                call("task", "c2", name="Bob", prompt="Think."),
+            ),
+            "Both were cut off.",
+        ],
+        Ann=["A."],
+        Bob=[hang],
+    )
+    one = stage(tmp_path, model)
+    run(cancelled(one, "Go.", after=started))
+    later = one.again()
+    assert later.ask() == "Both were cut off."
+    assert later.result("c1")["content"] == "A."
+    assert later.result("c2")["content"].startswith("Error: interrupted")
+    check_log(later.log)
+
+
+@pytest.mark.req("S0-32")
+def test_who_was_cut_off_while_speaking_had_not_spoken(tmp_path: Path) -> None:
+    model = play(
+        main=[
+            calls(call("task", "t1", name="Ann"), call("task", "t2", name="Bob")),
+            calls(call("discuss", prompt="Talk.", speakers=["Ann", "Bob"])),
+            "They were cut off.",
+        ],
+        Ann=["A."],
+    )
+    hanging = Hanging(TextDelta("I think that"))
+
+    class Either:
+        name = "play"
+
+        def stream(self, request: Request) -> AsyncIterator[Chunk]:
+            return (hanging if request.agent == "Bob" else model).stream(request)
+
+    one = stage(tmp_path, Either())
+    run(cancelled(one, "Go.", after=hanging.reached))
+    assert one.rows(content="I think that", agent_id=one.id_of("Bob"))
+    assert one.ask("Well?") == "They were cut off."
+    assert one.result()["content"].endswith("Had spoken: Ann. Had not: Bob.")
+    check_log(one.log)
+
+
+def test_a_timeout_around_a_response_is_a_cancellation(tmp_path: Path) -> None:
+    one = stage(tmp_path, Hanging(TextDelta("One")))
+
+    async def limited() -> None:
+        async with asyncio.timeout(0.01):
+            await one.root.response("Count.")
+
+    with pytest.raises(TimeoutError):
+        run(limited())
+    assert one.again(play(main=["-", "Two."])).ask("Go on.") == "Two."
+
+
+def test_every_context_of_a_long_mixed_run_is_one_that_providers_take(tmp_path: Path) -> None:
+    model = play(
+        main=[
+            calls(call("add", a=1), call("fail", "c2", why="x"), call("nope", "c3")),
+            calls(call("task", name="Ann", prompt="Hi?"), call("add", "c2", a="x")),
+            "Done.",
+        ],
+        Ann=[calls(call("dawdle")), "Hi."],
+    )
+    one = stage(tmp_path, model, tools=TOOLS)
+    assert one.ask("Go.") == "Done."
+    for request in model.asked:
+        check_context(request.messages)
+
+
+def test_models_may_be_async_functions(tmp_path: Path) -> None:
+    async def answer(request: Request) -> Message:
+        await asyncio.sleep(0)
+        return Message("assistant", f"I am {request.agent}.")
+
+    assert stage(tmp_path, FunctionModel(answer)).ask("Who?") == "I am main."
+
+
+def test_a_call_without_arguments_takes_the_defaults(tmp_path: Path) -> None:
+    @tool
+    def ping(times: int = 2) -> str:
+        """Ping."""
+        return "ping" * times
+
+    one = stage(
+        tmp_path,
+        play(main=[Message("assistant", None, [ToolCall("c1", FunctionCall("ping", ""))]), "Ok."]),
+        tools=[ping],
+    )
+    assert one.ask("Ping.") == "Ok."
+    assert one.result()["content"] == "pingping"
+
+
+@pytest.mark.req("S4-04")
+@pytest.mark.parametrize("arguments", ["", "{}", '{"a": 1, "b'])
+@pytest.mark.parametrize("reason", ["max_tokens", "length"])
+def test_half_a_call_is_not_run_and_the_model_is_told_so(
+    tmp_path: Path, arguments: str, reason: str
+) -> None:
+    """What a tool does without arguments may be the opposite of what was meant."""
+    done: list[int] = []
+
+    @tool
+    def remove(only: int = 0) -> str:
+        """Remove one, or all."""
+        done.append(only)
+        return f"removed {only or 'all'}"
+
+    def answer(request: Request) -> list[Chunk] | str:
+        if request.messages[-1].role == "tool":
+            return "Removed one."
+        first = CallDelta(0, '{"only": 1}', "c1", "remove")
+        return [first, CallDelta(1, arguments, "c2", "remove"), Finish(stop_reason=reason)]
+
+    one = stage(tmp_path, FunctionModel(answer), tools=[remove])
+    assert one.ask("Remove some.") == "Removed one."
+    assert done == [1]
+    whole, half = one.rows(role="tool")
+    assert (whole["content"], half["tool_call_id"], half["is_error"]) == ("removed 1", "c2", True)
+    assert "greatest length" in half["content"]
+    check_log(one.log)

@@ -1,0 +1,120 @@
+"""The page: what it shows, and what it never does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from datetime import UTC
+from html.parser import HTMLParser
+
+import pytest
+
+from harken.analytics.charts import overview_charts, session_charts, shown
+from harken.analytics.html_page import page
+from harken.analytics.overview import one_session, overview
+from harken.analytics.scope import ALL, Scope
+from tests.unit.analytics.story import DAY, Story, at
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[31m\ud800"
+MORNING = at("2026-03-02 09:00")
+
+
+class Tags(HTMLParser):
+    """Collects the tags of a page, and what its attributes ask for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str | None] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "onerror")]
+
+
+def hostile() -> Story:
+    """A session all of whose names would like to be more than names."""
+    story = Story()
+    name = EVIL.replace("\ud800", "\ufffd")  # no database holds a lone surrogate
+    one = story.session("claude:1", title=name, project=f"/{name}", outcome=name)
+    story.session("claude:2", project="/srv/bar")
+    story.say(one, "prompt", MORNING, 5)
+    answer = story.say(one, "response", MORNING + 60, 5)
+    story.call(answer, name, 5, is_error=True)
+    story.request(one, name, MORNING + 60, (1, 1, 1, 1), 0.5)
+    story.compaction(one, MORNING + 61)
+    return story
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+def test_what_comes_from_outside_is_never_markup(is_one: bool) -> None:
+    database = hostile().database
+    found = one_session(database, Scope(session_id=1)) if is_one else overview(database, ALL, UTC)
+    text = page(found, UTC)
+    tags = Tags(text)
+    assert "img" not in tags.tags
+    assert tags.addresses == []
+    assert tags.tags.count("script") == 1 + len(re.findall('id="chart-', text))
+    assert "alert(1)</script>" not in text
+    assert "\x1b" not in text.split("</head>")[1]
+    assert "\u202e" not in text
+
+
+def test_a_browser_is_forbidden_to_ask_for_anything() -> None:
+    text = page(overview(hostile().database, ALL, UTC), UTC)
+    assert "default-src 'none'" in text.split("<script>")[0]
+    assert "<link" not in text
+    assert "viewport" in text
+
+
+def test_labels_of_charts_are_escaped_too() -> None:
+    """plotly itself reads `<a href=...>` in labels."""
+    for chart in overview_charts(overview(hostile().database, ALL, UTC)):
+        assert "<" not in str([chart.data, chart.layout])
+
+
+def test_every_chart_is_one_that_plotly_draws() -> None:
+    import plotly.graph_objects as go
+
+    story = hostile()
+    charts = overview_charts(overview(story.database, ALL, UTC))
+    titles = [chart.title for chart in charts]
+    assert titles == ["Activity", "Cost", "Hours of the week", "Models", "Tools", "Compactions"]
+    charts += session_charts(one_session(story.database, Scope(session_id=1)), UTC)
+    for chart in charts:
+        go.Figure({"data": chart.data, "layout": chart.layout})
+
+
+def test_bars_of_a_long_time_hold_weeks() -> None:
+    """Two Mondays in a row, and 200 days later: sums by weeks that begin on Mondays."""
+    story = Story()
+    one = story.session()
+    for days in (0, 1, 7, 200):
+        story.say(one, "prompt", MORNING + days * DAY)
+    chart = overview_charts(overview(story.database, ALL, UTC))[0]
+    assert chart.data[0]["x"] == ["2026-03-02", "2026-03-09", "2026-09-14"]
+    assert chart.data[0]["y"] == [2, 1, 1]
+
+
+def test_of_nothing_there_is_a_page_all_the_same() -> None:
+    assert "<h1>" in page(overview(Story().database, ALL, UTC), UTC)
+
+
+def test_a_lone_surrogate_is_shown_as_a_mark() -> None:
+    assert shown("a\ud800b\nc") == "a\N{REPLACEMENT CHARACTER}b c"
+
+
+def test_without_the_library_an_error_names_the_extra() -> None:
+    program = (
+        "import sys; sys.modules['plotly'] = None\n"
+        "from harken.analytics.html_page import _plotly\n"
+        "try: _plotly()\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.startswith("ConfigError")
+    assert "pip install 'harken[charts]'" in ran.stdout

@@ -1,0 +1,249 @@
+"""Files become commits as they grow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harken.capture.files.follower import QUIET_S, SUPERSEDED, UNANSWERED_S, Follower, News
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import files_in
+from harken.context.materialize import materialize
+from harken.core.commits import CommitId
+from harken.core.messages import text_of
+from harken.errors import StoreLocked
+from harken.index.catalogue import Catalogue
+from harken.store.base import Batch
+from harken.store.memory import MemoryStore
+from tests.unit.formats.transcripts import Transcript, text, use
+
+
+class Watch:
+    """A follower of one file, and a clock that stands still."""
+
+    def __init__(self, path: Path, catalogue: Catalogue) -> None:
+        self.path, self.now = path, 1000.0
+        self.store, self.catalogue = MemoryStore(), catalogue
+        self.follower = Follower(self.store, catalogue, clock=lambda: self.now)
+
+    def write(self, data: bytes) -> None:
+        """Let the client write its file anew, and see that."""
+        self.path.write_bytes(data)
+        self.follower.note([self.path])
+
+    def later(self, seconds: float = QUIET_S) -> list[News]:
+        self.now += seconds
+        return [*self.follower.read()]
+
+    def said(self, ctx: str) -> list[str]:
+        messages = materialize(self.store, CommitId(ctx)).messages
+        return [text_of(one.content) for one in messages]
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Watch]:
+    catalogue = Catalogue(None)
+    yield Watch(tmp_path / "a.jsonl", catalogue)
+    catalogue.close()
+
+
+@pytest.fixture
+def session() -> Transcript:
+    made = Transcript()
+    made.user("Is the cafe open?")
+    made.answer(text("It is."))
+    return made
+
+
+def test_a_file_that_grew_gives_the_commits_that_are_new_and_no_others(
+    watch: Watch, session: Transcript
+) -> None:
+    watch.write(session.data)
+    (news,) = watch.later()
+    assert [one.notes.summary for one in news.commits] == ["It is."]
+    assert watch.later() == []
+    session.user("Since when?")
+    session.answer(text("Since eight."))
+    session.user("Thanks.")
+    session.answer(text("Welcome."))
+    watch.write(session.data)
+    (news,) = watch.later()
+    assert [one.notes.summary for one in news.commits] == ["Since eight.", "Welcome."]
+    assert len(watch.said(news.report.tips[0].ctx)) == 6
+
+
+def test_they_are_the_commits_that_an_import_makes(
+    watch: Watch, session: Transcript, tmp_path: Path
+) -> None:
+    watch.write(session.data)
+    watch.later()
+    session.user("Since when?")
+    session.answer(text("Since eight."))
+    watch.write(session.data)
+    (news,) = watch.later()
+    elsewhere = Importer(MemoryStore(), Catalogue(None)).run([*files_in(watch.path)])
+    assert [one.report.tips for one in elsewhere] == [news.report.tips]
+
+
+def test_a_file_is_read_when_nobody_has_written_for_a_moment(
+    watch: Watch, session: Transcript
+) -> None:
+    watch.write(session.data)
+    assert watch.later(QUIET_S / 2) == []
+    watch.follower.note([watch.path])
+    assert watch.later(QUIET_S / 2) == []
+    assert len(watch.later(QUIET_S / 2)) == 1
+    watch.write(session.data + b" \n")
+    assert [*watch.follower.read(at_once=True)] == []
+
+
+def test_a_file_that_never_rests_is_read_all_the_same(watch: Watch, session: Transcript) -> None:
+    watch.write(session.data)
+    found: list[News] = []
+    for _ in range(40):
+        watch.follower.note([watch.path])
+        found += watch.later(QUIET_S / 2)
+    assert len(found) == 1
+
+
+def test_a_last_line_without_its_end_waits_for_it(watch: Watch, session: Transcript) -> None:
+    whole = session.data
+    session.user("Since when?")
+    session.answer(text("Since eight."))
+    watch.write(session.data[:-10])
+    assert watch.later(10 * QUIET_S) == []
+    watch.write(session.data)
+    (news,) = watch.later()
+    assert news.report.bad_lines == 0
+    watch.write(whole + b'{"torn')
+    watch.later(UNANSWERED_S)
+    known = watch.catalogue.known([str(watch.path)])[str(watch.path)]
+    assert json.loads(known.record)["bad_lines"] == 1
+
+
+def test_a_question_waits_for_its_answer(watch: Watch, session: Transcript) -> None:
+    session.user("Since when?")
+    watch.write(session.data)
+    assert watch.later(10 * QUIET_S) == []
+    session.answer(text("Since eight."))
+    watch.write(session.data)
+    (news,) = watch.later()
+    assert [len(watch.said(one.id)) for one in news.commits] == [2, 4]
+
+
+def test_what_was_not_whole_is_labelled_when_it_is(watch: Watch, session: Transcript) -> None:
+    session.user("Since when?")
+    watch.write(session.data)
+    (news,) = watch.later(UNANSWERED_S)
+    early = news.commits[-1]
+    assert watch.said(early.id)[-1] == "Since when?"
+    session.answer(text("Since eight."))
+    watch.write(session.data)
+    (news,) = watch.later()
+    assert len(news.commits) == 1
+    assert watch.store.labelled(SUPERSEDED) == {SUPERSEDED: [early.id]}
+
+
+def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
+    session = Transcript()
+    session.user("Is the cafe open?")
+    first = session.answer(text("It is."))
+    session.user("Tea.")
+    session.answer(text("Here."))
+    watch.write(session.data)
+    watch.later()
+    session.user("Coffee.", parent=first)
+    session.answer(text("Here, too."))
+    watch.write(session.data)
+    watch.later()
+    assert watch.store.labelled(SUPERSEDED) == {}
+
+
+def test_only_the_newest_bytes_of_a_file_are_kept_and_what_others_kept(
+    watch: Watch, session: Transcript
+) -> None:
+    watch.path.write_bytes(session.data)
+    (first,) = Importer(watch.store, watch.catalogue).run([*files_in(watch.path)])
+    kept = []
+    for word in ("one", "two", "three"):
+        session.user(word)
+        session.answer(text(word))
+        watch.write(session.data)
+        (news,) = watch.later()
+        kept.append(news.report.raw)
+    assert set(watch.store.kept()) == {first.report.raw, kept[-1]}
+
+
+@pytest.mark.parametrize("is_another", [False, True])
+def test_a_file_that_was_cut_or_replaced_takes_nothing_away(
+    watch: Watch, session: Transcript, is_another: bool
+) -> None:
+    short = session.data
+    session.user("Really?")
+    session.answer(text("Yes."))
+    watch.write(session.data)
+    (whole,) = watch.later()
+    other = Transcript(session="0e0e0e0e-0000-4000-8000-000000000000")
+    other.user("Is there tea? " + "Please. " * 500)
+    other.answer(text("There is."))
+    watch.write(other.data if is_another else short)
+    watch.later()
+    assert whole.report.raw in watch.store.kept()
+    read = watch.store.chain(CommitId(whole.report.tips[0].ctx), 10)
+    assert not any(SUPERSEDED in one.notes.labels for one in read)
+
+
+def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Transcript) -> None:
+    class Slow:
+        def __init__(self) -> None:
+            self.now = 0.0
+
+        def __call__(self) -> float:
+            self.now += 1.0  # each look at it takes a second, so does reading
+            return self.now
+
+    clock, catalogue = Slow(), Catalogue(None)
+    follower = Follower(MemoryStore(), catalogue, clock=clock)
+    path = tmp_path / "a.jsonl"
+    reads = 0
+    for at in range(60):
+        session.user(f"{at}")
+        session.answer(text(f"{at}"))
+        path.write_bytes(session.data)
+        follower.note([path])
+        reads += len([*follower.read(at_once=True)])
+    assert 2 <= reads <= 60 // 5
+    catalogue.close()
+
+
+def test_nothing_is_told_of_what_nobody_reads_and_of_a_call_alone(watch: Watch) -> None:
+    watch.write(b"no transcript\n")
+    assert watch.later(UNANSWERED_S) == []
+    session = Transcript()
+    session.user("List them.")
+    session.answer(use("t1"))
+    watch.write(session.data)
+    (news,) = watch.later()
+    assert [one.notes.summary for one in news.commits] == ["called Bash"]
+
+
+def test_what_a_store_refused_is_read_again(watch: Watch, session: Transcript) -> None:
+    class Busy(MemoryStore):
+        is_busy = True
+
+        def write(self, batch: Batch) -> None:
+            if self.is_busy:
+                raise StoreLocked("store.db")
+            super().write(batch)
+
+    store = Busy()
+    follower = Follower(store, watch.catalogue)
+    watch.path.write_bytes(session.data)
+    follower.note([watch.path])
+    with pytest.raises(StoreLocked):
+        [*follower.read(at_once=True)]
+    store.is_busy = False
+    assert len([*follower.read(at_once=True)]) == 1

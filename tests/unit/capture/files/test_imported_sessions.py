@@ -1,0 +1,83 @@
+"""Sessions of other runtimes are listed and found from what the catalogue says of their sources."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harken.capture.files.imported_sessions import ImportedSession, ends_of, imported_sessions
+from harken.capture.files.report import Report, Tip
+from harken.core.commits import CommitId
+from harken.index.catalogue import Catalogue, Mark
+
+ONE, OTHER = (CommitId("ctx-" + digit * 64) for digit in "12")
+
+
+def noted(*reports: Report | bytes) -> Catalogue:
+    """Return a catalogue with these reports; bytes are those of a damaged or newer one."""
+    catalogue = Catalogue(None)
+    for number, one in enumerate(reports):
+        name = one.source if isinstance(one, Report) else f"/odd/{number}"
+        record = one if isinstance(one, bytes) else msgspec.json.encode(one)
+        catalogue.note(name, Mark(100, number, b""), record)
+    catalogue.commit()
+    return catalogue
+
+
+def report(name: str, session: str = "", **more: object) -> Report:
+    told = Report(
+        source=f"/files/{name}", format="codex-v1", runtime="codex", session=session, title="Tea"
+    )
+    tips = more.pop("tips", (Tip("main", ONE),))
+    return msgspec.structs.replace(told, tips=tips, **more)
+
+
+def sessions(*reports: Report | bytes) -> list[ImportedSession]:
+    return imported_sessions(noted(*reports))
+
+
+def test_a_session_is_all_sources_that_say_its_name() -> None:
+    aside = report("agent-ann", "s", title="", tips=(Tip("ann", OTHER),), ended="2026-02-02T")
+    (found,) = sessions(aside, report("main", "s", folder="/cafe", ended="2026-02-01T"))
+    assert (found.name, found.title, found.project) == ("codex:s", "Tea", "/cafe")
+    assert found.sources == ["/files/main", "/files/agent-ann"]
+    assert [(end.agent, end.ctx) for end in found.ends] == [("main", ONE), ("ann", OTHER)]
+    assert (found.size_bytes, found.ended) == (200, "2026-02-02T")
+
+
+def test_the_newest_of_several_moments_says_where_the_conversation_is() -> None:
+    early, late = report("a", "s", ended="2026-02-01T"), report("b", "s", ended="2026-02-02T")
+    (found,) = sessions(early, msgspec.structs.replace(late, tips=(Tip("main", OTHER),)))
+    assert [end.ctx for end in found.ends] == [OTHER, ONE]
+
+
+def test_sessions_come_newest_first_by_what_was_said_last_else_by_the_file() -> None:
+    found = sessions(
+        report("a", "old", ended="2026-02-01T00:00:00Z"),
+        report("b", "undated"),
+        report("c", "new", ended="2026-02-02T00:00:00Z"),
+    )
+    assert [one.native for one in found] == ["new", "old", "undated"]
+    assert found[-1].ended.startswith("1970-01-01T")
+
+
+def test_what_was_not_read_or_is_of_another_version_is_no_session() -> None:
+    assert (
+        sessions(report("a", "s", format=None), report("b", "s", tips=()), b"{", b'{"x":1}') == []
+    )
+
+
+def test_a_source_without_a_session_is_called_as_its_file() -> None:
+    (found,) = sessions(report("tea.jsonl"))
+    assert found.name == "codex:tea"
+
+
+def test_a_subagent_that_is_a_session_of_its_own_is_a_part_of_its_parent() -> None:
+    catalogue = noted(
+        report("a", "above"), report("b", "below", tips=(Tip("below", OTHER),)), report("c", "else")
+    )
+    for above, below in (("above", "below"), ("below", "above"), ("above", "gone")):
+        catalogue.note_spawner("codex", above, below, ONE)
+    catalogue.commit()
+    listed = imported_sessions(catalogue)
+    found = ends_of(next(one for one in listed if one.native == "above"), listed, catalogue)
+    assert [(end.agent, end.ctx) for end in found] == [("main", ONE), ("below", OTHER)]

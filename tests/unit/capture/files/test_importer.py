@@ -1,0 +1,360 @@
+"""Files become commits: the same ones each time, and only what is new is read and written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from harken.capture.files import file_reader
+from harken.capture.files.importer import Importer
+from harken.capture.files.report import Imported, Progress
+from harken.capture.files.sources import files_in
+from harken.context.commit_content import entries_in
+from harken.context.materialize import materialize, picked
+from harken.core.commits import ArtifactRef, CommitId
+from harken.core.messages import text_of
+from harken.index.catalogue import Catalogue
+from harken.store.base import Batch, Keeping
+from harken.store.memory import MemoryStore
+from tests.unit.formats.runtimes.opencode.test_reader import TALK, database
+from tests.unit.formats.transcripts import Transcript, result, text, use
+
+
+class Desk:
+    """A folder with transcripts, a store and a catalogue."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.store, self.catalogue = folder, MemoryStore(), Catalogue(None)
+        self.clock = 1_000_000_000
+
+    def write(self, name: str, data: bytes | Transcript) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.data)
+        self.clock += 1
+        os.utime(path, (self.clock, self.clock))
+        return path
+
+    def run(self, path: Path | None = None) -> dict[str, Imported]:
+        files = list(files_in(path or self.folder))
+        done = list(Importer(self.store, self.catalogue).run(files))
+        return {Path(one.report.source).name: one for one in done}
+
+    def said(self, ctx: str) -> list[str]:
+        found = materialize(self.store, CommitId(ctx)).messages
+        return [text_of(message.content) for message in found]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "sessions")
+
+
+def talk(*more: str, session: str = "5e551011-0000-4000-8000-000000000001") -> Transcript:
+    made = Transcript(session)
+    for words in ("Hello", *more):
+        made.user(words)
+        made.answer(text(f"You said {words}."), id=f"msg_{words}")
+    return made
+
+
+def tip(one: Imported, at: int = 0) -> str:
+    return one.report.tips[at].ctx
+
+
+def test_a_file_becomes_commits_and_its_bytes_are_kept(desk: Desk) -> None:
+    path = desk.write("a.jsonl", talk("Tea?"))
+    one = desk.run()["a.jsonl"]
+    assert desk.said(tip(one)) == ["Hello", "You said Hello.", "Tea?", "You said Tea?."]
+    assert (one.report.format, one.report.lines, one.report.bad_lines) == ("claude-code-v1", 4, 0)
+    raw = ArtifactRef(one.report.raw or "")
+    assert desk.store.raw(raw) == path.read_bytes()
+    assert desk.store.kept() == {raw: Keeping("pin")}
+
+
+def test_a_commit_says_when_and_whose_and_nothing_of_this_machine(desk: Desk) -> None:
+    desk.write("a.jsonl", talk())
+    ctx = CommitId(tip(desk.run()["a.jsonl"]))
+    commit = desk.store.commits([ctx])[ctx].commit
+    assert commit.principal == "claude:5e551011-0000-4000-8000-000000000001"
+    assert commit.session_id == "5e551011-0000-4000-8000-000000000001"
+    assert (commit.checkpoint, commit.machine) == ("import", "")
+    assert commit.created_at == "2026-01-31T12:00:02.000000Z"
+
+
+def test_importing_elsewhere_gives_the_same_commits(desk: Desk, tmp_path: Path) -> None:
+    other = Desk(tmp_path / "another machine")
+    for one in (desk, other):
+        one.write("a.jsonl" if one is desk else "b.jsonl", talk("Tea?"))
+    assert tip(desk.run()["a.jsonl"]) == tip(other.run()["b.jsonl"])
+
+
+def test_what_has_not_changed_is_not_read_again(desk: Desk) -> None:
+    path = desk.write("a.jsonl", talk())
+    first = desk.run()["a.jsonl"]
+    path.chmod(0)
+    again = desk.run()["a.jsonl"]
+    assert (again.is_unchanged, again.new) == (True, 0) or os.geteuid() != 0
+    assert again.report == first.report or os.geteuid() != 0
+
+
+def test_a_file_that_grew_gives_what_is_new(desk: Desk) -> None:
+    desk.write("a.jsonl", talk("Tea?"))
+    before = desk.run()["a.jsonl"]
+    desk.write("a.jsonl", talk("Tea?", "Cake?"))
+    after = desk.run()["a.jsonl"]
+    assert (after.is_unchanged, after.new, after.report.commits) == (False, 1, 3)
+    ctx = CommitId(tip(after))
+    assert desk.store.commits([ctx])[ctx].commit.parent == tip(before)
+
+
+def test_a_file_of_the_same_size_and_time_with_another_end_is_read(desk: Desk) -> None:
+    desk.write("a.jsonl", talk("Tea?"))
+    desk.run()
+    desk.clock -= 1
+    desk.write("a.jsonl", talk("Tea!"))
+    assert desk.run()["a.jsonl"].new == 1
+
+
+def test_a_copy_that_was_made_to_resume_shares_the_history_that_it_repeats(desk: Desk) -> None:
+    desk.write("a.jsonl", talk("Tea?"))
+    copy = talk("Tea?", "Cake?", session="c0b70000-0000-4000-8000-000000000002")
+    for record in copy.records:
+        record["timestamp"] = record["timestamp"].replace("2026-01-31", "2026-02-01")
+    desk.write("b.jsonl", copy)
+    first, second = desk.run().values()
+    assert (first.new, second.new, second.report.commits) == (2, 1, 3)
+    ctx = CommitId(tip(second))
+    assert desk.store.commits([ctx])[ctx].commit.parent == tip(first)
+
+
+def test_equal_words_in_two_sessions_are_two_histories(desk: Desk) -> None:
+    other = talk(session="c0b70000-0000-4000-8000-000000000002")
+    other.records[1]["message"]["id"] = "another response"
+    desk.write("a.jsonl", talk())
+    desk.write("b.jsonl", other)
+    first, second = desk.run().values()
+    assert tip(first) != tip(second)
+
+
+def agents(session: str) -> tuple[Transcript, Transcript]:
+    main = Transcript(session)
+    main.user("Ask Ann.")
+    main.answer(use("c1", "Task"))
+    main.user([result("c1", "done")], toolUseResult={"agentId": "ann"})
+    main.answer(text("Ann is there."))
+    own = Transcript(session, shared={"isSidechain": True, "agentId": "ann"})
+    own.user("You are Ann.")
+    own.answer(text("I am."))
+    return main, own
+
+
+@pytest.mark.parametrize("name", ["agent-ann.jsonl", "0.jsonl"])
+def test_a_subagent_in_a_file_of_its_own_begins_where_it_was_spawned(desk: Desk, name: str) -> None:
+    """Also where its file comes before that of its parent."""
+    main, own = agents("5e551011-0000-4000-8000-000000000001")
+    desk.write(name, own)
+    desk.write("main.jsonl", main)
+    done = desk.run()
+    (first,) = picked(desk.store, CommitId(tip(done[name])))
+    history = desk.store.chain(CommitId(tip(done["main.jsonl"])))
+    assert first.commit.parent == history[-1].id
+    assert first.commit.type == "snapshot"
+    assert first.commit.principal == "claude:5e551011-0000-4000-8000-000000000001/ann"
+    assert done[name].report.tips[0].agent == "ann"
+
+
+def test_a_subagent_whose_parent_comes_another_day_is_read_again_then(desk: Desk) -> None:
+    main, own = agents("5e551011-0000-4000-8000-000000000001")
+    desk.write("agent-ann.jsonl", own)
+    alone = desk.run()["agent-ann.jsonl"]
+    assert desk.store.chain(CommitId(tip(alone)))[-1].commit.parent is None
+    assert desk.run()["agent-ann.jsonl"].is_unchanged
+    desk.write("main.jsonl", main)
+    desk.run()
+    found = desk.run()["agent-ann.jsonl"]
+    assert not found.is_unchanged
+    assert desk.store.chain(CommitId(tip(found)))[-1].commit.parent is None
+    assert len(desk.store.chain(CommitId(tip(found)))) == 2
+    assert desk.run()["agent-ann.jsonl"].is_unchanged
+
+
+def test_the_main_conversation_comes_first_among_the_tips_then_agents_then_branches(
+    desk: Desk,
+) -> None:
+    made = Transcript()
+    made.user("Ask Ann.")
+    at = made.answer(use("c1", "Task", prompt="You are Ann."))
+    made.user("You are Ann.", parent=None, isSidechain=True, agentId="ann")
+    made.user("Never mind.", parent=at)
+    made.user("Go on.", parent=at)
+    desk.write("a.jsonl", made)
+    one = desk.run()["a.jsonl"]
+    assert [found.agent for found in one.report.tips] == ["main", "ann", "main"]
+    assert desk.said(tip(one))[-1] == "Go on."
+    assert desk.said(tip(one, 2))[-1] == "Never mind."
+
+
+def test_what_nobody_reads_is_told_and_no_error(desk: Desk) -> None:
+    desk.write("picture.png", b"\x89PNG....")
+    desk.write("empty.jsonl", b"")
+    done = desk.run()
+    assert done["picture.png"].report.reason == "nobody here reads it"
+    assert (done["picture.png"].report.format, done["picture.png"].report.raw) == (None, None)
+    assert done["empty.jsonl"].report.reason == "it is empty"
+    assert desk.store.raw(ArtifactRef(done["empty.jsonl"].report.raw or "")) == b""
+    assert all(one.is_unchanged for one in desk.run().values())
+
+
+@pytest.mark.req("S2-60")
+def test_what_looks_like_a_format_and_is_not_is_kept_as_bytes(desk: Desk) -> None:
+    data = b'{"type": "x", "sessionId": "y"}\n'
+    desk.write("a.jsonl", data)
+    report = desk.run()["a.jsonl"].report
+    assert report.format is None
+    assert "no record of a transcript" in report.reason
+    assert desk.store.raw(ArtifactRef(report.raw or "")) == data
+
+
+def test_bad_lines_are_reported_with_their_places(desk: Desk) -> None:
+    good = talk().data
+    desk.write("a.jsonl", good + b"{torn")
+    report = desk.run()["a.jsonl"].report
+    assert (report.lines, report.bad_lines) == (3, 1)
+    assert (report.bad[0].line, report.bad[0].byte) == (3, len(good))
+
+
+def test_a_file_that_is_gone_is_told_and_the_others_are_read(desk: Desk) -> None:
+    desk.write("a.jsonl", talk())
+    gone = desk.write("b.jsonl", talk("Tea?"))
+    files = list(files_in(desk.folder))
+    gone.unlink()
+    done = list(Importer(desk.store, desk.catalogue).run(files))
+    assert sorted(bool(one.report.reason) for one in done) == [False, True]
+
+
+def test_a_large_file_is_read_from_the_store_and_gives_the_same(desk: Desk, tmp_path: Path) -> None:
+    made = talk("Tea?")
+    made.records[0]["padding"] = "x" * (file_reader.SMALL_BYTES + 1)
+    small = Desk(tmp_path / "small")
+    small.write("a.jsonl", talk("Tea?"))
+    path = desk.write("a.jsonl", made)
+    one = desk.run()["a.jsonl"]
+    assert tip(one) == tip(small.run()["a.jsonl"])
+    raw = b"".join(desk.store.pieces(ArtifactRef(one.report.raw or "")))
+    assert raw == path.read_bytes()
+
+
+def test_a_file_whose_name_is_no_text_is_read_and_known_again(desk: Desk) -> None:
+    desk.write("a.jsonl", talk())
+    odd = Path(os.fsdecode(os.fsencode(desk.folder) + b"/caf\xe9.jsonl"))
+    try:
+        (desk.folder / "a.jsonl").rename(odd)
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    (one,) = desk.run().values()
+    assert one.report.source.endswith("caf\\udce9.jsonl")
+    assert desk.said(tip(one))[0] == "Hello"
+    (again,) = desk.run().values()
+    assert again.is_unchanged
+
+
+def test_it_is_told_how_far_the_work_is(desk: Desk) -> None:
+    files = [desk.write(f"{at}.jsonl", talk(str(at))) for at in range(3)]
+    told: list[Progress] = []
+    listed = list(files_in(desk.folder))
+    list(Importer(desk.store, desk.catalogue).run(listed, told.append))
+    size = sum(path.stat().st_size for path in files)
+    assert told[-1] == Progress(3, 3, size, size)
+
+
+class FullStore(MemoryStore):
+    """A store without a place for commits."""
+
+    def write(self, batch: Batch) -> None:
+        if batch.commits:
+            raise OSError("no space left")
+        super().write(batch)
+
+
+def test_what_was_not_written_does_not_count_as_read(desk: Desk, tmp_path: Path) -> None:
+    desk.write("a.jsonl", talk())
+    index = tmp_path / "index.db"
+    catalogue = Catalogue(index)
+    with pytest.raises(OSError, match="no space"):
+        list(Importer(FullStore(), catalogue).run(list(files_in(desk.folder))))
+    catalogue.close()
+    again = list(Importer(desk.store, Catalogue(index)).run(list(files_in(desk.folder))))
+    assert [one.is_unchanged for one in again] == [False]
+
+
+def test_a_catalogue_that_outlives_its_store_is_not_believed(desk: Desk) -> None:
+    desk.write("a.jsonl", talk())
+    desk.run()
+    desk.store = MemoryStore()
+    one = desk.run()["a.jsonl"]
+    assert (one.is_unchanged, one.new) == (False, 1)
+    assert desk.said(tip(one))[0] == "Hello"
+
+
+def test_sources_of_entries_survive_in_the_store(desk: Desk) -> None:
+    desk.write("a.jsonl", talk())
+    ctx = CommitId(tip(desk.run()["a.jsonl"]))
+    _, answer = entries_in(desk.store, picked(desk.store, ctx))
+    assert (answer.source or {})["usage"] == {"input_tokens": 10, "output_tokens": 1}
+
+
+def test_names_from_a_file_never_become_names_of_files(desk: Desk) -> None:
+    made = Transcript(shared={"sessionId": "../../../etc/passwd\ud800" + "x" * 9999})
+    made.user("Hello")
+    desk.write("a.jsonl", made)
+    report = desk.run()["a.jsonl"].report
+    assert len(report.session) == 500
+    assert sorted(path.name for path in desk.folder.rglob("*")) == ["a.jsonl"]
+
+
+def test_odd_values_of_a_file_come_back_from_the_store(desk: Desk) -> None:
+    made = talk()
+    made.records[1]["message"]["usage"] = {"n": 10**400, "\ud800": 1e300, "deep": [[[None]]]}
+    made.records[1]["message"]["content"] += [use("c1", "odd", at=2**70, text="\ud800")]
+    made.user("lone \ud800 surrogate")
+    desk.write("a.jsonl", made)
+    one = desk.run()["a.jsonl"]
+    found = entries_in(desk.store, picked(desk.store, CommitId(tip(one))))
+    assert (found[1].source or {})["usage"]["n"] == 10**400
+    assert found[2].message.content == "lone \ud800 surrogate"
+
+
+@pytest.mark.parametrize("digits", [4000, 5000, 100_000])
+def test_integers_of_any_length_stop_nothing(desk: Desk, digits: int) -> None:
+    made = talk()
+    data = made.data.replace(b'"output_tokens": 1', b'"output_tokens": 1' + b"0" * digits)
+    desk.write("a.jsonl", data)
+    report = desk.run()["a.jsonl"].report
+    assert report.lines == 2
+    assert desk.run()["a.jsonl"].is_unchanged
+
+
+def test_what_a_database_has_only_in_its_log_is_imported_too(desk: Desk) -> None:
+    desk.folder.mkdir()
+    path = database(desk.folder / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+    with closing(sqlite3.connect(path)) as live:
+        live.execute("PRAGMA journal_mode=WAL")
+        live.execute("PRAGMA wal_autocheckpoint=0")
+        for number, words in enumerate(("late", "later")):
+            message = (f"msg_{8 + number}", "ses_1", 9 + number, json.dumps({"role": "user"}))
+            live.execute("INSERT INTO message VALUES (?,?,?,?)", message)
+            part = json.dumps({"type": "text", "text": words})
+            row = (f"prt_z{number}", message[0], "ses_1", part)
+            live.execute("INSERT INTO part VALUES (?,?,?,?)", row)
+            live.commit()
+            before = path.read_bytes()
+            found = desk.run()["opencode.db"]
+            assert desk.said(found.report.tips[0].ctx)[-1] == words
+            assert path.read_bytes() == before
+            assert desk.run()["opencode.db"].is_unchanged

@@ -1,0 +1,58 @@
+"""Whether a file ends with what a model said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.capture.files.peek import Ending, ending_of
+
+
+def claude(role: str) -> dict[str, Any]:
+    return {"type": role, "uuid": "u", "message": {"role": role, "content": "x"}}
+
+
+def codex(kind: str, **more: str) -> dict[str, Any]:
+    return {"type": "response_item", "payload": {"type": kind, **more}}
+
+
+ASIDE = {"type": "last-prompt", "sessionId": "s"}
+TOKENS = {"type": "event_msg", "payload": {"type": "token_count"}}
+
+
+@pytest.mark.parametrize(
+    ("records", "ending"),
+    [
+        ([], "unknown"),
+        ([ASIDE], "unknown"),
+        ([claude("user"), ASIDE], "question"),
+        ([claude("user"), claude("assistant"), ASIDE], "answer"),
+        ([codex("message", role="user")], "question"),
+        ([codex("message", role="developer")], "question"),
+        ([codex("reasoning")], "question"),
+        ([codex("message", role="assistant"), TOKENS], "answer"),
+        ([codex("function_call"), TOKENS], "answer"),
+        ([codex("function_call"), codex("function_call_output")], "question"),
+        ([{"type": "compacted", "payload": {"message": "x"}}], "answer"),
+        ([{"type": "message", "message": {"role": "toolResult"}}], "question"),
+    ],
+)
+def test_the_last_who_speaks_decides(
+    records: list[dict[str, Any]], ending: Ending, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert ending_of(path) == ending
+
+
+def test_a_line_without_its_end_and_what_is_no_file_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(json.dumps(claude("assistant")).encode() + b'\n{"type": "us')
+    assert ending_of(path) == "torn"
+    path.write_bytes(b"\xff\x00\n[1]\nno\n")
+    assert ending_of(path) == "unknown"
+    assert ending_of(tmp_path / "nowhere.jsonl") == "unknown"
+    assert ending_of(tmp_path) == "unknown"

@@ -1,0 +1,36 @@
+"""Whose conversation a file of a subagent holds, and who spawned it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.capture.files.peek import Spawned, spawned_in
+
+SPAWN = {"subagent": {"thread_spawn": {"parent_thread_id": "p"}}}
+CODEX = {"type": "session_meta", "payload": {"id": "a", "source": SPAWN}}
+FORKED = {"type": "session_meta", "payload": {"id": "a", "source": SPAWN, "forked_from_id": "f"}}
+CLAUDE = {"type": "user", "isSidechain": True, "agentId": "a", "sessionId": "s"}
+
+
+@pytest.mark.parametrize(
+    ("record", "spawned"),
+    [
+        (CODEX, ("codex", "p", "a")),
+        (FORKED, ("codex", "f", "a")),
+        (CLAUDE, ("claude", "s", "a")),
+        ({**CLAUDE, "isSidechain": False}, None),
+        ({"type": "session_meta", "payload": {"id": "a", "source": "exec"}}, None),
+        ({"type": "user", "isSidechain": True}, None),
+    ],
+)
+def test_the_first_record_says_it(
+    record: dict[str, Any], spawned: Spawned | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"no record\n" + json.dumps(record).encode() + b"\n")
+    assert spawned_in(path) == spawned
+    assert spawned_in(tmp_path / "nowhere") is None

@@ -1,0 +1,195 @@
+"""A crew reads ahead: faster, and otherwise as if there were none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harken.capture.files import file_reader, importer
+from harken.capture.files.file_reader import Brought, TooLarge
+from harken.capture.files.importer import Importer
+from harken.capture.files.report import Imported
+from harken.capture.files.sources import File, files_in
+from harken.capture.files.worker_pool import Crew, crew_of
+from harken.index.catalogue import Catalogue
+from harken.store.memory import MemoryStore
+from harken.store.sqlite.store import SqliteStore
+from tests.unit.formats.runtimes.opencode.test_reader import TALK, database
+from tests.unit.formats.transcripts import Transcript, text
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    with crew_of(2) as made:
+        yield made
+
+
+def talk(words: str, *, padding: int = 0) -> Transcript:
+    made = Transcript(f"5e55101{len(words) % 10}-0000-4000-8000-000000000001")
+    made.user(words, padding="x" * padding)
+    made.answer(text(f"You said {words}."), id=f"msg_{words}")
+    return made
+
+
+def written(folder: Path, **files: bytes | Transcript) -> list[File]:
+    for name, data in files.items():
+        (folder / f"{name}.jsonl").write_bytes(data if isinstance(data, bytes) else data.data)
+    return sorted(files_in(folder), key=lambda file: file.name)
+
+
+def no_one(file: File) -> Brought:
+    raise AssertionError(f"{file.name} was brought here")
+
+
+def said(brought: Brought) -> tuple[list[str], str]:
+    steps = [ready.notes.summary for _, ready in brought.steps]
+    return steps, brought.ending().report.reason
+
+
+def test_files_come_as_they_would_here_and_in_order(crew: Crew, tmp_path: Path) -> None:
+    odd = Transcript()
+    odd.user("lone \ud800 surrogate")
+    files = written(
+        tmp_path,
+        a=talk("Hi"),
+        b=b"",
+        c=b'{"type":"user","sessionId":1}\n{"no":',
+        d=odd,
+        e=b"plain text",
+        f=talk("large", padding=600_000),
+        g=talk("last"),
+    )
+    came = [(file, said(brings())) for file, brings in crew.ahead(files, no_one)]
+    assert [file for file, _ in came] == files
+    assert [one for _, one in came] == [said(file_reader.bring(file, None)) for file in files]
+    assert came[3][1][0] == ["user: lone \ud800 surrogate"]
+
+
+def test_a_database_comes_as_the_copy_that_was_made_of_it(crew: Crew, tmp_path: Path) -> None:
+    database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+    (file,) = files_in(tmp_path)
+    [(_, brings)] = crew.ahead([file], no_one)
+    came, here = brings(), file_reader.bring(file, None)
+    assert (came.raw, came.pieces) == (here.raw, here.pieces)
+    assert said(came) == said(here)
+
+
+def test_a_file_that_has_changed_since_it_was_read_is_read_again(
+    crew: Crew, tmp_path: Path
+) -> None:
+    (file,) = written(tmp_path, a=talk("Hi"))
+    [(_, brings)] = crew.ahead([file], lambda one: file_reader.bring(one, None))
+    file.path.write_bytes(talk("Ho").data)
+    came = brings()
+    assert b"".join(piece.body for piece in came.pieces) == talk("Ho").data
+    assert said(came)[0] == ["You said Ho."]
+
+
+def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: Crew, tmp_path: Path) -> None:
+    (file,) = written(tmp_path, a=talk("Hi"))
+    file.path.unlink()
+    [(_, brings)] = crew.ahead([file], no_one)
+    with pytest.raises(FileNotFoundError):
+        brings()
+
+
+def test_a_large_file_is_brought_where_the_store_is(crew: Crew, tmp_path: Path) -> None:
+    (file,) = written(tmp_path, a=talk("Hi", padding=file_reader.SMALL_BYTES))
+    here: list[File] = []
+
+    def bring(one: File) -> Brought:
+        here.append(one)
+        raise TooLarge
+
+    for sent in (file, replace(file, size=1)):  # or it grew since it was found
+        [(_, brings)] = crew.ahead([sent], bring)
+        with pytest.raises(TooLarge):
+            brings()
+    assert here == [file, replace(file, size=1)]
+
+
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGTERM])
+def test_a_crew_ends_with_the_process_that_it_reads_for(
+    tmp_path: Path, way: signal.Signals
+) -> None:
+    written(tmp_path, a=talk("Hi"))
+    with subprocess.Popen(
+        [sys.executable, "-c", _READS, tmp_path], stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"read by 2\n"
+            process.send_signal(way)
+            process.communicate(timeout=20)  # to the end of what all of them may write
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+_READS = """
+import multiprocessing, sys, time
+from pathlib import Path
+from harken.capture.files.file_reader import bring
+from harken.capture.files.worker_pool import crew_of
+from harken.capture.files.sources import files_in
+with crew_of(2) as crew:
+    list(crew.ahead(list(files_in(Path(sys.argv[1]))), bring))
+    print("read by", len(multiprocessing.active_children()), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_process_that_is_lost_is_no_harm(tmp_path: Path) -> None:
+    files = written(tmp_path, a=talk("Hi"), b=talk("large", padding=600_000), c=talk("last"))
+    with ProcessPoolExecutor(1) as pool:
+        lost = Crew(pool)
+        ahead = lost.ahead(files, lambda file: file_reader.bring(file, None))
+        pool.submit(os._exit, 3)
+        came = [said(brings()) for _, brings in ahead]
+        assert len(came) == len(files)
+        again = lost.ahead(files, lambda file: file_reader.bring(file, None))
+        assert [said(brings()) for _, brings in again] == came
+
+
+def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> None:
+    few = importer.MUCH_BYTES // 4
+    agent = talk("sub")
+    for record in agent.records:
+        record |= {"isSidechain": True, "agentId": "a1"}
+    files = written(
+        tmp_path,
+        a=talk("one", padding=few),
+        b=talk("two", padding=few),
+        c=talk("three", padding=few),
+        d=talk("four", padding=few),
+        e=agent,
+        f=talk("five", padding=file_reader.SMALL_BYTES),
+    )
+    runs: list[tuple[list[Imported], set[str]]] = []
+    for jobs, store in ((1, MemoryStore()), (2, SqliteStore(tmp_path / "s.db"))):
+        catalogue = Catalogue(None)
+        done = list(Importer(store, catalogue, jobs=jobs).run(files))
+        runs.append((done, {thing.name for thing in store.things()}))
+        catalogue.close()
+        store.close()
+    assert runs[0] == runs[1]
+    assert len(runs[0][0]) == len(files)
+
+
+def test_who_stops_in_between_leaves_no_process(tmp_path: Path) -> None:
+    files = written(tmp_path, a=talk("one", padding=importer.MUCH_BYTES), b=talk("two"))
+    catalogue = Catalogue(None)
+    run = Importer(MemoryStore(), catalogue, jobs=2).run(files)
+    with suppress(StopIteration):
+        next(run)
+    run.close()  # type: ignore[attr-defined]
+    catalogue.close()

@@ -1,0 +1,106 @@
+"""What a user sees of a client whose events are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from harken.capture.live.display import shown_for
+from harken.capture.live.invocation import Invocation, Output
+
+INIT = {"type": "system", "subtype": "init"}
+SAID = {"type": "assistant", "message": {"content": [{"type": "text", "text": "result"}]}}
+
+
+def result(text: str = "Hello.", **more: Any) -> dict[str, Any]:
+    return {"type": "result", "subtype": "success", "is_error": False, "result": text, **more}
+
+
+def data(*lines: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def shown(output: Output, given: bytes) -> bytes:
+    """Return all that is shown of bytes that come one by one."""
+    made = shown_for(
+        Invocation(runtime="claude", command=(), output=output, most_turns="3", most_usd="0.5")
+    )
+    found = b"".join(made.take(given[at : at + 1]) for at in range(len(given)))
+    return found + made.end()
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([result()], "Hello.\n"),
+        ([result("Hello.\n")], "Hello.\n"),
+        ([result("Grüße 👋")], "Grüße 👋\n"),
+        ([result("One."), SAID, result("Two.")], "One.\n\nTwo.\n"),
+        ([result("")], "\n"),
+        ([result("One."), result("")], "One.\n"),
+        ([result(subtype="error_max_turns")], "Error: Reached max turns (3)"),
+        ([result(subtype="error_max_budget_usd")], "Error: Exceeded USD budget (0.5)"),
+        (
+            [result(subtype="error_max_turns"), result("Two.")],
+            "Error: Reached max turns (3)\n\nTwo.\n",
+        ),
+        ([result(subtype="error_during_execution")], "Execution error"),
+        (
+            [result(subtype="error_max_structured_output_retries", errors=["It does not fit"])],
+            "Error: It does not fit",
+        ),
+        ([], ""),
+    ],
+)
+def test_words_are_those_that_the_client_ends_its_turns_with(
+    lines: list[dict[str, Any]], words: str
+) -> None:
+    assert shown("text", data(INIT, SAID, *lines)).decode() == words
+
+
+def test_words_are_shown_as_soon_as_their_turn_has_ended() -> None:
+    made = shown_for(Invocation(runtime="claude", command=(), output="text"))
+    assert made.take(data(INIT, SAID)) == b""
+    assert made.take(data(result("One."))) == b"One.\n"
+
+
+@pytest.mark.parametrize("output", ["text", "json", "jsons"])
+def test_nothing_is_shown_of_a_run_that_could_not_begin(output: Output) -> None:
+    assert shown(output, data(result(subtype="error_during_execution"))) == b""
+
+
+@pytest.mark.parametrize("output", ["text", "json", "jsons"])
+def test_what_is_no_event_is_shown_as_it_is(output: Output) -> None:
+    assert shown(output, b"Warning: \xff\nno end") == b"Warning: \xff\nno end"
+
+
+@pytest.mark.parametrize("output", ["text", "json", "jsons"])
+def test_an_object_that_is_no_event_or_nests_too_deep_is_shown_as_it_is(output: Output) -> None:
+    deep = b'{"type": "deep", "in": ' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001 + b"\n"
+    error = b'{"error": "no room"}\n'
+    found = shown_for(Invocation(runtime="claude", command=(), output=output)).take(deep + error)
+    assert found == (error if output == "text" else deep + error)
+
+
+def test_the_result_is_shown_byte_for_byte_without_what_only_a_stream_has() -> None:
+    line = b'{"type":"result","cost":1e-7,"n":0.10,"s":"\\u00e9\xc3\xa9","result":"x"'
+    given = data(INIT) + line + b',"model_usage_since_last_result":{"m":{}}}\n'
+    assert shown("json", given) == line + b"}\n"
+
+
+def test_all_events_are_shown_in_one_list() -> None:
+    given = data(INIT, SAID, result())
+    assert json.loads(shown("jsons", given)) == [INIT, SAID, result()]
+    assert shown("jsons", given).endswith(b"}]\n")
+
+
+def test_the_last_of_several_results_is_the_one() -> None:
+    given = data(INIT, result("One."), result("Two."))
+    assert json.loads(shown("json", given)) == result("Two.")
+
+
+def test_events_are_shown_byte_for_byte() -> None:
+    given = data(INIT, SAID) + b"\xff{ no end"
+    assert shown("verbatim", given) == given

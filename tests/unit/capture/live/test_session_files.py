@@ -1,0 +1,186 @@
+"""Which files are of a run, and what is made of them while the client runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harken.capture.files.change_scanner import Sight, Watched
+from harken.capture.files.follower import SUPERSEDED, Follower
+from harken.capture.live.claude_code import heard
+from harken.capture.live.recorder import Recording, Witnesses
+from harken.capture.live.session_files import Trail, mentions_of
+from harken.capture.live.stream_commits import Chain
+from harken.core.clock import system_clock
+from harken.core.commits import CommitId
+from harken.errors import StoreWriteError
+from harken.index.catalogue import Catalogue
+from harken.store.memory import MemoryStore
+from tests.unit.capture.live.said import SESSION, Stream, use, words
+from tests.unit.formats.transcripts import Transcript, result, text
+
+CAFE = Path("/home/jill/cafe")
+
+
+class Run:
+    """A folder of transcripts, and what a run makes of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.store, self.catalogue = folder, MemoryStore(), Catalogue(None)
+        self.sight = Sight([Watched(folder, "*.jsonl")])
+        self.sight.sweep()
+        self.settled: list[CommitId] = []
+        self.recording = Recording(
+            opens=self.opens, listen=heard, settle=self.settled.append, prompt="Hello"
+        )
+
+    def trail(self, *mentions: bytes) -> Trail:
+        return Trail(Follower(self.store, self.catalogue), self.sight, mentions)
+
+    @contextmanager
+    def opens(self) -> Iterator[Witnesses]:
+        """As `harken run` does: in the thread of the recording."""
+        self.catalogue = Catalogue(None)
+        yield Witnesses(self.store, self.trail(b"cafe"), Chain(self.store, "claude", system_clock))
+        self.catalogue.close()
+
+    def write(self, name: str, data: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def hear(self, stream: Stream) -> None:
+        for line in stream.data.splitlines():
+            self.recording.hear(line)
+        stream.lines.clear()
+
+    def wait(self, commits: int) -> None:
+        """Wait until so many commits were settled."""
+        until = time.monotonic() + 60
+        while len(self.settled) < commits:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def transcript(session: str = SESSION) -> Transcript:
+    made = Transcript(session=session)
+    made.user("Hello")
+    made.answer(text("Bye."))
+    return made
+
+
+def test_the_files_of_a_run_are_new_and_name_its_session(run: Run) -> None:
+    old = run.write("old.jsonl", transcript().data)
+    run.sight.sweep()
+    trail = run.trail(b"/home/jill/cafe")
+    assert trail.look(at_once=True) == []
+    run.write(f"{SESSION}.jsonl", transcript().data)
+    run.write("other.jsonl", transcript("5e551011-0000-4000-8000-00000000000b").data)
+    trail.name(SESSION)
+    (news,) = trail.look(to_the_end=True)
+    assert news.report.session == SESSION
+    assert trail.is_found
+    assert old.exists()
+
+
+def test_without_a_session_they_name_the_folder(run: Run) -> None:
+    trail = run.trail(*mentions_of("claude", CAFE))
+    run.write("a.jsonl", transcript().data)
+    run.write("b.jsonl", transcript().data.replace(b"jill/cafe", b"jill/other"))
+    (news,) = trail.look(to_the_end=True)
+    assert news.report.folder == str(CAFE)
+
+
+def test_folders_are_named_as_runtimes_name_them(tmp_path: Path) -> None:
+    assert mentions_of("codex", CAFE) == [b'"/home/jill/cafe"'] * 2
+    assert len(mentions_of("gemini", CAFE)[0]) == 64
+    assert mentions_of("opencode", CAFE) == [b""]
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    found = mentions_of("pi", tmp_path / "link")
+    assert any(one.endswith(b'real"') for one in found)
+    odd = os.fsdecode(b"/caf\xe9")
+    assert mentions_of("pi", Path(odd))
+
+
+def test_the_file_is_committed_while_its_client_runs(run: Run) -> None:
+    session = Transcript(session=SESSION)
+    session.user("List the files.")
+    session.answer({"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}, id="msg_1")
+    stream = Stream()
+    stream.init()
+    stream.answer("msg_1", use("t1"))
+    run.recording.begin()
+    run.hear(stream)
+    run.write(f"{SESSION}.jsonl", session.data)
+    run.wait(1)
+    session.user([result("t1", "a")])
+    session.answer(text("One."), id="msg_2")
+    stream.result("t1", "a")
+    stream.answer("msg_2", words("One."))
+    stream.end()
+    run.write(f"{SESSION}.jsonl", session.data)
+    run.hear(stream)
+    run.recording.end()
+    assert run.recording.failure == ""
+    first, last = (run.store.commits([ctx])[ctx].commit for ctx in run.settled)
+    assert (first.checkpoint, last.parent) == ("import", run.settled[0])
+
+
+def test_a_file_that_comes_too_late_is_what_holds(run: Run) -> None:
+    run.recording.has_file = False
+    stream = Stream()
+    stream.init()
+    stream.answer("msg_1", words("Bye."))
+    stream.end()
+    run.recording.begin()
+    run.hear(stream)
+    run.wait(1)
+    run.write(f"{SESSION}.jsonl", transcript().data)
+    run.recording.end()
+    assert run.store.commits([run.settled[-1]])[run.settled[-1]].commit.checkpoint == "import"
+    assert len(run.store.labelled(SUPERSEDED)[SUPERSEDED]) == 1
+
+
+def test_a_question_is_answered_with_what_there_is(run: Run) -> None:
+    released: list[bool] = []
+    run.recording.release = lambda: released.append(True)
+    run.recording.begin()
+    assert run.recording.ask()
+    until = time.monotonic() + 60
+    while not released:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    run.recording.end()
+    assert not run.recording.ask()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (StoreWriteError("store.db", reason="the disk is full"), "the disk is full"),
+        (KeyError("oh"), "a bug in Harken (KeyError: 'oh')"),
+    ],
+)
+def test_a_failure_ends_the_recording_and_says_why(error: Exception, reason: str, run: Run) -> None:
+    @contextmanager
+    def refused() -> Iterator[Witnesses]:
+        if error:
+            raise error
+        yield Witnesses(run.store, run.trail(), Chain(run.store, "claude", system_clock))
+
+    recording = Recording(opens=refused, listen=heard, settle=run.settled.append)
+    recording.begin()
+    recording.end()
+    recording.hear(b"more")
+    assert reason in recording.failure

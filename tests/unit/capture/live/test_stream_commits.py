@@ -1,0 +1,250 @@
+"""What a client says becomes commits: when, and what is in them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harken.capture.live.claude_code import heard
+from harken.capture.live.stream_commits import Chain
+from harken.context.commit_content import contents_of
+from harken.context.history import history
+from harken.context.materialize import materialize
+from harken.core.commits import CommitId
+from harken.core.messages import text_of
+from harken.formats.events import MetricEvent, OutputEvent, SystemEvent
+from harken.formats.events_v1 import decode
+from harken.store.base import Stored
+from harken.store.memory import MemoryStore
+from tests.unit.capture.live.said import SESSION, Stream, use, words
+
+NOW_US = 1_800_000_000_000_000
+
+
+class Ran:
+    """A chain, and what it made."""
+
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        self.store = store or MemoryStore()
+        self.chain = Chain(self.store, "claude", lambda: NOW_US)
+
+    def take(self, stream: Stream, *, rest: bool = False) -> None:
+        """Hear what a stream has said since the last time."""
+        for line in stream.lines:
+            self.chain.take(heard(json.dumps(line).encode()))
+        stream.lines.clear()
+        if rest:
+            self.chain.rest()
+
+    @property
+    def tip(self) -> CommitId:
+        assert self.chain.newest is not None
+        return self.chain.newest
+
+    def commits(self, ctx: CommitId | None = None) -> list[Stored]:
+        """Return the history, oldest first."""
+        return history(self.store, ctx or self.tip)[::-1]
+
+    def said(self, ctx: CommitId | None = None) -> list[str]:
+        """Return what is materialized, a line for each message."""
+        messages = materialize(self.store, ctx or self.tip).messages
+        return [
+            f"{one.role}: {text_of(one.content)}"
+            + "".join(f" [{call.function.name}]" for call in one.tool_calls or ())
+            for one in messages
+        ]
+
+
+def conversation() -> Stream:
+    stream = Stream()
+    stream.init()
+    stream.user("List the files.")
+    stream.answer("msg_1", {"type": "thinking", "thinking": "Easy.", "signature": "sig"})
+    stream.answer("msg_1", words("I look."))
+    stream.answer("msg_1", use("t1", command="ls"))
+    stream.result("t1", "a\nb")
+    stream.answer("msg_2", words("There are two."))
+    stream.end()
+    return stream
+
+
+@pytest.mark.req("S2-37", "S2-30")
+def test_a_commit_stands_after_each_answer_and_at_the_end_each_on_the_one_before() -> None:
+    ran = Ran()
+    ran.take(conversation())
+    commits = [one.commit for one in ran.commits()]
+    assert [one.checkpoint for one in commits] == ["turn_boundary", "turn_boundary", "session_end"]
+    assert [one.message_count for one in commits] == [2, 2, 0]
+    assert [one.parent for one in commits] == [None, *(one.id for one in commits[:-1])]
+    assert {one.format for one in commits} == {"events-v1"}
+    assert {(one.principal, one.session_id) for one in commits} == {(f"claude:{SESSION}", SESSION)}
+    assert ran.said() == [
+        "user: List the files.",
+        "assistant: I look. [Bash]",
+        "tool: a\nb",
+        "assistant: There are two.",
+    ]
+
+
+@pytest.mark.req("S2-37", "S2-36")
+def test_the_last_commit_has_what_is_no_message() -> None:
+    ran = Ran()
+    stream = conversation()
+    stream.lines.insert(1, {"type": "of_tomorrow"})
+    ran.take(stream)
+    (last,) = contents_of(ran.store, ran.commits()[-1:])
+    begun, odd, metric = (event.payload for event in decode(last.data))
+    assert isinstance(begun, SystemEvent)
+    assert odd == OutputEvent('{"type": "of_tomorrow"}')
+    assert isinstance(metric, MetricEvent)
+    assert (metric.status, metric.cost_usd) == ("success", 0.25)
+    assert ran.commits()[-1].notes.summary == "success, 2 turns, $0.2500"
+
+
+def test_all_lines_of_a_response_are_one_message_with_its_id_and_usage() -> None:
+    ran = Ran()
+    ran.take(conversation())
+    (first,) = contents_of(ran.store, ran.commits()[:1])
+    assert first.entries is not None
+    prompt, answer = first.entries
+    assert prompt.source == {"kind": "prompt", "uuid": "00000000-0000-4000-8000-000000000002"}
+    assert answer.source is not None
+    assert answer.source["id"] == "msg_1"
+    assert len(answer.source["uuids"]) == 3
+    assert answer.source["usage"] == {"input_tokens": 1, "output_tokens": 2}
+    assert first.stored.commit.created_at == "2026-01-31T12:00:05.000000Z"
+
+
+def test_an_answer_whose_tool_runs_is_committed_before_the_tool_has_ended() -> None:
+    ran = Ran()
+    stream = Stream()
+    stream.user("List the files.")
+    stream.answer("msg_1", use("t1"))
+    ran.take(stream)
+    assert ran.chain.newest is None
+    ran.take(stream, rest=True)
+    during = ran.tip
+    assert ran.said() == ["user: List the files.", "assistant:  [Bash]"]
+    stream.result("t1", "a")
+    stream.answer("msg_2", words("One."))
+    stream.end()
+    ran.take(stream)
+    assert ran.commits()[0].id == during
+
+
+def test_an_answer_that_goes_on_after_its_tool_began_is_committed_again_as_one() -> None:
+    ran = Ran()
+    stream = Stream()
+    stream.user("Both.")
+    stream.answer("msg_1", use("t1"))
+    ran.take(stream, rest=True)
+    stream.answer("msg_1", use("t2"))
+    ran.take(stream, rest=True)
+    assert ran.said() == ["user: Both.", "assistant:  [Bash] [Bash]"]
+    assert len(ran.commits()) == 1
+
+
+@pytest.mark.req("S2-37")
+def test_what_was_before_a_compaction_is_committed_before_it() -> None:
+    ran = Ran()
+    stream = Stream()
+    stream.user("One.")
+    stream.answer("msg_1", words("First."))
+    stream.user("Two.")
+    kept = stream.answer("msg_2", words("Second."))
+    about = {"trigger": "auto", "pre_tokens": 9, "preserved_messages": {"uuids": [kept]}}
+    stream.add("system", subtype="compact_boundary", compact_metadata=about)
+    stream.user("This session is being continued ...", isSynthetic=True)
+    stream.user("Three.")
+    stream.answer("msg_3", words("Third."))
+    stream.end()
+    ran.take(stream)
+    commits = ran.commits()
+    assert [one.commit.type for one in commits] == [
+        "delta",
+        "delta",
+        "compaction",
+        "delta",
+        "delta",
+    ]
+    assert ran.said() == [
+        "user: This session is being continued ...",
+        "assistant: Second.",
+        "user: Three.",
+        "assistant: Third.",
+    ]
+    assert ran.said(commits[1].id)[-1] == "assistant: Second."
+
+
+def test_a_subagent_has_a_chain_of_its_own_that_begins_where_it_was_called() -> None:
+    ran = Ran()
+    stream = Stream()
+    stream.user("Ask Ann.")
+    stream.answer("msg_1", use("t1", "Agent", prompt="Tea or coffee?"))
+    stream.answer("msg_a", use("t2"), call="t1")
+    stream.result("t2", "tea", call="t1")
+    stream.answer("msg_b", words("Tea."), call="t1")
+    ran.take(stream)
+    ran.chain.end()
+    asked = ran.store.latest(f"claude:{SESSION}/t1", "2026-12-31T00:00:00.000000Z")
+    assert asked is not None
+    assert ran.said(asked) == [
+        "user: Tea or coffee?",
+        "assistant:  [Bash]",
+        "tool: tea",
+        "assistant: Tea.",
+    ]
+    main, first, _ = ran.commits(asked)
+    assert (first.commit.type, first.commit.checkpoint) == ("snapshot", "spawn")
+    assert main.commit.principal == f"claude:{SESSION}"
+    stream.result("t1", "Tea.")
+    stream.answer("msg_2", words("Ann wants tea."))
+    stream.end()
+    ran.take(stream)
+    assert ran.said()[-1] == "assistant: Ann wants tea."
+    assert len(ran.said()) == 4
+
+
+def test_a_session_that_is_resumed_goes_on_where_it_was() -> None:
+    store = MemoryStore()
+    first = Ran(store)
+    first.take(conversation())
+    again = Ran(store)
+    stream = Stream()
+    stream.init()
+    stream.user("And now?")
+    stream.answer("msg_9", words("Still two."))
+    stream.end()
+    again.take(stream)
+    assert len(again.said()) == 6
+    assert first.tip in [one.id for one in again.commits()]
+
+
+def test_runs_that_name_no_session_do_not_go_on_with_each_other() -> None:
+    store = MemoryStore()
+    for _ in range(2):
+        ran, stream = Ran(store), conversation()
+        for line in stream.lines:
+            del line["session_id"]
+        ran.take(stream)
+        assert ran.commits()[0].commit.parent is None
+        assert len(ran.said()) == 4
+
+
+def test_a_run_without_a_result_keeps_what_was_said_and_what_failed() -> None:
+    ran = Ran()
+    stream = Stream()
+    stream.user("One.")
+    ran.take(stream)
+    ran.chain.end()
+    assert ran.said() == ["user: One."]
+
+
+def test_lines_without_a_time_are_of_the_time_they_were_heard_at() -> None:
+    ran = Ran()
+    ran.chain.take(heard(b'{"type": "assistant", "subtype": "text", "text": "Hi."}'))
+    ran.chain.end()
+    (one,) = ran.commits()
+    assert one.commit.created_at == "2027-01-15T08:00:00.000000Z"
+    assert one.commit.principal == "claude"

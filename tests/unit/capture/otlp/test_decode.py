@@ -1,0 +1,148 @@
+"""Both forms of OTLP's requests are read alike; what is none is refused."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from harken.capture.otlp.decode import JSON, PROTOBUF, logs_of, response, traces_of
+from harken.errors import FormatError
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def _value(value: Any) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+        case str():
+            return {"stringValue": value}
+        case list():
+            return {"arrayValue": {"values": [_value(one) for one in value]}}
+        case dict():
+            return {"kvlistValue": {"values": _pairs(value)}}
+    return {}
+
+
+def _pairs(members: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": name, "value": _value(value)} for name, value in members.items()]
+
+
+ATTRIBUTES = {"a": "x", "n": 5, "f": 0.5, "t": True, "l": [1, {"b": []}], "none": None}
+
+
+def _body(**changed: Any) -> dict[str, Any]:
+    one: dict[str, Any] = {
+        "traceId": TRACE,
+        "spanId": SPAN,
+        "parentSpanId": SPAN[::-1],
+        "name": "chat m",
+        "startTimeUnixNano": "1769860800000000000",
+        "endTimeUnixNano": "1769860801000000000",
+        "attributes": _pairs(ATTRIBUTES),
+        "events": [{"name": "e", "timeUnixNano": "5", "attributes": _pairs({"b": 1})}],
+        "status": {"code": 2, "message": "it\nbroke"},
+        "unknownToUs": {"x": 1},
+        **changed,
+    }
+    resource = {"attributes": _pairs({"service.name": "shop"})}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [one]}]}]}
+
+
+def _as_protobuf(body: dict[str, Any]) -> bytes:
+    """Write by hand what the SDK would: with the generated classes."""
+    from harken.capture.otlp.decode import _request
+
+    request: ExportTraceServiceRequest = _request("trace", json.dumps(body).encode(), JSON)
+    return bytes(request.SerializeToString())
+
+
+def test_both_forms_are_read_alike() -> None:
+    by_json = traces_of(json.dumps(_body()).encode(), JSON)
+    assert by_json == traces_of(_as_protobuf(_body()), PROTOBUF)
+    (span,) = by_json.spans
+    assert (span.id, span.parent) == ((TRACE, SPAN), (TRACE, SPAN[::-1]))
+    assert span.attributes == ATTRIBUTES
+    assert (span.failed, span.program) == ("it broke", "shop")
+    assert (span.end_ns - span.start_ns) == 10**9
+    assert span.events[0].attributes == {"b": 1}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"traceId": ""},
+        {"spanId": "00" * 8},
+        {"traceId": "ab" * 15},
+        {"startTimeUnixNano": "0"},
+    ],
+)
+def test_a_span_without_an_id_or_a_time_is_counted(changed: dict[str, str]) -> None:
+    read = traces_of(json.dumps(_body(**changed)).encode(), JSON)
+    assert (read.spans, read.refused) == ([], 1)
+
+
+def test_a_span_that_ends_before_it_begins_ends_at_once() -> None:
+    (span,) = traces_of(json.dumps(_body(endTimeUnixNano="1")).encode(), JSON).spans
+    assert span.end_ns == span.start_ns
+
+
+def test_records_of_a_log_that_name_a_span_are_read_with_their_body() -> None:
+    record = {
+        "traceId": TRACE,
+        "spanId": SPAN,
+        "timeUnixNano": "7",
+        "body": _value({"content": "hi", "role": "user"}),
+        "attributes": _pairs({"event.name": "gen_ai.user.message"}),
+    }
+    apart = {**record, "traceId": "", "spanId": ""}
+    body = {"resourceLogs": [{"scopeLogs": [{"logRecords": [record, apart]}]}]}
+    ((id_, event),) = logs_of(json.dumps(body).encode(), JSON).logged
+    assert id_ == (TRACE, SPAN)
+    assert (event.name, event.time_ns) == ("gen_ai.user.message", 7)
+    assert event.attributes["content"] == "hi"
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{", b"5", b'{"resourceSpans":5}', b"[" * 10_000])
+def test_a_body_that_is_no_request_is_refused_on_one_line(body: bytes) -> None:
+    with pytest.raises(FormatError) as refused:
+        traces_of(body, JSON)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_answer_comes_in_the_form_of_the_request() -> None:
+    assert response("trace", JSON) == b"{}"
+    assert json.loads(response("trace", JSON, 2))["partialSuccess"]["rejectedSpans"] == "2"
+    answer = ExportTraceServiceResponse.FromString(response("trace", PROTOBUF, 2))
+    assert answer.partial_success.rejected_spans == 2
+    assert response("metrics", PROTOBUF) == b""
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
+    for read in (traces_of, logs_of):
+        for kind in (JSON, PROTOBUF):
+            with suppress(FormatError):
+                read(data, kind)
+
+
+_WHOLE = _as_protobuf(_body())
+
+
+@given(st.integers(0, len(_WHOLE) - 1), st.integers(0, 255))
+def test_a_request_with_a_changed_byte_is_read_or_refused(at: int, byte: int) -> None:
+    with suppress(FormatError):
+        traces_of(_WHOLE[:at] + bytes([byte]) + _WHOLE[at + 1 :], PROTOBUF)

@@ -1,0 +1,127 @@
+"""The recorder speaks what clients speak, keeps what it is sent, and lets nobody out."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from harken.capture.resume.mock_provider import Recorder, recorder
+from harken.llm.anthropic import AnthropicModel
+from harken.llm.http_model import Endpoint
+from harken.llm.openai import OpenAIModel
+from harken.testing import request_of
+from tests.unit.llm.asking import answer
+
+PROTOCOLS = {
+    "/v1/messages": "messages",
+    "/v1/responses": "input",
+    "/v1/chat/completions": "messages",
+    "/v1beta/models/gemini-2.5-pro:generateContent": "contents",
+    "/v1beta/models/gemini-2.5-pro:streamGenerateContent": "contents",
+}
+
+
+@pytest.fixture
+def server() -> Iterator[Recorder]:
+    with recorder() as running:
+        yield running
+
+
+def post(server: Recorder, path: str, body: Any) -> tuple[int, str]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(server.url + path, data, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@pytest.mark.parametrize("stream", [True, False])
+def test_it_keeps_a_request_and_answers_ok(server: Recorder, path: str, stream: bool) -> None:
+    conversation = [{"role": "user", "content": "Hi"}]
+    body = {"stream": stream, PROTOCOLS[path]: conversation, "tools": [{"name": "look"}]}
+    status, text = post(server, f"{path}?beta=true", body)
+    assert status == 200
+    assert '"ok"' in text
+    assert text.startswith(("event: ", "data: ")) == (stream or "stream" in path)
+    (asked,) = server.asked
+    assert (asked.path, asked.body, asked.conversation) == (path, body, conversation)
+    assert asked.has_tools
+
+
+def test_the_sdks_of_the_vendors_read_its_answers(server: Recorder) -> None:
+    models = (
+        AnthropicModel("anthropic/m", "m", endpoint=Endpoint(base_url=server.url, api_key="none")),
+        OpenAIModel(
+            "openai/m", "m", endpoint=Endpoint(base_url=f"{server.url}/v1", api_key="none")
+        ),
+    )
+    for model in models:
+        assert answer(model, request_of("Hi")).content == "ok"
+    assert [asked.body["model"] for asked in server.asked] == ["m", "m"]
+
+
+def test_tokens_are_counted_models_listed_and_nothing_else_is_there(server: Recorder) -> None:
+    status, text = post(server, "/v1/messages/count_tokens", {"messages": []})
+    assert (status, json.loads(text)["input_tokens"]) == (200, 1)
+    status, text = post(server, "/v1beta/models/m:countTokens", {"contents": []})
+    assert (status, json.loads(text)["totalTokens"]) == (200, 1)
+    with urllib.request.urlopen(f"{server.url}/v1/models", timeout=10) as response:
+        assert json.load(response)["data"] == []
+    assert post(server, "/api/event_logging", {})[0] == 404
+    assert post(server, "/v1/messages", [1])[0] == 404
+    assert server.asked == []
+    assert len(server.others) == 5
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 100_000, b'{"messages": 5}', b"null"])
+def test_odd_bodies_do_no_harm(server: Recorder, body: bytes) -> None:
+    assert post(server, "/v1/messages", body)[0] in (200, 404)
+    assert post(server, "/v1/messages", {"messages": [1, {"role": "user"}]})[0] == 200
+    assert server.asked[-1].conversation == [{"role": "user"}]
+
+
+def test_a_body_of_unknown_length_is_refused(server: Recorder) -> None:
+    at = urlsplit(server.url)
+    connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=10)
+    connection.putrequest("POST", "/v1/messages")
+    connection.putheader("content-length", "-5")
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_nobody_gets_to_another_machine_through_it(server: Recorder) -> None:
+    at = urlsplit(server.url)
+    with socket.create_connection((at.hostname, at.port), timeout=10) as line:
+        line.sendall(b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n")
+        assert line.recv(1000).startswith(b"HTTP/1.1 403")
+    assert server.others == ["CONNECT example.org:443"]
+
+
+def test_who_waits_gets_the_first_request_that_fits(server: Recorder) -> None:
+    assert server.wait(lambda _: True, 0.01) is None
+    for text in ("a", "b"):
+        post(server, "/v1/messages", {"messages": [{"role": "user", "content": text}]})
+    found = server.wait(lambda asked: asked.conversation[0]["content"] == "b", 5)
+    assert found is not None
+    assert found is server.asked[1]
+
+
+def test_it_listens_on_loopback_and_stops_with_the_block() -> None:
+    with recorder() as running:
+        port = running.server_address[1]
+        assert running.url == f"http://127.0.0.1:{port}"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()

@@ -1,0 +1,170 @@
+"""A session is put where its client looks for it, and nothing is ever written over."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harken.capture.resume.clients import client_for, new_id
+from harken.capture.resume.placement import Here, Placed, place
+from harken.capture.resume.session_folders import claude_name, gemini_name
+from harken.errors import ConfigError
+from harken.formats.runtimes.base import NewSession
+from harken.formats.runtimes.registry import native_for
+from tests.toy_clients import install
+from tests.unit.capture.talks import ID, cafe, new
+
+HOURS = "2026-01-31T12-00-00"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    return Here(home=tmp_path / "jill", environ={})
+
+
+def put(here: Here, runtime: str, session: NewSession | None = None) -> Placed:
+    native = native_for(runtime)
+    assert native is not None
+    assert native.writes is not None
+    session = session or new()
+    return place(client_for(runtime), native, native.writes(cafe(), session), session, here)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "path"),
+    [
+        ("claude", f".claude/projects/-home-jill-cafe/{ID}.jsonl"),
+        ("codex", f".codex/sessions/2026/01/31/rollout-{HOURS}-{ID}.jsonl"),
+        ("gemini", f".gemini/tmp/cafe/chats/session-2026-01-31T12-00-{ID[:8]}.jsonl"),
+        ("pi", f".pi/agent/sessions/--home-jill-cafe--/{HOURS}-000000Z_{ID}.jsonl"),
+    ],
+)
+def test_a_file_is_where_its_client_looks_for_it_and_only_its_owner_reads_it(
+    here: Here, runtime: str, path: str
+) -> None:
+    placed = put(here, runtime)
+    assert placed.file == here.home / path
+    assert placed.file.stat().st_mode & 0o777 == 0o600
+    assert placed.session in (ID, str(placed.file))
+    before = placed.file.read_bytes()
+    with pytest.raises(ConfigError, match="cannot be put there .*nothing was overwritten"):
+        put(here, runtime)
+    assert placed.file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("runtime", "variable", "below"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", "projects"),
+        ("codex", "CODEX_HOME", "sessions"),
+        ("gemini", "GEMINI_CLI_HOME", ".gemini/tmp"),
+        ("pi", "PI_CODING_AGENT_DIR", "sessions"),
+        ("pi", "PI_CODING_AGENT_SESSION_DIR", "."),
+    ],
+)
+def test_a_folder_that_the_environment_names_counts(
+    here: Here, tmp_path: Path, runtime: str, variable: str, below: str
+) -> None:
+    named = tmp_path / "elsewhere"
+    placed = put(replace(here, environ={variable: str(named)}), runtime)
+    assert placed.file is not None
+    assert placed.file.is_relative_to(named / below)
+    assert not here.home.exists()
+
+
+def test_a_tilde_in_the_environment_is_the_home(here: Here) -> None:
+    placed = put(replace(here, environ={"CODEX_HOME": "~/codex"}), "codex")
+    assert placed.file is not None
+    assert placed.file.is_relative_to(here.home / "codex")
+
+
+def test_opencode_takes_a_session_in_by_itself(here: Here, tmp_path: Path) -> None:
+    folder = tmp_path / "cafe"
+    folder.mkdir()
+    here.home.mkdir()
+    environ = {"PATH": str(install(tmp_path / "bin", "opencode")), "HOME": str(here.home)}
+    placed = put(replace(here, environ=environ), "opencode", new(str(folder)))
+    assert placed.file is None
+    assert placed.session.startswith("ses_")
+    assert (here.home / f".local/share/opencode/{placed.session}.json").exists()
+    called = json.loads((here.home / "called.json").read_text())
+    assert called["folder"] == str(folder)
+    assert not Path(called["words"][1]).exists()
+
+
+def test_what_opencode_says_against_a_session_is_told(here: Here, tmp_path: Path) -> None:
+    program = tmp_path / "opencode"
+    program.write_text("#!/bin/sh\necho 'Bad\nsession' >&2; exit 4\n")
+    program.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}{os.pathsep}{os.defpath}"}
+    with pytest.raises(ConfigError, match="OpenCode does not import the session: Bad session$"):
+        put(replace(here, environ=environ), "opencode", new(str(tmp_path)))
+    with pytest.raises(ConfigError, match="No such file"):
+        put(replace(here, environ={"PATH": "/nowhere"}), "opencode", new(str(tmp_path)))
+
+
+def test_a_place_that_cannot_be_written_is_an_error_in_one_line(here: Here) -> None:
+    here.home.mkdir()
+    (here.home / ".claude").write_text("a file")
+    with pytest.raises(ConfigError, match=r"\.claude.*Claude Code cannot be put there"):
+        put(here, "claude")
+
+
+def test_gemini_has_one_name_for_a_folder_and_never_shares_it(tmp_path: Path) -> None:
+    home = tmp_path / ".gemini"
+    assert gemini_name(home, "/home/jill/cafe") == "cafe"
+    assert gemini_name(home, "/home/jill/cafe") == "cafe"
+    assert gemini_name(home, "/home/jack/Cafe") == "cafe-1"
+    assert gemini_name(home, "/home/jack/Cafe") == "cafe-1"
+    assert gemini_name(home, "/") == "project"
+    assert gemini_name(home, "/srv/Ünder_.scores") == "nder-scores"
+    assert not (home / "projects.json").exists()
+
+
+def test_the_names_that_gemini_wrote_down_count(tmp_path: Path) -> None:
+    home = tmp_path / ".gemini"
+    home.mkdir()
+    known = {"/a/cafe": "tea-room", "/b/cafe": "cafe", "/c/cafe": "../../etc"}
+    (home / "projects.json").write_text(json.dumps({"projects": known}))
+    assert gemini_name(home, "/a/cafe") == "tea-room"
+    assert gemini_name(home, "/d/cafe") == "cafe-1"
+    assert gemini_name(home, "/c/cafe") == "cafe-2"
+    other = home / "history" / "tea-room"
+    other.mkdir(parents=True)
+    (other / ".project_root").write_text("/somebody/else")
+    assert gemini_name(home, "/a/cafe") == "cafe-3"
+
+
+LISTS = [
+    *(b"", b"[]", b'{"projects": 5}', b"{" * 100_000, b"\xff"),
+    b'{"projects": {"/home/jill/cafe": 5}}',
+]
+
+
+@pytest.mark.parametrize("list_", LISTS)
+def test_a_list_of_names_that_is_none_does_no_harm(tmp_path: Path, list_: bytes) -> None:
+    (tmp_path / "projects.json").write_bytes(list_)
+    assert gemini_name(tmp_path, "/home/jill/cafe") == "cafe"
+    assert (tmp_path / "projects.json").read_bytes() == list_
+
+
+def test_a_long_name_of_a_folder_is_cut_and_told_apart_by_a_hash() -> None:
+    """As `Math.abs(hash).toString(36)` has it in JavaScript, with its 32 bits."""
+    one, other = ("/" + "x" * 250 + end for end in "ab")
+    assert claude_name(one)[:201] == claude_name(other)[:201] == "-" + "x" * 199 + "-"
+    assert claude_name(one) != claude_name(other)
+    assert claude_name("/" + "a" * 200) == "-" + "a" * 199 + "-b6ymvl"
+    assert claude_name("/🍵/tea") == "----tea"
+
+
+def test_ids_are_new_and_of_the_kind_that_their_runtime_has() -> None:
+    for runtime, version in (("claude", "4"), ("codex", "7"), ("pi", "7"), ("gemini", "4")):
+        ids = {new_id(runtime, 1_769_860_800_000) for _ in range(50)}
+        assert len(ids) == 50
+        assert {id_[14] for id_ in ids} == {version}
+        assert {id_[19] for id_ in ids} <= set("89ab")
+    assert new_id("codex", 1_769_860_800_000).startswith("019c13ec-9e00-7")

@@ -1,0 +1,234 @@
+"""Two requests are the same but for what is listed, each thing with its reason."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harken.capture.resume.allowed_differences import RULES
+from harken.capture.resume.request_diff import first_difference
+from harken.capture.resume.verify import compare
+from tests.unit.formats.pictures import png
+
+REMINDER = "<system-reminder>\nIt is Saturday.\n</system-reminder>"
+RUNTIMES = ("claude", "codex", "gemini", "pi", "opencode")
+
+
+def user(*texts: str, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts], **more}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+
+def states(runtime: str, expected: list[Any], sent: list[Any], prompt: str = "") -> list[str]:
+    return [row.state for row in compare(runtime, expected, sent, prompt=prompt).rows]
+
+
+def test_every_rule_says_why_and_for_whom() -> None:
+    for rule in RULES:
+        assert len(rule.why.split()) > 5
+        assert set(rule.clients) <= set(RUNTIMES)
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_the_same_is_the_same_and_nothing_is_ignored_of_it(runtime: str) -> None:
+    found = compare(runtime, [user("a"), said("b")], [user("a"), said("b")])
+    assert [row.state for row in found.rows] == ["same", "same"]
+    assert found.ignored == ()
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_the_conversation_ends_where_the_prompt_begins(runtime: str) -> None:
+    expected = [user("a"), said("b")]
+    assert states(runtime, expected, [*expected, user("go on"), said("later")], "go on") == [
+        "same",
+        "same",
+    ]
+    assert states(runtime, [user("a")], [user("a", "go on")], "go on") == ["same"]
+    assert states(runtime, [user("a")], [user("a"), {"role": "user", "content": "go on"}], "go on")
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_one_that_is_missing_is_one_difference(runtime: str) -> None:
+    whole = [user("a"), said("b"), user("c"), said("d")]
+    assert states(runtime, whole, [*whole[:1], *whole[2:]]) == ["same", "missing", "same", "same"]
+    assert states(runtime, whole[:-1], whole) == ["same", "same", "same", "added"]
+
+
+def test_what_differs_first_is_said() -> None:
+    (row,) = compare("claude", [user("at one")], [user("at two")]).rows
+    assert (row.state, row.number, row.role, row.said) == ("changed", 1, "user", "at one")
+    assert row.difference == 'content[0].text: "one" is not "two", from character 3 on'
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "where"),
+    [
+        ({"a": 1}, {"a": True}, "a: 1 is not true"),
+        ({"a": 1}, {"a": 1.0}, "a: 1 is not 1.0"),
+        ({"a": 1}, {}, "a: 1 is expected and not sent"),
+        ({}, {"b": "x"}, 'b: "x" is sent and not expected'),
+        ({"a": [1, 2]}, {"a": [1]}, "a: 2 are expected, 1 were sent"),
+        ({"a": "x" * 99}, {"a": ""}, f'a: "{"x" * 59}… is not "", from character 0 on'),
+    ],
+)
+def test_a_difference_names_its_place(ours: Any, theirs: Any, where: str) -> None:
+    assert first_difference(ours, theirs) == where
+
+
+def test_cache_marks_and_empty_members_say_nothing() -> None:
+    block = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
+    marked = {**block, "cache_control": {"type": "ephemeral"}, "is_error": False}
+    expected, sent = ({"role": "user", "content": [one]} for one in (block, marked))
+    found = compare("claude", [expected], [sent])
+    assert found.differences == []
+    assert [rule.name for rule in found.ignored] == ["cache marks", "members that say nothing"]
+    assert compare("claude", [expected], [{**sent, "role": "assistant"}]).differences
+
+
+def test_a_result_that_is_an_error_says_so() -> None:
+    block = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
+    expected, sent = (
+        {"role": "user", "content": [one]} for one in (block, {**block, "is_error": True})
+    )
+    assert states("claude", [expected], [sent]) == ["changed"]
+
+
+def test_reminders_of_the_present_are_ignored_and_those_of_the_past_are_not() -> None:
+    sent = [user(REMINDER, "a"), {"role": "system", "content": "# Environment"}, said("b")]
+    assert states("claude", [user("a"), said("b")], sent) == ["same", "same"]
+    assert states("claude", [user(REMINDER, "a"), said("b")], sent) == ["same", "same"]
+    assert states("claude", [user(REMINDER, "a")], [user("a")]) == ["changed"]
+
+
+def test_what_codex_says_of_the_present_is_ignored_at_the_end_only() -> None:
+    def item(role: str, text: str, **more: str) -> dict[str, Any]:
+        return {
+            "type": "message",
+            "role": role,
+            "content": [{"type": "input_text", "text": text}],
+        } | more
+
+    talk = [item("user", "a", id="m1"), item("assistant", "b")]
+    here = [item("developer", "<skills>"), item("user", "<environment_context>")]
+    assert states("codex", talk, [*talk, *here, item("user", "go")], "go") == ["same", "same"]
+    assert states("codex", talk, [talk[0], *here, talk[1]]) == ["same", "added", "added", "same"]
+    assert states("codex", talk, [talk[0], {**talk[1], "id": "new"}]) == ["same", "same"]
+    assert states("codex", talk, [{**talk[0], "id": "other"}, talk[1]]) == ["changed", "same"]
+
+
+def test_sections_of_its_own_instructions_are_what_codex_says_now() -> None:
+    def told(text: str) -> dict[str, Any]:
+        block = {"type": "input_text", "text": text}
+        return {"type": "message", "role": "developer", "content": [block]}
+
+    own = "You are a coding agent running in the Codex CLI. "
+    talk = [user("a"), said("b")]
+    assert states("codex", [told(own + "Plan."), *talk], [told(own), *talk]) == ["same"] * 3
+    assert states("codex", [told("Be kind."), *talk], [told(own), *talk])[0] == "missing"
+    assert states("codex", [told(own), *talk], talk) == ["missing", "same", "same"]
+
+
+def test_the_own_prompt_of_a_client_is_ignored_at_the_beginning_only() -> None:
+    own = {"role": "system", "content": "You are Pi."}
+    for runtime in ("pi", "opencode"):
+        assert states(runtime, [user("a")], [own, user("a")]) == ["same"]
+        assert states(runtime, [user("a")], [user("a"), own]) == ["same", "added"]
+        assert states(runtime, [own, user("a")], [user("a")]) == ["missing", "same"]
+
+
+def test_what_gemini_says_of_the_present_is_ignored_in_front_only() -> None:
+    def turn(*texts: str) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": text} for text in texts]}
+
+    setting = "<session_context>\nToday"
+    assert states("gemini", [turn("a")], [turn(setting, "a")]) == ["same"]
+    assert states("gemini", [turn("a")], [turn(setting), turn("a")]) == ["same"]
+    assert states("gemini", [turn("a"), turn("b")], [turn("a"), turn(setting, "b")]) == [
+        "same",
+        "changed",
+    ]
+
+
+def test_tools_that_claude_code_had_once_are_ignored_and_what_they_were_told_is_not() -> None:
+    def turn(*names: str, **given: str) -> list[dict[str, Any]]:
+        tools = [{"type": "tool_reference", "tool_name": name} for name in names]
+        call = {"type": "tool_use", "id": "t", "name": "SendMessage", "input": given}
+        found = {"type": "tool_result", "tool_use_id": "t", "content": tools}
+        return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [found]}]
+
+    before = turn("TeamCreate", "Read", type="message", message="Hi", content="Hi", to="Ann")
+    assert states("claude", before, turn("Read", message="Hi", to="Ann")) == ["same", "same"]
+    assert states("claude", before, turn(message="Hi", to="Ann")) == ["same", "same"]
+    assert states("claude", before, turn("Read", to="Ann")) == ["changed", "same"]
+    later = turn("Read", kind="Hi", message="Hi", to="Ann")
+    assert states("claude", later, turn(message="Hi", to="Ann")) == ["same", "same"]
+    assert states("claude", turn(message="Hi", to="Ann"), later) == ["changed", "changed"]
+    assert states("claude", turn("Read"), turn("Read", "Other")) == ["same", "changed"]
+    other = turn("Read", type="message", message="Hi", content="Ho", to="Ann")
+    assert states("claude", other, turn("Read", message="Hi", to="Ann")) == ["changed", "same"]
+
+
+def test_what_claude_code_puts_between_a_user_and_a_prompt_is_ignored_at_the_end_only() -> None:
+    assert states("claude", [user("a")], [user("a\n", "go")], "go") == ["same"]
+    assert states("claude", [user("a"), said("b")], [user("a\n"), said("b")]) == ["changed", "same"]
+
+
+def test_images_that_codex_makes_smaller_are_the_same_and_others_are_not() -> None:
+    def item(image: bytes) -> dict[str, Any]:
+        url = f"data:image/png;base64,{b64encode(image).decode()}"
+        return {
+            "type": "function_call_output",
+            "output": [{"type": "input_image", "image_url": url}],
+        }
+
+    large, small, other = (item(png(*size)) for size in ((1000, 3000), (683, 2048), (9, 9)))
+    assert states("codex", [large], [small]) == ["same"]
+    assert states("codex", [small], [other]) == ["changed"]
+    assert states("codex", [large, other], [small]) == ["changed", "missing"]
+
+
+def test_outputs_that_gemini_masks_are_the_same_for_the_same_call() -> None:
+    def turn(id: str, output: str) -> dict[str, Any]:
+        response = {"id": id, "name": "look", "response": {"output": output}}
+        return {"role": "user", "parts": [{"functionResponse": response}]}
+
+    masked = "<tool_output_masked>\n..."
+    assert states("gemini", [turn("a", "long")], [turn("a", masked)]) == ["same"]
+    assert states("gemini", [turn("a", "long")], [turn("b", masked)]) == ["changed"]
+    assert states("gemini", [turn("a", "long")], [turn("a", "other")]) == ["changed"]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
+    max_leaves=6,
+)
+messages = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["user", "assistant", "system"])},
+        optional={"content": values, "parts": values, "id": values, "type": values},
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=40)
+@given(
+    expected=messages, sent=messages, runtime=st.sampled_from(RUNTIMES), prompt=st.text(max_size=1)
+)
+def test_whatever_is_sent_can_be_compared(
+    expected: list[Any], sent: list[Any], runtime: str, prompt: str
+) -> None:
+    """And what is expected is accounted for: each message is the same, changed or missing."""
+    found = compare(runtime, expected, sent, prompt=prompt)
+    assert [row.number for row in found.rows if row.state != "added"] == [
+        *range(1, len(expected) + 1)
+    ]

@@ -1,0 +1,131 @@
+"""A client is run on a session, isolated, and what it sends is compared with what was meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harken.capture.resume.clients import RUNTIMES, client_for
+from harken.capture.resume.verify import Trial, Verified, verify
+from harken.core.messages import Message
+from harken.errors import ConfigError
+from harken.formats.base import WholeEntry
+from harken.formats.runtimes.base import Native, NewSession
+from harken.formats.runtimes.registry import native_for
+from tests.toy_clients import Manner, install
+from tests.unit.capture.talks import cafe, new
+
+Verify = Callable[..., Verified]
+OWN = {
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "LANG",
+    "TERM",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "HARKEN_COMMAND",
+    "LC_CTYPE",
+}
+
+
+def native(runtime: str) -> Native:
+    found = native_for(runtime)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> Verify:
+    """Verify a conversation with a toy client of a manner."""
+
+    def run(
+        runtime: str,
+        manner: Manner = "faithful",
+        entries: Sequence[WholeEntry] | None = None,
+        kind: Native | None = None,
+        timeout_s: float = 30.0,
+    ) -> Verified:
+        programs = install(tmp_path / "bin", runtime, manner)
+        path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+        trial = Trial(folder=tmp_path / "trial", path=path, timeout_s=timeout_s)
+        trial.folder.mkdir()
+        session = new(str(trial.work))
+        return verify(
+            client_for(runtime),
+            kind or native(runtime),
+            cafe() if entries is None else entries,
+            session,
+            trial,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_client_that_sends_what_was_materialized_is_the_same(tried: Verify, runtime: str) -> None:
+    found = tried(runtime)
+    assert found.is_same, (found.wholeness, found.comparison.differences)
+    assert len(found.comparison.rows) >= 6
+    assert [allowed.name for allowed in found.wholeness.left_out] == ["thoughts"]
+
+
+def test_a_message_that_a_client_forgets_is_missing(tried: Verify) -> None:
+    found = tried("gemini", "forgetful")
+    (row,) = found.comparison.differences
+    assert (row.state, row.number) == ("missing", 2)
+    assert "I look." in row.said
+    assert not found.is_same
+
+
+def test_a_message_that_a_client_adds_is_told(tried: Verify) -> None:
+    (row,) = tried("claude", "wordy").comparison.differences
+    assert (row.state, row.said) == ("added", "By the way, it rains.")
+
+
+def test_a_message_that_was_not_even_written_is_lost(tried: Verify) -> None:
+    """The client sends all that the file holds: so only what it was made of can tell."""
+    whole = native("claude")
+
+    def forgetting(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
+        assert whole.writes is not None
+        return whole.writes([*entries[:3], *entries[5:]], session)
+
+    found = tried("claude", kind=replace(whole, writes=forgetting))
+    assert found.comparison.differences == []
+    assert [(lost.place, lost.what) for lost in found.wholeness.lost] == [
+        (3, "Yes, it is open."),
+        (4, "And do they have tea?"),
+    ]
+    assert not found.is_same
+
+
+def test_a_client_that_asks_nobody_says_why(tried: Verify) -> None:
+    with pytest.raises(ConfigError, match="Codex ended with 1 and did not ask.*I do not hear you"):
+        tried("codex", "deaf")
+
+
+def test_a_client_that_takes_too_long_is_ended(tried: Verify, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Claude Code took more than 1 s.*it said nothing"):
+        tried("claude", "slow", timeout_s=1)
+    assert (tmp_path / "trial" / "home" / "called.json").exists()
+
+
+def test_a_runtime_that_sessions_cannot_be_written_for_is_refused(tried: Verify) -> None:
+    with pytest.raises(ConfigError, match="no session of Claude Code can be written"):
+        tried("claude", kind=replace(native("claude"), writes=None))
+
+
+def test_an_odd_conversation_can_be_verified(tried: Verify) -> None:
+    odd = [
+        Message("assistant", "Nobody asked."),
+        Message("tool", "A result of nobody.", tool_call_id="x"),
+        Message("system", "Be kind."),
+        Message("user", "\ud800\0 odd"),
+    ]
+    found = tried("claude", entries=[WholeEntry(message) for message in odd])
+    assert found.is_same, (found.wholeness, found.comparison.differences)

@@ -1,0 +1,120 @@
+"""Commits that hold bytes of some format: the conversation goes through them."""
+
+from __future__ import annotations
+
+import pytest
+
+from harken.context.checkpoint import Draft, checkpoint
+from harken.context.commit_content import MOST_SHOWN, contents_of, read_content
+from harken.context.compaction import compact, snapshot
+from harken.context.history import diff, show
+from harken.context.materialize import Cache, materialize
+from harken.context.render import render
+from harken.core.commits import CommitId, raw_ref
+from harken.core.messages import FunctionCall, Message, ToolCall, text_of
+from harken.errors import ObjectMissing, UnknownName
+from harken.formats import events_v1
+from harken.formats.base import WholeEntry
+from harken.store.base import Batch, Store
+from tests.unit.context.kit import NOON, commit, texts
+from tests.unit.context.watched import WatchedStore
+
+CALL = ToolCall("c1", FunctionCall("look", "{}"))
+ANSWER = [
+    WholeEntry(Message("assistant", "I look.", [CALL]), NOON),
+    WholeEntry(Message("tool", "Nobody.", tool_call_id="c1"), "2026-01-31T12:00:09.000000Z"),
+]
+
+
+def events(*entries: WholeEntry) -> bytes:
+    assert events_v1.FORMAT.writes
+    return events_v1.FORMAT.writes(entries) or b""
+
+
+def commit_bytes(store: Store, parent: CommitId | None, data: bytes, **more: object) -> CommitId:
+    store.write(Batch(raw={raw_ref(data): data}))
+    draft = Draft(parent=parent, artifact=raw_ref(data), **more)  # type: ignore[arg-type]
+    return checkpoint(store, draft)
+
+
+@pytest.mark.req("S2-12", "S2-55")
+def test_bytes_in_a_chain_are_part_of_its_conversation(store: WatchedStore) -> None:
+    tip = commit_bytes(store, commit(store, None, "Hi"), events(*ANSWER))
+    tip = commit(store, tip, "And now?")
+    cache: Cache = {}
+    for _ in range(2):
+        said = materialize(store, tip, cache=cache)
+        assert said.messages[1:3] == [entry.message for entry in ANSWER]
+        assert [text_of(message.content) for message in said.messages] == [
+            "Hi",
+            "I look.",
+            "Nobody.",
+            "And now?",
+        ]
+        assert said.message_count == 4
+
+
+@pytest.mark.req("S2-07", "S2-10")
+def test_what_bytes_say_is_known_of_their_commit(store: WatchedStore) -> None:
+    stored = show(store, commit_bytes(store, None, events(*ANSWER)))
+    assert stored.commit.message_count == 2
+    assert stored.commit.token_count > 0
+    assert stored.commit.created_at == ANSWER[-1].time
+    assert stored.notes.summary == "I look."
+
+
+@pytest.mark.req("S2-60")
+def test_bytes_that_nobody_can_read_stand_in_the_conversation(store: WatchedStore) -> None:
+    data = b'{"a": "transcript"}\xff'
+    tip = commit_bytes(store, commit(store, None, "Hi"), data, format="codex-v9", created_at=NOON)
+    [_, note] = texts(store, tip)
+    assert note == (
+        f"[20 bytes in the format 'codex-v9', which cannot be read here; all of them: "
+        f'`harken cat {raw_ref(data)}`]\n\n{{"a": "transcript"}}\\xff'
+    )
+    with pytest.raises(UnknownName, match="codex-v9"):
+        read_content(contents_of(store, [show(store, tip)])[0])
+
+
+def test_of_many_bytes_a_conversation_shows_the_first(store: WatchedStore) -> None:
+    data = b"x" * MOST_SHOWN + b"yyy"
+    [note] = texts(store, commit_bytes(store, None, data, format="codex-v9", created_at=NOON))
+    assert f"of which the first {MOST_SHOWN} follow" in note
+    assert note.endswith("x")
+
+
+def test_an_unknown_format_is_committed_without_being_read(store: WatchedStore) -> None:
+    tip = commit_bytes(store, None, b"?", format="codex-v9", created_at=NOON)
+    assert show(store, tip).commit.message_count == 0
+    assert show(store, tip).notes.summary == "0 messages as codex-v9"
+
+
+@pytest.mark.req("S2-25", "S2-27")
+def test_bytes_can_be_compacted_compared_and_repeated(store: WatchedStore) -> None:
+    root = commit(store, None, "Hi")
+    tip = commit_bytes(store, root, events(*ANSWER))
+    assert texts(store, snapshot(store, tip)) == texts(store, tip)
+    assert texts(store, compact(store, Draft(parent=tip), "in short")) == ["in short"]
+    assert [text_of(message.content) for message in diff(store, root, tip).theirs] == [
+        "I look.",
+        "Nobody.",
+    ]
+
+
+def test_what_was_materialized_of_bytes_can_be_committed(store: WatchedStore) -> None:
+    whole = materialize(store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))).ref
+    again = checkpoint(store, Draft(artifact=whole, type="snapshot"))
+    assert texts(store, again) == ["a", "I look.", "Nobody."]
+    assert show(store, again).commit.message_count == 3
+    assert texts(store, snapshot(store, again)) == texts(store, again)
+    rendered = render(store, again, "events-v1")
+    assert (rendered.tier, rendered.message_count) == (1, 3)
+
+
+@pytest.mark.req("S2-68")
+def test_bytes_that_are_gone_are_named(store: WatchedStore) -> None:
+    data = events(*ANSWER)
+    tip = commit(store, commit_bytes(store, None, data), "b")
+    del store._things[raw_ref(data)]
+    with pytest.raises(ObjectMissing, match=raw_ref(data)):
+        materialize(store, tip)

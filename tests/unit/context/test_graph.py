@@ -1,0 +1,205 @@
+"""Lanes of commits, beside those that git draws."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harken.context.graph import Row, by_line, graph, lanes
+from harken.core.commits import ArtifactRef, Commit, Notes
+from harken.store.base import Stored
+
+Parents = Sequence[int | None]
+"""The parent of each commit, oldest first; a parent stands before its children."""
+
+
+def history(parents: Parents) -> list[Stored]:
+    """Return commits, newest first; their summaries are their numbers."""
+    made: list[Stored] = []
+    for number, parent in enumerate(parents):
+        commit = Commit(
+            parent=None if parent is None else made[parent].id,
+            artifact=ArtifactRef("art-" + "0" * 64),
+            principal=str(number),
+            created_at=f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z",
+        )
+        made.append(Stored(commit.id, commit, Notes(summary=str(number))))
+    return made[::-1]
+
+
+def drawn(rows: Sequence[Row]) -> list[str]:
+    lines = []
+    for row in rows:
+        text = "".join(cell.glyph for cell in row.cells)
+        name = f" {row.commit.notes.summary}" if row.commit else ""
+        lines.append((text + name).rstrip())
+    return lines
+
+
+def picture(parents: Parents) -> list[str]:
+    return drawn(list(graph(history(parents))))
+
+
+def git(folder: Path, *arguments: str, at: int = 0) -> str:
+    moment = f"{1_700_000_000 + at} +0000"
+    who = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"), "a")
+    when = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), moment)
+    nowhere = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    ran = subprocess.run(
+        ["git", *arguments],
+        cwd=folder,
+        env={**os.environ, **who, **when, **nowhere},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ran.stdout.strip("\n")
+
+
+def drawn_by_git(folder: Path, parents: Parents) -> list[str]:
+    """Return what git draws of the same history, its smoothed edges straight.
+
+    Where a lane moves twice in a row, git draws it as `/` beside the commit between, too.
+    """
+    folder.mkdir()
+    git(folder, "init", "-q")
+    tree = git(folder, "mktree")
+    made: list[str] = []
+    for number, parent in enumerate(parents):
+        before = [] if parent is None else ["-p", made[parent]]
+        made.append(git(folder, "commit-tree", tree, "-m", str(number), *before, at=number))
+    tips = [name for number, name in enumerate(made) if number not in parents]
+    shown = git(folder, "log", "--graph", "--format=%s", *tips)
+    return [_straightened(line.rstrip()) for line in shown.splitlines()]
+
+
+def _straightened(line: str) -> str:
+    return "".join("|" if char == "/" and at % 2 == 0 else char for at, char in enumerate(line))
+
+
+def test_one_line_is_one_lane() -> None:
+    assert picture([None, 0, 1]) == ["* 2", "* 1", "* 0"]
+
+
+def test_a_branch_leaves_and_is_joined_at_its_fork() -> None:
+    assert picture([None, 0, 0, 2]) == ["* 3", "* 2", "| * 1", "|/", "* 0"]
+
+
+def test_a_lane_crosses_those_between() -> None:
+    assert picture([None, 0, 1, 1, 0, 0]) == [
+        "* 5",
+        "| * 4",
+        "|/",
+        "| * 3",
+        "| | * 2",
+        "| |/",
+        "| * 1",
+        "|/",
+        "* 0",
+    ]
+
+
+def test_histories_of_their_own_are_told_apart() -> None:
+    assert picture([None, None, 1]) == ["* 2", "* 1", "", "* 0"]
+
+
+def test_where_a_history_goes_on_unshown_its_lane_says_so() -> None:
+    newest = history([None, 0, 1, 0, 3])[:3]
+    assert drawn(list(graph(newest))) == ["* 4", "* 3", "| * 2", ": :"]
+
+
+def test_a_lane_keeps_its_number_as_it_moves() -> None:
+    rows = list(lanes(history([None, None, 0, 1, 2])))
+    numbers = {row.commit.notes.summary: cell.lane for row in rows if row.commit
+               for cell in row.cells if cell.glyph == "*"}  # fmt: skip
+    assert numbers == {"4": 0, "2": 0, "0": 0, "3": 1, "1": 1}
+
+
+def test_nothing_is_an_empty_graph() -> None:
+    assert picture([]) == []
+
+
+FORKS: list[Parents] = [
+    [None, 0, 1],
+    [None, 0, 0],
+    [None, 0, 0, 2, 1],
+    [None, 0, 1, 1, 0, 0, 3],
+    [None, 0, 0, 0, 0],
+    [None, 0, 1, 2, 3, 2, 1, 0],
+    [None, 0, 0, 1, 1, 2, 2, 3, 4],
+]
+
+
+@pytest.mark.parametrize("parents", FORKS)
+def test_forks_look_as_git_draws_them(tmp_path: Path, parents: Parents) -> None:
+    assert picture(parents) == drawn_by_git(tmp_path / "r", parents)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [*range(3), *[pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 60)]],
+)
+def test_random_forks_look_as_git_draws_them(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    parents = [None, *(random.randrange(max(0, n - 8), n) for n in range(1, 40))]
+    assert picture(parents) == drawn_by_git(tmp_path / "r", parents)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[int | None]:
+    size = draw(st.integers(1, 30))
+    return [draw(st.none() | st.integers(0, n - 1)) if n else None for n in range(size)]
+
+
+@given(histories(), st.integers(1, 30))
+@settings(max_examples=100)
+def test_every_commit_has_one_row_after_its_children_and_lanes_never_break(
+    parents: list[int | None], most: int
+) -> None:
+    commits = history(parents)[:most]
+    assert {one.id for one in by_line(commits)} == {one.id for one in commits}
+    rows = list(graph(commits))
+    shown = [row.commit for row in rows if row.commit]
+    places = {one.id: at for at, one in enumerate(shown)}
+    assert len(places) == len(shown) == len(commits)
+    for one in shown:
+        parent = one.commit.parent
+        assert parent is None or parent not in places or places[parent] > places[one.id]
+    _check_continuity(rows)
+
+
+def _check_continuity(rows: Sequence[Row]) -> None:
+    """Follow each commit down its lane: it leads to its parent."""
+    for number, row in enumerate(rows):
+        if row.commit is None or row.commit.commit.parent is None:
+            continue
+        at = next(k for k, cell in enumerate(row.cells) if cell.glyph == "*")
+        lane, reached = row.cells[at].lane, ""
+        for below in rows[number + 1 :]:
+            at, reached = _step(below, at, lane)
+            lane = below.cells[at].lane
+            if reached:
+                break
+        assert reached in (row.commit.commit.parent, ":"), drawn(rows)
+
+
+def _step(row: Row, at: int, lane: int) -> tuple[int, str]:
+    """Return where a lane is in the next row, and the commit that it reached."""
+    own = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.lane == lane}
+    there = {k: cell.glyph for k, cell in enumerate(row.cells)}
+    if "/" in own.values():  # it moves, or crosses others
+        assert {own.get(at - 1), own.get(at - 2)} & {"/", "_"}, "a lane breaks off"
+        return min(own), ""
+    at -= at % 2  # it arrived in another lane, or its own place
+    assert there.get(at) in ("|", "*", ":"), "a lane breaks off"
+    if there[at] == "*":
+        assert row.commit is not None
+        return at, row.commit.id
+    return at, ":" if there[at] == ":" else ""

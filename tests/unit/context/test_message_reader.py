@@ -1,0 +1,148 @@
+"""What a few bytes of a store may stand for is bounded, however they repeat each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.context.commit_content import as_deltas, contents_of, read_artifact
+from harken.context.history import show
+from harken.context.materialize import materialize
+from harken.context.message_reader import MOST_MESSAGES
+from harken.context.render import render
+from harken.core import canonical
+from harken.core.commits import (
+    ArtifactRef,
+    Commit,
+    CommitId,
+    Entry,
+    Hash,
+    Notes,
+    delta_of,
+    sequence_of,
+)
+from harken.core.messages import Occurrence, text_of
+from harken.errors import ObjectDamaged
+from harken.store.base import Batch, Kind, Store
+from harken.store.batch import name_of
+from harken.store.memory import MemoryStore
+from harken.store.sqlite.store import SqliteStore
+from tests.unit.context.kit import NOON, commit, texts
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Both ways to read: by names, and by places."""
+    made = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    yield made
+    made.close()
+
+
+def artifact_of(store: Store, ctx: CommitId) -> ArtifactRef:
+    return show(store, ctx).commit.artifact
+
+
+def sequence(store: Store, *members: ArtifactRef) -> ArtifactRef:
+    ref = sequence_of(members)[0]
+    store.write(Batch(sequences={ref: members}))
+    return ref
+
+
+def doubled(store: Store, one: ArtifactRef, times: int) -> ArtifactRef:
+    """Return a sequence that stands for an artifact 2 ** times."""
+    for _ in range(times):
+        one = sequence(store, one, one)
+    return one
+
+
+def commit_of(store: Store, artifact: ArtifactRef) -> CommitId:
+    one = Commit(artifact=artifact, created_at=NOON)
+    store.write(Batch(commits=[(one, Notes(summary="all of it"))]))
+    return one.id
+
+
+HI = {"type": "text", "text": "Hi"}
+CALL = {"type": "tool_call", "name": "look", "arguments": "{}", "kind": "function"}
+
+
+@pytest.mark.parametrize(
+    ("role", "part", "occurrence"),
+    [
+        ("narrator", HI, Occurrence()),
+        ("user", {**HI, "text": 5}, Occurrence()),
+        ("user", {"type": "song"}, Occurrence()),
+        ("user", 5, Occurrence()),
+        ("tool", HI, Occurrence()),
+        ("tool", {"type": "tool_result", "content": [HI], "is_error": "no"}, Occurrence()),
+        ("assistant", {**CALL, "name": 5}, Occurrence(calls=[{"id": "c1"}])),
+        ("assistant", CALL, Occurrence(calls=[{"id": 5}])),
+        ("assistant", CALL, Occurrence()),
+        ("assistant", {**CALL, "kind": 5}, Occurrence(calls=[{"id": "c1"}])),
+        ("user", {"type": "image", "media_type": "image/png"}, Occurrence(shape="text")),
+        ("user", {**HI, "text": 5}, Occurrence(shape="text", name="Ann")),
+    ],
+)
+def test_what_is_no_message_is_damage_and_not_a_crash(
+    store: Store, role: str, part: Any, occurrence: Occurrence
+) -> None:
+    """What stands in a store may come from anybody: the names of such things are all correct."""
+    bodies = [canonical.canonical(part)]
+    names = [name_of(Kind.PART, bodies[0])]
+    bodies.append(canonical.canonical({"role": role, "parts": names}))
+    names.append(name_of(Kind.MESSAGE, bodies[1]))
+    entries = [Entry(Hash(names[1]), occurrence)]
+    ref = delta_of(entries)[0]
+    objects = {Hash(name): body for name, body in zip(names, bodies, strict=True)}
+    store.write(Batch(objects=objects, deltas={ref: entries}))
+    for wanted in ("narrative-v1", "messages-v1"):
+        with pytest.raises(ObjectDamaged, match="does not fit"):
+            render(store, commit_of(store, ref), wanted)
+    with pytest.raises(ObjectDamaged, match="does not fit"):
+        _ = materialize(store, commit_of(store, ref)).messages
+
+
+READ: list[Callable[[Store, CommitId], Any]] = [
+    lambda store, ctx: materialize(store, ctx).messages,
+    lambda store, ctx: render(store, ctx, "narrative-v1"),
+    lambda store, ctx: contents_of(store, [show(store, ctx)]),
+    lambda store, ctx: as_deltas(store, [show(store, ctx)]),
+    lambda store, ctx: read_artifact(store, artifact_of(store, ctx), "events-v1"),
+]
+
+
+@pytest.mark.parametrize("read", READ)
+def test_sequences_that_double_each_other_are_refused(
+    store: Store, read: Callable[[Store, CommitId], Any]
+) -> None:
+    long = artifact_of(store, commit(store, None, *map(str, range(1000))))
+    for inner, times in ((long, 60), (sequence(store), 60)):
+        with pytest.raises(ObjectDamaged, match="more than"):
+            read(store, commit_of(store, doubled(store, inner, times)))
+
+
+def test_a_long_delta_that_is_named_again_and_again_is_refused(store: Store) -> None:
+    tip = commit(store, None, *["tea"] * 10_000)
+    one = show(store, tip).commit
+    for at in range(MOST_MESSAGES // 10_000):
+        more = Commit(parent=tip, artifact=one.artifact, created_at=NOON, message_count=at)
+        store.write(Batch(commits=[(more, Notes(summary="again"))]))
+        tip = more.id
+    with pytest.raises(ObjectDamaged, match="more than"):
+        _ = materialize(store, tip).messages
+
+
+def test_sequences_may_be_nested_as_deep_as_they_like(store: Store) -> None:
+    one = artifact_of(store, commit(store, None, "Hi", "Tea?"))
+    for _ in range(300):
+        one = sequence(store, one)
+    ctx = commit_of(store, doubled(store, one, 1))
+    assert texts(store, ctx) == ["Hi", "Tea?"] * 2
+    said = [
+        entry
+        for content in contents_of(store, [show(store, ctx)])
+        for entry in content.entries or ()
+    ]
+    assert [text_of(entry.message.content) for entry in said] == ["Hi", "Tea?"] * 2

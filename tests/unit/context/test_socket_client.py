@@ -1,0 +1,356 @@
+"""Who asks an agent's socket is told its commit, and nothing else; who answers is not trusted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+
+import pytest
+
+from harken.context import socket_client as context_socket
+from harken.context.socket_client import LONGEST_LINE
+from harken.context.socket_server import LONGEST_PATH, MOST_AT_ONCE, ContextSockets
+from harken.core.ids import AgentId
+
+CTX = "ctx-" + "1f" * 32
+OTHER = "ctx-" + "2e" * 32
+LOG = Path("s.jsonl")
+ONE, TWO = (LOG, AgentId("agent_001")), (LOG, AgentId("agent_002"))
+PATIENT_S = 60.0
+"""Longer than a busy machine takes for anything here."""
+current_context = partial(context_socket.current_context, timeout_s=PATIENT_S)
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose path is short enough for sockets, as that of tests is not."""
+    with TemporaryDirectory(prefix="h", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def sockets(short: Path) -> Iterator[ContextSockets]:
+    made = ContextSockets(short / "run", read_timeout_s=PATIENT_S, hold_timeout_s=PATIENT_S)
+    yield made
+    made.close()
+
+
+def say(path: Path, data: bytes, *, close: bool = False) -> bytes:
+    """Send bytes to a socket and return all that comes back."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(PATIENT_S)
+        connection.connect(str(path))
+        try:
+            connection.sendall(data)
+            if close:
+                connection.shutdown(socket.SHUT_WR)
+            pieces = [b""]
+            while piece := connection.recv(65536):
+                pieces.append(piece)
+        except (ConnectionResetError, BrokenPipeError):
+            return b"".join(pieces)
+        return b"".join(pieces)
+
+
+@pytest.mark.req("S2-39")
+def test_the_only_action_gives_the_commit_and_an_empty_one_before_the_first(
+    sockets: ContextSockets,
+) -> None:
+    path = sockets.path(ONE)
+    assert say(path, b'{"action":"current-context"}\n') == b'{"context_id":""}\n'
+    sockets.settle(ONE, CTX)
+    assert say(path, b'{"action":"current-context"}\n') == f'{{"context_id":"{CTX}"}}\n'.encode()
+    assert say(path, b'{"action": "current-context", "more": 1}', close=True).count(CTX.encode())
+    assert current_context(str(path)) == CTX
+
+
+@pytest.mark.req("S2-41")
+def test_each_agent_has_a_socket_of_its_own_and_keeps_it(sockets: ContextSockets) -> None:
+    sockets.settle(ONE, CTX)
+    sockets.settle(TWO, OTHER)
+    paths = [str(sockets.path(one)) for one in (ONE, TWO)]
+    assert [current_context(path) for path in paths] == [CTX, OTHER]
+    sockets.settle(ONE, OTHER)
+    assert [str(sockets.path(one)) for one in (ONE, TWO)] == paths
+    assert current_context(paths[0]) == OTHER
+    sockets.forget(ONE)
+    assert [current_context(path) for path in paths] == ["", OTHER]
+    assert not Path(paths[0]).exists()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        b"\n",
+        b"hello\n",
+        b"[]\n",
+        b"\xff\xfe\n",
+        b'{"action":"ls"}\n',
+        b'{"action":1}\n',
+        b"[" * 999,
+    ],
+)
+def test_whatever_else_is_asked_is_an_error_that_repeats_nothing(
+    sockets: ContextSockets, question: bytes
+) -> None:
+    sockets.settle(ONE, CTX)
+    answer = say(sockets.path(ONE), question, close=True)
+    assert answer.startswith(b'{"error":')
+    assert CTX.encode() not in answer
+    assert current_context(str(sockets.path(ONE))) == CTX
+
+
+def test_a_question_without_end_is_cut_off(sockets: ContextSockets) -> None:
+    assert say(sockets.path(ONE), b"x" * (4 * LONGEST_LINE)) == b""
+
+
+def test_who_asks_slowly_is_cut_off_and_holds_up_nobody(short: Path) -> None:
+    sockets = ContextSockets(short / "run", read_timeout_s=2)
+    sockets.settle(ONE, CTX)
+    path = sockets.path(ONE)
+    slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(MOST_AT_ONCE - 1)]
+    try:
+        for one in slow:
+            one.connect(str(path))
+            one.sendall(b'{"action":')
+            one.settimeout(PATIENT_S)
+        assert current_context(str(path)) == CTX
+        with pytest.raises(ConnectionResetError):
+            raise_where_cut(slow[0])
+    finally:
+        sockets.close()
+        for one in slow:
+            one.close()
+
+
+def raise_where_cut(connection: socket.socket) -> None:
+    if not connection.recv(1):
+        raise ConnectionResetError
+
+
+def test_many_who_ask_at_once_are_all_answered(sockets: ContextSockets) -> None:
+    sockets.settle(ONE, CTX)
+    path = str(sockets.path(ONE))
+    with ThreadPoolExecutor(32) as pool:
+        assert set(pool.map(current_context, [path] * 200)) == {CTX}
+
+
+@pytest.mark.req("S2-39")
+def test_nobody_else_may_ask(sockets: ContextSockets) -> None:
+    path = sockets.path(ONE)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700
+
+
+def test_a_long_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
+    sockets = ContextSockets(tmp_path / ("long" * 30))
+    path = sockets.path(ONE)
+    try:
+        assert len(os.fsencode(path)) <= LONGEST_PATH
+        assert not path.is_relative_to(tmp_path)
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert current_context(str(path)) == ""
+    finally:
+        sockets.close()
+    assert not path.parent.exists()
+
+
+def test_a_home_where_none_can_be_made_has_them_elsewhere(short: Path) -> None:
+    (short / "file").write_text("")
+    sockets = ContextSockets(short / "file")
+    path = sockets.path(ONE)
+    sockets.close()
+    assert not path.is_relative_to(short)
+
+
+def test_nothing_is_made_before_it_is_asked_for_and_nothing_stays(short: Path) -> None:
+    sockets = ContextSockets(short / "run")
+    sockets.settle(ONE, CTX)
+    assert not (short / "run").exists()
+    path = sockets.path(ONE)
+    sockets.close()
+    sockets.close()
+    assert list((short / "run").iterdir()) == []
+    assert current_context(str(path)) == ""
+    again = sockets.path(ONE)
+    assert current_context(str(again)) == ""
+    sockets.close()
+
+
+WORKER = """
+import os, sys, time
+from pathlib import Path
+from harken.context.socket_server import ContextSockets
+sockets = ContextSockets(Path(sys.argv[1]))
+print(sockets.path((Path("s"), "agent_001")), flush=True)
+if sys.argv[2] == "stay":
+    time.sleep(60)
+if sys.argv[2] == "fork":
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        print([path.name for path in sockets.path((Path("s"), "agent_001")).parent.iterdir()])
+"""
+
+
+def worker(folder: Path | str, how: str, cwd: Path | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "ignore", "-c", WORKER, str(folder), how]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_and_what_lives_is_not(
+    short: Path, sockets: ContextSockets
+) -> None:
+    folder = short / "run"
+    killed, alive = worker(folder, "stay"), worker(folder, "stay")
+    try:
+        paths = [Path(one.stdout.readline().strip()) for one in (killed, alive) if one.stdout]
+        killed.send_signal(signal.SIGKILL)
+        killed.wait(10)
+        assert paths[0].exists()
+        mine = sockets.path(ONE)
+        assert [path.exists() for path in (*paths, mine)] == [False, True, True]
+        assert not paths[0].parent.exists()
+    finally:
+        for one in (killed, alive):
+            one.kill()
+            one.communicate()
+
+
+def test_a_process_that_ends_by_itself_leaves_nothing(short: Path) -> None:
+    ended = worker(short / "run", "end")
+    path, _ = ended.communicate(timeout=30)
+    assert ended.returncode == 0
+    assert not Path(path.strip()).parent.exists()
+
+
+def test_the_path_is_absolute_for_who_asks_may_be_in_another_folder(short: Path) -> None:
+    path, _ = worker("run", "end", cwd=short).communicate(timeout=30)
+    assert path.startswith(f"{short}/run/")
+
+
+def test_a_fork_that_ends_takes_no_socket_of_its_parent(short: Path) -> None:
+    said, _ = worker(short / "run", "fork").communicate(timeout=30)
+    assert said.splitlines()[1:] == ["['1.sock']"]
+    assert list((short / "run").iterdir()) == []
+
+
+@contextmanager
+def server(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Listen at a path as somebody would who is not Harken."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def accept() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                serve(connection)
+
+        thread = Thread(target=accept)
+        thread.start()
+        yield str(path)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"no\n",
+        b'{"context_id": 5}\n',
+        b'{"context_id": "ctx-\\u001b[31m"}\n',
+        b'{"context_id": "tkt-111111111111"}\n',
+        b"x" * 100_000,
+    ],
+)
+def test_what_is_no_commit_is_none(short: Path, answer: bytes) -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(100)
+        try:
+            connection.sendall(answer)
+        except OSError:
+            return  # it has heard enough
+
+    with server(short / "s", serve) as path:
+        assert current_context(path) == ""
+
+
+def test_who_waits_for_an_answer_does_not_wait_for_long(short: Path) -> None:
+    def serve(connection: socket.socket) -> None:
+        for _ in range(400):
+            time.sleep(0.05)
+            try:
+                connection.sendall(b" ")
+            except OSError:
+                return
+
+    began = time.monotonic()
+    with server(short / "s", serve) as path:
+        assert current_context(path, timeout_s=0.2) == ""
+        assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("path", ["", "/nowhere/at/all", "x" * 500, "with\0zero", "."])
+def test_where_nobody_is_there_is_no_commit(path: str) -> None:
+    assert current_context(path) == ""
+
+
+def test_who_asks_while_a_commit_is_made_waits_for_it(sockets: ContextSockets) -> None:
+    sockets.settle(ONE, OTHER)
+    sockets.hold(ONE)
+    path = str(sockets.path(ONE))
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(current_context, path)
+        time.sleep(0.1)
+        assert not told.done()
+        sockets.settle(ONE, CTX)
+        assert told.result() == CTX
+
+
+def test_nobody_waits_for_long(short: Path) -> None:
+    sockets = ContextSockets(short / "run", hold_timeout_s=0.5)
+    try:
+        sockets.settle(ONE, CTX)
+        sockets.hold(ONE)
+        assert current_context(str(sockets.path(ONE))) == CTX
+    finally:
+        sockets.close()
+
+
+def test_nobody_waits_after_a_release(sockets: ContextSockets) -> None:
+    sockets.settle(ONE, CTX)
+    sockets.hold(ONE)
+    sockets.release(ONE)
+    began = time.monotonic()
+    assert current_context(str(sockets.path(ONE))) == CTX
+    assert time.monotonic() - began < PATIENT_S / 2
+
+
+def test_a_question_can_be_told_to_somebody_who_settles_its_answer(short: Path) -> None:
+    made: list[ContextSockets] = []
+
+    def asked() -> bool:
+        made[0].settle(ONE, OTHER)
+        made[0].hold(ONE)
+        Thread(target=lambda: made[0].settle(ONE, CTX)).start()
+        return True
+
+    made.append(ContextSockets(short / "run", asked))
+    try:
+        assert current_context(str(made[0].path(ONE))) == CTX
+    finally:
+        made[0].close()

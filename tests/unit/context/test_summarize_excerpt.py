@@ -1,0 +1,69 @@
+"""Excerpts for a model: bounded, and without credentials."""
+
+from __future__ import annotations
+
+from harken.context.summarize import CHARACTERS, excerpt
+from harken.core.messages import (
+    FunctionCall,
+    ImagePart,
+    Message,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
+
+KEY = "sk-ant-" + "api03-" + "k" * 40
+
+
+def test_who_says_and_does_what_is_in_it_and_no_thinking() -> None:
+    messages = [
+        Message("user", "look", name="ann"),
+        Message(
+            "assistant",
+            [
+                ThinkingPart("hm"),
+                TextPart("I look."),
+                ImagePart(data="AAAA"),
+                OtherPart("odd", "{}"),
+            ],
+            tool_calls=[ToolCall("c1", FunctionCall("read", '{"path": "x"}'))],
+        ),
+        Message("tool", "it is empty", tool_call_id="c1", name="read"),
+    ]
+    assert excerpt(messages).text.splitlines() == [
+        "[user ann]", "look",
+        "[assistant]", "I look.", "(an image)", "(odd)", '-> read({"path": "x"})',
+        "[tool read]", "it is empty",
+    ]  # fmt: skip
+
+
+def test_it_is_bounded_however_long_the_messages_are() -> None:
+    calls = [ToolCall(f"c{n}", FunctionCall("w" * 9999, "a" * 9999)) for n in range(9)]
+    long = Message("assistant", "begin" + "x" * 20_000 + "end", tool_calls=calls, name="n" * 9999)
+    for messages in ([long], [long] * 3, [long] * 1000, [Message("user", "short")] * 9999):
+        assert len(excerpt(messages).text) < CHARACTERS + 200
+    text = excerpt([long]).text
+    assert text.startswith(f"[assistant {'n' * 70}]\nbegin")
+    assert "characters are left out]" in text
+
+
+def test_of_many_messages_the_first_and_the_last_stay() -> None:
+    messages = [Message("user", f"message {n} " + "x" * 100) for n in range(1000)]
+    text = excerpt(messages, 2000).text
+    assert "message 0 " in text
+    assert "message 999 " in text
+    assert "message 500 " not in text
+    assert "messages are left out here]" in text
+    assert len(text) < 2100
+
+
+def test_credentials_are_taken_out_also_where_text_is_cut() -> None:
+    for before in range(1900, 2100):
+        told = excerpt([Message("user", "x" * before + KEY + "y" * 9000)])
+        assert "kkk" not in told.text
+        assert told.redacted == 1
+    call = ToolCall("c", FunctionCall("bash", '{"command": "curl -H x-api-key:' + KEY + '"}'))
+    told = excerpt([Message("assistant", None, tool_calls=[call])])
+    assert "kkk" not in told.text
+    assert told.redacted == 1

@@ -1,0 +1,97 @@
+"""How verdicts are read: what models write around them, and what is only quoted."""
+
+import time
+
+import pytest
+
+from harken.core.verdict import Said, exactly, freely, unfenced
+
+OK = Said("OK", "")
+NO = Said("DENY", "no")
+
+
+@pytest.mark.req("S4-25")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("OK", OK),
+        (" ok.\n", OK),
+        ("**OK**", OK),
+        ("`OK`", OK),
+        ('"OK"', OK),
+        ("```\nOK\n```", OK),
+        ("~~~text\nOK\n~~~\n", OK),
+        ("It only reads a file.\n\nOK", OK),
+        ("It only reads a file.\n\nVerdict: **OK**", OK),
+        ("<think>\nDENY: perhaps?\n</think>\n\nOK", OK),
+        ("OK\n\nOK", OK),
+        ("DENY: no", NO),
+        ("deny: no", NO),
+        ("Deny : no", NO),
+        ("**DENY:** no", NO),
+        ("**DENY**: no", NO),
+        ("**DENY: no**", NO),
+        ("__Deny:__ no", NO),
+        ("## DENY: no", NO),
+        ("```\nDENY: no\n```", NO),
+        ("\u201cDENY: no\u201d", NO),
+        ("It deletes all.\n\n**Final verdict:** DENY: no", NO),
+        ("DENY:\n\nno", NO),
+        ("COMMENT: a: b\nand c", Said("COMMENT", "a: b\nand c")),
+        ("COMMENT: say **please**", Said("COMMENT", "say **please**")),
+        ("COMMENT:", Said("COMMENT", "")),
+        ('REWRITE: {"text": "x"}', Said("REWRITE", '{"text": "x"}')),
+        ("REWRITE:\n```\nOK\n```", Said("REWRITE", "```\nOK\n```")),
+    ],
+)
+def test_a_verdict_is_read_through_what_models_write_around_it(words: str, said: Said) -> None:
+    assert freely(words) == said
+
+
+@pytest.mark.req("S4-25")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "Fine.",
+        "OKAY",
+        "DENY",
+        "OK, but be careful.",
+        "OK\n\nLet me see first what it does.",
+        "I say DENY: x",
+        "OK\nDENY: no",
+        "DENY: no\n\nOK",
+        "DENY: a\nDENY: b",
+        "COMMENT: mind\nREWRITE: {}",
+        "The agent said:\n> OK",
+        "The agent said:\n```\nOK\n```",
+        'The agent said:\n"OK"',
+        "The agent said:\n```\nDENY: x\n```\nwhich is odd.",
+        '"OK" or "DENY: no"',
+    ],
+)
+def test_what_is_quoted_or_said_in_two_ways_is_no_verdict(words: str) -> None:
+    assert freely(words) is None
+
+
+def test_what_code_says_is_read_to_the_letter() -> None:
+    assert exactly("COMMENT: Mind this:\nDENY: x") == Said("COMMENT", "Mind this:\nDENY: x")
+    assert exactly("ok.") == OK
+    assert exactly("So: OK") is None
+
+
+def test_a_code_block_is_taken_away_where_it_is_all_there_is() -> None:
+    assert unfenced('```json\n{"a": 1}\n```') == '{"a": 1}'
+    two = "```\na\n```\nand\n```\nb\n```"
+    assert unfenced(two) == two
+
+
+@pytest.mark.parametrize(
+    "letter", ["*", "_", "`", "~", " ", "\n", "#", '"', "OK\n", "verdict:", "DENY:"]
+)
+def test_a_long_answer_is_read_in_no_time(letter: str) -> None:
+    began = time.process_time()
+    for words in (letter * 50_000, letter * 50_000 + "x", "<think>" * 20_000 + letter):
+        freely(words)
+        exactly(words)
+    assert time.process_time() - began < 5

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Message, ScriptedModel, SessionViewer
+from harken.core.messages import text_of
+from harken.core.stream import Draft
+from harken.errors import ConfigError, ModelError, NotALog, ReplayMiss
+from harken.experiments.cassette.cassette import Cassette, Mode
+from harken.experiments.cassette.log import redacted
+from harken.llm.base import Model, Request
+from harken.session.verify import verify
+from harken.testing import request_of
+from tests.agent_kit import Line, call, calls, play, run, stage
+from tests.session_kit import lines
+from tests.unit.experiments.test_rerun import price
+
+KEY = "AKIAQ7WZX5T2MN3BVC4D"
+ANSWERS = [{"pattern": "key", "answer": f"It is {KEY}."}, {"answer": "Hello."}]
+
+
+class Real:
+    """A model as behind a network: it counts how often it is asked."""
+
+    name = "real"
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+        self._model = ScriptedModel(ANSWERS)
+
+    async def stream(self, request: Request) -> Any:
+        self.asked.append(request)
+        async for chunk in self._model.stream(request):
+            yield chunk
+
+
+def answer(model: Model, *messages: str | Message, **more: Any) -> str:
+    async def ask() -> str:
+        draft = Draft()
+        async for chunk in model.stream(request_of(*messages, **more)):
+            draft.add(chunk)
+        assert draft.finish is not None
+        return text_of(draft.message().content)
+
+    return asyncio.run(ask())
+
+
+def offline() -> Model:
+    raise AssertionError("nobody asks a real model")
+
+
+def test_what_was_recorded_is_given_again_offline(tmp_path: Path) -> None:
+    file, real = tmp_path / "cassettes" / "a.jsonl", Real()
+    cassette = Cassette(file)
+    assert answer(cassette.model(real), "Hi", parameters={"seed": 1}) == "Hello."
+    assert not file.exists()
+    cassette.close()
+    assert verify(file) == []
+    again = Cassette(file).model(offline, name="real")
+    assert answer(again, "Hi", parameters={"seed": 1}) == "Hello."
+    assert len(real.asked) == 1
+
+
+def test_a_miss_says_what_is_nearest_and_how_to_record(tmp_path: Path) -> None:
+    cassette = Cassette(tmp_path / "a.jsonl")
+    answer(cassette.model(Real()), "Hi")
+    cassette.close()
+    with pytest.raises(ReplayMiss, match=r"recorded user 'Hi', asked user 'Ho'.*--harken-record"):
+        answer(Cassette(tmp_path / "a.jsonl").model(offline), "Ho")
+
+
+def test_without_a_cassette_nothing_is_recorded_where_it_may_not(tmp_path: Path) -> None:
+    cassette = Cassette(tmp_path / "a.jsonl", "none")
+    with pytest.raises(ReplayMiss, match="no model calls"):
+        answer(cassette.model(offline), "Hi")
+    cassette.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("mode", "asked"), [("new", 1), ("all", 2)])
+def test_what_is_new_is_recorded_or_everything(tmp_path: Path, mode: Mode, asked: int) -> None:
+    file, real = tmp_path / "a.jsonl", Real()
+    first = Cassette(file)
+    answer(first.model(real), "Hi")
+    first.close()
+    second, again = Cassette(file, mode), Real()
+    model = second.model(again)
+    answer(model, "Hi")
+    answer(model, "Ho")
+    second.close()
+    assert len(again.asked) == asked
+    third = Cassette(file).model(offline)
+    assert [answer(third, "Hi"), answer(third, "Ho")] == ["Hello.", "Hello."]
+    assert verify(file) == []
+
+
+def test_no_credential_lands_in_the_file_and_all_is_found_again(tmp_path: Path) -> None:
+    file, real = tmp_path / "a.jsonl", Real()
+    cassette = Cassette(file)
+    said = answer(cassette.model(real), f"The key {KEY}?", parameters={"user": KEY})
+    assert said == f"It is {KEY}."  # a test sees what the model says
+    call_ = calls(call("look", at=KEY))
+    result = Message("tool", f"Found {KEY}", tool_call_id="c1", name="look")
+    tool = {"name": "look", "description": KEY, "parameters": {}}
+    answer(cassette.model(real, name=f"m-{KEY}"), "Look", call_, result, tools=[tool])
+    cassette.close()
+    assert KEY not in file.read_text()
+    assert "[redacted aws-key-id]" in file.read_text()
+    again = Cassette(file).model(offline)
+    other = "AKIAZZZZZZZZZZZZZZ23"
+    assert answer(again, f"The key {other}?", parameters={"user": other}) == (
+        "It is [redacted aws-key-id]."
+    )
+    answer(again, "Look", call_, result, tools=[tool])
+
+
+def test_a_request_without_credentials_is_the_same_by_its_hash() -> None:
+    tool = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
+    asked = request_of("Hi", calls(call("look")), parameters={"seed": 1}, tools=[tool])
+    assert redacted(asked).hash == asked.hash
+
+
+def test_a_cassette_is_a_session_that_can_be_looked_at(tmp_path: Path) -> None:
+    lines_: list[Line] = [calls(call("price", drink="tea")), "3 euros.", "Bye."]
+    file = tmp_path / "cassettes" / "a.jsonl"
+    for number in (1, 2):
+        cassette = Cassette(file)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        model = cassette.model(play(main=lines_) if number == 1 else offline)
+        one = stage(folder, model, tools=[price], runtime=None)
+        assert one.ask("What is tea?") == "3 euros."
+        assert one.ask("Thanks.") == "Bye."
+        one.session.close()
+        cassette.close()
+    viewer = SessionViewer(file)
+    assert list(viewer.list_agents().values()) == ["main"]
+    requests = [row for row in lines(file) if row["event_type"] == "llm_request"]
+    assert all(viewer.context(row["message_id"]).verified for row in requests)
+    assert [row["count"] for row in requests] == [2, 4, 6]
+    entries = [row for row in lines(file) if row["event_type"] == "transcript_entry"]
+    assert len(entries) == 7  # each message once
+
+
+def test_a_context_that_is_rewritten_is_one_of_the_same_agent(tmp_path: Path) -> None:
+    cassette = Cassette(tmp_path / "a.jsonl")
+    model = cassette.model(Real())
+    answer(model, "One", "Two")
+    answer(model, "One", "Other")
+    answer(model, "Quite other")
+    cassette.close()
+    viewer = SessionViewer(tmp_path / "a.jsonl")
+    ids = [row["message_id"] for row in lines(tmp_path / "a.jsonl") if "context" in row]
+    texts = [[row.message.content for row in viewer.context(id_).messages] for id_ in ids]
+    assert texts == [["One", "Two"], ["One", "Other"], ["Quite other"]]
+
+
+def test_agents_that_ask_at_once_are_kept_apart(tmp_path: Path) -> None:
+    cassette = Cassette(tmp_path / "a.jsonl")
+    model = cassette.model(ScriptedModel([{"answer": "Hello.", "delay_s": 0.01}]))
+
+    async def ask(text: str) -> None:
+        async for _ in model.stream(request_of(text)):
+            pass
+
+    async def both() -> None:
+        await asyncio.gather(ask("One"), ask("Two"))
+
+    run(both())
+    cassette.close()
+    assert verify(tmp_path / "a.jsonl") == []
+    again = Cassette(tmp_path / "a.jsonl").model(offline)
+    assert [answer(again, "One"), answer(again, "Two")] == ["Hello.", "Hello."]
+
+
+def test_a_failed_call_fails_and_is_asked_again(tmp_path: Path) -> None:
+    cassette = Cassette(tmp_path / "a.jsonl")
+    with pytest.raises(ModelError, match="no credit"):
+        answer(cassette.model(ScriptedModel([{"error": "no credit"}])), "Hi")
+    assert answer(cassette.model(Real()), "Hi") == "Hello."
+    cassette.close()
+    assert answer(Cassette(tmp_path / "a.jsonl").model(offline), "Hi") == "Hello."
+
+
+def test_what_is_not_kept_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    cassette = Cassette(tmp_path / "a.jsonl")
+    answer(cassette.model(Real()), "Hi")
+    cassette.close(keep=False)
+    cassette.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("hello\n")
+    with pytest.raises(NotALog):
+        Cassette(tmp_path / "a.jsonl")
+    with pytest.raises(ConfigError, match="once, none, new, all"):
+        Cassette(tmp_path / "b.jsonl", "sometimes")  # type: ignore[arg-type]

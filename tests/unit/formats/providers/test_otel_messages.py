@@ -1,0 +1,180 @@
+"""Messages in the words of OpenTelemetry's conventions, and whatever others make of these."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core.messages import (
+    CallPlace,
+    FunctionCall,
+    ImagePart,
+    Message,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+    message_hash,
+)
+from harken.formats.providers import otel_attributes
+from harken.formats.providers.otel_messages import (
+    instructions_json,
+    instructions_of,
+    json_of,
+    message_of,
+    messages_of,
+    tools_json,
+    tools_of,
+    value_of,
+)
+
+CALL = ToolCall("c1", FunctionCall("look", '{"at":"window"}'))
+WHOLE = [
+    Message("system", "Be kind."),
+    Message("user", [TextPart("What is it?"), ImagePart("image/png", "iVBORw0KGgo=")]),
+    Message("assistant", [ThinkingPart("hm"), TextPart("I look."), CallPlace("c1")], [CALL]),
+    Message("tool", "a bird", tool_call_id="c1", name="look"),
+    Message("tool", "nothing", tool_call_id="c2", is_error=True),
+    Message("user", [TextPart("and"), ImagePart(url="https://example.org/a.png")]),
+    Message("assistant", "A bird."),
+]
+
+
+def test_messages_come_back_as_they_were() -> None:
+    written = json.dumps([json_of(message) for message in WHOLE])
+    assert [message_hash(one) for one in messages_of(written)] == [*map(message_hash, WHOLE)]
+
+
+def test_a_call_and_its_result_keep_their_id() -> None:
+    back = messages_of([json_of(message) for message in WHOLE])
+    assert back[2].tool_calls == [CALL]
+    assert [back[3].tool_call_id, back[3].name, back[4].is_error] == ["c1", "look", True]
+
+
+def test_the_conventions_own_example_is_read() -> None:
+    """The result stands in `result` there, where the schema says `response`."""
+    value = [
+        {"role": "user", "parts": [{"type": "text", "content": "Weather in Paris?"}]},
+        {
+            "role": "assistant",
+            "parts": [
+                {
+                    "type": "tool_call",
+                    "id": "c",
+                    "name": "get_weather",
+                    "arguments": {"at": "Paris"},
+                }
+            ],
+        },
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "result": "rainy"}]},
+    ]
+    asked, called, result = messages_of(value)
+    assert asked == Message("user", "Weather in Paris?")
+    assert called.tool_calls == [ToolCall("c", FunctionCall("get_weather", '{"at":"Paris"}'))]
+    assert result == Message("tool", "rainy", tool_call_id="c")
+
+
+def test_results_beside_other_parts_are_messages_of_their_own_in_order() -> None:
+    parts = [
+        {"type": "tool_call_response", "id": "a", "response": {"rain": True}},
+        {"type": "text", "content": "go on"},
+        {"type": "tool_call_response", "id": "b", "response": [{"type": "text", "content": "x"}]},
+    ]
+    assert message_of({"role": "user", "parts": parts}) == [
+        Message("tool", '{"rain":true}', tool_call_id="a"),
+        Message("user", "go on"),
+        Message("tool", "x", tool_call_id="b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"role": "user", "content": "hi"},
+        {"role": "human", "content": [{"text": "hi"}]},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {"role": "user", "content": '[{"type":"text","text":"hi"}]'},
+        {"role": "user", "parts": ["hi"]},
+        {"parts": [{"content": "hi"}]},
+    ],
+)
+def test_a_text_is_read_however_it_is_written(written: dict[str, Any]) -> None:
+    assert message_of(written) == [Message("user", "hi")]
+
+
+def test_calls_of_chat_completions_are_read() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    answer, result = messages_of(
+        [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "a bird", "tool_call_id": "c1"},
+        ]
+    )
+    assert answer.tool_calls == [ToolCall("c1", FunctionCall("look", "{}"))]
+    assert result == Message("tool", "a bird", tool_call_id="c1")
+
+
+def test_a_part_of_another_kind_is_kept_whole() -> None:
+    part = {"type": "compaction", "id": "x", "content": "what was"}
+    (message,) = messages_of([{"role": "assistant", "parts": [part]}])
+    assert message.content == [OtherPart("compaction", json.dumps(part, separators=(",", ":")))]
+    assert json_of(message)["parts"] == [part]
+
+
+def test_system_instructions_are_one_message_for_each_part() -> None:
+    value = [{"type": "text", "content": "Be kind."}, {"type": "text", "content": "Be brief."}]
+    read = instructions_of(json.dumps(value))
+    assert read == [Message("system", "Be kind."), Message("system", "Be brief.")]
+    assert instructions_json(read) == value
+    assert instructions_of("Be kind.") == read[:1]
+
+
+def test_tools_are_read_in_both_forms() -> None:
+    tool = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
+    assert tools_of(tools_json([tool])) == [tool]
+    assert tools_of(json.dumps([{"type": "function", "function": tool}])) == [tool]
+    assert tools_of([{"description": "no name"}, 5]) == []
+
+
+def test_a_text_that_only_looks_like_json_stays_a_text() -> None:
+    assert value_of("[hook]: no") == "[hook]: no"
+    assert messages_of("[hook]: no") == [Message("user", "[hook]: no")]
+
+
+def test_a_name_is_found_under_what_others_call_it() -> None:
+    assert otel_attributes.told({"llm.token_count.prompt": 5}, otel_attributes.INPUT_TOKENS) == 5
+    assert otel_attributes.told({}, otel_attributes.INPUT_TOKENS) is None
+    assert otel_attributes.operation_of({"traceloop.span.kind": "tool"}) == "execute_tool"
+    assert otel_attributes.operation_of({"gen_ai.operation.name": 5}) == ""
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["role", "parts", "content", "type", "text", "tool_calls", "function", "name"]
+            )
+            | st.text(max_size=3),
+            inner
+            | st.sampled_from(["tool_call_response", "image_url", "blob", "text", "tool", "user"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_values)
+def test_whatever_stands_there_is_read_to_messages_that_can_be_hashed_and_written(
+    value: Any,
+) -> None:
+    for message in [*messages_of(value), *instructions_of(value)]:
+        message_hash(message)
+        json.dumps(json_of(message)).encode()
+    tools_of(value)

@@ -1,0 +1,53 @@
+"""Server-sent events: however a stream arrives, its events are the same."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.formats.providers.sse import EventReader, ServerEvent
+from tests.provider.wire import OPENAI
+
+LOOK = ToolCall("c1", FunctionCall("look", '{"at":"the door"}'))
+
+
+@given(st.binary(max_size=40), st.lists(st.integers(0, 400), max_size=6))
+def test_how_the_network_cuts_a_stream_means_nothing(tail: bytes, cuts: list[int]) -> None:
+    stream = b"".join(OPENAI.events(Message("assistant", "é – hello\u2028", [LOOK]))) + tail
+    reader = EventReader()
+    events: list[ServerEvent] = []
+    edges = [0, *sorted(cuts), len(stream)]
+    for start, stop in pairwise(edges):
+        events += reader.feed(stream[start:stop])
+    whole = EventReader()
+    assert [*events, *reader.end()] == [*whole.feed(stream), *whole.end()]
+
+
+def test_an_event_may_have_comments_names_several_lines_and_carriage_returns() -> None:
+    reader = EventReader()
+    [event] = reader.feed(
+        b": hello\r\nevent: note\r\nid: 7\r\ndata: one\r\ndata:two\r\n\r\n: bye\n\n"
+    )
+    assert (event.name, event.data) == ("note", b"one\ntwo")
+    assert [*reader.end()] == []
+
+
+def test_the_last_event_may_lack_its_end() -> None:
+    for end in (b"data: [DONE]", b"data: [DONE]\r\n", b"data: [DONE]\n"):
+        reader = EventReader()
+        events = [*reader.feed(b"data: {}\n\n" + end), *reader.end()]
+        assert [event.data for event in events] == [b"{}", b"[DONE]"]
+    reader = EventReader()
+    assert [*reader.feed(b'data: {"half'), *reader.end()] == []
+
+
+@pytest.mark.parametrize("piece", [b"x" * 0x4000, b"data: " + b"x" * 0x4000 + b"\n"])
+def test_an_event_without_end_is_refused_without_long_work(piece: bytes) -> None:
+    reader = EventReader()
+    with pytest.raises(ValueError, match="an event of more than"):
+        for _ in range(5000):
+            assert not [*reader.feed(piece)]

@@ -1,0 +1,492 @@
+"""Rollouts of Codex."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core.messages import (
+    FunctionCall,
+    Message,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
+from harken.formats.base import WholeEntry
+from harken.formats.providers.openai_responses import items_of
+from harken.formats.runtimes.base import Reading
+from harken.formats.runtimes.codex.reader import NATIVE
+from harken.formats.runtimes.codex.resume_request import OUTPUT_BYTES, cut, sent
+from harken.testing import odd_conversation, plain_conversation
+from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
+
+META = {"id": "0199-a", "timestamp": "2026-01-31T12:00:00Z", "cwd": "/w", "cli_version": "0.142.2"}
+USER = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Look."}]}
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+SAID = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "I look."}],
+    "phase": "commentary",
+}
+CALL = {
+    "type": "function_call",
+    "id": "fc_1",
+    "name": "exec_command",
+    "arguments": '{"cmd": "ls"}',
+    "call_id": "call_1",
+}
+OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "a.txt\n"}
+DONE = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a."}]}
+ITEMS: list[dict[str, Any]] = [
+    USER,
+    {"type": "message", "role": "developer", "content": []},
+    {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "u:1"}]},
+    {
+        "type": "message",
+        "role": "user",
+        "content": [
+            {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "high"},
+            {"type": "input_audio", "audio_url": "data:,"},
+            {"type": "input_text", "text": ""},
+        ],
+        "internal_chat_message_metadata_passthrough": {"turn_id": "t"},
+    },
+    THOUGHT,
+    {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "A"}, {"type": "summary_text", "text": "B"}],
+        "content": [{"type": "reasoning_text", "text": "C"}],
+        "encrypted_content": None,
+    },
+    SAID,
+    {
+        "type": "message",
+        "role": "assistant",
+        "content": [
+            {"type": "output_text", "text": "one", "annotations": []},
+            {"type": "output_text", "text": "two"},
+            {"type": "refusal", "refusal": "no"},
+        ],
+    },
+    {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
+    {"type": "message", "role": "assistant", "content": []},
+    CALL,
+    {**CALL, "call_id": "call_2", "namespace": "mcp__x", "future": [{"deep": 1}]},
+    {"type": "custom_tool_call", "call_id": "c3", "name": "apply_patch", "input": "*** Begin"},
+    {
+        "type": "local_shell_call",
+        "call_id": "c4",
+        "status": "completed",
+        "action": {"type": "exec", "command": ["ls"], "timeout_ms": 5},
+    },
+    {
+        "type": "tool_search_call",
+        "call_id": "c5",
+        "execution": "client",
+        "status": "completed",
+        "arguments": {"query": "q"},
+    },
+    {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search"}},
+    {"type": "compaction", "id": "cmp", "encrypted_content": "gAAA"},
+    {"type": "of_the_future", "value": 1},
+    OUTPUT,
+    {**OUTPUT, "call_id": "call_2", "output": [{"type": "input_text", "text": "x"}]},
+    {**OUTPUT, "call_id": "c9", "output": {"content": "boom", "success": False}},
+    {"type": "custom_tool_call_output", "call_id": "c3", "output": "ok", "name": "apply_patch"},
+    {"type": "tool_search_output", "call_id": "c5", "execution": "client", "tools": [{"a": 1}]},
+]
+
+
+def line(kind: str, payload: dict[str, Any], second: int = 0) -> dict[str, Any]:
+    return {"timestamp": f"2026-01-31T12:00:{second:02}Z", "type": kind, "payload": payload}
+
+
+def item(payload: dict[str, Any], second: int = 0) -> dict[str, Any]:
+    return line("response_item", payload, second)
+
+
+def rollout(*payloads: dict[str, Any]) -> bytes:
+    return lines(line("session_meta", META), *(item(one) for one in payloads))
+
+
+def tip(data: bytes) -> list[WholeEntry]:
+    steps, reading = read(NATIVE, data)
+    return context(steps, reading.tips[""])
+
+
+def text_item(role: str, text: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def test_a_round_is_a_step_and_an_answer_is_one_message() -> None:
+    steps, reading = read(NATIVE, rollout(USER, THOUGHT, SAID, CALL, OUTPUT, DONE))
+    assert [[e.message.role for e in step.entries] for step in steps] == [
+        ["user", "assistant", "tool"],
+        ["assistant"],
+    ]
+    answer = steps[0].entries[1].message
+    assert [type(part) for part in answer.content or ()] == [ThinkingPart, TextPart]
+    assert [call.id for call in answer.tool_calls or ()] == ["call_1"]
+    assert (reading.session_id, reading.folder, reading.version) == ("0199-a", "/w", "0.142.2")
+    assert (reading.title, reading.used, dict(reading.kept)) == ("Look.", 6, {"session_meta": 1})
+
+
+def test_every_item_comes_back_as_it_was_also_from_a_store() -> None:
+    assert items_of(stored(tip(rollout(*ITEMS)))) == ITEMS
+
+
+@given(st.lists(st.sampled_from(ITEMS), min_size=1))
+def test_items_come_back_in_any_order(items: list[dict[str, Any]]) -> None:
+    steps, _ = read(NATIVE, rollout(*items))
+    assert items_of([entry for step in steps for entry in step.entries]) == items
+
+
+def test_what_the_client_instructs_with_is_read_first_and_after_a_compaction() -> None:
+    told = {"base_instructions": {"text": "You are Codex."}}
+    data = lines(
+        line("session_meta", {**META, **told}),
+        item(USER),
+        item(DONE),
+        line("compacted", {"message": "short", "replacement_history": [USER]}),
+    )
+    steps, _ = read(NATIVE, data)
+    assert said(context(steps, steps[0].id))[0] == ("system", "You are Codex.")
+    assert said(steps[-1].entries) == [("system", "You are Codex."), ("user", "Look.")]
+    assert sent(steps[-1].entries)[0] == text_item("developer", "You are Codex.")
+
+
+def test_a_compaction_holds_exactly_its_replacement_history() -> None:
+    history = [USER, {"type": "compaction", "encrypted_content": "gAAA"}]
+    data = lines(
+        line("session_meta", META),
+        item(USER),
+        item(DONE),
+        line("compacted", {"message": "short", "replacement_history": history}, 7),
+        item(text_item("user", "Go on."), 8),
+    )
+    steps, reading = read(NATIVE, data)
+    compaction = steps[1]
+    assert (compaction.type, compaction.trigger, compaction.summary) == (
+        "compaction",
+        "compaction",
+        "short",
+    )
+    assert compaction.parent == steps[0].id
+    assert items_of(compaction.entries) == history
+    assert items_of(context(steps, reading.tips[""])) == [*history, text_item("user", "Go on.")]
+
+
+def test_a_compaction_of_an_old_version_keeps_the_latest_prompts_and_the_summary() -> None:
+    long = "x" * 79_990
+    data = lines(
+        line("session_meta", META),
+        item(text_item("user", "abcdefgh" * 10)),
+        item(text_item("user", "<environment_context>no prompt</environment_context>")),
+        item(text_item("user", long)),
+        item(DONE),
+        line("compacted", {"message": "Summed up."}),
+    )
+    steps, _ = read(NATIVE, data)
+    first, second, last = said(steps[-1].entries)
+    assert first == ("user", "abcd…18 tokens truncated…efgh")
+    assert second == ("user", long)
+    assert last == ("user", "Summed up.")
+
+
+def test_a_rollback_goes_back_before_the_prompt_and_leaves_a_branch() -> None:
+    back = line("event_msg", {"type": "thread_rolled_back", "num_turns": 1})
+    first, second, third = (text_item("user", name) for name in "abc")
+    data = lines(
+        line("session_meta", META),
+        item(first),
+        item(DONE),
+        item(second),
+        item(DONE),
+        back,
+        item(third),
+    )
+    steps, reading = read(NATIVE, data)
+    assert items_of(context(steps, reading.tips[""])) == [first, DONE, third]
+    assert [step for _, step in reading.branches] == [steps[1].id]
+
+
+@pytest.mark.parametrize("turns", [-1, 0, None, "1", 10**30])
+def test_a_rollback_by_nonsense_changes_nothing(turns: object) -> None:
+    back = line("event_msg", {"type": "thread_rolled_back", "num_turns": turns})
+    assert items_of(tip(lines(item(USER), item(DONE), back, item(USER)))) == [USER, DONE, USER]
+
+
+def test_usage_is_by_how_much_the_total_grew() -> None:
+    def spent(total: int, last: int) -> dict[str, Any]:
+        def counts(tokens: int) -> dict[str, int]:
+            both = {"input_tokens": tokens, "output_tokens": tokens}
+            return {**both, "cached_input_tokens": 1, "reasoning_output_tokens": tokens - 4}
+
+        info = {"total_token_usage": counts(total), "last_token_usage": counts(last)}
+        return line("event_msg", {"type": "token_count", "info": info})
+
+    data = lines(
+        item(USER), item(SAID), spent(10, 10), spent(10, 10), item(DONE), spent(25, 15), spent(5, 5)
+    )
+    steps, reading = read(NATIVE, data)
+    usages = [(e.source or {}).get("usage") for step in steps for e in step.entries[-1:]]
+    assert usages == [
+        {
+            "input_tokens": tokens,
+            "output_tokens": tokens,
+            "cache_read_tokens": 1,
+            "reasoning_tokens": thoughts,
+        }
+        for tokens, thoughts in ((10, 6), (20, 16))
+    ]
+    assert reading.kept["event_msg/token_count"] == 4
+
+
+def test_what_codex_says_in_the_name_of_the_user_is_marked() -> None:
+    names = [
+        "# AGENTS.md instructions for /w",
+        "<Environment_Context>",
+        "<turn_aborted>x",
+        "hi <skill>",
+    ]
+    entries = tip(rollout(*(text_item("user", name) for name in names)))
+    assert [e.source and e.source["kind"] for e in entries] == ["system"] * 3 + ["prompt"]
+
+
+def test_the_second_header_of_a_fork_is_that_of_its_origin() -> None:
+    own = {**META, "forked_from_id": "0199-origin"}
+    _, reading = read(
+        NATIVE, lines(line("session_meta", own), line("session_meta", {"id": "x"}), item(USER))
+    )
+    assert (reading.session_id, reading.parent) == ("0199-a", "0199-origin")
+
+
+def test_a_subagent_says_who_spawned_it() -> None:
+    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": "0199-p", "depth": 1}}}
+    steps, reading = read(
+        NATIVE,
+        lines(
+            line("session_meta", {**META, "source": spawned}), item(USER), item(DONE), item(USER)
+        ),
+    )
+    assert reading.parent == "0199-p"
+    assert [(step.agent, step.type, step.trigger) for step in steps] == [
+        ("0199-a", "snapshot", "spawn"),
+        ("0199-a", "delta", "import"),
+    ]
+    _, reading = read(NATIVE, lines(line("session_meta", {**META, "source": "cli"}), item(USER)))
+    assert reading.parent == ""
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "collab_agent_spawn_end", "new_thread_id": "0199-c"},
+        {
+            "type": "item_completed",
+            "item": {"tool": "spawn_agent", "receiver_agents": [{"thread_id": "0199-c"}]},
+        },
+    ],
+)
+def test_a_session_says_whom_it_spawned_and_where(event: dict[str, Any]) -> None:
+    event = line("event_msg", event)
+    steps, reading = read(NATIVE, lines(item(USER), item(CALL), event, item(OUTPUT), item(DONE)))
+    assert reading.spawned == {"0199-c": steps[0].id}
+
+
+def test_the_first_versions_wrote_items_without_a_wrapper() -> None:
+    head = {"id": "old", "timestamp": "2025-06-01T00:00:00Z", "instructions": None, "git": None}
+    data = lines(head, {"record_type": "state"}, USER, SAID, CALL, OUTPUT)
+    assert NATIVE.looks("x.jsonl", data)
+    assert items_of(tip(data)) == [USER, SAID, CALL, OUTPUT]
+    assert read(NATIVE, data)[1].session_id == "old"
+
+
+def test_events_and_damage_change_nothing_of_what_the_model_sees() -> None:
+    event = line("event_msg", {"type": "agent_message", "message": "I look."})
+    data = lines(item(USER), event, b'{"torn', b"\xff\xff", b"", item(SAID), {"type": "new"})
+    steps, reading = read(NATIVE, data)
+    assert items_of(context(steps, reading.tips[""])) == [USER, SAID]
+    assert [bad.number for bad in reading.bad] == [3, 4]
+    assert dict(reading.kept) == {"event_msg/agent_message": 1, "blank": 1, "new": 1}
+
+
+def test_a_growing_file_changes_only_its_last_step() -> None:
+    whole = rollout(USER, THOUGHT, SAID, CALL, OUTPUT, THOUGHT, DONE, USER, DONE)
+    full, _ = read(NATIVE, whole)
+    for end in range(len(whole)):
+        try:
+            steps, _ = read(NATIVE, whole[:end])
+        except ValueError:
+            continue
+        assert steps[:-1] == full[: max(0, len(steps) - 1)]
+
+
+def test_a_call_without_an_output_is_closed_and_an_output_without_a_call_is_dropped() -> None:
+    custom = {"type": "custom_tool_call", "call_id": "c3", "name": "apply_patch", "input": ""}
+    search = {"type": "tool_search_call", "call_id": "c5", "execution": "client", "arguments": {}}
+    orphan = {"type": "function_call_output", "call_id": "no", "output": ""}
+    found = sent(tip(rollout(USER, CALL, custom, search, orphan)))
+    assert found == [
+        USER,
+        CALL,
+        {
+            "type": "function_call_output",
+            "id": "fco_d08ee114-ed5d-5706-8dbd-16ccacd40aa4",
+            "call_id": "call_1",
+            "output": "aborted",
+        },
+        custom,
+        {"type": "custom_tool_call_output", "call_id": "c3", "output": "aborted"},
+        search,
+        {
+            "type": "tool_search_output",
+            "call_id": "c5",
+            "status": "completed",
+            "execution": "client",
+            "tools": [],
+        },
+    ]
+
+
+def test_what_is_for_the_service_or_for_nobody_is_not_sent() -> None:
+    internal = {**USER, "internal_chat_message_metadata_passthrough": {"turn_id": "t"}}
+    ghost = {"type": "ghost_snapshot", "ghost_commit": {}}
+    system = text_item("system", "old")
+    odd = {"type": "message", "role": "assistant", "content": [{"type": "refusal"}]}
+    assert sent(tip(rollout(internal, ghost, system, odd))) == [USER]
+
+
+def test_what_another_program_wrote_into_a_call_is_not_sent() -> None:
+    assert sent(tip(rollout(USER, {**CALL, "summary": "Looks."}, OUTPUT))) == [USER, CALL, OUTPUT]
+
+
+def test_a_shell_call_of_the_first_versions_says_what_it_leaves_open() -> None:
+    action = {"type": "exec", "command": ["ls"]}
+    call = {"type": "local_shell_call", "call_id": "call_1", "action": action}
+    nothing = dict.fromkeys(["env", "timeout_ms", "user", "working_directory"])
+    assert sent(tip(rollout(call, OUTPUT))) == [{**call, "action": {**action, **nothing}}, OUTPUT]
+
+
+def test_thoughts_are_sent_with_all_that_belongs_to_them() -> None:
+    bare = {"type": "reasoning", "summary": []}
+    assert sent(tip(rollout(bare))) == [{**bare, "content": None, "encrypted_content": None}]
+
+
+def test_long_outputs_lose_their_middle() -> None:
+    long = {**OUTPUT, "output": "é" * OUTPUT_BYTES}
+    (_, output) = sent(tip(rollout(CALL, long)))
+    assert output["output"] == "é" * 3000 + f"…{OUTPUT_BYTES - 6000} chars truncated…" + "é" * 3000
+
+
+def test_the_texts_of_an_output_share_its_limit() -> None:
+    def block(text: str) -> dict[str, str]:
+        return {"type": "input_text", "text": text}
+
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    blocks = [block("a" * 8), block(""), image, block("b" * 8), block("c")]
+    entries = tip(rollout(CALL, {**OUTPUT, "output": blocks}))
+    assert sent(entries, output_bytes=10)[1]["output"] == [
+        block("a" * 8),
+        image,
+        block("b…6 chars truncated…b"),
+        block("[omitted 1 text items ...]"),
+    ]
+
+
+@given(st.text(), st.integers(1, 40))
+def test_what_is_cut_is_no_longer_than_it_may_be(text: str, most: int) -> None:
+    found = cut(text, most)
+    head, _, rest = found.partition("…")
+    tail = rest.rpartition("…")[2]
+    if len(text.encode()) > most and "…" not in text:
+        assert text.startswith(head)
+        assert text.endswith(tail)
+        assert len((head + tail).encode()) <= most
+
+
+def test_conversations_of_others_are_items_too() -> None:
+    found = items_of(plain_conversation())
+    assert [one["type"] for one in found] == [
+        "message",
+        "message",
+        "function_call",
+        "function_call_output",
+        "message",
+    ]
+    assert all(one["type"] for one in items_of(odd_conversation()))
+
+
+def test_thinking_of_others_is_not_said() -> None:
+    thought = Message("assistant", [ThinkingPart("hm", {"signature": "x"}), OtherPart("x", "{}")])
+    assert items_of([WholeEntry(thought)]) == []
+
+
+@pytest.mark.parametrize("data", HOSTILE)
+def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
+    for whole in (data, rollout(USER) + data + b"\n" + rollout(SAID)):
+        reading = Reading()
+        try:
+            steps = list(NATIVE.steps(source_of(whole), reading))
+        except ValueError:
+            continue
+        stored([entry for step in steps for entry in step.entries])
+    NATIVE.looks("rollout-x.jsonl", data)
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.sampled_from(["type", "message"]),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "type",
+                        "role",
+                        "content",
+                        "text",
+                        "call_id",
+                        "id",
+                        "summary",
+                        "output",
+                        "arguments",
+                        "payload",
+                    ]
+                ),
+                inner,
+            )
+        ),
+    ),
+    st.sampled_from(
+        ["function_call", "reasoning", "message", "function_call_output", "tool_search_output", "x"]
+    ),
+)
+def test_an_item_may_hold_anything(value: Any, kind: str) -> None:
+    held = value if isinstance(value, dict) else {"content": value, "output": value, "id": value}
+    steps, _ = read(NATIVE, rollout({**held, "type": kind}))
+    entries = stored([entry for step in steps for entry in step.entries])
+    assert len(items_of(entries)) == 1
+    sent(entries)
+
+
+def test_a_call_keeps_the_id_that_its_result_names() -> None:
+    calls = tip(rollout(CALL))[0].message.tool_calls
+    assert calls == [
+        ToolCall(
+            "call_1",
+            FunctionCall("exec_command", '{"cmd": "ls"}'),
+            meta={"codex": {"item": {"id": "fc_1"}}},
+        )
+    ]

@@ -1,0 +1,228 @@
+"""Sessions of Copilot CLI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core.messages import ImagePart, ThinkingPart
+from harken.errors import FormatError
+from harken.formats.base import WholeEntry
+from harken.formats.runtimes.base import Reading
+from harken.formats.runtimes.copilot_cli import NATIVE
+from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
+
+START = {"sessionId": "0199-a", "copilotVersion": "1.0.64", "context": {"cwd": "/w"}}
+
+
+class Events:
+    """Numbers events."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, kind: str, data: dict[str, Any], **more: Any) -> dict[str, Any]:
+        before = f"e{self.count}" if self.count else None
+        self.count += 1
+        time = f"2026-01-31T12:00:{self.count % 60:02}.000Z"
+        event = {"type": kind, "data": data, "id": f"e{self.count}", "timestamp": time}
+        return {**event, "parentId": before, **more}
+
+
+def session(
+    *events: tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], dict[str, Any]],
+) -> bytes:
+    event = Events()
+    made = [event(one[0], one[1], **(one[2] if len(one) > 2 else {})) for one in events]
+    return lines(event("session.start", START), *made)
+
+
+def tip(data: bytes) -> list[WholeEntry]:
+    steps, reading = read(NATIVE, data)
+    return context(steps, reading.tips.get(""))
+
+
+ASKED = (
+    "user.message",
+    {"content": "Look.", "transformedContent": "<now/>\n\nLook.", "attachments": []},
+)
+CALLED = (
+    "assistant.message",
+    {
+        "messageId": "m1",
+        "model": "m",
+        "content": "I look.",
+        "toolRequests": [
+            {
+                "toolCallId": "c1",
+                "name": "bash",
+                "arguments": {"command": "ls"},
+                "type": "function",
+            },
+            {"toolCallId": "c2", "name": "patch", "arguments": "*** Begin", "type": "custom"},
+        ],
+        "reasoningText": "hm",
+        "reasoningOpaque": "gAAA",
+        "outputTokens": 7,
+    },
+)
+SEEN = (
+    "tool.execution_complete",
+    {"toolCallId": "c1", "success": True, "result": {"content": "a.txt", "detailedContent": "..."}},
+)
+FAILED = (
+    "tool.execution_complete",
+    {"toolCallId": "c2", "success": False, "error": {"message": "no", "code": "failure"}},
+)
+DONE = ("assistant.message", {"messageId": "m2", "content": "Done."})
+
+
+def test_a_round_is_a_step() -> None:
+    data = session(("system.message", {"content": "Be."}), ASKED, CALLED, SEEN, FAILED, DONE, ASKED)
+    steps, reading = read(NATIVE, data)
+    assert [[entry.message.role for entry in step.entries] for step in steps] == [
+        ["system", "user", "assistant", "tool", "tool"],
+        ["assistant"],
+        ["user"],
+    ]
+    assert (reading.session_id, reading.folder, reading.version) == ("0199-a", "/w", "1.0.64")
+    assert reading.title == "Look."
+    _, asked, answer, seen, failed = stored(steps[0].entries)
+    assert asked.message.content == "<now/>\n\nLook."
+    assert asked.source
+    assert (asked.source["kind"], asked.source["typed"]) == ("prompt", "Look.")
+    assert isinstance(answer.message.content, list)
+    assert answer.message.content[0] == ThinkingPart("hm", {"copilot": {"reasoningOpaque": "gAAA"}})
+    assert [
+        (call.id, call.type, call.function.name, call.function.arguments)
+        for call in answer.message.tool_calls or ()
+    ] == [
+        ("c1", "function", "bash", '{"command":"ls"}'),
+        ("c2", "custom", "patch", "*** Begin"),
+    ]
+    assert answer.source
+    assert (answer.source["model"], answer.source["usage"]) == ("m", {"output_tokens": 7})
+    assert (seen.message.content, seen.message.is_error) == ("a.txt", False)
+    assert (failed.message.content, failed.message.is_error) == ("no", True)
+
+
+def test_what_the_system_says_again_is_read_once() -> None:
+    told = ("system.message", {"role": "system", "content": "Be."})
+    other = ("system.message", {"role": "system", "content": "Be more."})
+    data = session(told, ASKED, DONE, told, ASKED, DONE, other, ASKED)
+    assert [content for role, content in said(tip(data)) if role == "system"] == ["Be.", "Be more."]
+    assert read(NATIVE, data)[1].kept["system.message"] == 1
+
+
+def test_a_subagent_has_a_conversation_of_its_own() -> None:
+    of_agent = {"parentToolCallId": "c1"}
+    data = session(
+        ASKED,
+        CALLED,
+        ("subagent.started", {"toolCallId": "c1", "agentName": "explore"}),
+        ("user.message", {"content": "Explore.", **of_agent}),
+        ("assistant.message", {"content": "I explore.", **of_agent}),
+        ("assistant.message", {"content": "Other."}, {"agentId": "b"}),
+        SEEN,
+        DONE,
+    )
+    steps, reading = read(NATIVE, data)
+    assert list(reading.tips) == ["", "c1", "b"]
+    first = next(step for step in steps if step.agent == "c1")
+    assert (first.type, first.trigger, first.parent) == ("snapshot", "spawn", steps[0].id)
+    assert said(context(steps, reading.tips["c1"])) == [
+        ("user", "Explore."),
+        ("assistant", "I explore."),
+    ]
+    assert [role for role, _ in said(context(steps, reading.tips[""]))] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+
+
+def test_a_compaction_leaves_its_summary() -> None:
+    done = ("session.compaction_complete", {"success": True, "summaryContent": "S"})
+    failed = ("session.compaction_complete", {"success": False, "error": "x"})
+    data = session(ASKED, DONE, failed, ASKED, DONE, done, ASKED)
+    steps, _ = read(NATIVE, data)
+    assert [step.type for step in steps] == ["delta", "delta", "compaction", "delta"]
+    assert [content for _, content in said(tip(data))] == ["S", "<now/>\n\nLook."]
+
+
+def test_who_speaks_for_the_user_is_told() -> None:
+    image = {"type": "blob", "mimeType": "image/png", "data": "AAAA"}
+    data = session(
+        (
+            "user.message",
+            {"content": "See.", "attachments": [image, {"type": "file", "path": "/a"}]},
+        ),
+        ("user.message", {"content": "Go on.", "source": "schedule"}),
+        ("system.notification", {"content": "<system_notification/>", "kind": {}}),
+    )
+    entries = tip(data)
+    assert isinstance(entries[0].message.content, list)
+    assert entries[0].message.content[1] == ImagePart("image/png", "AAAA")
+    assert [entry.source and entry.source["kind"] for entry in entries] == [
+        "prompt",
+        "system",
+        "system",
+    ]
+
+
+def test_all_other_events_are_counted() -> None:
+    data = session(
+        ("hook.start", {}), ("abort", {"reason": "user"}), ASKED, ("session.shutdown", {})
+    )
+    _, reading = read(NATIVE, data + b"torn{\n")
+    assert dict(reading.kept) == {
+        "session.start": 1,
+        "hook.start": 1,
+        "abort": 1,
+        "session.shutdown": 1,
+    }
+    assert len(reading.bad) == 1
+
+
+def test_it_is_known_by_its_first_event() -> None:
+    assert NATIVE.looks("events.jsonl", session())
+    assert not NATIVE.looks("events.jsonl", b'{"type":"session","id":"a"}')
+    with pytest.raises(FormatError):
+        read(NATIVE, b'{"type":"user"}\n')
+
+
+@pytest.mark.parametrize("data", HOSTILE)
+def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
+    for whole in (data, session(ASKED) + data + b"\n"):
+        reading = Reading()
+        try:
+            steps = list(NATIVE.steps(source_of(whole), reading))
+        except FormatError:
+            continue
+        stored([entry for step in steps for entry in step.entries])
+
+
+VALUE = st.sampled_from([None, 5, "x", [], {}, [5], {"a": 5}, [{"type": 5}], True])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([ASKED[0], CALLED[0], SEEN[0], "system.message", "session.start"]),
+            st.dictionaries(
+                st.sampled_from([*CALLED[1], *SEEN[1], "error", "attachments", "parentToolCallId"]),
+                VALUE,
+            ),
+            st.fixed_dictionaries({"id": VALUE, "agentId": VALUE}),
+        )
+    )
+)
+def test_an_event_may_hold_anything(
+    events: list[tuple[str, dict[str, Any], dict[str, Any]]],
+) -> None:
+    steps, _ = read(NATIVE, session(*events))
+    stored([entry for step in steps for entry in step.entries])

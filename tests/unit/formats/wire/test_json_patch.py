@@ -1,0 +1,83 @@
+"""A form is small, says what to change, and refuses what it does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harken.errors import FormatError
+from harken.formats.wire.json_patch import changed, form_of, manner_of, same, with_set
+
+LONG = "a text that is long enough to be worth being cut into pieces " * 3
+
+
+@pytest.mark.parametrize(
+    ("plain", "value", "form"),
+    [
+        ({"a": 1}, {"a": 1}, None),
+        ({"a": LONG}, {"a": LONG, "b": None}, {"change": [["set", ["b"], None]]}),
+        ({"a": LONG, "b": 1}, {"a": LONG}, {"change": [["drop", ["b"]]]}),
+        ([LONG, 1], [LONG, 1.0], {"change": [["set", [1], 1.0]]}),
+        ([LONG, 1], [LONG, True], {"change": [["set", [1], True]]}),
+        ([LONG, 0.0], [LONG, -0.0], {"change": [["set", [1], -0.0]]}),
+        ([1, LONG, 3], [1, LONG], {"change": [["cut", [], 2, 3, []]]}),
+        ([LONG], [0, LONG], {"change": [["cut", [], 0, 0, [0]]]}),
+        ({"a": LONG}, {"a": LONG[:-1]}, {"change": [["cut", ["a"], 182, 183, ""]]}),
+        (
+            {"content": LONG},
+            {"content": [{"type": "text", "text": LONG}]},
+            {"change": [["list", ["content"], "text"]]},
+        ),
+        (
+            {"content": [{"type": "input_text", "text": LONG}]},
+            {"content": LONG},
+            {"change": [["text", ["content"]]]},
+        ),
+        ({"a": "much that is not there"}, 1, {"whole": 1}),
+    ],
+)
+def test_a_form_says_what_to_change(plain: Any, value: Any, form: Any) -> None:
+    assert form_of(plain, value) == form
+    assert same(changed(plain, form), value)
+
+
+def test_a_form_keeps_the_manner_in_which_the_plain_value_is_written() -> None:
+    assert form_of({"a": 1}, {"a": 1}, "message") == {"as": "message"}
+    assert manner_of({"as": "message"}) == "message"
+    odd: list[Any] = [None, [], {"as": 5}]
+    assert [*map(manner_of, odd)] == ["", "", ""]
+
+
+def test_what_is_changed_stays_as_it_was() -> None:
+    plain = {"content": [{"text": "Hi"}]}
+    assert with_set(plain, ["content", 0, "mark"], 1) == {"content": [{"text": "Hi", "mark": 1}]}
+    assert plain == {"content": [{"text": "Hi"}]}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        5,
+        {"change": 5},
+        {"change": [5]},
+        {"change": [["set"]]},
+        {"change": [["set", ["a", "b"], 1]]},
+        {"change": [["set", [0], 1]]},
+        {"change": [["drop", []]]},
+        {"change": [["drop", ["b"]]]},
+        {"change": [["cut", ["a"], 0, 1, 5]]},
+        {"change": [["text", ["a"]]]},
+    ],
+)
+def test_a_form_that_does_not_fit_is_refused(form: Any) -> None:
+    with pytest.raises(FormatError):
+        changed({"a": "Hi"}, form)
+
+
+def test_what_differs_far_inside_is_set_as_a_whole() -> None:
+    deep: Any = 1
+    other: Any = 2
+    for _ in range(100):
+        deep, other = [deep], [other]
+    assert same(changed(deep, form_of(deep, other)), other)

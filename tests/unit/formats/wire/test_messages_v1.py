@@ -1,0 +1,84 @@
+"""Requests and answers in Harken's own words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from harken.core.events import Usage
+from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.core.stream import Finish
+from harken.errors import FormatError
+from harken.formats.wire import registry as wires
+from harken.formats.wire.json_patch import same
+from harken.formats.wire.messages_v1 import PROTOCOL
+
+CALL = {"id": "c1", "function": {"name": "look", "arguments": "{}"}, "type": "function"}
+ASKED: dict[str, Any] = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "You are Jack."},
+        {"role": "assistant", "tool_calls": [CALL]},
+        {"role": "tool", "content": "a door", "tool_call_id": "c1", "is_error": True},
+    ],
+    "tools": [{"name": "look", "parameters": {}}],
+    "parameters": {"temperature": 0.5},
+}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ASKED,
+        {**ASKED, "parameters": {}},
+        {**ASKED, "parameters": None, "tools": [], "odd": [1]},
+        {**ASKED, "parameters": {"parameters": 1, "model": 5}, "model": None},
+        {"messages": [{"role": "user", "content": "Hi", "name": None, "odd": 1}, 5, {"role": 5}]},
+    ],
+)
+def test_a_request_comes_back(body: Any) -> None:
+    asked = PROTOCOL.take_apart("", json.dumps(body).encode())
+    values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
+    assert same(PROTOCOL.put_together(asked, values), body)
+
+
+def test_pieces_are_the_messages_of_a_log() -> None:
+    asked = PROTOCOL.take_apart("", json.dumps(ASKED).encode())
+    assert asked.parameters == {"temperature": 0.5}
+    assert [PROTOCOL.read(piece) for piece in asked.pieces] == [
+        ([Message("system", "You are Jack.")], None),
+        ([Message("assistant", None, [ToolCall("c1", FunctionCall("look", "{}"))])], None),
+        ([Message("tool", "a door", tool_call_id="c1", is_error=True)], None),
+    ]
+
+
+def test_what_is_no_request_is_refused() -> None:
+    with pytest.raises(FormatError):
+        PROTOCOL.take_apart("", b"{}")
+
+
+def test_an_answer_says_all_of_itself() -> None:
+    listener = PROTOCOL.listener(200)
+    said = {"role": "assistant", "content": "A door."}
+    usage = {"input_tokens": 5, "output_tokens": "odd"}
+    listener.feed(
+        json.dumps({"message": said, "stop_reason": "end", "usage": usage, "model": "m-1"}).encode()
+    )
+    answered = listener.end()
+    assert [piece.raw for piece in answered.pieces] == [said]
+    assert answered.finish == Finish(stop_reason="end", usage=Usage(input_tokens=5), model="m-1")
+
+
+def test_an_answer_that_was_cut_says_what_came() -> None:
+    listener = PROTOCOL.listener(200)
+    listener.feed(b'{"id": "a", "partial": {"text": "A d", "thinking": "Hm"}}')
+    answered = listener.end()
+    assert (answered.id, answered.finish, answered.partial) == ("a", None, ("Hm", "A d"))
+
+
+def test_a_protocol_is_found_by_its_path() -> None:
+    assert wires.of("/messages-v1") is PROTOCOL
+    assert wires.of("/base/v1/messages?beta=true") is wires.WIRES["anthropic-messages"]
+    assert wires.of("/v1/messages/count_tokens") is None

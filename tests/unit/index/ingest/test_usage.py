@@ -1,0 +1,134 @@
+"""Every runtime counts in its own way; the facts have each token in one column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harken.core.events import Usage
+from harken.index.ingest.row_writer import time_us
+from harken.index.ingest.usage import Costs, Spent, of_log, provider_of, spent, told_cost
+from harken.llm.prices import Prices
+
+DAY = time_us("2026-03-01T12:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("usage", "wanted"),
+    [
+        (
+            {
+                "input_tokens": 5,
+                "cache_read_input_tokens": 90,
+                "cache_creation_input_tokens": 7,
+                "output_tokens": 3,
+            },
+            Spent(5, 90, 7, 3),
+        ),
+        (
+            {
+                "input_tokens": 5,
+                "cache_creation_input_tokens": 7,
+                "cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4},
+                "output_tokens": 3,
+            },
+            Spent(5, None, 7, 3, None, 4),
+        ),
+        (
+            {
+                "input_tokens": 102,
+                "cache_read_tokens": 90,
+                "cache_write_tokens": 7,
+                "output_tokens": 3,
+            },
+            Spent(5, 90, 7, 3),
+        ),
+        (
+            {
+                "input_tokens": 95,
+                "input_tokens_details": {"cached_tokens": 90},
+                "output_tokens": 9,
+                "output_tokens_details": {"reasoning_tokens": 4},
+            },
+            Spent(5, 90, None, 9, 4),
+        ),
+        (
+            {
+                "prompt_tokens": 95,
+                "prompt_tokens_details": {"cached_tokens": 90},
+                "completion_tokens": 9,
+                "completion_tokens_details": {"reasoning_tokens": 4},
+            },
+            Spent(5, 90, None, 9, 4),
+        ),
+        (
+            {"prompt_tokens": 95, "cached_tokens": 90, "completion_tokens": 9},
+            Spent(5, 90, None, 9),
+        ),
+        ({"input_tokens": 5}, Spent(5, None, None, 0)),
+        ({"output_tokens": 5}, Spent(None, None, None, 5)),
+        ({"input_tokens": 5, "cache_read_tokens": 9}, Spent(0, 9, None, 0)),
+        ({}, Spent()),
+        ({"input_tokens": "5", "output_tokens": True, "input_tokens_details": 3}, Spent()),
+        ({"input_tokens": -5, "output_tokens": 1 << 60}, Spent()),
+    ],
+)
+def test_all_shapes_of_usage_are_read(usage: dict[str, Any], wanted: Spent) -> None:
+    assert spent(usage) == wanted
+
+
+def test_a_log_counts_caches_in_the_input() -> None:
+    assert of_log(Usage(100, 7, 60, 10)) == Spent(30, 60, 10, 7)
+    assert of_log(Usage()) == Spent()
+
+
+def test_what_a_runtime_says_that_it_cost_is_believed() -> None:
+    assert told_cost({"pi": {"usage": {"cost": {"total": 0.5}}}}) == 0.5
+    assert told_cost({"cost_usd": 2}) == 2.0
+    assert told_cost({"usage": {"prompt_tokens": 5, "cost_usd": 2.5}}) == 2.5
+    for odd in (True, -1, "1", float("nan"), 1e9, None):
+        assert told_cost({"cost_usd": odd}) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("claude-opus-4-5-20251101", "claude"),
+        ("claude-opus-4-5", "anthropic"),
+        ("anthropic/claude-opus-4-5", ""),
+        ("claude-opus-4-5", "copilot"),
+        ("claude-opus-4-5", ""),
+    ],
+)
+def test_a_price_is_found_by_model_whoever_is_asked(model: str, provider: str) -> None:
+    costs = Costs(Prices())
+    assert costs.cost(Spent(1_000_000, None, None, 0), model, provider, DAY) == 5
+
+
+def test_what_a_cache_keeps_for_an_hour_costs_twice_the_input() -> None:
+    def cost(hour: int | None) -> float | None:
+        took = Spent(0, 0, 1_000_000, 0, None, hour)
+        return Costs(Prices()).cost(took, "claude-opus-4-5", "claude", DAY)
+
+    assert (cost(None), cost(0), cost(400_000), cost(1_000_000)) == (6.25, 6.25, 7.75, 10)
+    assert cost(1 << 39) == 10  # of what was written, not more
+
+
+def test_without_a_price_a_time_or_a_count_no_cost_is_known() -> None:
+    costs = Costs(Prices())
+    assert costs.cost(Spent(5, None, None, 5), "nobody's", "claude", DAY) is None
+    assert costs.cost(Spent(5, None, None, 5), "claude-opus-4-5", "claude", None) is None
+    assert (
+        costs.cost(
+            Spent(5, None, None, 5), "claude-opus-4-5", "claude", time_us("0001-01-01T00:00:00Z")
+        )
+        is None
+    )
+    assert costs.cost(Spent(), "claude-opus-4-5", "claude", DAY) is None
+
+
+def test_who_answered_is_what_the_runtime_says() -> None:
+    assert provider_of({"pi": {"provider": "anthropic"}}) == "anthropic"
+    assert provider_of({"provider": "openai"}) == "openai"
+    assert provider_of({"provider": 3, "pi": []}) == ""

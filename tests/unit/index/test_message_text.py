@@ -1,0 +1,83 @@
+"""The words of a message are all that is in it to be read, whoever wrote it, however."""
+
+from __future__ import annotations
+
+import pytest
+
+from harken.core.commits import entry_of
+from harken.core.messages import (
+    Content,
+    FunctionCall,
+    ImagePart,
+    Message,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
+from harken.index.message_text import Said, said_in, shape_of, words_of
+
+
+def said(message: Message) -> Said:
+    entry, objects = entry_of(message)
+    return said_in(shape_of(objects[entry.message]), objects)
+
+
+def called(arguments: str) -> str:
+    call = ToolCall("c1", FunctionCall("Write", arguments))
+    return words_of(said(Message("assistant", None, [call])))
+
+
+def test_texts_thoughts_and_images_are_counted_apart() -> None:
+    content: Content = [ThinkingPart("hm"), TextPart("tea"), ImagePart("image/png", "AAAA")]
+    found = said(Message("assistant", content))
+    assert (found.role, found.characters, found.thinking, found.images) == ("assistant", 3, 2, 1)
+    assert words_of(found) == "hm\ntea"
+
+
+def test_a_result_has_what_a_tool_gave() -> None:
+    found = said(Message("tool", "no such door", tool_call_id="c1", is_error=True))
+    assert (words_of(found), found.is_error, found.characters) == ("no such door", True, 12)
+
+
+def test_of_arguments_the_strings_and_their_names_count() -> None:
+    assert called('{"path": "/cafe", "lines": [1, true, null, {"text": "a\\nb"}]}') == (
+        "Write\npath\n/cafe\nlines\n1\ntext\na\nb"
+    )
+
+
+@pytest.mark.parametrize("arguments", ["not JSON", "", "[" * 100_000, "[" * 900 + "]" * 900])
+def test_arguments_that_cannot_be_read_are_a_text(arguments: str) -> None:
+    assert called(arguments).startswith("Write")
+
+
+def test_what_has_no_blanks_is_no_words() -> None:
+    assert called('{"data": "' + "QUJD" * 100 + '"}') == "Write\ndata"
+
+
+def test_blocks_that_nobody_knows_have_words() -> None:
+    found = said(Message("user", [OtherPart("document", '{"title": "The cafe"}')]))
+    assert words_of(found) == "title\nThe cafe"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("na\u00efve \u2713", "na\u00efve \u2713"),
+        ("\u8336", " \u8336 "),
+        ("\U00020000a", " \U00020000 a"),
+        ("\U0001f375 tea", "\U0001f375 tea"),
+        ("\ud800 tea", "? tea"),
+        ("\ud800 \u8336", "?  \u8336 "),
+    ],
+)
+def test_scripts_without_blanks_are_given_some(text: str, wanted: str) -> None:
+    assert words_of(Said("user", [text])) == wanted
+
+
+def test_parts_that_are_gone_or_damaged_are_left_out() -> None:
+    entry, objects = entry_of(Message("user", [TextPart("tea"), TextPart("milk")]))
+    shape = shape_of(objects[entry.message])
+    del objects[shape.parts[0]]
+    assert words_of(said_in(shape, objects)) == "milk"
+    assert words_of(said_in(shape, {shape.parts[0]: b"[]", shape.parts[1]: b"{"})) == ""

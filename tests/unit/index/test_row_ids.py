@@ -1,0 +1,71 @@
+"""The numbers of messages are in the order of time, whenever they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.index.row_ids import Numbers, end_of_numbers, first_number, stretch_of
+
+STRETCH_US, ROOM = 1 << 28, 1 << 12
+NOON = 1_772_366_400_000_000
+
+
+def empty() -> apsw.Connection:
+    database = apsw.Connection(":memory:")
+    database.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY)")
+    return database
+
+
+@pytest.fixture
+def database() -> Iterator[apsw.Connection]:
+    with closing(empty()) as database:
+        yield database
+
+
+def enter(database: apsw.Connection, *times: int) -> list[int]:
+    """Enter messages at once, as those that are read together are."""
+    numbers = Numbers(database)
+    found = [numbers.next(time) for time in times]
+    database.executemany("INSERT INTO messages VALUES (?)", [(one,) for one in found])
+    return found
+
+
+@given(st.lists(st.lists(st.integers(-(1 << 60), 1 << 60), max_size=9), max_size=5))
+def test_what_was_said_later_has_a_greater_number(read: list[list[int]]) -> None:
+    with closing(empty()) as database:
+        found = [one for times in read for one in zip(times, enter(database, *times), strict=True)]
+    assert len({number for _, number in found}) == len(found)
+    by_stretch = sorted(found, key=lambda one: (first_number(one[0]), one[1]))
+    assert [number for _, number in by_stretch] == sorted(number for _, number in found)
+
+
+def test_within_a_stretch_numbers_are_in_the_order_of_reading(database: apsw.Connection) -> None:
+    first, second = enter(database, NOON + 1, NOON)
+    (third,) = enter(database, NOON)
+    assert (second, third) == (first + 1, first + 2)
+    assert {*map(stretch_of, (first, second, third))} == {stretch_of(first_number(NOON))}
+
+
+def test_a_stretch_that_is_full_goes_on_with_the_numbers_of_the_next(
+    database: apsw.Connection,
+) -> None:
+    many = enter(database, *[NOON] * (2 * ROOM + 1))
+    assert many == [*range(many[0], many[0] + len(many))]
+    later, again = enter(database, NOON + STRETCH_US, NOON)
+    assert (later, again) == (many[-1] + 1, many[-1] + 2)
+
+
+def test_an_end_is_after_all_that_was_said_until_then(database: apsw.Connection) -> None:
+    assert end_of_numbers(database, NOON) == first_number(NOON) + ROOM
+    many = enter(database, *[NOON] * (ROOM + 1))
+    assert first_number(NOON) + ROOM == many[-1] < end_of_numbers(database, NOON)
+
+
+def test_what_was_said_nobody_knows_when_comes_first(database: apsw.Connection) -> None:
+    assert enter(database, 0, -5) == [1, 2]

@@ -1,0 +1,68 @@
+"""An excerpt shows the place where it stands, as the index found it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from harken.index.query import query_of
+from harken.index.snippet import WHOLE, excerpt
+
+
+def marked(query: str, *texts: str) -> str:
+    """Return an excerpt with what was looked for in brackets."""
+    pieces = excerpt(texts, query_of(query)).pieces
+    return "".join(f"[{text}]" if is_found else text for text, is_found in pieces)
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "wanted"),
+    [
+        ("tea", "Tea, please.", "[Tea], please."),
+        ("tea", "The team has tea.", "The team has [tea]."),
+        ("tea*", "The team has tea.", "The [team] has [tea]."),
+        ('"green tea"', "green: tea, green", "[green: tea], green"),
+        ("cafe", "In the Café.", "In the [Café]."),
+        ("café", "In the cafe.", "In the [cafe]."),
+        ("src/x.py", "see src/x.py:3", "see [src/x.py]:3"),
+        ("snake_case", "a snake_case name", "a [snake_case] name"),
+        ("茶", "お茶をどうぞ", "お[茶]をどうぞ"),
+        ("お茶", "冷たいお茶を", "冷たい[お茶]を"),
+        ("tea milk", "Milk and tea", "[Milk] and [tea]"),
+        ("tea", "a\n\n  tea\tpot", "a [tea] pot"),
+        ("nothing", "Something else.", "Something else."),
+    ],
+)
+def test_what_is_looked_for_is_marked(query: str, text: str, wanted: str) -> None:
+    assert marked(query, text) == wanted
+
+
+def test_the_text_that_has_it_is_shown() -> None:
+    assert marked("tea", "Coffee.", "Tea.", "Tea again.") == "[Tea]."
+    assert marked("tea", "", "Coffee.") == "Coffee."
+    assert marked("tea") == ""
+
+
+def test_a_long_text_is_cut_on_both_sides() -> None:
+    shown = marked("needle", "hay " * 1000 + "needle" + " hay" * 1000)
+    assert shown.startswith("… hay")
+    assert "[needle]" in shown
+    assert shown.endswith("hay …")
+    assert len(shown) < WHOLE + 20
+
+
+def test_marks_say_where_it_stands_in_the_text() -> None:
+    found = excerpt(["On the  table: tea and TEA"], query_of("tea"))
+    assert [found.text[begin:end] for begin, end in found.marks] == ["tea", "TEA"]
+
+
+def test_a_text_of_megabytes_takes_no_time() -> None:
+    text = "tearoom steal teal " * 100_000 + "tea"
+    begin = time.process_time()
+    assert "[tea]" in marked("tea", text)
+    assert time.process_time() - begin < 1
+
+
+def test_letters_that_change_their_length_are_cut_where_they_are() -> None:
+    assert marked("tea", "İİİ tea") == "İİİ [tea]"

@@ -1,0 +1,386 @@
+"""A wrapped client gives what the client itself gives, and what passed is recorded.
+
+The SDKs are the real ones; the provider is a server on this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import gzip
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anthropic
+import httpx
+import httpx2
+import openai
+import pytest
+
+from harken.formats.wire import registry as wires
+from harken.interactions.sdk.background import Background
+from harken.interactions.sdk.wrap import wrap
+from tests.otlp_kit import Collecting
+from tests.provider.server import Answer, Asked, Provider, Step, as_json
+from tests.provider.wire import ANTHROPIC, KEY, OPENAI
+from tests.sdk_kit import (
+    ASK,
+    ASYNC,
+    HI,
+    STREAMS,
+    SYNC,
+    WHOLE,
+    a_messages,
+    answering,
+    async_anthropic,
+    b_messages,
+    dump,
+    o_chat,
+    sync_anthropic,
+    sync_openai,
+)
+
+
+class Heard(Background):
+    """A background whose ear collects."""
+
+    def __init__(self) -> None:
+        self.collected = Collecting()
+        super().__init__(self.collected)
+
+
+@pytest.mark.parametrize(("make", "use"), SYNC, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_wrapped_client_gives_what_the_client_gives(
+    make: Callable[..., Any], use: Callable[[Any], Any]
+) -> None:
+    with Provider(answering) as provider, Heard() as into, make(provider.url) as client:
+        plain = use(client)
+        assert use(wrap(client, into)) == plain
+        into.flush()
+        (call,), (reply,) = into.collected.calls, into.collected.replies
+        assert json.loads(call.body) == provider.bodies[1] == provider.bodies[0]
+        assert call.path == provider.asked[0].path
+        assert (reply.id, reply.status, reply.broken) == (call.id, 200, "")
+        protocol = wires.WIRES[call.protocol]
+        listener = protocol.listener(reply.status)
+        listener.feed(reply.body)
+        assert "Hello" in str(protocol.read(listener.end().pieces[0])[0])
+
+
+@pytest.mark.parametrize(("make", "use"), ASYNC, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_wrapped_async_client_gives_what_the_client_gives(
+    make: Callable[..., Any], use: Callable[[Any], Any]
+) -> None:
+    async def both(url: str, into: Background) -> None:
+        async with make(url) as client:
+            plain = await use(client)
+            assert await use(wrap(client, into)) == plain
+
+    with Provider(answering) as provider, Heard() as into:
+        asyncio.run(both(provider.url, into))
+        into.flush()
+        assert json.loads(into.collected.calls[0].body) == provider.bodies[1]
+        assert [reply.broken for reply in into.collected.replies] == [""]
+
+
+def test_each_attempt_of_a_retried_call_is_recorded() -> None:
+    script = [
+        ANTHROPIC.error(429, "slow down", "rate_limit_error", retry_after_ms="1"),
+        ANTHROPIC.error(500, "oops", "api_error", retry_after_ms="1"),
+        as_json(WHOLE["/v1/messages"]),
+    ]
+    with Provider(script) as provider, Heard() as into:
+        with wrap(sync_anthropic(provider.url, max_retries=2), into) as client:
+            assert client.messages.create(**ASK).content[0].text == "Hello."
+        into.flush()
+        assert [reply.status for reply in into.collected.replies] == [429, 500, 200]
+        assert [reply.broken for reply in into.collected.replies] == ["", "", ""]
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 500])
+def test_an_error_is_the_clients_own_error(status: int) -> None:
+    with Provider(lambda _: OPENAI.error(status, "no")) as provider, Heard() as into:
+        with sync_openai(provider.url) as client:
+            with pytest.raises(openai.APIStatusError) as plain:
+                client.chat.completions.create(model="m", messages=HI)
+            with pytest.raises(type(plain.value)) as wrapped:
+                wrap(client, into).chat.completions.create(model="m", messages=HI)
+        assert str(wrapped.value) == str(plain.value)
+        into.flush()
+        (reply,) = into.collected.replies
+        assert (reply.status, b"no" in reply.body) == (status, True)
+
+
+def test_a_stream_that_is_cut_is_the_clients_own_error_and_is_recorded_as_far_as_it_came() -> None:
+    steps: list[Step] = [*STREAMS["/v1/messages"][:4], 0.1, "cut"]
+    with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
+        with sync_anthropic(provider.url) as client:
+            seen: list[list[Any]] = []
+            errors: list[type] = []
+            for one in (client, wrap(client, into)):
+                seen.append([])
+                with pytest.raises(Exception) as error:
+                    seen[-1].extend(map(dump, one.messages.create(**ASK, stream=True)))
+                errors.append(error.type)
+        assert errors[0] is errors[1]
+        into.flush()
+        (reply,) = into.collected.replies
+        assert reply.broken.startswith("the provider cut the connection")
+        assert reply.body == b"".join(step for step in steps if isinstance(step, bytes))
+
+
+def test_a_stream_that_its_client_leaves_was_hung_up() -> None:
+    steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
+    with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
+        with wrap(sync_anthropic(provider.url), into) as client:
+            stream = client.messages.create(**ASK, stream=True)
+            next(iter(stream))
+            stream.close()
+        into.flush()
+        assert [reply.broken for reply in into.collected.replies] == ["the client hung up"]
+
+
+def test_a_call_that_waits_no_longer_says_so() -> None:
+    with Provider(lambda _: Answer(["hang"])) as provider, Heard() as into:
+        client = wrap(sync_openai(provider.url, timeout=0.2), into)
+        with pytest.raises(openai.APITimeoutError):
+            client.chat.completions.create(model="m", messages=HI)
+        client.close()
+        into.flush()
+        assert "waited no longer" in into.collected.replies[0].broken
+
+
+def test_a_provider_that_is_not_there_is_the_clients_own_error() -> None:
+    with Heard() as into, wrap(sync_openai("http://127.0.0.1:9"), into) as client:
+        with pytest.raises(openai.APIConnectionError):
+            client.chat.completions.create(model="m", messages=HI)
+        into.flush()
+        (reply,) = into.collected.replies
+        assert (reply.status, reply.broken) == (0, "the provider was not reached (ConnectError)")
+
+
+class Late(Collecting):
+    """An ear that hears nothing before it may."""
+
+    may = threading.Event()
+
+    def begin(self, call: Any) -> None:
+        assert self.may.wait(30)
+        super().begin(call)
+
+
+def test_the_first_event_waits_for_nobody() -> None:
+    steps: list[Step] = [STREAMS["/v1/chat/completions"][1], 0.6, *STREAMS["/v1/chat/completions"]]
+    ear = Late()
+    with Provider(lambda _: Answer(steps)) as provider, Background(ear) as into:
+        with wrap(sync_openai(provider.url), into) as client:
+            stream = client.chat.completions.create(model="m", messages=HI, stream=True)
+            next(stream)
+            ear.may.set()
+            list(stream)
+        into.flush()
+        (reply,) = ear.replies
+        assert reply.first_byte_s is not None
+        assert reply.latency_s is not None
+        assert reply.latency_s - reply.first_byte_s > 0.5
+
+
+class Failing(Collecting):
+    """An ear that fails."""
+
+    def begin(self, call: Any) -> None:
+        raise OSError("the disk\nis full")
+
+
+def test_a_recorder_that_fails_never_breaks_a_call_and_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ear = Failing()
+    with Provider(answering) as provider, Background(ear) as into:
+        with wrap(sync_openai(provider.url), into) as client:
+            for _ in range(3):
+                assert o_chat(client)["choices"][0]["message"]["content"] == "Hello."
+        into.flush()
+        assert (into.left_out, ear.told) == (3, [])
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("harken")]
+    assert told == ["a call was not recorded (OSError: the disk is full)"]
+
+
+def test_calls_of_many_threads_are_each_recorded() -> None:
+    def ask(number: int) -> None:
+        asked: Any = [{"role": "user", "content": str(number)}]
+        is_streamed = number % 2 == 0
+        answer: Any = client.chat.completions.create(model="m", messages=asked, stream=is_streamed)
+        if is_streamed:
+            list(answer)
+
+    with Provider(answering) as provider, Heard() as into:
+        with wrap(sync_openai(provider.url), into) as client, ThreadPoolExecutor(8) as pool:
+            list(pool.map(ask, range(40)))
+        into.flush()
+        asked = {body["messages"][0]["content"] for body in into.collected.asked}
+        assert asked == {str(number) for number in range(40)}
+        ends = [reply.id for reply in into.collected.replies]
+        assert sorted(ends) == sorted(call.id for call in into.collected.calls)
+
+
+def test_no_credential_reaches_the_ear() -> None:
+    with Provider(answering) as provider, Heard() as into:
+        headers = {"x-custom-token": KEY, "cookie": KEY}
+        with wrap(sync_anthropic(provider.url, default_headers=headers), into) as client:
+            client.messages.create(**ASK, extra_query={"key": KEY})
+        into.flush()
+        assert KEY not in repr(into.collected.told)
+
+
+def test_an_answer_that_comes_compressed_is_recorded_as_it_was() -> None:
+    whole = json.dumps(WHOLE["/v1/messages"]).encode()
+    head = {"content-type": "application/json", "content-encoding": "gzip"}
+    packed = Answer([gzip.compress(whole)], headers=head)
+    with Provider(lambda _: packed) as provider, Heard() as into:
+        client = wrap(sync_anthropic(provider.url), into)
+        assert client.messages.create(**ASK).content[0].text == "Hello."
+        client.close()
+        into.flush()
+        assert into.collected.replies[0].body == whole
+
+
+def test_what_asks_no_model_is_not_recorded() -> None:
+    def counting(asked: Asked) -> Answer:
+        return as_json({"input_tokens": 5})
+
+    with Provider(counting) as provider, Heard() as into:
+        with wrap(sync_anthropic(provider.url), into) as client:
+            assert client.messages.count_tokens(model="m", messages=HI).input_tokens == 5
+        into.flush()
+        assert into.collected.told == []
+
+
+def test_the_wrapped_client_outlives_the_one_that_it_was_made_of() -> None:
+    with Provider(answering) as provider, Heard() as into:
+        client = wrap(sync_anthropic(provider.url), into)
+        gc.collect()
+        assert client.messages.create(**ASK).content[0].text == "Hello."
+        client.close()
+        assert client.is_closed()
+
+
+def test_the_client_itself_goes_on_and_is_not_recorded() -> None:
+    with Provider(answering) as provider, Heard() as into, sync_openai(provider.url) as client:
+        wrap(client, into)
+        gc.collect()
+        o_chat(client)
+        into.flush()
+        assert into.collected.told == []
+
+
+def test_a_client_keeps_its_options_and_a_copy_of_it_is_recorded_too() -> None:
+    with Provider(answering) as provider, Heard() as into:
+        with sync_openai(provider.url, timeout=7, organization="org") as client:
+            wrapped = wrap(client, into)
+            assert (wrapped.timeout, wrapped.organization) == (7, "org")
+            o_chat(wrapped.with_options(timeout=5))
+            assert wrap(wrapped, into) is wrapped
+        into.flush()
+        assert len(into.collected.calls) == 1
+
+
+def test_a_client_with_an_http_client_of_its_own_uses_that() -> None:
+    seen: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.url.path)
+        return httpx2.Response(200, json=WHOLE["/v1/messages"])
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer), headers={"x-mine": "1"})
+    with Heard() as into, sync_anthropic("http://provider", http_client=http) as client:
+        assert a_messages(wrap(client, into)) == a_messages(client)
+        into.flush()
+        assert seen == ["/v1/messages"] * 2
+        assert json.loads(into.collected.replies[0].body) == WHOLE["/v1/messages"]
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_a_client_of_httpx_alone_is_recorded(library: Any) -> None:
+    with Provider(answering) as provider, Heard() as into, library.Client() as client:
+        wrapped = wrap(client, into)
+        url = f"{provider.url}/v1/messages?beta=true"
+        plain = client.post(url, json=ASK).json()
+        assert wrapped.post(url, json=ASK).json() == plain
+        with wrapped.stream("POST", url, json={**ASK, "stream": True}) as response:
+            assert b"".join(response.iter_bytes()) == b"".join(STREAMS["/v1/messages"])
+        into.flush()
+        assert [call.path for call in into.collected.calls] == ["/v1/messages?beta=true"] * 2
+
+
+def test_clients_of_other_makes_are_recorded_alike() -> None:
+    """Azure's paths, the older httpx below OpenAI's client, aiohttp below Anthropic's."""
+
+    def any_answer(asked: Asked) -> Answer:
+        is_chat = "chat/completions" in asked.path
+        return as_json(WHOLE["/v1/chat/completions" if is_chat else "/v1/messages"])
+
+    async def by_aiohttp(url: str, into: Background) -> None:
+        http = anthropic.DefaultAioHttpClient()
+        async with wrap(async_anthropic(url, http_client=http), into) as client:
+            assert (await b_messages(client))["id"] == "msg_1"
+
+    with Provider(any_answer) as provider, Heard() as into:
+        azure = openai.AzureOpenAI(
+            api_key=KEY, azure_endpoint=provider.url, api_version="1", azure_deployment="d"
+        )
+        older = sync_openai(provider.url, http_client=httpx.Client())
+        for client in (azure, older):
+            with wrap(client, into) as wrapped:
+                assert o_chat(wrapped)["id"] == "c1"
+        asyncio.run(by_aiohttp(provider.url, into))
+        into.flush()
+        assert [(reply.status, reply.broken) for reply in into.collected.replies] == [(200, "")] * 3
+        assert into.collected.calls[0].path == (
+            "/openai/deployments/d/chat/completions?api-version=1"
+        )
+
+
+def test_other_objects_cannot_be_wrapped() -> None:
+    with Heard() as into, pytest.raises(TypeError, match="object cannot be wrapped"):
+        wrap(object(), into)
+
+
+def test_calls_that_are_open_at_the_end_have_an_end() -> None:
+    steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
+    with Provider(lambda _: Answer(steps)) as provider:
+        into = Heard()
+        with wrap(sync_anthropic(provider.url), into) as client:
+            stream = client.messages.create(**ASK, stream=True)
+            next(iter(stream))
+            into.close()
+            stream.close()
+        assert [reply.broken for reply in into.collected.replies] == ["the program ended"]
+
+
+def test_a_forked_process_calls_and_records_nothing() -> None:
+    with Provider(answering) as provider, Heard() as into:
+        with wrap(sync_anthropic(provider.url), into) as client:
+            client.messages.create(**ASK)
+            into.flush()
+            child = os.fork()
+            if child == 0:
+                logging.disable()
+                done = 1
+                with contextlib.suppress(BaseException):
+                    fresh = wrap(sync_anthropic(provider.url), into)
+                    fresh.messages.create(**ASK)
+                    into.close()
+                    done = 0 if len(into.collected.calls) == 1 else 2
+                os._exit(done)
+            assert os.waitpid(child, 0)[1] == 0
+            client.messages.create(**ASK)
+        into.flush()
+        assert len(into.collected.calls) == 2
+        assert len(provider.asked) == 3

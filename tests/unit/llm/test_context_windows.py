@@ -1,0 +1,31 @@
+"""How much models read at once: dated data with a source, and nothing that is guessed."""
+
+from __future__ import annotations
+
+from harken.llm.context_windows import Windows, built_in
+from harken.llm.prices import built_in as prices
+
+
+def test_known_models_have_a_window_and_so_have_their_snapshots() -> None:
+    windows = Windows()
+    assert windows.tokens("anthropic/claude-opus-5-5") == 1_000_000
+    assert windows.tokens("anthropic/claude-opus-4-5-20251101") == 200_000
+    assert windows.tokens("openai/gpt-5-mini") == 272_000
+
+
+def test_what_is_not_in_the_table_is_not_known() -> None:
+    for name in ("ollama/llama3.2", "scripted:x.yaml", "anthropic/claude-opus-9", ""):
+        assert Windows().tokens(name) is None
+
+
+def test_what_a_person_says_comes_first() -> None:
+    windows = Windows({"ollama/*": 8192, "ollama/big": 131_072, "openai/gpt-5": 1000})
+    assert windows.tokens("ollama/llama3.2") == 8192
+    assert windows.tokens("ollama/big") == 131_072
+    assert windows.tokens("openai/gpt-5") == 1000
+
+
+def test_every_model_in_the_table_is_one_that_is_priced() -> None:
+    """So a slip in a name is found."""
+    priced = {price.model for price in prices()}
+    assert set(built_in()) - priced == {"gemini/gemini-3-flash-preview"}

@@ -1,0 +1,298 @@
+"""What an agent of another program reads and says is in the log, once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.events import Segment
+from harken.core.ids import AgentId
+from harken.core.messages import (
+    CallPlace,
+    FunctionCall,
+    Message,
+    TextPart,
+    ToolCall,
+    extend_context_hash,
+    text_of,
+)
+from harken.core.stream import Finish
+from harken.recording.agent_recorder import Voice
+from harken.recording.item import Item, plain_key
+from harken.session.log.reader import events
+from harken.session.segments import context_of
+from harken.session.session import Session
+from tests.session_kit import again, new_session
+
+SYSTEM, HI, HELLO, MORE = (
+    Message("system", "You are Jack."),
+    Message("user", "Hi"),
+    Message("assistant", "Hello."),
+    Message("user", "How are you?"),
+)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return new_session(tmp_path)
+
+
+@pytest.fixture
+def voice(session: Session) -> Voice:
+    return Voice(session, recorded(session))
+
+
+def recorded(session: Session, **more: Any) -> AgentId:
+    agent = session.allocate_agent_id()
+    session.log_agent_created(agent, spec={"recorded": "test"}, **more)
+    return agent
+
+
+def asked(voice: Voice, *messages: Message, **more: Any) -> ev.LlmRequest:
+    """Ask with these messages; the log then says that the request saw exactly them."""
+    items = [Item.of(message) for message in messages]
+    id_ = voice.ask(items, model="m", **more)
+    request = requests(voice.session)[id_]
+    assert saw(voice.session, request) == [text_of(message.content) for message in messages]
+    hash_ = ""
+    for message in messages:
+        hash_ = extend_context_hash(hash_, message)
+    assert (request.count, request.context_hash) == (len(messages), hash_)
+    return request
+
+
+def answered(voice: Voice, message: Message) -> None:
+    assert voice.open is not None
+    voice.answer(voice.open, [Item.of(message)], finish=Finish(stop_reason="end_turn"))
+
+
+def logged(session: Session, kind: type[ev.EventBase]) -> list[Any]:
+    return [event for event in events(session.path) if isinstance(event, kind)]
+
+
+def requests(session: Session) -> dict[Any, ev.LlmRequest]:
+    return {event.message_id: event for event in logged(session, ev.LlmRequest)}
+
+
+def saw(session: Session, request: ev.LlmRequest) -> list[str]:
+    entries = {event.message_id: event for event in logged(session, ev.TranscriptEntry)}
+    messages = context_of(request, requests(session), entries)
+    return [text_of(message.content) for message in messages]
+
+
+def said(session: Session) -> list[str]:
+    return [text_of(entry.content) for entry in logged(session, ev.TranscriptEntry)]
+
+
+def test_a_request_logs_only_what_is_new_of_it(voice: Voice) -> None:
+    asked(voice, SYSTEM, HI)
+    answered(voice, HELLO)
+    request = asked(voice, SYSTEM, HI, HELLO, MORE)
+    assert said(voice.session) == ["You are Jack.", "Hi", "Hello.", "How are you?"]
+    assert request.context[0] == Segment(request=request.context[0].request, start=0, stop=2)
+    assert not logged(voice.session, ev.TranscriptEdited)
+
+
+def test_messages_of_what_is_known_are_never_made(voice: Voice) -> None:
+    asked(voice, SYSTEM, HI)
+
+    def never() -> Sequence[Message]:
+        raise AssertionError("it was read again")
+
+    known = [Item(plain_key(message), never) for message in (SYSTEM, HI)]
+    voice.ask([*known, Item.of(MORE)], model="m")
+    assert said(voice.session) == ["You are Jack.", "Hi", "How are you?"]
+
+
+def test_the_same_request_again_costs_one_line(voice: Voice) -> None:
+    asked(voice, SYSTEM, HI)
+    voice.answer(voice.open or "", error="overloaded")  # type: ignore[arg-type]
+    before = len(list(events(voice.session.path)))
+    asked(voice, SYSTEM, HI)
+    assert len(list(events(voice.session.path))) == before + 1
+
+
+def test_what_left_the_context_is_an_edit_of_ranges(voice: Voice) -> None:
+    note = Message("user", "a reminder")
+    asked(voice, SYSTEM, HI, note)
+    answered(voice, HELLO)
+    asked(voice, SYSTEM, HI, HELLO, MORE, reason="rewritten")
+    (edit,) = logged(voice.session, ev.TranscriptEdited)
+    assert edit.segments == [Segment(start=0, stop=2), Segment(start=3, stop=5)]
+    assert edit.reason == "rewritten"
+    assert len(said(voice.session)) == 5
+
+
+def test_what_returns_is_named_and_not_said_again(voice: Voice) -> None:
+    long = Message("assistant", "A long answer.")
+    asked(voice, SYSTEM, HI)
+    answered(voice, long)
+    asked(voice, SYSTEM, MORE)
+    asked(voice, SYSTEM, HI, long, MORE)
+    assert len(said(voice.session)) == 4
+    edit = logged(voice.session, ev.TranscriptEdited)[-1]
+    assert [segment.entries is None for segment in edit.segments] == [True, False, True]
+
+
+def test_a_person_who_says_the_same_again_says_something_new(voice: Voice) -> None:
+    go = Message("user", "Go on.")
+    asked(voice, SYSTEM, HI, go)
+    asked(voice, SYSTEM, HI)
+    asked(voice, SYSTEM, HI, HELLO, go)
+    assert said(voice.session).count("Go on.") == 2
+
+
+def test_the_same_words_twice_in_one_request_are_two_entries(voice: Voice) -> None:
+    asked(voice, SYSTEM, HI, HI)
+    asked(voice, SYSTEM, HI, HI, HI)
+    assert said(voice.session) == ["You are Jack.", "Hi", "Hi", "Hi"]
+
+
+def test_a_compaction_names_its_summary(voice: Voice) -> None:
+    summary = Message("user", "So far: a greeting.")
+    asked(voice, SYSTEM, HI, HELLO, MORE)
+    asked(voice, SYSTEM, summary, MORE, reason="compaction", summary=1)
+    (edit,) = logged(voice.session, ev.TranscriptEdited)
+    (entry,) = [
+        e for e in logged(voice.session, ev.TranscriptEntry) if e.content == summary.content
+    ]
+    assert (edit.reason, edit.summary) == ("compaction", entry.message_id)
+
+
+def test_tools_are_defined_once(voice: Voice) -> None:
+    tools = [{"name": "look", "description": "", "parameters": {"minimum": 0}}]
+    first = asked(voice, HI, tools=tools)
+    second = asked(voice, HI, MORE, tools=[dict(tools[0])])
+    (defined,) = logged(voice.session, ev.ToolsDefined)
+    assert first.tools == second.tools == defined.message_id
+    assert (
+        asked(voice, HI, tools=[{**tools[0], "parameters": {"minimum": 0.0}}]).tools != first.tools
+    )
+
+
+def test_a_request_without_an_answer_was_interrupted_by_the_next(voice: Voice) -> None:
+    request = asked(voice, HI)
+    asked(voice, HI, MORE)
+    (response,) = logged(voice.session, ev.LlmResponse)
+    assert (response.request, response.stop_reason) == (request.message_id, "interrupted")
+
+
+def test_odd_results_are_logged_all_the_same(voice: Voice) -> None:
+    call = ToolCall("c1", FunctionCall("look", "{}"))
+    for message in (
+        Message("assistant", None, [call, call]),
+        Message("tool", "a door", tool_call_id="c1"),
+        Message("tool", "a door", tool_call_id="c1"),
+        Message("tool", "of nothing"),
+        Message("assistant", [TextPart("?"), CallPlace("c9")], [call]),
+    ):
+        voice.ask([Item(str(id(message)), [message])], model="m")
+    entries = logged(voice.session, ev.TranscriptEntry)
+    assert [entry.name for entry in entries] == [None, "look", "look", "unnamed", None]
+    assert entries[3].tool_call_id == "unnamed"
+
+
+class Dressed(Item):
+    """An item whose form is told."""
+
+    def __init__(self, message: Message, form: Any, *, alike: str = "", key: str = "") -> None:
+        dress = hash(repr(form) + key)
+        super().__init__(key or plain_key(message), [message], form, dress)
+        self.alike = alike
+
+    @property
+    def likeness(self) -> str:
+        return self.alike
+
+
+def forms(voice: Voice, *items: Item) -> Any:
+    id_ = voice.ask(list(items), model="m", wire={"protocol": "test"})
+    return (requests(voice.session)[id_].wire or {}).get("forms")
+
+
+def test_a_form_is_logged_where_it_changes(voice: Voice) -> None:
+    assert forms(voice, Dressed(HI, None)) is None
+    more = Dressed(MORE, 1)
+    changed = forms(voice, Dressed(HI, {"list": 1}), more)
+    assert changed == {"msg_002": {"list": 1}, "msg_005": 1}
+    assert forms(voice, Dressed(HI, {"list": 1}), more) is None
+    assert forms(voice, Dressed(HI, {"list": 1.0}), more) == {"msg_002": {"list": 1.0}}
+    assert forms(voice, Dressed(HI, None), more) == {"msg_002": None}
+
+
+def test_entries_of_one_item_are_joined(voice: Voice) -> None:
+    both = Item("both", [HI, MORE], None, 1)
+    assert forms(voice, both) == {"msg_003": {"joined": True}}
+    assert forms(voice, both, Dressed(HELLO, None)) is None
+
+
+def test_an_answer_is_known_again_by_its_likeness(voice: Voice) -> None:
+    request = voice.ask([Item.of(HI)], model="m", wire={"protocol": "test"})
+    voice.answer(request, [Dressed(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop"))
+    back = Dressed(Message("assistant", "Hello. "), {"text": "Hello. "}, alike="hello", key="k")
+    assert forms(voice, Item.of(HI), back, Item.of(MORE)) == {"msg_004": {"text": "Hello. "}}
+    assert forms(voice, Item.of(HI), back, Item.of(MORE)) is None
+    assert said(voice.session) == ["Hi", "Hello.", "How are you?"]
+
+
+def test_an_agent_beside_another_names_what_they_share(voice: Voice) -> None:
+    asked(voice, SYSTEM, HI)
+    answered(voice, HELLO)
+    birth = voice.session.agents[voice.agent_id].birth
+    fork = Voice.beside(voice, recorded(voice.session, cause=birth))
+    asked(fork, SYSTEM, HI, HELLO, MORE, reason="rewound")
+    assert len(said(voice.session)) == 4
+    asked(fork, SYSTEM, HI, HELLO, MORE, HELLO)
+    asked(voice, SYSTEM, HI, HELLO)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_voice_goes_on_from_its_log(voice: Voice, *, compacted: bool) -> None:
+    both = Item("both", [HI, MORE], {"a": 1}, 1)
+    forms(voice, Item.of(SYSTEM), both)
+    answered(voice, HELLO)
+    if compacted:
+        voice.ask([Item.of(SYSTEM), Item.of(HELLO)], model="m")
+    loaded = again(voice.session)
+    known = {id_: form for r in requests(loaded).values() for id_, form in forms_of(r)}
+    key = lambda messages, _: ("both" if len(messages) > 1 else plain_key(messages[0]), "")  # noqa: E731
+    resumed = Voice.resumed(loaded, voice.agent_id, forms=known, known=key)
+    assert [heard.key for heard in resumed.row] == [heard.key for heard in voice.row]
+    assert (resumed.count, resumed.context_hash) == (voice.count, voice.context_hash)
+    assert (resumed.asked, resumed.open) == (voice.asked, voice.open)
+    assert forms(resumed, Item.of(SYSTEM), both, Item.of(HELLO)) is None
+    assert len(said(loaded)) == 4
+
+
+def forms_of(request: ev.LlmRequest) -> Any:
+    return ((request.wire or {}).get("forms") or {}).items()
+
+
+def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: Voice) -> None:
+    birth = voice.session.agents[voice.agent_id].birth
+
+    def took_s(*, is_same: bool) -> float:
+        agent = Voice(voice.session, recorded(voice.session, cause=birth))
+        messages = [Message("user", "ok" if is_same else f"ok {n}") for n in range(3000)]
+        items = [Item.of(message) for message in messages]
+        begun_s = time.process_time()
+        agent.ask(items, model="m")
+        return time.process_time() - begun_s
+
+    others_s = took_s(is_same=False)
+    assert took_s(is_same=True) < 3 * others_s
+
+
+def test_the_copy_of_an_answer_is_known_when_it_returns(voice: Voice) -> None:
+    request = voice.ask([Item.of(HI)], model="m")
+    voice.answer(request, [Dressed(HELLO, None, alike="hello")])
+    back = Dressed(Message("assistant", "Hello. "), None, alike="hello", key="k")
+    voice.ask([Item.of(HI), back, Item.of(MORE)], model="m")
+    voice.ask([Item.of(HI), Item.of(MORE)], model="m")
+    voice.ask([Item.of(HI), back, Item.of(MORE)], model="m")
+    assert said(voice.session) == ["Hi", "Hello.", "How are you?"]

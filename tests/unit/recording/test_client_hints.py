@@ -1,0 +1,85 @@
+"""What a client says of itself is found, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.recording.client_hints import hints_of
+from harken.recording.exchange import Hints
+
+
+def told(headers: dict[str, str], **body: Any) -> Hints:
+    return hints_of(headers, "/v1/messages", json.dumps(body).encode())
+
+
+def test_claude_code_names_its_session_and_its_subagents() -> None:
+    headers = {
+        "user-agent": "claude-cli/2.1.329 (external, cli)",
+        "x-claude-code-session-id": "527f0bae-39ea",
+        "x-claude-code-agent-id": "a22a8b9b",
+    }
+    assert told(headers) == Hints(client="claude-code", session="527f0bae-39ea", agent="a22a8b9b")
+
+
+def test_older_claude_code_names_its_session_in_the_body() -> None:
+    headers, id_ = {"user-agent": "claude-cli/1.0.72"}, "c0a6fa8e-5c2a-4b48-b0e1-24d96d1ded26"
+    as_json = json.dumps({"device_id": "d5", "session_id": id_})
+    assert told(headers, metadata={"user_id": as_json}).session == id_
+    assert told(headers, metadata={"user_id": f"user_ab_account__session_{id_}"}).session == id_
+
+
+def test_codex_names_session_thread_and_parent() -> None:
+    turn = {"session_id": "s-1", "thread_id": "t-2", "parent_thread_id": "t-1"}
+    wanted = Hints(client="codex", session="s-1", agent="t-2", parent="t-1", name="review")
+    headers = {
+        "user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64)",
+        "x-openai-subagent": "review",
+    }
+    assert told({**headers, "x-codex-turn-metadata": json.dumps(turn)}) == wanted
+    assert told(headers, client_metadata=turn) == wanted
+    spawned = told({**headers, "x-openai-subagent": "collab_spawn"}, client_metadata=turn)
+    assert spawned.name == ""
+
+
+def test_a_cache_key_names_a_session_where_it_is_unique() -> None:
+    assert (
+        told({}, prompt_cache_key="ses_56b1e0d7effeXnl5tFa3").session == "ses_56b1e0d7effeXnl5tFa3"
+    )
+    assert told({}, prompt_cache_key="my-app").session == ""
+
+
+def test_unknown_clients_have_the_name_of_their_agent() -> None:
+    assert told({"user-agent": "OpenAI/Python 2.44"}).client == "openai-sdk"
+    assert told({"user-agent": "../../Étrange thing/1.0"}).client == ".."
+    assert told({"user-agent": "My Tool/1.0"}).client == "my-tool"
+    assert told({}) == Hints()
+
+
+def test_what_is_said_is_cut_to_a_short_plain_text() -> None:
+    hints = told({"session-id": "../../etc/\x1b[31m" + "x" * 1000})
+    assert "/" not in hints.session
+    assert "\x1b" not in hints.session
+    assert len(hints.session) == 120
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["user-agent", "session-id", "thread-id", "x-codex-turn-metadata", "authorization"]
+        ),
+        st.text() | st.sampled_from(['{"session_id": 1}', "[", '{"thread_id": {}}', "{}"]),
+    ),
+    st.binary()
+    | st.sampled_from(
+        [b"[]", b'{"metadata": 1}', b'{"metadata": {"user_id": []}}', b'{"client_metadata": "x"}']
+    ),
+)
+def test_nothing_makes_it_fail_and_no_credential_is_read(
+    headers: dict[str, str], body: bytes
+) -> None:
+    without = {name: value for name, value in headers.items() if name != "authorization"}
+    assert hints_of(headers, "/v1/responses", body) == hints_of(without, "/", body)

@@ -1,0 +1,143 @@
+"""A request comes back from the log as it was on the wire."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harken.core import canonical
+from harken.core import events as ev
+from harken.core.events import Segment
+from harken.core.ids import AgentId, MessageId
+from harken.errors import FormatError, UnknownName
+from harken.recording.rebuild import Rebuilder, body_of
+from tests.recording_kit import Client, body, check, logged, logs, recorder
+
+
+def long_talk(folder: Path, turns: int) -> tuple[Client, list[int]]:
+    """Talk for so many turns, with tools and cache marks; return the sizes of the log."""
+    client, sizes = Client(recorder(folder)), []
+    said: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
+    for turn in range(turns):
+        text = {"type": "text", "text": said[-1]["content"]}
+        marked = [{**text, "cache_control": {"type": "ephemeral"}}]
+        last = said[-1] if turn else {"role": "user", "content": marked}
+        call = {"type": "tool_use", "id": f"t{turn}", "name": "look", "input": {"at": "a" * 50}}
+        client.ask(body(*said[:-1], last), [{"type": "text", "text": "I look."}, call])
+        result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": "r" * 200}
+        said += [
+            {"role": "assistant", "content": [{"type": "text", "text": "I look."}, call]},
+            {"role": "user", "content": [result]},
+        ]
+        sizes.append(logs(folder)[0].stat().st_size)
+    return client, sizes
+
+
+def flat(folder: Path, few: int, many: int) -> None:
+    _, sizes = long_talk(folder, many)
+    early = (sizes[few - 1] - sizes[few // 2]) / (few - 1 - few // 2)
+    late = (sizes[many - 1] - sizes[many - 1 - few // 2]) / (few // 2)
+    assert late < 1.05 * early
+
+
+@pytest.mark.req("S3-18")
+def test_a_turn_costs_as_much_late_as_early(tmp_path: Path) -> None:
+    flat(tmp_path, 40, 200)
+
+
+@pytest.mark.full
+@pytest.mark.req("S3-18")
+def test_a_turn_costs_as_much_after_a_thousand(tmp_path: Path) -> None:
+    flat(tmp_path, 200, 1000)
+
+
+@pytest.mark.full
+def test_request_1000_is_rebuilt_in_the_time_of_reading_a_few_such(tmp_path: Path) -> None:
+    client, _ = long_talk(tmp_path, 1000)
+    log, (id_, sent) = Rebuilder(logged(tmp_path)), list(client.sent.items())[-1]
+    request = next(one for one in log.requests.values() if (one.wire or {})["call"] == id_)
+    raw = canonical.encode(sent)
+    times: list[float] = []
+    for work in (lambda: log.body(request.message_id), lambda: msgspec.json.decode(raw)):
+        runs = []
+        for _ in range(5):
+            start = time.perf_counter()
+            found = work()
+            runs.append(time.perf_counter() - start)
+        assert canonical.canonical(found) == canonical.canonical(sent)
+        times.append(min(runs))
+    assert times[0] < 20 * times[1]
+
+
+def test_one_request_can_be_asked_for(tmp_path: Path) -> None:
+    client = Client(recorder(tmp_path))
+    id_ = client.ask(body("Hi", stream=True), "Hello.")
+    events = logged(tmp_path)
+    request = next(event for event in events if isinstance(event, ev.LlmRequest))
+    assert body_of(events, request.message_id) == client.sent[id_]
+
+
+def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
+    Client(recorder(tmp_path)).ask(body("Hi"), "Hello.")
+    with pytest.raises(UnknownName, match="msg_999"):
+        body_of(logged(tmp_path), "msg_999")
+
+
+def request(number: int, *context: Segment, **more: Any) -> ev.LlmRequest:
+    return ev.LlmRequest(
+        message_id=MessageId(f"msg_{number:03d}"),
+        agent_id=AgentId("agent_001"),
+        context=list(context),
+        count=1,
+        context_hash="",
+        model="m",
+        **more,
+    )
+
+
+def test_a_request_of_no_wire_has_no_body() -> None:
+    with pytest.raises(UnknownName, match="recorded request"):
+        body_of([request(1)], "msg_001")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [request(5, Segment(request=MessageId("msg_005"), start=0, stop=1))],
+        [request(5, Segment(request=MessageId("msg_001"), start=0, stop=1))],
+        [request(5, Segment(entries=[MessageId("msg_001")]))],
+        [request(5, Segment(loaded=MessageId("msg_001"), start=0, stop=1))],
+        [
+            ev.TranscriptEntry(message_id=MessageId("msg_001"), role="user", content="Hi"),
+            request(2, Segment(entries=[MessageId("msg_001")])),
+            *(
+                request(
+                    at,
+                    *[Segment(request=MessageId(f"msg_{at - 1:03d}"), start=0, stop=2**at)] * 2,
+                )
+                for at in range(3, 80)
+            ),
+            request(5, Segment(request=MessageId("msg_079"), start=0, stop=2**80)),
+        ],
+    ],
+)
+def test_a_log_that_leads_nowhere_is_refused(events: list[ev.Event]) -> None:
+    last = events[-1]
+    assert isinstance(last, ev.LlmRequest)
+    log = Rebuilder([*events[:-1], last])
+    with pytest.raises(FormatError):
+        log.messages(last.message_id)
+
+
+def test_the_same_bytes_in_another_protocol_are_read_as_those_of_that(tmp_path: Path) -> None:
+    client = Client(recorder(tmp_path), protocol="openai-chat", path="/v1/chat/completions")
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}
+    said = [{"role": "user", "content": "Hello."}, parts, {"role": "user", "content": "Well?"}]
+    client.ask({"model": "m", "messages": said}, "I see.")
+    client.protocol, client.path = "anthropic-messages", "/v1/messages"
+    client.ask({"model": "m", "messages": said}, "I see.")
+    check(tmp_path, [client])

@@ -1,0 +1,69 @@
+"""Lines and their sums, against the words of the format rather than against the code."""
+
+import json
+
+import pytest
+from blake3 import blake3
+
+from harken.session.log.checksum import has_sum, seal, verifies
+
+BODY = b'{"event_type":"session_ended","message_id":"msg_001"}'
+
+
+def test_a_sealed_line_is_the_object_with_its_sum_as_the_last_member() -> None:
+    line, own = seal(b"", BODY)
+    assert line == BODY[:-1] + b',"sum":"' + own + b'"}\n'
+    assert list(json.loads(line))[-1] == "sum"
+
+
+@pytest.mark.req("S0-01")
+def test_the_sum_is_16_hex_digits_of_blake3_over_the_sum_before_and_all_bytes_before_it() -> None:
+    first, before = seal(b"", BODY)
+    second, own = seal(before, BODY)
+    assert before.decode() == blake3(BODY[:-1] + b',"sum":"').hexdigest()[:16]
+    assert own.decode() == blake3(before + BODY[:-1] + b',"sum":"').hexdigest()[:16]
+    assert first != second
+
+
+def test_the_sum_of_this_line_is_frozen() -> None:
+    """A changed digit is a change of the format."""
+    line, own = seal(b"", b'{"a":1}')
+    assert line == b'{"a":1,"sum":"' + own + b'"}\n'
+    assert own == b"632fd9ac9b87a024"
+
+
+def test_a_line_verifies_only_after_the_line_that_it_was_written_after() -> None:
+    first, before = seal(b"", BODY)
+    second, _ = seal(before, BODY)
+    assert verifies(b"", first)
+    assert verifies(before, second)
+    assert not verifies(b"", second)
+    assert not verifies(before, first)
+
+
+def test_no_single_changed_bit_of_a_line_verifies() -> None:
+    line, _ = seal(b"0123456789abcdef", BODY)
+    for bit in range(len(line) * 8):
+        changed = bytearray(line)
+        changed[bit // 8] ^= 1 << bit % 8
+        assert not verifies(b"0123456789abcdef", bytes(changed)), bit
+
+
+def test_no_part_of_a_line_verifies() -> None:
+    line, _ = seal(b"", BODY)
+    assert not any(verifies(b"", line[:length]) for length in range(len(line)))
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
+def test_a_sum_is_seen_with_or_without_the_newline(ending: bytes) -> None:
+    line, _ = seal(b"", BODY)
+    assert has_sum(line[:-1] + ending)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"\n", b"{}", BODY, b'{"sum":"0123456789abcdef"}', b'{"a":1,"sum":"0123"}\n'],
+)
+def test_a_line_without_a_sum_at_its_end_has_none(line: bytes) -> None:
+    assert not has_sum(line)
+    assert not verifies(b"", line)

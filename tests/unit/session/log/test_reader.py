@@ -1,0 +1,287 @@
+"""Reading: what is whole, what is torn, what is damaged, and what a newer writer added."""
+
+import gc
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.canonical import encode
+from harken.errors import LogDamaged, LogNotFound, LogTooNew, NotALog
+from harken.session.fold import fold
+from harken.session.log.checksum import seal
+from harken.session.log.reader import Reading, events, paused_gc, records
+from harken.session.session import Session
+from harken.session.state import SessionState
+from tests.session_kit import act, born, folded, hear, ids, new_session, options, result, say
+
+START = {"event_type": "session_started", "message_id": "msg_000", "session_id": "s"}
+BIRTH = {"event_type": "agent_created", "message_id": "msg_001", "agent_id": "agent_001"}
+
+
+def sealed(*objects: object) -> bytes:
+    """Write objects as a log with sums."""
+    return b"".join(sealed_lines(objects))
+
+
+def sealed_lines(objects: tuple[object, ...]) -> Iterator[bytes]:
+    before = b""
+    for value in objects:
+        line, before = seal(before, encode(value))
+        yield line
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A small log: a start, a birth, three entries."""
+    with new_session(tmp_path) as session:
+        agent = born(session)
+        for text in ("one", "two", "three"):
+            hear(session, agent, text)
+    return session.path
+
+
+def test_a_whole_log_is_read_whole(log: Path) -> None:
+    reading = Reading()
+    assert ids(log, reading) == ["msg_000", "msg_001", "msg_002", "msg_003", "msg_004"]
+    assert reading.sealed
+    assert reading.dialect is None
+    assert reading.end == log.stat().st_size
+    assert (reading.torn, reading.missing_newline) == (b"", False)
+
+
+def test_each_event_comes_with_its_own_line(log: Path) -> None:
+    assert b"".join(line for _, line in records(log, Reading())) == log.read_bytes()
+
+
+@pytest.mark.req("S0-35")
+def test_a_torn_last_line_is_kept_apart(log: Path) -> None:
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-9])
+    reading = Reading()
+    assert ids(log, reading)[-1] == "msg_003"
+    assert whole[: reading.end] + reading.torn == whole[:-9]
+    assert reading.torn
+
+
+def test_a_last_line_that_lacks_only_its_newline_is_whole(log: Path) -> None:
+    log.write_bytes(log.read_bytes()[:-1])
+    reading = Reading()
+    assert ids(log, reading)[-1] == "msg_004"
+    assert reading.missing_newline
+    assert not reading.torn
+
+
+@pytest.mark.parametrize(
+    "tail", [b"\n", b"\0" * 4096, b"\0" * 4095 + b"\n", b'{"event_ty' + b"\0" * 90]
+)
+def test_zeros_that_a_power_cut_left_are_a_torn_tail(log: Path, tail: bytes) -> None:
+    whole = log.read_bytes()
+    log.write_bytes(whole + tail)
+    reading = Reading()
+    assert len(ids(log, reading)) == 5
+    assert reading.torn == tail
+    assert reading.end == len(whole)
+
+
+def damage(log: Path, lines: list[bytes]) -> LogDamaged:
+    log.write_bytes(b"".join(lines))
+    with pytest.raises(LogDamaged) as found:
+        ids(log)
+    return found.value
+
+
+@pytest.mark.req("S0-35")
+def test_damage_inside_names_file_line_and_byte(log: Path) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    error = damage(log, [*lines[:2], lines[2].replace(b"one", b"won"), *lines[3:]])
+    assert error.line == 3
+    assert error.byte == len(lines[0] + lines[1])
+    assert str(error).startswith(f"{log}: damaged at line 3, byte {error.byte}: its sum does not")
+    assert "\n" not in str(error)
+
+
+def test_a_missing_a_doubled_and_a_moved_line_are_found(log: Path) -> None:
+    a, b, c, d, e = log.read_bytes().splitlines(keepends=True)
+    assert damage(log, [a, b, d, e]).line == 3
+    assert damage(log, [a, b, c, c, d, e]).line == 4
+    assert damage(log, [a, b, d, c, e]).line == 3
+    assert damage(log, [a, b, b"\n", c, d, e]).line == 3
+    assert damage(log, [b, c, d, e]).line == 1
+
+
+def test_a_line_of_another_log_is_found(log: Path, tmp_path: Path) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    other = sealed(START, BIRTH).splitlines(keepends=True)
+    assert damage(log, [*lines, other[1]]).line == 6
+
+
+def test_a_line_without_a_sum_among_lines_with_sums_is_damage(log: Path) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    assert damage(log, [*lines, encode(BIRTH) + b"\n"]).reason == "it has no sum"
+
+
+def test_a_first_line_that_lost_its_sum_does_not_end_the_checking(log: Path) -> None:
+    """Else one changed bit in the first line would make the whole log an unverified one."""
+    lines = log.read_bytes().splitlines(keepends=True)
+    error = damage(log, [lines[0].replace(b'"sum"', b'"sun"'), *lines[1:]])
+    assert (error.line, error.byte) == (1, 0)
+
+
+def test_a_line_with_a_sum_in_a_log_without_sums_is_damage(log: Path) -> None:
+    """The first line lost so much of its sum that the log seems to be an unverified one."""
+    lines = log.read_bytes().splitlines(keepends=True)
+    error = damage(log, [lines[0][:-27] + b"}\n", *lines[1:]])
+    assert (error.line, error.byte) == (1, 0)
+    assert error.reason == "it has no sum, but line 2 has one"
+
+
+def test_a_whole_line_that_is_no_event_is_damage(path: Path) -> None:
+    path.write_bytes(sealed(START, {"event_type": "agent_created", "message_id": 7}))
+    with pytest.raises(LogDamaged, match="not an event"):
+        ids(path)
+    path.write_bytes(sealed(START, {"message_id": "msg_001"}))
+    with pytest.raises(LogDamaged, match="event_type"):
+        ids(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "no session log"),
+        (b"# A title\n", "no session log"),
+        (b"\n\n", "no complete event"),
+        (b'{"event_type":"session_sta', "no complete event"),
+    ],
+)
+def test_what_is_no_log_is_called_so(path: Path, content: bytes, says: str) -> None:
+    path.write_bytes(content)
+    for open_it in (ids, Session) if content else (ids, Session.load):
+        with pytest.raises(NotALog, match=says):
+            open_it(path)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_and_a_missing_file_are_called_so(path: Path) -> None:
+    with pytest.raises(NotALog, match="folder"):
+        ids(path.parent)
+    with pytest.raises(LogNotFound):
+        ids(path)
+
+
+def test_a_path_that_cannot_be_opened_is_called_so(path: Path) -> None:
+    path.touch()
+    with pytest.raises(NotALog, match="cannot be read"):
+        ids(path / "below")
+
+
+def test_a_log_of_a_newer_schema_is_refused_before_anything_is_made_of_it(path: Path) -> None:
+    newer = {**START, "schema_version": 2, "more": 1}
+    path.write_bytes(sealed(newer, {"event_type": "agent_created", "message_id": 7}))
+    there = path.read_bytes()
+    for open_it in (ids, Session, Session.load):
+        with pytest.raises(LogTooNew, match="schema version 2") as refused:
+            open_it(path)
+        assert (refused.value.found, refused.value.known) == (2, 1)
+    assert path.read_bytes() == there
+
+
+UNKNOWN_MEMBER = {**BIRTH, "relation": "primary", "mood": {"sunny": [1, None, "\udc80"]}}
+UNKNOWN_TYPE = {"event_type": "weather", "message_id": "msg_002", "rain": 0.5, "cause": "x"}
+ENTRY = {
+    "event_type": "transcript_entry",
+    "message_id": "msg_003",
+    "agent_id": "agent_001",
+    "role": "user",
+    "content": "hi",
+}
+
+
+@pytest.mark.req("S0-05")
+def test_members_and_types_of_a_newer_writer_are_kept_and_change_nothing(path: Path) -> None:
+    path.write_bytes(sealed(START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY))
+    read = list(events(path))
+    written = [json.loads(ev.encode_event(event)) for event in read]
+    assert written == [START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY]
+    without = SessionState()
+    for event in read:
+        if not isinstance(event, ev.UnknownEvent):
+            event.unknown = None
+            fold(without, event)
+    assert folded(path).describe() == without.describe()
+
+
+@pytest.mark.req("S0-05")
+def test_a_session_goes_on_after_events_that_it_does_not_know(path: Path) -> None:
+    path.write_bytes(sealed(START, UNKNOWN_MEMBER, UNKNOWN_TYPE))
+    there = path.read_bytes()
+    with Session.load(path, options=options()) as session:
+        assert hear(session, "agent_001") == "msg_003"
+    assert path.read_bytes().startswith(there)
+    assert len(ids(path)) == 4
+
+
+def unsealed(session: Session) -> bytes:
+    """The lines of a log without their sums."""
+    return b"".join(line[:-26] + b"}\n" for line in session.path.read_bytes().splitlines())
+
+
+def test_lines_without_sums_are_read_and_reported_as_unverified(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        agent = born(session)
+        act(session, agent, "c1")
+        result(session, agent, "c1")
+        say(session, agent)
+    state = folded(session.path).describe()
+    session.path.write_bytes(unsealed(session))
+    reading = Reading()
+    assert len(ids(session.path, reading)) == 5
+    assert not reading.sealed
+    assert folded(session.path).describe() == state
+
+
+@pytest.mark.parametrize("cut", range(1, 60))
+def test_a_torn_last_line_of_a_log_without_sums_is_kept_apart_too(path: Path, cut: int) -> None:
+    """Also where the cut is just behind an inner brace."""
+    nested = encode({**BIRTH, "spec": {"budget": {"usd": {"max": 1}}}})
+    path.write_bytes(encode(START) + b"\n" + nested[:-cut])
+    reading = Reading()
+    assert ids(path, reading) == ["msg_000"]
+    assert reading.torn == nested[:-cut]
+
+
+def test_damage_inside_a_log_without_sums_is_an_error(path: Path) -> None:
+    path.write_bytes(encode(START) + b'\n{"event_type"\n' + encode(BIRTH) + b"\n")
+    with pytest.raises(LogDamaged) as found:
+        ids(path)
+    assert (found.value.line, found.value.byte) == (2, len(encode(START)) + 1)
+
+
+def test_a_log_with_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        agent = born(session)
+        hear(session, agent, "long " * 2_000_000)
+        hear(session, agent, "short")
+    assert ids(session.path)[-1] == "msg_003"
+
+
+def test_the_collector_rests_while_a_log_is_read_and_is_left_as_it_was() -> None:
+    seen = []
+    for enabled in (True, False):
+        if not enabled:
+            gc.disable()
+        try:
+            with paused_gc():
+                seen.append(gc.isenabled())
+            seen.append(gc.isenabled())
+        finally:
+            gc.enable()
+    assert seen == [False, True, False, False]

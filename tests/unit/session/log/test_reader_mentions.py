@@ -1,0 +1,29 @@
+"""Names that a log mentions are found wherever they stand, also in what is damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken.errors import LogNotFound
+from harken.session.log.reader import mentions
+
+CTX, ART = "ctx-" + "1a" * 32, "art-" + "0f" * 32
+
+
+def test_full_names_are_found_in_events_texts_and_damage(tmp_path: Path) -> None:
+    log = tmp_path / "s.jsonl"
+    log.write_bytes(
+        f'{{"ctx":"{CTX}"}}\n'.encode()
+        + b"\xff damaged "
+        + ART.encode()
+        + b"\n"
+        + f"{CTX[:16]} ctx-{'A' * 64} {ART}0 x{ART[1:]}".encode()
+    )
+    assert mentions(log) == {CTX, ART}
+
+
+def test_a_log_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(LogNotFound):
+        mentions(tmp_path / "none.jsonl")

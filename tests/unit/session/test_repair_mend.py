@@ -1,0 +1,127 @@
+"""Mending: a repaired session goes on, with contexts that a provider takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.messages import Message
+from harken.session.invariants import check
+from harken.session.log.reader import events
+from harken.session.repair import mended, repair
+from harken.session.session import Session
+from tests.session_kit import (
+    act,
+    ask,
+    born,
+    folded,
+    hash_of,
+    hear,
+    lines,
+    new_session,
+    options,
+    result,
+    texts,
+    turn,
+)
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with new_session(tmp_path) as session:
+        root = born(session, name="Root")
+        for number in range(2):
+            turn(session, root, number)
+    return session.path
+
+
+def repaired_without(path: Path, number: int) -> Path:
+    """Spoil the content of one line, from 0, and repair the log."""
+    content = path.read_bytes().splitlines(keepends=True)
+    content[number] = content[number].replace(b"2026", b"2062")
+    path.write_bytes(b"".join(content))
+    return repair(path, path.with_name("new.jsonl"), options=options()).out
+
+
+def test_a_sound_log_needs_nothing(path: Path) -> None:
+    assert list(mended(folded(path), iter(()))) == []
+
+
+@pytest.mark.req("S0-35")
+def test_a_call_that_lost_its_result_gets_one_that_says_so(path: Path) -> None:
+    """A provider refuses a call without a result; the edit puts one right after it."""
+    out = repaired_without(path, 6)
+    with Session.load(out, options=options()) as session:
+        context = session.context("agent_001")
+        assert [message.role for message in context[:4]] == [
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+        ]
+        assert context[2].is_error
+        assert "no result" in str(context[2].content)
+        assert not session.agent("agent_001").open_calls
+
+
+@pytest.mark.req("S0-35")
+def test_a_result_that_lost_its_call_is_read_no_more(path: Path) -> None:
+    out = repaired_without(path, 4)
+    with Session.load(out) as session:
+        roles = [message.role for message in session.context("agent_001")]
+        assert roles == ["user", "assistant", "user", "assistant", "tool", "assistant"]
+        assert len(session.agent("agent_001").transcript or ()) == 7
+
+
+@pytest.mark.req("S0-09", "S0-35")
+def test_of_two_results_for_a_call_one_is_read(tmp_path: Path) -> None:
+    out = repair(FIXTURES / "s0.jsonl", tmp_path / "new.jsonl").out
+    with Session.load(out) as session:
+        results = [m.tool_call_id for m in session.context("agent_root") if m.role == "tool"]
+        assert results.count("c3") == 1
+        entries = session.agent("agent_root").transcript or ()
+        assert [e.tool_call_id for e in entries].count("c3") == 2
+
+
+def test_the_calls_of_the_last_message_stay_open(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        root = born(session)
+        hear(session, root)
+        act(session, root, "c1", "c2")
+        result(session, root, "c1")
+    out = repair(session.path, tmp_path / "new.jsonl").out
+    assert lines(out)[-1]["message_id"] == "msg_005"
+    assert list(folded(out).agents[root].open_calls) == ["c2"]
+
+
+def test_what_an_agent_was_given_from_a_commit_stays_at_its_place(tmp_path: Path) -> None:
+    given = [Message("user", "from a commit"), Message("assistant", "yes")]
+    loaded = ev.ContextLoaded(ctx="ctx-1", count=2, context_hash=hash_of(given), agent_id=None)
+    with new_session(tmp_path, resolver=lambda _: given) as session:
+        root = born(session)
+        loaded.agent_id = root
+        session.append(loaded)
+        for text in ("one", "two", "three"):
+            hear(session, root, text)
+            ask(session, root)
+    out = repaired_without(session.path, 5)
+    with Session.load(out, options=options(resolver=lambda _: given)) as new:
+        assert texts(new, root) == ["from a commit", "yes", "one", "three"]
+        ask(new, root)
+
+
+def test_the_added_events_obey_the_rules_of_the_log(path: Path) -> None:
+    out = repaired_without(path, 6)
+    added = list(events(out))[-3:]
+    assert [ev.event_type(event) for event in added] == [
+        "transcript_entry",
+        "transcript_edited",
+        "session_repaired",
+    ]
+    state = folded(out)
+    assert isinstance(added[1], ev.TranscriptEdited)
+    check(state, added[1])

@@ -1,0 +1,64 @@
+"""The names of the first version go on working, over a current log."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+
+from harken import LoggedString, MessageString, Session, SessionLogger
+from harken.session.log.reader import Reading, events
+
+pytestmark = pytest.mark.req("S1-04")
+
+
+def test_a_message_string_is_a_logged_string_by_its_older_names() -> None:
+    text = MessageString("Hello", content_id="msg_015", caused_by="msg_011")
+    assert isinstance(text, LoggedString)
+    assert (text, text.content_id, text.message_id, text.caused_by) == (
+        "Hello",
+        "msg_015",
+        "msg_015",
+        "msg_011",
+    )
+
+
+@pytest.mark.parametrize("again", [copy.copy, lambda text: pickle.loads(pickle.dumps(text))])
+def test_its_ids_survive_a_copy(again: object) -> None:
+    text = MessageString("Hello", "msg_015", "msg_011")
+    assert callable(again)
+    same = again(text)
+    assert (same, same.content_id, same.caused_by) == ("Hello", "msg_015", "msg_011")
+
+
+def test_a_session_logger_writes_a_current_log(tmp_path: Path) -> None:
+    logger = SessionLogger(tmp_path / "old.jsonl")
+    logger.log_agent_created("agent_root", language_model="m")
+    arguments = '{"name": "Jack"}'
+    call = {"id": "c1", "type": "function", "function": {"name": "task", "arguments": arguments}}
+    asked = logger.log_transcript_entry("agent_root", {"role": "assistant", "tool_calls": [call]})
+    logger.log_agent_created("agent_jack", name="Jack")
+    piece = logger.log_piece_of_text("Introduce yourself", caused_by=asked)
+    message = {"role": "user", "content": "Introduce yourself"}
+    heard = logger.log_transcript_entry("agent_jack", message, content_id=piece)
+    logger.close()
+
+    reading = Reading()
+    by_id = {event.message_id: event for event in events(logger.session_file, reading)}
+    assert reading.sealed
+    assert by_id[piece].agent_id == "agent_root"
+    assert getattr(by_id[piece], "cause", None) == asked
+    assert getattr(by_id[heard], "substance", None) == piece
+    with Session.load(logger.session_file) as session:
+        assert session.agents["agent_jack"].parent == "agent_root"  # type: ignore[index]
+
+
+def test_a_session_logger_goes_on_with_its_file(tmp_path: Path) -> None:
+    first = SessionLogger(tmp_path / "old.jsonl")
+    first.log_agent_created("agent_root")
+    first.close()
+    second = SessionLogger(tmp_path / "old.jsonl")
+    assert second.log_transcript_entry("agent_root", {"role": "user", "content": "Hi"}) == "msg_002"
+    second.close()

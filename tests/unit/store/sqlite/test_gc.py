@@ -1,0 +1,204 @@
+"""Collecting in a file: how old things are, what happens meanwhile, and what is given back."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harken.core.clock import rfc3339
+from harken.core.commits import ArtifactRef, Notes, raw_ref
+from harken.errors import ObjectDamaged
+from harken.store.base import Batch, Collected, Keeping
+from harken.store.fsck import fsck
+from harken.store.sqlite.evict import evict
+from harken.store.sqlite.store import SqliteStore
+from harken.testing.store import batch_of, commit_in
+from tests.crash.collector import collect_all, litter
+
+START_US = 1_800_000_000_000_000
+MINUTE_US = 60_000_000
+LATER = "2100-01-01T00:00:00Z"
+
+
+class Clock:
+    """Says a time that the test sets."""
+
+    def __init__(self) -> None:
+        self.minute = 0.0
+
+    def __call__(self) -> int:
+        return START_US + int(self.minute * MINUTE_US)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[SqliteStore]:
+    made = SqliteStore(tmp_path / "s.db", clock=clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def other(store: SqliteStore, clock: Clock) -> Iterator[SqliteStore]:
+    """The same file, as another process has it."""
+    made = SqliteStore(store.path, clock=clock)
+    yield made
+    made.close()
+
+
+def put(store: SqliteStore, data: bytes) -> ArtifactRef:
+    store.write(Batch(raw={raw_ref(data): data}))
+    return raw_ref(data)
+
+
+def gone(store: SqliteStore, clock: Clock, minute: float) -> int:
+    """Collect at a minute with an hour of grace; return how many things went."""
+    clock.minute = minute
+    now = rfc3339(clock())
+    would = store.collect([], now=now, grace_s=3600, dry_run=True)
+    assert store.collect([], now=now, grace_s=3600) == would
+    assert fsck(store) == []
+    return would.things
+
+
+def test_what_is_older_than_the_grace_goes(store: SqliteStore, clock: Clock) -> None:
+    put(store, b"at once")
+    clock.minute = 30
+    later = put(store, b"later")
+    assert gone(store, clock, 59) == 0
+    assert gone(store, clock, 61) == 1
+    assert store.named("art-") == [later]
+    assert gone(store, clock, 91) == 1
+
+
+def test_what_was_written_since_the_last_mark_is_thought_younger_than_it_is(
+    store: SqliteStore, clock: Clock
+) -> None:
+    put(store, b"marked")
+    clock.minute = 2
+    put(store, b"not marked")
+    assert gone(store, clock, 63) == 1
+    assert gone(store, clock, 64 + 60) == 1
+
+
+def test_what_is_written_again_is_young_again(store: SqliteStore, clock: Clock) -> None:
+    name = put(store, b"again")
+    clock.minute = 120
+    put(store, b"again")
+    assert gone(store, clock, 150) == 0
+    clock.minute = 200
+    put(store, b"something else")
+    assert gone(store, clock, 300) == 2
+    assert store.named(name) == []
+
+
+def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -> None:
+    """Pins, labels, names given and contents written again, while others look elsewhere."""
+    pinned, dropped, named, again = (put(store, data) for data in (b"1", b"2", b"3", b"4"))
+    spared, expired, freed = (batch_of(text) for text in ("spared", "expired", "freed"))
+    for batch in (spared, expired, freed):
+        store.write(batch)
+    gone_by = Keeping("ephemeral", "2026-01-01T00:00:00Z")
+    store.keep({commit_in(one): gone_by for one in (spared, expired, freed)})
+    loose = batch_of("loose")
+    store.write(Batch(objects=loose.objects, deltas=loose.deltas))
+    calls: list[int] = []
+
+    def meanwhile(done: int, total: int) -> None:
+        calls.append(done)
+        if len(calls) == 1:  # the snapshot is being read
+            other.keep({pinned: Keeping("pin"), commit_in(freed): None})
+            other.annotate(commit_in(spared), Notes(labels=("x",)))
+            other.write(Batch(commits=loose.commits))
+            other.write(Batch(raw={again: b"4"}))
+            ref = sequence_of_raw(other, named)
+            assert ref
+
+    taken = store.collect([], now=LATER, grace_s=0, on_progress=meanwhile)
+    assert calls
+    assert taken.commits == (commit_in(expired),)
+    assert {*store.named("art-")} >= {pinned, named, again, *loose.deltas}
+    assert dropped not in store.named("art-")
+    assert store.commits([commit_in(loose), commit_in(spared), commit_in(freed)]).keys() == {
+        commit_in(loose),
+        commit_in(spared),
+        commit_in(freed),
+    }
+    assert fsck(store) == []
+    assert fsck(other) == []
+
+
+def sequence_of_raw(store: SqliteStore, name: ArtifactRef) -> ArtifactRef:
+    """Write a file that has this as its only piece but one."""
+    data = b"3" + b"more"
+    store.write(Batch(raw={raw_ref(b"more"): b"more"}))
+    store.write(Batch(files={raw_ref(data): [name, raw_ref(b"more")]}))
+    return raw_ref(data)
+
+
+def test_a_dry_run_writes_nothing(store: SqliteStore) -> None:
+    litter(store, 0, 50)
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = store.path.read_bytes()
+    assert collect_all(store, dry_run=True).things > 50
+    assert store.path.read_bytes() == before
+    assert store.path.with_name("s.db-wal").stat().st_size == 0
+
+
+def test_packs_with_few_survivors_are_put_together(store: SqliteStore) -> None:
+    for number in range(40):
+        noise = Random(number).randbytes(30_000)
+        batch = batch_of(f"kept {number}", second=number)
+        store.write(
+            Batch(
+                objects=batch.objects,
+                deltas=batch.deltas,
+                raw={raw_ref(noise): noise},
+                commits=batch.commits,
+            )
+        )
+    before = packs(store)
+    size = store.stats().stored_bytes
+    collect_all(store)
+    assert packs(store) < before / 4
+    assert store.stats().stored_bytes < size / 4
+    assert len(store.newest(100)) == 40
+    assert fsck(store) == []
+
+
+def packs(store: SqliteStore) -> int:
+    with store.snapshot() as connection:
+        return int(connection.execute("SELECT count(*) FROM pack").fetchone()[0])
+
+
+def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
+    """Nobody knows what a pack that cannot be opened needs."""
+    litter(store, 0, 50)
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("UPDATE pack SET data = zeroblob(length(data)) WHERE id = 1")
+        connection.commit()
+    names = store.newest(100)
+    for dry_run in (True, False):
+        with pytest.raises(ObjectDamaged, match="harken store fsck"):
+            collect_all(store, dry_run=dry_run)
+    assert store.newest(100) == names
+
+
+def test_what_is_evicted_and_not_needed_is_forgotten(store: SqliteStore) -> None:
+    names = [put(store, data) for data in (b"1" * 1000, b"2" * 1000)]
+    store.keep({names[0]: Keeping("ephemeral", LATER)})
+    assert evict(store, 0, lambda some: some).things == 2
+    assert store.named("art-") == sorted(names)
+    assert store.collect([], now="2099-01-01T00:00:00Z", grace_s=0) == Collected()
+    assert store.named("art-") == [names[0]]
+    assert fsck(store) == []

@@ -1,0 +1,188 @@
+"""Raw bytes behind what was read from them: little room, opened only when wanted, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+from blake3 import blake3
+from zstandard import ZstdCompressor
+
+from harken.core.commits import delta_of, entry_of, raw_ref
+from harken.core.messages import Message
+from harken.errors import ObjectMissing
+from harken.store.base import Batch, Kind, Tombstone
+from harken.store.batch import Contents, batch_from, contents_of, file_thing, named
+from harken.store.fsck import fsck
+from harken.store.memory import MemoryStore
+from harken.store.sqlite import compression
+from harken.store.sqlite.pack import LEAST_BYTES, Damaged, is_woven, opened, packs_of
+from harken.store.sqlite.store import SqliteStore
+from harken.testing.store import batch_of
+
+STONE = Tombstone(when="2026-01-31T12:00:00Z", by="ann", why="test")
+dice = Random(7)
+SAID = [dice.randbytes(4000).hex() for _ in range(20)]
+FILE = b"".join(b'{"said":"%s"}\n' % text.encode() for text in SAID)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "s.db")) as made:
+        yield made
+
+
+def read_from(texts: list[str], raw: bytes) -> Batch:
+    """Return the batch of a file and of the commit that it became."""
+    said = batch_of(*texts)
+    return Batch(
+        objects=said.objects, deltas=said.deltas, commits=said.commits, raw={raw_ref(raw): raw}
+    )
+
+
+def rows(store: SqliteStore) -> list[bytes]:
+    with store.snapshot() as connection:
+        return [data for (data,) in connection.execute("SELECT data FROM pack")]
+
+
+def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStore) -> None:
+    batch = read_from(SAID, FILE)
+    store.write(batch)
+    alone = compression.compressed(b"".join(batch.objects.values()))
+    assert sum(map(len, rows(store))) < 1.1 * len(alone)
+    assert store.raw(raw_ref(FILE)) == FILE
+    assert store.objects(batch.objects) == batch.objects
+    assert fsck(store) == []
+
+
+def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> None:
+    contents = contents_of(read_from(SAID, FILE))
+    store.write_named(contents)
+    assert {thing.name: thing.body for thing in store.things()} == {
+        name: thing.body for name, thing in contents.things.items()
+    }
+    whole = raw_ref(FILE + FILE)
+    file = Contents({whole: file_thing(whole, [raw_ref(FILE)] * 2)}, files={whole: [raw_ref(FILE)]})
+    store.write_named(file)
+    assert store.raw(whole) == FILE + FILE
+    with pytest.raises(ObjectMissing):
+        store.write_named(Contents({whole[:-1]: file_thing(whole, [raw_ref(b"none")])}))
+    assert fsck(store) == []
+
+
+def test_what_was_named_is_a_batch_too(store: SqliteStore) -> None:
+    contents = contents_of(read_from(SAID, FILE))
+    whole = raw_ref(FILE + FILE)
+    contents.things[whole] = file_thing(whole, [raw_ref(FILE)] * 2)
+    contents.files[whole] = [raw_ref(FILE)] * 2
+    memory = MemoryStore()
+    for each in (memory, store):
+        each.write(batch_from(contents))
+    assert {thing.name for thing in memory.things()} == {thing.name for thing in store.things()}
+    (commit,) = contents.commits
+    assert named(commit.commit, commit.notes)[1] == commit
+
+
+def test_a_new_process_reads_both(store: SqliteStore) -> None:
+    batch = read_from(SAID, FILE)
+    store.write(batch)
+    with closing(SqliteStore(store.path)) as other:
+        assert other.objects(batch.objects) == batch.objects
+        assert other.raw(raw_ref(FILE)) == FILE
+        assert {thing.name for thing in other.things()} == {thing.name for thing in store.things()}
+
+
+def test_a_file_says_that_not_every_harken_can_read_it(store: SqliteStore) -> None:
+    store.write(batch_of("Hi"))
+    assert store.format_version == 2
+    small = b"x" * (LEAST_BYTES - 1)
+    store.write(Batch(raw={raw_ref(small): small}))
+    assert store.format_version == 2
+    store.write(Batch(raw={raw_ref(FILE): FILE}))
+    store.write(Batch(raw={raw_ref(FILE[1:]): FILE[1:]}))
+    assert store.format_version == 3
+    with closing(SqliteStore(store.path)) as again:
+        assert again.format_version == 3
+        assert again.raw(raw_ref(FILE)) == FILE
+
+
+def test_without_the_file_or_without_the_commit_the_other_one_stays(store: SqliteStore) -> None:
+    batch = read_from(SAID, FILE)
+    store.write(batch)
+    store.collect([], now="2036-01-31T12:00:00Z", grace_s=0)
+    assert store.objects(batch.objects) == batch.objects
+    assert raw_ref(FILE) not in store.named("art-")
+    store.write(batch)
+    stand_in = FILE.replace(SAID[3].encode(), b"[purged]")
+    store.purge({raw_ref(FILE): stand_in}, STONE)
+    assert store.raw(raw_ref(FILE)) == stand_in
+    assert store.objects(batch.objects) == batch.objects
+    assert fsck(store) == []
+
+
+def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
+    texts = [dice.randbytes(50_000).hex() for _ in range(24)]
+    things = contents_of(read_from(texts, FILE)).things.values()
+    sizes = [sum(len(body) for _, body in one.things.values()) for one in packs_of(things)]
+    assert len(sizes) > 1
+    assert max(sizes) < 1_200_000
+    raws = {raw_ref(data): data for data in (dice.randbytes(1_000_000) for _ in range(5))}
+    sizes = [
+        sum(len(body) for _, body in one.things.values())
+        for one in packs_of(contents_of(Batch(raw=raws)).things.values())
+    ]
+    assert len(sizes) == 2
+    files = {raw_ref(text.encode()): text.encode() for text in texts}
+    entries = [entry_of(Message("user", text)) for text in texts]
+    mixed = Batch(
+        objects={name: body for _, objects in entries for name, body in objects.items()},
+        deltas={delta_of([entry])[0]: [entry] for entry, _ in entries},
+        raw=files,
+    )
+    assert all(
+        len(one.data) < 4_000_000 for one in packs_of(list(contents_of(mixed).things.values()))
+    )
+
+
+def sealed(start: int, frame: bytes) -> bytes:
+    """Return a pack of form 3 as somebody may make it who means harm."""
+    body = bytes([3]) + start.to_bytes(4) + frame
+    return blake3(body).digest(8) + body
+
+
+def inside(said: bytes) -> bytes:
+    return msgspec.msgpack.encode([b"", bytes([Kind.RAW]), bytes(32), [], [said]])
+
+
+FITS = inside(b"\0\0\0\x05")
+FRAME = compression.woven([FITS, b"12345"])
+
+
+@pytest.mark.parametrize(
+    ("start", "frame", "reason"),
+    [
+        (len(FITS) - 1, FRAME, "cannot be opened"),
+        (len(FITS), compression.woven([inside(b"\0\0\0\x06"), b"12345"]), "as many raw bytes"),
+        (2**31, FRAME, "it says that it has"),
+        (len(FITS), b"no frame", "cannot be opened"),
+        (len(FITS), FRAME[:20], "cannot be opened"),
+        (len(FITS), FRAME[:12] + b"\xff" * 20, "cannot be opened"),
+        (len(FITS), ZstdCompressor(write_content_size=False).compress(FITS), "does not say"),
+    ],
+)
+def test_what_does_not_fit_is_damage(start: int, frame: bytes, reason: str) -> None:
+    data = sealed(start, frame)
+    assert is_woven(data)
+    with pytest.raises(Damaged, match=reason):
+        opened(data)
+
+
+def test_damage_behind_is_seen_when_it_is_opened() -> None:
+    first = inside(len(FILE).to_bytes(4))
+    pack = opened(sealed(len(first), compression.woven([first, FILE])[:-9]))
+    with pytest.raises(compression.Unopened, match="it has only"):
+        pack.thing(0)

@@ -1,0 +1,132 @@
+"""Purging in a file: no byte is left, whoever looks on, and however it is cut off."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from harken.core.commits import Hash, commit_bytes, raw_ref
+from harken.errors import NotWiped
+from harken.store.base import Batch, Kind, Tombstone
+from harken.store.batch import name_of
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
+from harken.testing.store import batch_of
+
+SECRET = "sk-live-0123456789abcdef"
+STONE = Tombstone(when="2026-01-31T12:00:00Z", by="ann", why="test")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    made = SqliteStore(tmp_path / "s.db", patience_s=0.2)
+    yield made
+    made.close()
+
+
+def written(store: SqliteStore) -> Hash:
+    """Write the secret among other things; return the name of the part that has it."""
+    for number in range(20):
+        store.write(batch_of(f"before {number}"))
+    batch = batch_of(f"the key is {SECRET}", "and more")
+    store.write(batch)
+    [name] = (n for n, body in batch.objects.items() if SECRET.encode() in body)
+    return name
+
+
+def files(store: SqliteStore) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(store.path.parent.iterdir())]
+
+
+def held(store: SqliteStore) -> bool:
+    return any(SECRET.encode() in data for data in files(store))
+
+
+def clean(store: SqliteStore, name: Hash) -> bytes:
+    return store.objects([name])[name].replace(SECRET.encode(), b"[purged]")
+
+
+def test_neither_the_text_nor_the_pack_that_had_it_is_left_in_a_byte(store: SqliteStore) -> None:
+    name = written(store)
+    assert held(store), "or this test would show nothing"
+    with store.snapshot() as connection:
+        rows = [data for (data,) in connection.execute("SELECT data FROM pack")]
+    store.purge({name: clean(store, name)}, STONE)
+    assert not held(store)
+    with store.snapshot() as connection:
+        kept = {data for (data,) in connection.execute("SELECT data FROM pack")}
+    for data in (row for row in rows if row not in kept):
+        assert not any(data[8:40] in file for file in files(store)), "a pack that was replaced"
+    assert fsck(store) == []
+
+
+def test_who_reads_meanwhile_is_waited_for_and_the_next_purge_finishes(
+    store: SqliteStore,
+) -> None:
+    name = written(store)
+    body = clean(store, name)
+    with closing(sqlite3.connect(store.path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM pack").fetchone()
+        with pytest.raises(NotWiped, match="purge again"):
+            store.purge({name: body}, STONE)
+        assert store.objects([name]) == {name: body}, "what is read is replaced already"
+    store.purge({}, STONE)
+    assert not held(store)
+    assert fsck(store) == []
+
+
+def test_other_processes_read_the_stand_in_at_once(store: SqliteStore) -> None:
+    name = written(store)
+    other = SqliteStore(store.path)
+    assert SECRET.encode() in other.objects([name])[name]
+    store.purge({name: clean(store, name)}, STONE)
+    assert SECRET.encode() not in other.objects([name])[name]
+    other.write(batch_of(f"the key is {SECRET}", second=5))
+    other.close()
+    assert not held(store)
+
+
+def test_what_was_derived_goes_and_what_others_need_of_it_stays(store: SqliteStore) -> None:
+    batch = batch_of("hello")
+    store.write(batch)
+    [ref] = batch.deltas
+    rendered, shared = b"rendered " + SECRET.encode(), b"shared"
+    store.write(Batch(raw={raw_ref(rendered): rendered, raw_ref(shared): shared}))
+    file = raw_ref(shared + b"!")
+    store.write(Batch(raw={raw_ref(b"!"): b"!"}, files={file: [raw_ref(shared), raw_ref(b"!")]}))
+    store.write(
+        Batch(derived={"a": raw_ref(rendered), "b": ref, "c": raw_ref(shared)}),
+    )
+    store.purge({}, STONE)
+    assert store.derived(["a", "b", "c"]) == {}
+    assert not held(store)
+    assert store.deltas([ref])
+    assert store.raw(file) == b"shared!"
+    assert fsck(store) == []
+
+
+def test_the_name_of_who_was_purged_is_gone_too(store: SqliteStore) -> None:
+    batch = batch_of("x", principal=SECRET)
+    store.write(batch)
+    [(commit, _)] = batch.commits
+    store.purge({commit.id: commit_bytes(commit).replace(SECRET.encode(), b"[purged]")}, STONE)
+    assert not held(store)
+    assert store.latest("[purged]", "2100-01-01T00:00:00Z") == commit.id
+    assert store.latest(SECRET, "2100-01-01T00:00:00Z") is None
+    assert fsck(store) == []
+
+
+def test_two_things_may_have_one_stand_in(store: SqliteStore) -> None:
+    batch = batch_of(f"{SECRET} a", f"{SECRET} b")
+    store.write(batch)
+    parts = [n for n, body in batch.objects.items() if SECRET.encode() in body]
+    body = b'{"text":"[purged]","type":"text"}'
+    store.purge(dict.fromkeys(parts, body), STONE)
+    assert store.objects(parts) == dict.fromkeys(parts, body)
+    assert {one.stand_in for one in store.tombstones().values()} == {name_of(Kind.PART, body)}
+    assert fsck(store) == []

@@ -1,0 +1,438 @@
+"""The store in a file: who may open it, who waits for whom, and what it costs."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harken.core.commits import CommitId, Hash, Notes
+from harken.core.messages import Message
+from harken.errors import (
+    HarkenError,
+    NotAStore,
+    ObjectDamaged,
+    StoreError,
+    StoreLocked,
+    StoreTooNew,
+    StoreWriteError,
+)
+from harken.store.base import Batch
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
+from harken.testing.store import batch_of, commit_in
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.db"
+
+
+def test_only_its_owner_may_read_it(path: Path) -> None:
+    store = SqliteStore(path)
+    store.write(batch_of("Hi"))
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    store.close()
+    assert [file.name for file in path.parent.iterdir()] == ["s.db"]
+
+
+def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
+    SqliteStore(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version=4")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreTooNew, match="upgrade") as refused:
+        SqliteStore(path)
+    assert (refused.value.found, refused.value.known) == (4, 3)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"{}\n" * 1000, b"x", b"SQLite format 3\0" + b"\xff" * 4080])
+def test_a_file_that_is_something_else_is_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(StoreError):
+        SqliteStore(path)
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_something_else_is_left_alone(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE pack (id INTEGER PRIMARY KEY)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(NotAStore, match="something else"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_place_where_nothing_can_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreWriteError):
+        SqliteStore(tmp_path / "no" / "s.db")
+    with pytest.raises(StoreError):
+        SqliteStore(tmp_path)
+
+
+def test_a_closed_store_says_so(path: Path) -> None:
+    store = SqliteStore(path)
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.write(batch_of("Hi"))
+    with pytest.raises(StoreError, match="closed"):
+        store.objects([Hash("0" * 64)])
+
+
+def test_a_reader_waits_for_no_writer_and_a_writer_only_so_long(path: Path) -> None:
+    store, first = SqliteStore(path, patience_s=0.05), batch_of("Hi")
+    store.write(first)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("DELETE FROM history")
+    assert [stored.id for stored in store.chain(commit_in(first))] == [commit_in(first)]
+    with pytest.raises(StoreLocked, match="try again"):
+        store.write(batch_of("Ho"))
+    other.execute("ROLLBACK")
+    other.close()
+    store.write(batch_of("Ho"))
+    store.close()
+
+
+@pytest.mark.req("S2-11")
+def test_processes_that_make_and_write_one_store_at_once_lose_nothing(path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from harken.store.sqlite.store import SqliteStore\n"
+        "from harken.testing.store import batch_of\n"
+        "store = SqliteStore(sys.argv[1])\n"
+        "for at in range(20): store.write(batch_of(f'{sys.argv[2]} {at}', 'for all'))\n"
+        "store.close()\n"
+    )
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, path, str(n)], cwd=ROOT) for n in range(3)
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    store = SqliteStore(path)
+    assert len(store.named("ctx-", 100)) == 60
+    assert fsck(store) == []
+    store.close()
+
+
+def test_a_damaged_thing_is_named_and_whole_again_when_it_is_written_again(path: Path) -> None:
+    batch = batch_of("Hi", notes=Notes(summary="kept"))
+    child = batch_of("Ho", parent=commit_in(batch))
+    store = SqliteStore(path)
+    store.write(batch)
+    store.write(child)
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE pack SET data = zeroblob(length(data)) WHERE id = 1")
+    connection.commit()
+    connection.close()
+    store = SqliteStore(path)
+    for name in batch.objects:
+        with pytest.raises(ObjectDamaged, match=name):
+            store.objects([name])
+    with pytest.raises(ObjectDamaged):
+        store.chain(commit_in(child))
+    store.write(batch)
+    assert store.objects(batch.objects) == batch.objects
+    assert [stored.notes.summary for stored in store.chain(commit_in(child))] == ["", "kept"]
+    store.close()
+
+
+def test_threads_share_a_store(path: Path) -> None:
+    store, batch, found = SqliteStore(path), batch_of("Hi"), list[object]()
+    store.write(batch)
+    thread = threading.Thread(target=lambda: found.append(store.chain(commit_in(batch))))
+    thread.start()
+    thread.join()
+    assert found == [store.chain(commit_in(batch))]
+    store.close()
+
+
+def test_threads_that_ended_leave_no_file_open(path: Path) -> None:
+    store, batch = SqliteStore(path), batch_of("Hi")
+    store.write(batch)
+    for _ in range(20):
+        thread = threading.Thread(target=store.named, args=["ctx-"])
+        thread.start()
+        thread.join()
+    assert len(store._database._open) <= 3
+    store.close()
+
+
+def test_a_store_does_not_follow_into_a_forked_process(path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from harken.errors import StoreError\n"
+        "from harken.store.sqlite.store import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1])\n"
+        "if os.fork() == 0:\n"
+        "    try: store.named('')\n"
+        "    except StoreError as error: print(error, flush=True)\n"
+        "    store.close()\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "print(store.named(''))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert "before a fork" in done.stdout
+    assert done.stdout.endswith("[]\n")
+
+
+def words(dice: Random, length: int = 500) -> str:
+    text = (ROOT / "docs" / "explanation" / "agents-and-hooks.md").read_text(encoding="utf-8")
+    known = text.split()
+    return " ".join(dice.choice(known) for _ in range(length))[:length]
+
+
+def steps(store: SqliteStore, count: int, *, same: str = "") -> list[CommitId]:
+    dice, names = Random(1), list[CommitId]()
+    for at in range(count):
+        batch = batch_of(
+            Message("user", same or words(dice)),
+            Message("assistant", words(dice)),
+            parent=names[-1] if names else None,
+            second=at,
+            principal="iree/reviewer",
+        )
+        store.write(batch)
+        names.append(commit_in(batch))
+    return names
+
+
+@pytest.mark.req("D-05", "S2-01", "S2-64")
+def test_a_step_costs_what_is_new_in_it(path: Path) -> None:
+    store = SqliteStore(path)
+    steps(store, 300)
+    store.close()
+    assert path.stat().st_size < 300 * 1300  # of it 1,000 bytes of text
+
+
+@pytest.mark.req("S2-65")
+def test_equal_messages_are_stored_once(path: Path) -> None:
+    store = SqliteStore(path)
+    large = Random(2).randbytes(30_000).hex()
+    steps(store, 50, same=large)
+    store.close()
+    assert path.stat().st_size < 200_000
+
+
+@pytest.mark.req("S2-18")
+def test_the_latest_is_found_by_an_index(path: Path) -> None:
+    store = SqliteStore(path)
+    with store.snapshot() as connection:
+        plan = connection.execute(
+            "EXPLAIN QUERY PLAN SELECT id, name, pack, notes FROM history WHERE principal ="
+            " (SELECT id FROM principal WHERE name = x'00') AND time_us <= 5"
+            " ORDER BY time_us DESC, id DESC LIMIT 1"
+        ).fetchall()
+    text = " ".join(str(row) for row in plan)
+    assert "history_time (principal=? AND time_us<?)" in text
+    assert "TEMP B-TREE" not in text
+    store.close()
+
+
+def test_a_batch_with_nothing_is_written(path: Path) -> None:
+    store = SqliteStore(path)
+    store.write(Batch())
+    assert store.named("") == []
+    store.close()
+
+
+def without_rights(program: str, *arguments: Path) -> str:
+    """Run a program as somebody who owns nothing; skip where one cannot become that."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
+
+
+READ = (
+    "import os, sys\n"
+    "from harken.context.materialize import materialize\n"
+    "from harken.errors import HarkenError\n"
+    "from harken.store.sqlite.store import SqliteStore\n"
+    "from harken.testing.store import batch_of\n"
+    "os.setgid(65534); os.setuid(65534)\n"
+    "store = SqliteStore(sys.argv[1])\n"
+    "[tip] = store.newest()\n"
+    "print([m.content for m in materialize(store, tip).messages])\n"
+    "try: store.write(batch_of('more'))\n"
+    "except HarkenError as error: print(type(error).__name__)\n"
+    "store.close()\n"
+)
+
+
+def test_a_store_that_may_not_be_written_can_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    store = SqliteStore(folder / "s.db")
+    store.write(batch_of("Hi"))
+    store.close()
+    for path in (folder / "s.db", folder, *folder.parents):
+        if path.is_relative_to("/tmp") and path != Path("/tmp"):
+            path.chmod(path.stat().st_mode | 0o555)
+    folder.chmod(0o555)
+    (folder / "s.db").chmod(0o444)
+    assert without_rights(READ, folder / "s.db").split("\n")[:2] == ["['Hi']", "StoreWriteError"]
+    assert [file.name for file in folder.iterdir()] == ["s.db"]
+
+
+def test_a_database_of_something_else_keeps_its_log(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE theirs (x)")
+    files = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    copy = path.parent / "copy"
+    copy.mkdir()
+    for name in ("s.db", "s.db-wal"):
+        (copy / name).write_bytes(files[name])
+    with pytest.raises(NotAStore):
+        SqliteStore(copy / "s.db")
+    for name in ("s.db", "s.db-wal"):
+        assert (copy / name).read_bytes() == files[name]
+    connection.close()
+
+
+def test_a_store_that_was_removed_or_replaced_acknowledges_nothing(path: Path) -> None:
+    store, batch = SqliteStore(path), batch_of("Hi")
+    store.write(batch)
+    path.rename(path.with_name("elsewhere.db"))
+    with pytest.raises(StoreError, match="removed or replaced"):
+        store.write(batch_of("Ho"))
+    SqliteStore(path).close()
+    with pytest.raises(StoreError, match="removed or replaced"):
+        store.annotate(commit_in(batch), Notes())
+    store.close()
+
+
+def test_a_name_that_is_no_path_is_an_error() -> None:
+    with pytest.raises(StoreError, match="no path"):
+        SqliteStore("a\0b")
+
+
+def test_opening_it_twice_in_a_process_ends_no_lock_of_the_first(path: Path) -> None:
+    """Closing a file that SQLite has open ends its locks: another process would take the log."""
+    first = SqliteStore(path)
+    first.write(batch_of("one"))
+    SqliteStore(path).close()
+    program = "import sys; from harken.store.sqlite.store import SqliteStore; SqliteStore(sys.argv[1]).close()"
+    subprocess.run([sys.executable, "-c", program, path], check=True, cwd=ROOT)
+    first.write(batch_of("two"))
+    other = SqliteStore(path)
+    assert len(other.newest()) == 2
+    other.close()
+    first.close()
+
+
+@pytest.mark.req("S2-18")
+def test_listing_opens_no_packs(path: Path) -> None:
+    store = SqliteStore(path)
+    names = steps(store, 70)
+    store.annotate(names[3], Notes(labels=("x",)))
+    with store.snapshot() as connection:
+        pass
+    connection.execute("UPDATE pack SET data = zeroblob(10)")
+    store.close()
+    store = SqliteStore(path)
+    assert store.newest(100) == names[::-1]
+    assert store.labelled() == {"x": [names[3]]}
+    assert store.latest("iree/reviewer", "2100-01-01T00:00:00Z") == names[-1]
+    assert store.children(names[0]) == [names[1]]
+    assert store.named("ctx-", 100) == sorted(names)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE history SET name = NULL",
+        "UPDATE history SET notes = 3",
+        "UPDATE history SET pack = 'x'",
+        "UPDATE label SET name = x'ff'",
+        "UPDATE label SET name = 'x'",
+        "UPDATE pack SET data = NULL",
+        "UPDATE pack SET data = 'x'",
+        "UPDATE object SET pack = x'00'",
+        "UPDATE artifact SET key = 'abcdef'",
+    ],
+)
+def test_values_of_wrong_types_are_damage_not_a_crash(path: Path, damage: str) -> None:
+    """STRICT is for writing: a flipped bit may make anything of a value."""
+    store = SqliteStore(path)
+    names = steps(store, 3)
+    store.annotate(names[0], Notes(labels=("x",)))
+    objects = [thing.name for thing in store.things() if len(thing.name) == 64]
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema=ON")
+    for word in ("STRICT, ", "STRICT", "NOT NULL"):
+        connection.execute(
+            f"UPDATE sqlite_schema SET sql = replace(sql, '{word}', '') WHERE type = 'table'"
+        )
+    connection.commit()
+    connection.close()
+    connection = sqlite3.connect(path)
+    assert connection.execute(damage).rowcount > 0
+    connection.commit()
+    connection.close()
+    store = SqliteStore(path)
+    questions: list[Callable[[], object]] = [
+        store.newest,
+        store.labelled,
+        lambda: store.named("", 100),
+        lambda: store.chain(names[-1]),
+        lambda: store.commits(names),
+        lambda: store.children(names[0]),
+        lambda: store.objects(map(Hash, objects)),
+        lambda: [*store.things()],
+        lambda: store.write(batch_of("more")),
+    ]
+    for question in questions:
+        with suppress(HarkenError):
+            question()
+    assert fsck(store)
+    store.close()
+
+
+def test_power_that_goes_while_it_is_made_leaves_what_can_be_opened(path: Path) -> None:
+    """Whoever only looks may not take back what was begun; whoever opens it to write does."""
+    begun = path.with_name("begun.db")
+    connection = sqlite3.connect(begun, isolation_level=None)
+    connection.execute("BEGIN")
+    connection.execute("PRAGMA user_version=7")
+    connection.execute("PRAGMA cache_flush")
+    for end in ("", "-journal"):
+        path.with_name(path.name + end).write_bytes(begun.with_name(begun.name + end).read_bytes())
+    connection.close()
+    store, batch = SqliteStore(path), batch_of("Hi")
+    store.write(batch)
+    assert store.objects(batch.objects) == batch.objects
+    store.close()
+
+
+def test_a_damaged_generation_is_an_error(path: Path) -> None:
+    SqliteStore(path).close()
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("DELETE FROM state")
+    connection.close()
+    store = SqliteStore(path)
+    with pytest.raises(StoreError, match="damaged"):
+        store.newest()
+    assert [finding.place for finding in fsck(store)] == ["file"]
+    store.close()

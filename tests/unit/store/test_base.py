@@ -1,0 +1,20 @@
+"""How much is in a store: once, and as often as it is named."""
+
+from __future__ import annotations
+
+from random import Random
+
+from harken.store.chunking import put_file
+from harken.store.memory import MemoryStore
+
+
+def test_a_file_that_grew_counts_whole_though_most_is_stored_once() -> None:
+    store, dice = MemoryStore(), Random(3)
+    lines = [b"%x\n" % dice.getrandbits(400) for _ in range(30_000)]
+    old, new = b"".join(lines[:28_000]), b"".join(lines)
+    put_file(store, [old])
+    put_file(store, [new])
+    found = store.stats()
+    assert found.things["raw"] > 2
+    assert found.raw_bytes < 1.3 * len(new)
+    assert found.logical_bytes > len(old) + len(new)

@@ -1,0 +1,98 @@
+"""Large raw bytes are kept in pieces, of which a file that grew shares all but the last."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harken.core.commits import ArtifactRef, raw_ref
+from harken.errors import ObjectDamaged, ObjectMissing
+from harken.store.base import Batch, Kind
+from harken.store.chunking import LEAST_BYTES, MEAN_BYTES, MOST_BYTES, cut, put_file
+from harken.store.fsck import fsck
+from harken.store.sqlite.store import SqliteStore
+
+dice = Random(7)
+LINES = b"".join(
+    b"%d " % n + dice.randbytes(dice.randrange(300)).hex().encode() + b"\n" for n in range(9000)
+)
+BINARY = dice.randbytes(3_000_000)
+NO_LINES = b"0123456789abcde!" * 150_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "s.db")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"\n" * 10, LINES, BINARY, NO_LINES])
+def test_pieces_make_up_the_bytes_and_follow_from_them_alone(data: bytes) -> None:
+    pieces = list(cut([data]))
+    assert b"".join(pieces) == data
+    assert all(len(piece) <= MOST_BYTES for piece in pieces)
+    assert all(len(piece) >= LEAST_BYTES for piece in pieces[:-1])
+    assert list(cut(data[at : at + 70_001] for at in range(0, len(data), 70_001))) == pieces
+
+
+@pytest.mark.parametrize("data", [LINES, BINARY])
+def test_pieces_are_neither_many_nor_few(data: bytes) -> None:
+    assert MEAN_BYTES / 2 < len(data) / len(list(cut([data]))) < MEAN_BYTES * 2
+
+
+@pytest.mark.parametrize("data", [LINES, BINARY])
+def test_what_is_inserted_changes_the_pieces_around_it_only(data: bytes) -> None:
+    before = {*cut([data])}
+    after = [*cut([data[:1000] + b"one more line\n" + data[1000:] + b"and a last one\n"])]
+    assert sum(piece not in before for piece in after) <= 3
+
+
+@pytest.mark.parametrize("data", [b"", b"one piece", LINES, NO_LINES])
+def test_a_file_comes_back_whole_and_piece_by_piece(store: SqliteStore, data: bytes) -> None:
+    name = put_file(store, io.BytesIO(data))
+    assert name == raw_ref(data)
+    assert store.raw(name) == b"".join(store.pieces(name)) == data
+    assert [*store.named(name)] == [name]
+    assert fsck(store) == []
+
+
+def test_a_file_that_grew_costs_what_is_new_in_it(store: SqliteStore) -> None:
+    put_file(store, [LINES])
+    before = store.stats()
+    put_file(store, [LINES, b"a last line\n"])
+    after = store.stats()
+    assert after.raw_bytes - before.raw_bytes < MOST_BYTES
+    assert before.things["raw"] < after.things["raw"] <= before.things["raw"] + 2
+
+
+def test_equal_bytes_are_one_whether_cut_or_not(store: SqliteStore) -> None:
+    name = put_file(store, [LINES])
+    store.write(Batch(raw={name: LINES}))
+    assert [thing.kind for thing in store.things() if thing.name == name] == [Kind.FILE]
+
+
+def test_a_file_that_is_not_what_its_name_says_is_refused(store: SqliteStore) -> None:
+    pieces = {raw_ref(data): data for data in (b"a", b"b")}
+    other = ArtifactRef("art-" + "1" * 64)
+    with pytest.raises(ObjectDamaged):
+        store.write(Batch(raw=pieces, files={raw_ref(b"ba"): [*pieces]}))
+    with pytest.raises(ObjectMissing):
+        store.write(Batch(files={raw_ref(b"ab"): [*pieces]}))
+    with pytest.raises(ObjectMissing):
+        store.write(Batch(raw=pieces, files={raw_ref(b"ab"): [other]}))
+    assert store.named("art-") == []
+    store.write(Batch(raw=pieces, files={raw_ref(b"ab"): [*pieces]}))
+    assert store.raw(raw_ref(b"ab")) == b"ab"
+
+
+def test_a_file_of_files_is_refused(store: SqliteStore) -> None:
+    pieces = {raw_ref(data): data for data in (b"a", b"b")}
+    inner = raw_ref(b"ab")
+    store.write(Batch(raw=pieces, files={inner: [*pieces]}))
+    with pytest.raises(ObjectMissing):
+        store.write(Batch(files={raw_ref(b"abab"): [inner, inner]}))

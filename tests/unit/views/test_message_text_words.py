@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from harken.core.messages import CallPlace, Content, OtherPart, TextPart, ThinkingPart
+from harken.views.message_text import same_words, words
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        (None, ""),
+        ("Hi", "Hi"),
+        ([TextPart("a"), ThinkingPart("b"), CallPlace("c"), TextPart("d")], "a\n\nd"),
+        ([OtherPart("document", "{}")], "[document]"),
+    ],
+)
+def test_what_a_person_reads(content: Content, read: str) -> None:
+    assert words(content) == read
+
+
+def test_text_as_a_string_and_as_a_part_is_the_same() -> None:
+    assert same_words("Hi", [TextPart("Hi"), ThinkingPart("hm")])
+
+
+def test_two_labelled_versions_are_the_same_whatever_stands_beside_the_name() -> None:
+    assert same_words("[Jack]: Hi", "[Jack whispers]: Hi", ["Jack"])
+    assert not same_words("[Jack]: Hi", "[Jack]: Ho", ["Jack"])
+
+
+def test_a_label_that_the_author_wrote_belongs_to_the_text() -> None:
+    assert same_words("[Jack]: [Jack]: Hi", "[Jack]: Hi", ["Jack"])
+    assert not same_words("[REDACTED]: Hi", "Hi", ["Jack"])

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from harken.core.messages import (
+    CallPlace,
+    ContentPart,
+    FunctionCall,
+    ImagePart,
+    Message,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
+from harken.views.message_text import heading, tool_names, written
+
+CALL = ToolCall("c1", FunctionCall("look", '{"at": 1}'))
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (TextPart("Hi\nthere"), "Hi\nthere"),
+        (TextPart(""), "<empty text>"),
+        (ThinkingPart("hm", meta={"signature": "s"}), "<thinking hm>"),
+        (ThinkingPart(""), "<thinking>"),
+        (ImagePart("image/png", "eA=="), "<image image/png, 1 B>"),
+        (ImagePart(url="https://x/y.png"), "<image https://x/y.png>"),
+        (ImagePart("image/png", url="data:image/png;base64,eHg="), "<image image/png, 2 B>"),
+        (ImagePart(), "<image>"),
+        (OtherPart("document", "x" * 3000), "<block document, 2.9 KB>"),
+        (OtherPart("odd", '"\ud800"'), "<block odd, 5 B>"),
+    ],
+)
+def test_every_kind_of_part_is_written(part: ContentPart, text: str) -> None:
+    assert written(Message("user", [part])) == text
+
+
+def test_parts_and_calls_are_written_in_order() -> None:
+    free = ToolCall("c2", FunctionCall("sh", "ls\n-l"), "custom")
+    parts: list[ContentPart] = [TextPart("a"), CallPlace("c2"), TextPart("b"), CallPlace("c9")]
+    message = Message("assistant", parts, tool_calls=[CALL, free])
+    assert written(message) == 'a\n<custom call c2> sh ls\n-l\nb\n<call c1> look {"at": 1}'
+
+
+@pytest.mark.parametrize("content", [None, "", []])
+def test_calls_alone_are_written_alone(content: str | list[ContentPart] | None) -> None:
+    message = Message("assistant", content, tool_calls=[CALL])
+    assert written(message) == '<call c1> look {"at": 1}'
+    assert written(Message("user", content)) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (Message("user", "Hi"), "user"),
+        (Message("user", "Hi", name="Ann"), "user Ann"),
+        (Message("tool", "", tool_call_id="c1", name="look"), "tool look (c1)"),
+        (Message("tool", "", tool_call_id="c1", is_error=True), "tool (c1, error)"),
+        (Message("tool", "", is_error=True), "tool (error)"),
+    ],
+)
+def test_a_heading_says_which_call_a_result_answers_and_whether_it_failed(
+    message: Message, text: str
+) -> None:
+    assert heading(message) == text
+
+
+def test_a_tool_without_a_name_is_there_all_the_same() -> None:
+    assert tool_names([{"type": "search"}, {"function": "x"}, {"name": "look"}]) == "?, ?, look"

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken import Rewrite
+from harken.core import events as ev
+from harken.core.ids import MessageId
+from harken.core.messages import Message
+from harken.errors import HarkenError, UnknownName
+from harken.views.steps import Changes, Stepping
+from harken.views.viewer import SessionViewer
+from tests.agent_kit import Line, call, calls, stage
+from tests.agent_kit import play as playing
+from tests.unit.agents.hooking import send, watch
+from tests.unit.views.play import Play, write_log
+
+
+def stepping(play: Play) -> Stepping:
+    return Stepping(play.viewer().events)
+
+
+def told(changes: Changes) -> list[tuple[str, str]]:
+    return [(row.kind, row.text) for row in changes.messages]
+
+
+def test_steps_are_numbered_in_the_session_and_for_each_agent(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+    for agent in (play.root, jack, play.root):
+        play.hears(agent, "Hi")
+        play.answers(agent, play.asks(agent), "Hello")
+    steps = [stepping(play).step(n) for n in (1, 2, 3)]
+    assert [(one.number, one.of_agent, one.name) for one in steps] == [
+        (1, 1, "Root"),
+        (2, 1, "Jack"),
+        (3, 2, "Root"),
+    ]
+    assert (steps[2].messages, steps[2].cost_usd, steps[2].stop_reason) == (5, 0.5, "stop")
+    assert [*stepping(play).of(play.root)] == [1, 3]
+    assert [*stepping(play).of(None)] == [1, 2, 3]
+
+
+def test_a_step_is_found_by_its_number_from_either_end_and_by_its_messages(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    request = play.asks(play.root)
+    answer = play.answers(play.root, request, "Hello")
+    response = play.session.state.last_id
+    play.asks(play.root)
+    steps = stepping(play)
+    assert [steps.find(given) for given in ("1", "-2", request, answer, response)] == [1] * 5
+    assert steps.find("-1") == 2
+    for odd in ("0", "3", "-3", "msg_999", "", "-", "²"):
+        with pytest.raises(UnknownName, match="1 to 2"):
+            steps.find(odd)
+
+
+def test_what_is_new_is_told_and_what_was_there_is_only_counted(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    play.answers(play.root, play.asks(play.root), "Hello")
+    play.hears(play.root, "Go on")
+    play.asks(play.root)
+    steps = stepping(play)
+    assert told(steps.changes(1)) == [("added", "Hi")]
+    changes = steps.changes(2)
+    assert (changes.kept, told(changes)) == (1, [("added", "Hello"), ("added", "Go on")])
+    assert [row.message.content for row in steps.context(2)] == ["Hi", "Hello", "Go on"]
+    assert [row.new for row in steps.context(2)] == [False, True, True]
+
+
+def test_a_compaction_tells_what_gave_way_and_the_summary(play: Play) -> None:
+    for text in ("one is here", "two are there", "three"):
+        play.hears(play.root, text)
+    play.asks(play.root)
+    summary = play.hears(play.root, "a summary of all", cause=play.session.state.last_id)
+    segments = [ev.Segment(entries=[summary]), ev.Segment(start=2, stop=3)]
+    play.session.append(ev.TranscriptEdited(agent_id=play.root, segments=segments, summary=summary))
+    play.asks(play.root)
+    changes = stepping(play).changes(2)
+    assert [(edit.kind, edit.summary) for edit in changes.edits] == [("compacted", summary)]
+    assert told(changes) == [
+        ("dropped", "one is here"),
+        ("dropped", "two are there"),
+        ("added", "a summary of all"),
+        ("same", "three"),
+    ]
+
+
+def test_an_edit_says_why(play: Play) -> None:
+    play.hears(play.root, "one")
+    play.asks(play.root)
+    kept = [ev.Segment(start=0, stop=0)]
+    edit = ev.TranscriptEdited(agent_id=play.root, segments=kept, reason="rewound")
+    play.session.append(edit)
+    play.hears(play.root, "two")
+    play.asks(play.root)
+    changes = stepping(play).changes(2)
+    assert [edit.kind for edit in changes.edits] == ["rewound"]
+    assert told(changes) == [("changed", "two")]
+
+
+def test_another_system_prompt_is_a_change_of_its_text(play: Play) -> None:
+    play.session.log_transcript_entry(play.root, {"role": "system", "content": "Be kind."})
+    play.hears(play.root, "Hi")
+    play.asks(play.root)
+    message = {"role": "system", "content": "Be very kind."}
+    new = play.session.log_transcript_entry(play.root, message)
+    segments = [ev.Segment(entries=[new]), ev.Segment(start=1, stop=2)]
+    play.session.append(ev.TranscriptEdited(agent_id=play.root, segments=segments))
+    play.asks(play.root)
+    [row, _] = stepping(play).changes(2).messages
+    assert (row.kind, row.heading) == ("changed", "system")
+    assert [span.text for span in row.spans if span.kind == "added"] == ["very "]
+
+
+def test_another_model_other_tools_and_parameters_are_told(play: Play) -> None:
+    def defined(*tools: dict[str, object]) -> MessageId:
+        listed = [dict(tool) for tool in tools]
+        return play.session.append(ev.ToolsDefined(tools=listed, tools_hash=str(len(str(tools)))))
+
+    play.hears(play.root, "Hi")
+    look: dict[str, object] = {"name": "look", "description": "Look."}
+    first = defined(look, {"name": "leap"})
+    play.asks(play.root, tools=first, parameters={"temperature": 0, "top": 1})
+    second = defined(
+        {"type": "function", "function": {"name": "dig"}}, {**look, "description": "Look around."}
+    )
+    play.asks(play.root, tools=second, parameters={"temperature": 1, "max": 5})
+    changes = stepping(play).changes(2)
+    assert {(tool.name, tool.kind) for tool in changes.tools} == {
+        ("look", "changed"),
+        ("leap", "dropped"),
+        ("dig", "added"),
+    }
+    assert {(one.name, one.kind) for one in changes.parameters} == {
+        ("temperature", "changed"),
+        ("top", "dropped"),
+        ("max", "added"),
+    }
+    assert changes.model is None
+    assert [tool["name"] for tool in stepping(play).tools(1)] == ["look", "leap"]
+
+
+def test_an_outcome_has_the_answer_its_calls_and_what_hooks_made_of_them(tmp_path: Path) -> None:
+    lines: list[Line] = [calls(call("send", "c1", text="tea"), call("nope", "c2")), "Done."]
+    one = stage(tmp_path, playing(main=lines), tools=[send])
+    watch(
+        one,
+        action=lambda q: Rewrite('{"text": "coffee"}'),
+        response=lambda q: Rewrite("Done, truly."),
+    )
+    one.ask("Go")
+    steps = Stepping(SessionViewer(one.log).events)
+    first, last = steps.outcome(1), steps.outcome(2)
+    assert [(ran.tool, ran.became, ran.is_error) for ran in first.ran] == [
+        ("send", 'send {"text": "coffee"}', False),
+        ("nope", 'nope {"text": "coffee"}', True),
+    ]
+    assert first.ran[0].result == "sent coffee"
+    assert last.answer == Message("assistant", "Done.")
+    assert [row.became for row in last.rewritten] == ["Done, truly."]
+    one.session.close()
+
+
+def test_a_failed_call_has_its_error_and_what_had_arrived(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    request = play.asks(play.root)
+    failed = ev.LlmResponse(
+        agent_id=play.root, request=request, stop_reason="error", error="down", partial="I w"
+    )
+    play.session.append(failed)
+    play.asks(play.root)
+    done = stepping(play).outcome(1)
+    assert (done.answer, done.error, done.partial) == (None, "down", "I w")
+    assert [stepping(play).step(number).ended for number in (1, 2)] == [True, False]
+    assert stepping(play).step(2).stop_reason is None
+
+
+def test_memory_operations_stand_with_the_call_before_them(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    play.answers(play.root, play.asks(play.root), "Hello")
+    play.session.append(
+        ev.MemoryOperation(agent_id=play.root, memory_type="LTM", operation="READ", file_path="a")
+    )
+    [operation] = stepping(play).outcome(1).memory
+    assert (operation["operation"], operation["file_path"]) == ("READ", "a")
+
+
+def test_all_steps_of_an_untouched_log_are_verified(play: Play) -> None:
+    for text in ("a", "b", "c"):
+        play.hears(play.root, text)
+        play.answers(play.root, play.asks(play.root), text * 2)
+    steps = stepping(play)
+    assert [steps.verified(n) for n in steps.of(None)] == [True, True, True]
+
+
+def test_a_request_that_names_what_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
+    request = {"event_type": "llm_request", "agent_id": "agent_001", "time": "", "model": "m"}
+    whole = {**request, "count": 1, "context_hash": "00", "context": [{"entries": ["msg_777"]}]}
+    steps = Stepping(write_log(tmp_path, [{**whole, "message_id": "msg_002"}]).events)
+    for asked in (steps.context, steps.changes, steps.verified):
+        with pytest.raises(HarkenError, match="msg_777"):
+            asked(1)
+    assert steps.text(1) == ""
+
+
+def test_a_step_forward_costs_what_is_new_in_it(play: Play) -> None:
+    """Counted, not timed: the messages that are looked up for a step do not grow."""
+    for n in range(60):
+        play.hears(play.root, str(n))
+        play.answers(play.root, play.asks(play.root), "ok")
+    steps = stepping(play)
+    looked: list[str] = []
+
+    class Watched(dict[MessageId, object]):
+        def __getitem__(self, key: MessageId) -> object:
+            looked.append(key)
+            return super().__getitem__(key)
+
+    steps.calls.entries = Watched(steps.calls.entries)  # type: ignore[assignment]
+    for n in (2, 60):
+        looked.clear()
+        steps.changes(n)
+        assert steps.verified(n)
+        assert len(looked) == 4

@@ -1,0 +1,202 @@
+"""Subjects: texts, and paths that lead where they seem to lead, or elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Tool, tool
+from harken.world.permissions.subjects import PathSubject, TextSubject, subjects_of
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src" / "deep").mkdir(parents=True)
+    (folder / "secrets").mkdir()
+    (folder / "src" / "shortcut").symlink_to(folder / "secrets")
+    (folder / "src" / "out").symlink_to(tmp_path)
+    (folder / "round").symlink_to("round")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/a.py",
+        "./src/a.py",
+        "src//a.py",
+        "src/./a.py",
+        "src/deep/../a.py",
+        "secrets/../src/a.py",
+        "src/new/and/deep.py",
+        "src",
+        "{folder}/src/a.py",
+        "//{folder}/src/a.py",
+    ],
+)
+def test_a_path_fits_however_it_is_written(folder: Path, path: str) -> None:
+    path = path.replace("{folder}", str(folder))
+    subject = PathSubject(path, folder)
+    assert subject.is_inside
+    assert subject.is_within(["src/**"])
+    assert subject.is_within(["./src/**"])
+    assert subject.is_within([f"{folder}/**"])
+    assert subject.is_held("src/**") == "yes"
+    assert subject.is_held("secrets/**") == "no"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/../x",
+        "src/../../x",
+        "src/../secrets/x",
+        "src/shortcut/x",
+        "src/out/x",
+        "src/out/../x",
+        "../project2/src/x",
+        "/etc/passwd",
+        "/src/x",
+        "//etc/passwd",
+        "secrets/src/x",
+        "srcs/x",
+        "SRC/x",
+        "",
+        ".",
+        "src/\x00",
+        "src/\ud800",
+    ],
+)
+def test_no_path_slips_into_a_rule_that_allows(folder: Path, path: str) -> None:
+    assert not PathSubject(path, folder).is_within(["src/**"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "secrets/key",
+        "./secrets/../secrets/key",
+        "src/../secrets/key",
+        "src/shortcut/key",
+        "Secrets/KEY",
+        "{folder}/secrets/key",
+        "//{folder}/secrets/key",
+        "../project/secrets/key",
+        "secrets",
+        "secrets/\x00",
+    ],
+)
+@pytest.mark.parametrize(
+    "pattern", ["secrets/**", "**/secrets/**", "/**/secrets/**", "secrets", "secrets/"]
+)
+def test_no_path_slips_out_of_a_rule_that_denies(folder: Path, path: str, pattern: str) -> None:
+    path = path.replace("{folder}", str(folder))
+    assert PathSubject(path, folder).is_held(pattern) == "yes"
+
+
+def test_a_pattern_that_begins_with_two_stars_denies_everywhere(folder: Path) -> None:
+    assert PathSubject("/elsewhere/.env", folder).is_held("**/.env") == "yes"
+    assert PathSubject("/elsewhere/.env", folder).is_held(".env") == "no"
+    assert not PathSubject("/elsewhere/.env", folder).is_within(["**/.env", "**"])
+    assert PathSubject("/elsewhere/.env", folder).is_within(["/elsewhere/**"])
+    assert PathSubject("a/b.py", folder).is_held("a/**.py") == "yes"
+
+
+def test_a_name_as_it_is_shown_is_judged_as_what_it_names(folder: Path) -> None:
+    (folder / "src" / "odd\nlink").symlink_to(folder / "secrets")
+    (folder / "secrets" / "key").touch()
+    subject = PathSubject(r"src/odd\x0alink/key", folder)
+    assert subject.is_held("secrets/**") == "yes"
+    assert not subject.is_within(["src/**"])
+
+
+def test_a_star_at_the_end_of_a_rule_that_denies_stays_within_a_name(folder: Path) -> None:
+    assert PathSubject("src/deep/a.py", folder).is_held("src/*") == "no"
+    assert PathSubject("src/deep/a.py", folder).is_held("src/*.py") == "no"
+    assert PathSubject("secrets2/a", folder).is_held("secrets/") == "no"
+    assert not PathSubject("src/a.py", folder).is_within(["src"])
+
+
+def test_letters_that_look_alike_are_alike_to_a_rule_that_denies(folder: Path) -> None:
+    assert PathSubject("geha\u0308use/x", folder).is_held("GEHÄUSE/**") == "yes"
+
+
+def test_what_leads_nowhere_is_not_allowed_and_not_let_pass(folder: Path) -> None:
+    assert PathSubject("\x00", folder).is_held("src/**") == "unknown"
+    assert not PathSubject("\x00", folder).is_inside
+    assert PathSubject("round/x", folder).is_inside
+
+
+def test_a_folder_that_is_a_link_is_the_folder_that_it_leads_to(
+    folder: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    assert PathSubject("src/a", link).is_within(["src/**"])
+    assert PathSubject(f"{link}/src/a", link).is_within(["src/**"])
+
+
+def test_a_folder_may_be_given_relatively(folder: Path) -> None:
+    relative = Path(os.path.relpath(folder))
+    assert PathSubject("src/a", relative).is_within(["src/**"])
+    assert not PathSubject("../x", relative).is_inside
+
+
+def test_without_a_folder_paths_are_what_they_say() -> None:
+    assert PathSubject("src/./a", None).is_within(["src/**"])
+    assert not PathSubject("src/../../a", None).is_within(["**"])
+    assert PathSubject("../a", None).is_held("**/a") == "yes"
+    assert PathSubject("/etc/x", None).is_within(["/etc/**"])
+
+
+def test_a_file_is_offered_then_its_folder(folder: Path) -> None:
+    assert PathSubject("src/deep/../a*.py", folder).offers() == ["src/a\\*.py", "src/**"]
+    assert PathSubject("a.py", folder).offers() == ["a.py", "**"]
+    assert PathSubject("/etc/passwd", folder).offers() == ["/etc/passwd", "/etc/**"]
+    assert PathSubject("src/shortcut/x", folder).offers() == ["secrets/x", "secrets/**"]
+    assert PathSubject("src/" + 400 * "x", folder).offers() == ["src/**"]
+
+
+def test_a_text_is_matched_as_it_is() -> None:
+    text = TextSubject("https://a.org/x")
+    assert text.is_within(["https://b.org/*", "https://a.org/*"])
+    assert not text.is_within(["https://A.org/*", "a.org"])
+    assert text.is_held("HTTPS://A.org/*") == "yes"
+    assert text.is_held("a.org") == "no"
+    assert text.offers() == ["https://a.org/x"]
+    assert TextSubject("two\nlines").offers() == []
+
+
+@tool
+def copy(paths: list[str], to: str | None = None, count: int = 1) -> str:
+    """Copy."""
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("made", "texts"),
+    [
+        (copy, []),
+        (copy.guarded(by="paths"), ["a", "b"]),
+        (copy.guarded(by="to"), []),
+        (copy.guarded(by="count"), ["3"]),
+        (copy.guarded(by="not an argument"), []),
+    ],
+)
+def test_what_a_call_is_about_is_the_argument_that_its_tool_names(
+    made: Tool, texts: list[str]
+) -> None:
+    arguments: dict[str, Any] = {"paths": ["a", "b"], "to": None, "count": 3}
+    assert [subject.text for subject in subjects_of(made, arguments, None)] == texts
+
+
+def test_how_it_is_matched_follows_from_the_tool_or_is_said() -> None:
+    assert copy.guarded(by="to").subject_kind == "text"
+    assert copy.guarded(by="path").subject_kind == "path"
+    assert copy.guarded(by="to", edits_files=True).subject_kind == "path"
+    assert copy.guarded(by="path", kind="text").subject_kind == "text"
+    assert copy.guarded(by="to", kind="command").subject_kind == "command"

@@ -1,0 +1,82 @@
+"""Which files a pattern means."""
+
+import time
+
+import pytest
+
+from harken.world.search.glob import MOST, alternatives, glob_of
+
+
+def fits(pattern: str, path: str) -> bool:
+    glob = glob_of(pattern)
+    assert glob.folder == ""
+    return glob.matcher()(path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "others"),
+    [
+        ("*.py", ["a.py", "x/y/a.py", ".py"], ["a.pyc", "a.py/b"]),
+        ("**/*.py", ["a.py", "x/y/a.py"], ["a.pyc"]),
+        ("*/a.py", ["x/a.py"], ["a.py", "x/y/a.py"]),
+        ("**/test/**", ["test/a", "x/test/y/a"], ["test", "x/test"]),
+        ("**/x/**/y", ["x/y", "a/x/b/c/y"], ["x/z", "y"]),
+        ("{a,b/c}.txt", ["a.txt", "b/c.txt"], ["c.txt", "x/a.txt"]),
+        ("*.{ts,{j,m}s}", ["a.ts", "x/a.js", "a.ms"], ["a.s"]),
+        ("a?c", ["abc", "x/a-c"], ["ac", "a/c"]),
+        ("[a-c]1", ["b1"], ["d1"]),
+        ("[!a-c]1", ["d1"], ["b1"]),
+        ("[^a-c]1", ["d1"], ["b1"]),
+        (r"\*", ["*"], ["a"]),
+        (r"a\{b,c\}", ["a{b,c}"], ["ab"]),
+        ("{a", ["{a"], ["a"]),
+        ("**", ["a", "x/y"], []),
+        ("./*.py", ["a.py"], ["x/a.py"]),
+        ("*/", ["x/a", "x/y/a"], ["a"]),
+        ("naïve-*", ["naïve-日本"], ["naive-x"]),
+    ],
+)
+def test_a_pattern_means_these_files(pattern: str, fitting: list[str], others: list[str]) -> None:
+    glob = glob_of(pattern)
+    matches = glob.matcher()
+    assert [path for path in [*fitting, *others] if matches(path)] == fitting
+
+
+def test_a_pattern_begins_in_the_folder_that_it_names() -> None:
+    assert (glob_of("src/**/*.py").folder, glob_of("src/**/*.py").rest) == ("src", "**/*.py")
+    assert (glob_of("/a/b/*.c").folder, glob_of("/a/b/*.c").rest) == ("/a/b", "*.c")
+    assert glob_of("/*.c").folder == "/"
+    assert (glob_of("a/b.c").folder, glob_of("a/b.c").rest) == ("a/b.c", "")
+    assert (glob_of("b.c").folder, glob_of("b.c").rest) == ("", "b.c")
+    assert (glob_of("src/").folder, glob_of("src/").rest) == ("src", "**")
+
+
+@pytest.mark.parametrize("pattern", [".*", "**/.env", "x/{a,.b}", "src/*/.git*"])
+def test_a_pattern_may_name_hidden_files(pattern: str) -> None:
+    assert glob_of(pattern).hidden
+
+
+@pytest.mark.parametrize("pattern", ["*", "**/*.py", ".github/*.yml", "a.b"])
+def test_a_dot_within_a_name_hides_nothing(pattern: str) -> None:
+    assert not glob_of(pattern).hidden
+
+
+def test_only_a_plain_pattern_of_names_is_one_for_ripgrep() -> None:
+    assert glob_of("*.{ts,tsx}").type_glob == "*.{ts,tsx}"
+    assert glob_of("src/*.py").type_glob is None
+    assert glob_of("[a-z].py").type_glob is None
+    assert glob_of("a:b").type_glob is None
+
+
+def test_braces_cannot_explode() -> None:
+    assert len(alternatives("{a,b}" * 9)) == 512
+    with pytest.raises(ValueError, match=str(MOST)):
+        alternatives("{a,b}" * 40)
+
+
+def test_no_pattern_takes_long() -> None:
+    began = time.monotonic()
+    assert not fits("*a" * 50 + "b", "a" * 250)
+    assert not fits("**/a/" * 30 + "b", "a/" * 200 + "c")
+    assert not fits("**/*a*a*a*a*a*b", "a" * 250)
+    assert time.monotonic() - began < 20  # it would be years
