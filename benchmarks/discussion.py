@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.measure import RUNS, Row, median, spread
-from harken import Runtime, SessionOptions, load_session
-from harken.core.canonical import encode
-from harken.core.stream import CallDelta, Chunk, Finish, TextDelta
-from harken.llm.base import Request
+from harken import AgentRuntime, SessionOptions, load_session
+from harken.core.canonical import to_json_line
+from harken.core.stream import Chunk, Finish, TextDelta, ToolCallDelta
+from harken.llm.base import ModelRequest
 
 SPEAKERS, ROUNDS = 20, 50
 SAID = "I see what you mean, and I would still say that the other way round is the shorter one. "
@@ -34,7 +34,7 @@ class Talkers:
     marks: list[tuple[float, int]] = field(default_factory=list)
     """CPU seconds and bytes of the log before each round, and after the last."""
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer without thinking."""
         if request.agent != "main":
             yield TextDelta(SAID)
@@ -43,8 +43,8 @@ class Talkers:
         names = [f"speaker {number}" for number in range(SPEAKERS)]
         if len(request.messages) == 2:  # the system prompt, and what it shall do
             for at, name in enumerate(names):
-                arguments = encode({"name": name, "instructions": "Discuss."}).decode()
-                yield CallDelta(at, arguments, f"t{at}", "task")
+                arguments = to_json_line({"name": name, "instructions": "Discuss."}).decode()
+                yield ToolCallDelta(at, arguments, f"t{at}", "task")
             yield Finish(stop_reason="tool_use")
             return
         self.marks.append((time.process_time(), self.log.stat().st_size))
@@ -52,8 +52,8 @@ class Talkers:
             yield TextDelta("Done.")
             yield Finish(stop_reason="end_turn")
             return
-        arguments = encode({"prompt": "What do you think?", "speakers": names}).decode()
-        yield CallDelta(0, arguments, f"d{len(self.marks)}", "discuss")
+        arguments = to_json_line({"prompt": "What do you think?", "speakers": names}).decode()
+        yield ToolCallDelta(0, arguments, f"d{len(self.marks)}", "discuss")
         yield Finish(stop_reason="tool_use")
 
 
@@ -79,7 +79,7 @@ def talk() -> Talk:
         options = SessionOptions(durability="none")
         root, session = load_session(
             log,
-            runtime=Runtime(model=model),
+            runtime=AgentRuntime(model=model),
             system_prompt="Convene.",
             name="main",
             options=options,

@@ -22,15 +22,15 @@ from typing import ClassVar
 from benchmarks.loop import WINDOW, InstantModel
 from benchmarks.measure import RUNS, Row, median, spread
 from harken import (
+    AgentRuntime,
     Hook,
+    HookQuestion,
     Ok,
-    Question,
-    Runtime,
     SessionOptions,
     SmartAgent,
     World,
     load_session,
-    register,
+    register_agent_class,
     tool,
 )
 from harken.agents.hooks.registry import hook_kind
@@ -48,26 +48,26 @@ BUILT_IN = (
 )
 
 
-@register("bench-silent")
+@register_agent_class("bench-silent")
 class Silent(Hook):
     """Looks at every question, and has nothing to say."""
 
     in_log: ClassVar[bool] = True
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Never."""
         return "never said" in question.text
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Return what it never says."""
         return Ok()
 
 
-@register("bench-asked")
+@register_agent_class("bench-asked")
 class Asked(Hook):
     """Is asked every time, and says so in the log."""
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Let it pass."""
         return Ok()
 
@@ -94,7 +94,7 @@ def run(case: Case) -> list[float]:
 
     model = InstantModel(case.turns, [])
     with tempfile.TemporaryDirectory() as folder:
-        runtime = Runtime(model=model, world=World([count]))
+        runtime = AgentRuntime(model=model, world=World([count]))
         options = SessionOptions(durability="none")
         log = Path(folder) / "log.jsonl"
         root, session = load_session(log, runtime=runtime, system_prompt="Count.", options=options)

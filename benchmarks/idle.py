@@ -20,10 +20,10 @@ from pathlib import Path
 
 from benchmarks.measure import RUNS, Row, median, spread
 from benchmarks.memory import now_kb
-from harken import Runtime, SessionOptions, World, load_session, tool
-from harken.core.canonical import encode
-from harken.core.stream import CallDelta, Chunk, Finish, TextDelta
-from harken.llm.base import Request
+from harken import AgentRuntime, SessionOptions, World, load_session, tool
+from harken.core.canonical import to_json_line
+from harken.core.stream import Chunk, Finish, TextDelta, ToolCallDelta
+from harken.llm.base import ModelRequest
 from harken.world.files.root import Root
 from harken.world.triggers.file_watch import FilesChanged
 
@@ -48,7 +48,7 @@ class Workers:
 
     name: str = "workers"
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer without thinking."""
         count = len(request.messages)
         if request.agent == "main":
@@ -58,9 +58,9 @@ class Workers:
                 yield Finish(stop_reason="end_turn")
                 return
             task = {"name": f"worker {made}", "instructions": "Work.", "prompt": "Go."}
-            yield CallDelta(0, encode(task).decode(), f"t{made}", "task")
+            yield ToolCallDelta(0, to_json_line(task).decode(), f"t{made}", "task")
         elif count < 2 * STEPS:
-            yield CallDelta(0, encode({"at": count}).decode(), f"l{count}", "look")
+            yield ToolCallDelta(0, to_json_line({"at": count}).decode(), f"l{count}", "look")
         else:
             yield TextDelta("I have seen enough.")
             yield Finish(stop_reason="end_turn")
@@ -82,7 +82,7 @@ def hold(in_memory: int | None) -> Held:
     """Make all agents, then need some again."""
     with tempfile.TemporaryDirectory() as folder:
         options = SessionOptions(durability="none", in_memory=in_memory)
-        runtime = Runtime(model=Workers(), world=World([look]))
+        runtime = AgentRuntime(model=Workers(), world=World([look]))
         root, session = load_session(
             Path(folder) / "log.jsonl",
             runtime=runtime,

@@ -20,7 +20,7 @@ import msgspec
 
 from benchmarks.measure import RUNS, Row, cpu_s, median, spread, wall_s
 from harken.capture.files.importer import Importer
-from harken.capture.files.report import Imported
+from harken.capture.files.report import ImportResult
 from harken.capture.files.sources import File, files_in, in_order
 from harken.index.catalogue import Catalogue
 from harken.store.sqlite.store import SqliteStore
@@ -83,7 +83,7 @@ def _run(files: Sequence[File]) -> _Run:
 
 def _import(
     store: SqliteStore, catalogue: Catalogue, files: Sequence[File], jobs: int = 1
-) -> list[Imported]:
+) -> list[ImportResult]:
     return list(Importer(store, catalogue, jobs=jobs).run(files))
 
 

@@ -21,10 +21,10 @@ from harken.capture.files.importer import Importer
 from harken.capture.files.sources import File, files_in
 from harken.core.commits import Hash
 from harken.index.catalogue import Catalogue
-from harken.index.ingest.messages import Heard, Messages
-from harken.index.ingest.row_writer import Ledger
-from harken.index.search import Asked, search
-from harken.index.session_index import Facts
+from harken.index.ingest.messages import MessageRow, Messages
+from harken.index.ingest.row_writer import RowWriter
+from harken.index.search import SearchQuery, search
+from harken.index.session_index import SessionIndex
 from harken.index.stored_text import stored_said
 from harken.store.sqlite.store import SqliteStore
 
@@ -99,7 +99,7 @@ def _run(files: Sequence[File]) -> _Run:
         with (
             closing(SqliteStore(store_file)) as store,
             closing(_catalogue(folder)) as catalogue,
-            closing(Facts(facts_file)) as facts,
+            closing(SessionIndex(facts_file)) as facts,
         ):
             index = cpu_s(lambda: facts.update(store, catalogue))
             again = cpu_s(lambda: facts.update(store, catalogue))
@@ -112,7 +112,7 @@ def _searches() -> list[Row]:
     with _home() as folder, closing(SqliteStore(folder / "store.db")) as store:
         with closing(_catalogue(folder)) as catalogue:
             list(Importer(store, catalogue).run(list(files_in(DATA))))
-        with closing(Facts(folder / "facts.db")) as facts:
+        with closing(SessionIndex(folder / "facts.db")) as facts:
             facts.update(store)
             copies = _Copies(facts, store)
             copies.plant(1, COPIES)
@@ -121,10 +121,10 @@ def _searches() -> list[Row]:
             return [*some, *_asked(facts, store, "search in very many")]
 
 
-def _asked(facts: Facts, store: SqliteStore, what: str) -> list[Row]:
+def _asked(facts: SessionIndex, store: SqliteStore, what: str) -> list[Row]:
     """Ask all queries, several times; the first time opens what is needed."""
     (messages,) = facts.database.execute("SELECT count(*) FROM messages").fetchone()
-    found = [search(facts, store, Asked(words=words)) for words in QUERIES]
+    found = [search(facts, store, SearchQuery(words=words)) for words in QUERIES]
     runs = [
         sorted(wall_s(partial(_ask, facts, store, words)) for words in QUERIES) for _ in range(RUNS)
     ]
@@ -139,14 +139,14 @@ def _asked(facts: Facts, store: SqliteStore, what: str) -> list[Row]:
     ]
 
 
-def _ask(facts: Facts, store: SqliteStore, words: str) -> int:
-    return sum(1 for _ in search(facts, store, Asked(words=words)).hits)
+def _ask(facts: SessionIndex, store: SqliteStore, words: str) -> int:
+    return sum(1 for _ in search(facts, store, SearchQuery(words=words)).hits)
 
 
 class _Copies:
     """Messages that are said again, weeks before; the store has no more than it had."""
 
-    def __init__(self, facts: Facts, store: SqliteStore) -> None:
+    def __init__(self, facts: SessionIndex, store: SqliteStore) -> None:
         self.database = facts.database
         self.rows = self.database.execute(_ROWS).fetchall()
         self.said = stored_said(store, [Hash(row[0].hex()) for row in self.rows])
@@ -155,16 +155,16 @@ class _Copies:
         """Enter these copies, several at once: the first is of a week before, and so on."""
         for at in range(first, last + 1, _AT_ONCE):
             self.database.execute("BEGIN IMMEDIATE")
-            messages = Messages(Ledger(self.database))
+            messages = Messages(RowWriter(self.database))
             for weeks in range(at, min(at + _AT_ONCE, last + 1)):
                 for row in self.rows:
                     messages.add(self._before(row, weeks))
             messages.write()
             self.database.execute("COMMIT")
 
-    def _before(self, row: tuple[Any, ...], weeks: int) -> Heard:
+    def _before(self, row: tuple[Any, ...], weeks: int) -> MessageRow:
         name, commit, position, session, agent, kind, is_repeat, time = row
-        return Heard(
+        return MessageRow(
             commit=commit,
             position=position,
             session=session,

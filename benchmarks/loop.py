@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import RUNS, Row, median, spread
-from harken import Runtime, SessionOptions, World, load_session, tool
-from harken.core.stream import CallDelta, Chunk, Finish, TextDelta
-from harken.llm.base import Request
+from harken import AgentRuntime, SessionOptions, World, load_session, tool
+from harken.core.stream import Chunk, Finish, TextDelta, ToolCallDelta
+from harken.llm.base import ModelRequest
 from harken.session.session import Durability
 
 WINDOW = 50
@@ -27,7 +27,7 @@ class InstantModel:
     marks: list[float]
     name: str = "instant"
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer without thinking."""
         self.marks.append(time.process_time())
         done = len(self.marks)
@@ -35,7 +35,7 @@ class InstantModel:
             yield TextDelta("done")
             yield Finish(stop_reason="end_turn")
             return
-        yield CallDelta(0, '{"n": 1}', f"call_{len(request.messages)}", "count")
+        yield ToolCallDelta(0, '{"n": 1}', f"call_{len(request.messages)}", "count")
         yield Finish(stop_reason="tool_use")
 
 
@@ -82,7 +82,7 @@ def run(turns: int, durability: Durability) -> Turns:
     model, disk = InstantModel(turns, []), TimedDisk()
     with tempfile.TemporaryDirectory() as folder:
         options = SessionOptions(durability=durability, disk=disk)
-        runtime = Runtime(model=model, world=World([count]))
+        runtime = AgentRuntime(model=model, world=World([count]))
         root, session = load_session(
             Path(folder) / "log.jsonl", runtime=runtime, system_prompt="Count.", options=options
         )

@@ -28,16 +28,16 @@ from mcp.server.mcpserver import MCPServer
 
 from benchmarks.loop import InstantModel
 from benchmarks.measure import RUNS, Row, median, spread
-from harken import Runtime, SessionOptions, load_session
+from harken import AgentRuntime, SessionOptions, load_session
 from harken.core.messages import FunctionCall
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import Server
-from harken.world.mcp.servers import Connections
-from harken.world.tool import Caller
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.mcp.servers import McpServers
+from harken.world.tool import ToolContext
 from harken.world.world import World
 
 TOY = Path(__file__).parents[1] / "tests" / "mcp_toy.py"
-PROGRAM = Server(name="toy", command=sys.executable, args=("-I", str(TOY)))
+PROGRAM = McpServerConfig(name="toy", command=sys.executable, args=("-I", str(TOY)))
 CALLS = 420
 """Of each, in a round: as often in each order."""
 LEFT = 5
@@ -51,7 +51,7 @@ def echo(text: str) -> str:
     return text
 
 
-def here(_: Server | None = None) -> InMemoryTransport:
+def here(_: McpServerConfig | None = None) -> InMemoryTransport:
     """Return a server in this process, made with the SDK."""
     server = MCPServer("toy")
     server.add_tool(echo, structured_output=False)
@@ -111,13 +111,13 @@ def round_of(tool: list[float], world: list[float], bare: list[float]) -> Round:
 
 async def all_three(folder: Path, connect: Any, bare_server: Any) -> list[Round]:
     """Compare a call, one through a world, and one in the bare client."""
-    around = Surroundings(folder=folder, outputs=folder, environ={"PATH": os.environ["PATH"]})
-    world = World(folder=folder, mcp=Connections([PROGRAM], around=around, connect=connect))
-    runtime = Runtime(model=InstantModel(0, []), world=world)
+    around = McpHost(folder=folder, outputs=folder, environ={"PATH": os.environ["PATH"]})
+    world = World(folder=folder, mcp=McpServers([PROGRAM], around=around, connect=connect))
+    runtime = AgentRuntime(model=InstantModel(0, []), world=world)
     options = SessionOptions(durability="none")  # what the log takes is measured elsewhere
     agent, session = load_session(folder / "log.jsonl", runtime=runtime, options=options)
     entry = {"role": "user", "content": "?"}
-    caller = Caller(agent, session.log_transcript_entry(agent.agent_id, entry))
+    caller = ToolContext(agent, session.log_transcript_entry(agent.agent_id, entry))
     action = FunctionCall("mcp__toy__echo", f'{{"text": "{TEXT}"}}')
     found: list[Round] = []
     async with AsyncExitStack() as stack:

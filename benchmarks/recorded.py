@@ -16,9 +16,9 @@ from typing import Any
 
 from benchmarks.measure import RUNS, Row, cpu_s, spread, wall_s
 from harken.core import canonical
-from harken.core.clock import rfc3339
-from harken.recording.exchange import Call, Hints, Reply
-from harken.recording.rebuild import Rebuilder
+from harken.core.clock import format_rfc3339
+from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
+from harken.recording.rebuild import RequestRebuilder
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
 from harken.session.log.reader import events
@@ -75,7 +75,7 @@ def conversation(turns: int) -> Iterator[Exchange]:
 
 def recorded(folder: Path, turns: int) -> Path:
     """Record a conversation into a folder; return its log."""
-    hints = Hints(client="bench", session=f"turns{turns}")
+    hints = ClientHints(client="bench", session=f"turns{turns}")
     at_us = START_US
     with (
         closing(SqliteStore(folder / f"store-{turns}.db")) as store,
@@ -85,17 +85,17 @@ def recorded(folder: Path, turns: int) -> Path:
     ):
         for number, one in enumerate(conversation(turns)):
             at_us += 2_000_000
-            call = Call(
+            call = CapturedRequest(
                 id=f"call-{number}",
                 protocol="anthropic-messages",
                 path="/v1/messages",
                 body=one.body,
-                time=rfc3339(at_us - 1_000_000),
+                time=format_rfc3339(at_us - 1_000_000),
                 hints=hints,
             )
             recorder.begin(call)
             how = {"status": 200, "content_type": "application/json", "body": one.answer}
-            recorder.end(Reply(id=call.id, time=rfc3339(at_us), **how))
+            recorder.end(CapturedResponse(id=call.id, time=format_rfc3339(at_us), **how))
     return _log(folder, turns)
 
 
@@ -107,7 +107,7 @@ def _log(folder: Path, turns: int) -> Path:
 def _decode_some(turns: int) -> None:
     for number, one in enumerate(conversation(turns)):
         if number % EACH == 0:
-            canonical.decode(one.body)
+            canonical.from_json(one.body)
 
 
 def listed_bytes(turns: int) -> int:
@@ -151,10 +151,12 @@ def rows() -> list[Row]:
 def _rebuilt(folder: Path) -> list[Row]:
     log = _log(folder, TURNS[-1])
     read = [*events(log)]
-    rebuilder = Rebuilder(read)
+    rebuilder = RequestRebuilder(read)
     request = list(rebuilder.requests)[REBUILT - 1]
     sent = next(one.body for n, one in enumerate(conversation(REBUILT), 1) if n == REBUILT)
-    if canonical.canonical(rebuilder.body(request)) != canonical.canonical(canonical.decode(sent)):
+    if canonical.to_canonical_bytes(rebuilder.body(request)) != canonical.to_canonical_bytes(
+        canonical.from_json(sent)
+    ):
         raise RuntimeError(f"{request} does not come back as it was sent")
     context = [wall_s(lambda: rebuilder.messages(request)) for _ in range(RUNS)]
     body = [wall_s(lambda: rebuilder.body(request)) for _ in range(RUNS)]

@@ -16,12 +16,12 @@ from time import process_time
 from benchmarks.hooks import Asked
 from benchmarks.idle import look
 from benchmarks.measure import RUNS, Row, cpu_s, spread
-from harken import Runtime, SessionOptions, World, load_session
+from harken import AgentRuntime, SessionOptions, World, load_session
 from harken.agents.agent import Agent
-from harken.core.canonical import encode
-from harken.core.stream import CallDelta, Chunk, Finish, TextDelta
-from harken.llm.base import Request
-from harken.session.log.reader import Reading, records
+from harken.core.canonical import to_json_line
+from harken.core.stream import Chunk, Finish, TextDelta, ToolCallDelta
+from harken.llm.base import ModelRequest
+from harken.session.log.reader import LogReadReport, records
 from harken.session.session import Session
 
 AGENTS = 1000
@@ -34,16 +34,16 @@ class Founders:
 
     name: str = "founders"
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer without thinking."""
         count = len(request.messages)
         made = (count - 2) // 2
         if request.agent == "main" and made < AGENTS:
             task = {"name": f"worker {made}", "instructions": "Work.", "prompt": "Go."}
-            yield CallDelta(0, encode(task).decode(), f"t{made}", "task")
+            yield ToolCallDelta(0, to_json_line(task).decode(), f"t{made}", "task")
             yield Finish(stop_reason="tool_use")
         elif request.agent != "main" and count == 2:
-            yield CallDelta(0, encode({"at": count}).decode(), "look", "look")
+            yield ToolCallDelta(0, to_json_line({"at": count}).decode(), "look", "look")
             yield Finish(stop_reason="tool_use")
         else:
             yield TextDelta("Done.")
@@ -52,7 +52,7 @@ class Founders:
 
 def opened(log: Path) -> tuple[Agent, Session]:
     """Begin a session, or go on with it."""
-    runtime = Runtime(model=Founders(), world=World([look]))
+    runtime = AgentRuntime(model=Founders(), world=World([look]))
     options = SessionOptions(durability="none")
     return load_session(log, runtime=runtime, system_prompt="Lead.", name="main", options=options)
 
@@ -70,7 +70,7 @@ def rows() -> list[Row]:
             asyncio.run(root.response("Go."))
         size_mb = log.stat().st_size / 1e6
         for _ in range(RUNS):
-            reads.append(cpu_s(lambda: sum(1 for _ in records(log, Reading()))))
+            reads.append(cpu_s(lambda: sum(1 for _ in records(log, LogReadReport()))))
             start = process_time()
             root, session = opened(log)
             loads.append(process_time() - start)

@@ -15,7 +15,7 @@ from benchmarks.measure import RUNS, Row, Timed, spread, wall_s
 from harken.world.files.root import Root
 from harken.world.search.engines import engine_for, ripgrep
 from harken.world.search.tools import Searches
-from harken.world.tool import Caller
+from harken.world.tool import ToolContext
 
 FOLDERS, FILES = 500, 100
 ENDINGS = ("py", "md", "txt", "json")
@@ -23,7 +23,7 @@ WORDS = ["the", "quick", "brown", "fox", "over", "a", "lazy", "dog", "says", "wh
 RARE, RARE_IN = "needle", 1000
 """A word that one of so many files has."""
 WITHIN_S = 60.0
-NOBODY = Caller(None, "msg_001")
+NOBODY = ToolContext(None, "msg_001")
 """Who looks: nobody from whom rules would keep anything."""
 
 

@@ -15,7 +15,7 @@ from random import Random
 
 from benchmarks.measure import RUNS, Row, median, spread
 from harken.core.commits import CommitId
-from harken.store.base import Batch, Store
+from harken.store.base import Store, WriteBatch
 from harken.store.remote.store import RemoteStore
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
@@ -40,10 +40,10 @@ def serving(home: Path, *options: str) -> Iterator[str]:
             process.terminate()
 
 
-def steps(seed: int, count: int) -> list[Batch]:
+def steps(seed: int, count: int) -> list[WriteBatch]:
     """Return commits, each on the one before, of two messages of 500 bytes."""
     dice, parent = Random(seed), None
-    found: list[Batch] = []
+    found: list[WriteBatch] = []
     for at in range(count):
         texts = [" ".join(dice.choices(WORDS.split(), k=120))[:500] for _ in range(2)]
         found.append(batch_of(*texts, parent=parent, second=at, principal=f"{seed}"))
@@ -72,7 +72,7 @@ def together(store: Store, seed: int) -> float:
     """Return commits a second of many threads of this process, each with its own chain."""
     chains = [steps(seed * 1000 + n, COMMITS // 4) for n in range(CLIENTS)]
 
-    def write(batches: list[Batch]) -> None:
+    def write(batches: list[WriteBatch]) -> None:
         for batch in batches:
             store.write(batch)
 

@@ -22,14 +22,14 @@ import zstandard
 from benchmarks.measure import RUNS, Row, median, spread
 from harken import Session, SessionOptions
 from harken.agents.checkpointer import Checkpointer
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact
-from harken.context.history import history, resolve
+from harken.context.history import commit_history, resolve
 from harken.context.materialize import Cache, materialize
-from harken.core.clock import rfc3339
-from harken.core.commits import Commit, CommitId, Notes
+from harken.core.clock import format_rfc3339
+from harken.core.commits import Commit, CommitId, CommitNotes
 from harken.core.messages import Message
-from harken.store.base import Batch, Kind
+from harken.store.base import ObjectKind, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
@@ -48,14 +48,14 @@ def texts(seed: int) -> Iterator[str]:
         yield " ".join(dice.choices(known, k=BYTES))[:BYTES]
 
 
-def draft(text: Iterator[str], step: int, parent: CommitId | None) -> Draft:
+def draft(text: Iterator[str], step: int, parent: CommitId | None) -> CommitDraft:
     """Return a step: a question and an answer."""
-    return Draft(
+    return CommitDraft(
         messages=[Message("user", next(text)), Message("assistant", next(text))],
         parent=parent,
         trigger="turn_boundary",
-        created_at=rfc3339(NOON_US + step * 1_000_000),
-        origin=Origin(principal="ann/reviewer", template="reviewer", session_id="cafe" * 4),
+        created_at=format_rfc3339(NOON_US + step * 1_000_000),
+        origin=CommitOrigin(principal="ann/reviewer", template="reviewer", session_id="cafe" * 4),
     )
 
 
@@ -143,9 +143,9 @@ def log_size(folder: Path) -> Row:
 def together(folder: Path, run: int, sessions: int = 32, steps: int = 100) -> float:
     """Return commits a second of sessions that write at once."""
     store = SqliteStore(folder / f"together{run}.db")
-    chains: list[list[Batch]] = []
+    chains: list[list[WriteBatch]] = []
     for number in range(sessions):
-        text, chain = texts(number), list[Batch]()
+        text, chain = texts(number), list[WriteBatch]()
         for step in range(steps):
             parent = commit_in(chain[-1]) if chain else None
             two = Message("user", next(text)), Message("assistant", next(text))
@@ -170,7 +170,7 @@ def agents(folder: Path) -> Row:
         texts_ = [Message("system", prompt), Message("user", f"task {number}")]
         store.write(batch_of(*texts_, principal=f"agent {number}"))
     found = sum(
-        thing.kind is Kind.PART and prompt.encode() in thing.body for thing in store.things()
+        thing.kind is ObjectKind.PART and prompt.encode() in thing.body for thing in store.things()
     )
     store.close()
     return Row("50 agents with one system prompt: stored", f"{found} time", "1")
@@ -190,7 +190,7 @@ def reading(folder: Path) -> Iterator[Row]:
             (first, lambda s: materialize(s, tip)),
             (again, lambda s: materialize(s, tip)),
             (whole, lambda s: materialize(s, tip).messages),
-            (walked, lambda s: history(s, tip, 100)),
+            (walked, lambda s: commit_history(s, tip, 100)),
         ):
             opened = SqliteStore(copy)  # as a fresh process has it
             opened.newest(1)
@@ -201,8 +201,8 @@ def reading(folder: Path) -> Iterator[Row]:
     yield Row("the same, later, in a fresh process: ms", spread(again, MS, 2), "< 200")
     yield Row("the same, as messages: ms", spread(whole, MS, 1), "< 200")
     yield Row("history of 100: ms", spread(walked, MS, 2), "< 10")
-    time_ = rfc3339(NOON_US + 10**10)
-    near = compact(store, Draft(parent=tip, created_at=time_), "All before, in short.")
+    time_ = format_rfc3339(NOON_US + 10**10)
+    near = compact(store, CommitDraft(parent=tip, created_at=time_), "All before, in short.")
     text, last = texts(7), near
     for step in range(5):
         last = checkpoint(store, draft(text, 20_000 + step, last))
@@ -213,8 +213,8 @@ def reading(folder: Path) -> Iterator[Row]:
     cached = [timed(lambda: materialize(store, tip, cache=cache)) for _ in range(RUNS)]
     yield Row("materialize, from a cache: ms", spread(cached, MS, 3), "< 2")
     before = store.stats()
-    moments = [rfc3339(NOON_US + 10**11 + number) for number in range(50)]
-    drafts = [Draft(parent=tip, created_at=moment) for moment in moments]
+    moments = [format_rfc3339(NOON_US + 10**11 + number) for number in range(50)]
+    drafts = [CommitDraft(parent=tip, created_at=moment) for moment in moments]
     forks = [timed(lambda d=one: checkpoint(store, d)) for one in drafts]
     copied = store.stats().raw_bytes - before.raw_bytes
     yield Row("fork: ms", spread(forks, MS, 2), "< 1", f"{copied} bytes, none of a message")
@@ -266,20 +266,24 @@ def loading(folder: Path) -> Row:
 def million(folder: Path, count: int = 1_000_000) -> Row:
     """Measure `resolve` among a million commits of a thousand principals."""
     store, root = SqliteStore(folder / "million.db"), batch_of("x")
-    store.write(Batch(objects=root.objects, deltas=root.deltas))
+    store.write(WriteBatch(objects=root.objects, deltas=root.deltas))
     [artifact] = root.deltas
     for start in range(0, count, 20_000):
         commits = [
-            Commit(artifact=artifact, principal=f"p{at % 1000}", created_at=rfc3339(NOON_US + at))
+            Commit(
+                artifact=artifact,
+                principal=f"p{at % 1000}",
+                created_at=format_rfc3339(NOON_US + at),
+            )
             for at in range(start, start + 20_000)
         ]
-        store.write(Batch(commits=[(commit, Notes()) for commit in commits]))
+        store.write(WriteBatch(commits=[(commit, CommitNotes()) for commit in commits]))
     store.close()
     times: list[float] = []
     for number in range(100):
         store = SqliteStore(folder / "million.db")
         store.newest(1)
-        at = rfc3339(NOON_US + number * 9_999)
+        at = format_rfc3339(NOON_US + number * 9_999)
         times.append(timed(lambda s=store, n=number, t=at: resolve(s, f"p{n % 1000}", t)))
         store.close()
     return Row("resolve among 1,000,000 commits: ms", spread(times, MS, 3), "< 1")

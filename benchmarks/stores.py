@@ -82,9 +82,13 @@ class Harken:
         from harken.core.messages import Message
         from harken.store.sqlite.store import SqliteStore
 
-        self._checkpoint, self._history, self._whole = checkpoint, history.history, materialize
+        self._checkpoint, self._history, self._whole = (
+            checkpoint,
+            history.commit_history,
+            materialize,
+        )
         self._message = Message
-        self._origin = checkpoint.Origin(principal="bench")
+        self._origin = checkpoint.CommitOrigin(principal="bench")
         self._store = SqliteStore(folder / "store.db")
         self._last: Any = None
         self._steps = 0

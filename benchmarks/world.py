@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.loop import InstantModel
 from benchmarks.measure import RUNS, Row, Timed, median, spread, wall_s
 from benchmarks.memory import peak_of_mb
-from harken import Runtime, SessionOptions, load_session
+from harken import AgentRuntime, SessionOptions, load_session
 from harken.core.messages import FunctionCall
 from harken.errors import ConfigError
 from harken.world.files.root import Root
@@ -23,7 +23,7 @@ from harken.world.files.tools import Files
 from harken.world.local import local_world
 from harken.world.shell.sandbox import Sandbox
 from harken.world.shell.shell import Shell
-from harken.world.tool import Caller, Tool
+from harken.world.tool import Tool, ToolContext
 
 LOUD = "yes 'The quick brown fox jumps over the lazy dog.' | head -c 100000000"
 LINE = b"The quick brown fox jumps over the lazy dog and says what it has seen, or not.\n"
@@ -155,12 +155,12 @@ class Editor:
 
     def __init__(self, folder: Path, log: Path) -> None:
         self.world = local_world(folder, outputs=folder)
-        runtime = Runtime(model=InstantModel(0, []), world=self.world)
+        runtime = AgentRuntime(model=InstantModel(0, []), world=self.world)
         agent, self.session = load_session(
             log, runtime=runtime, options=SessionOptions(durability="turn")
         )
         call = self.session.log_transcript_entry(agent.agent_id, {"role": "user", "content": "?"})
-        self.caller = Caller(agent, call)
+        self.caller = ToolContext(agent, call)
         self._number = 0
 
     async def do(self, name: str, **arguments: Any) -> None:

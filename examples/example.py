@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harken import Budget, Conversation, Runtime, Templates, World, load_session
+from harken import AgentRuntime, Budget, Conversation, Templates, World, load_session
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.tree.hook_file import HookFiles
 from harken.llm.base import Model
@@ -40,11 +40,11 @@ class Example:
     ) -> AsyncIterator[Conversation]:
         """Begin a session with the agent that `agents/NAME.md` describes, under these hooks.
 
-        `more` goes to the `Runtime`.
+        `more` goes to the `AgentRuntime`.
         """
         templates = Templates([self.folder / "agents"])
         files = HookFiles([self.folder / "hooks"])
-        runtime = Runtime(
+        runtime = AgentRuntime(
             model=self.model,
             world=world or World(),
             templates=templates,

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from harken import Agent, FunctionModel, Runtime, Session, SessionOptions, Tool, World
+from harken import Agent, AgentRuntime, FunctionModel, Session, SessionOptions, Tool, World
 from harken import load_session as load
 from harken.core import canonical
 from harken.core.messages import ChatMessage, FunctionCall, Message, ToolCall, text_of
 from harken.core.stream import Chunk
-from harken.llm.base import Model, Request
+from harken.llm.base import Model, ModelRequest
 from harken.session.log.file import Disk
 from harken.session.session import Durability
 from harken.session.verify import verify
 from harken.testing import RecordingDisk, ticking
 from tests.session_kit import lines
 
-Line: TypeAlias = str | Message | Exception | Sequence[Chunk] | Callable[[Request], Any]
+Line: TypeAlias = str | Message | Exception | Sequence[Chunk] | Callable[[ModelRequest], Any]
 """What an agent's model answers: a text, a message, chunks, or what a function makes of it."""
 Row: TypeAlias = dict[str, Any]
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def call(tool: str, _id: str = "c1", /, **arguments: Any) -> ToolCall:
     """Return a call of a tool."""
-    return ToolCall(_id, FunctionCall(tool, canonical.encode(arguments).decode()))
+    return ToolCall(_id, FunctionCall(tool, canonical.to_json_line(arguments).decode()))
 
 
 def raw_call(tool: str, arguments: str, _id: str = "c1") -> ToolCall:
@@ -51,7 +51,7 @@ def calls(*some: ToolCall, text: str | None = None) -> Message:
     return Message("assistant", text, list(some))
 
 
-def told(request: Request) -> list[str]:
+def told(request: ModelRequest) -> list[str]:
     """Return the texts of all messages that a request holds."""
     return [text_of(message.content) for message in request.messages]
 
@@ -66,15 +66,15 @@ class Play:
 
     parts: Mapping[str, Sequence[Line]]
     name: str = "play"
-    asked: list[Request] = field(default_factory=list)
+    asked: list[ModelRequest] = field(default_factory=list)
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         check_context(request.messages)
         self.asked.append(replace(request, messages=list(request.messages)))
         async for chunk in FunctionModel(self._answer, self.name).stream(request):
             yield chunk
 
-    def _answer(self, request: Request) -> Any:
+    def _answer(self, request: ModelRequest) -> Any:
         at = sum(message.role == "assistant" for message in request.messages)
         part = self.parts[request.agent]
         line = part[at] if at < len(part) else f"[{request.agent} has no line {at}]"
@@ -82,7 +82,7 @@ class Play:
             raise line
         return line(request) if callable(line) else line
 
-    def asked_of(self, agent: str) -> list[Request]:
+    def asked_of(self, agent: str) -> list[ModelRequest]:
         """Return the requests of one agent."""
         return [request for request in self.asked if request.agent == agent]
 
@@ -98,7 +98,7 @@ class Stage:
 
     root: Agent
     session: Session
-    runtime: Runtime
+    runtime: AgentRuntime
 
     @property
     def log(self) -> Path:
@@ -159,7 +159,7 @@ def stage(
     **more: Any,
 ) -> Stage:
     """Begin a session in `folder` whose root is `main`; `more` goes to `load_session`."""
-    runtime = more.pop("runtime", None) or Runtime(model=model, world=World(tools))
+    runtime = more.pop("runtime", None) or AgentRuntime(model=model, world=World(tools))
     root, session = load(
         folder / "s.jsonl",
         runtime=runtime,

@@ -25,11 +25,11 @@ from harken.errors import ConfigError
 from harken.world.mcp.auth.authorization_code import log_in
 from harken.world.mcp.auth.redirect_server import Callback
 from harken.world.mcp.auth.token_store import Logins
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import OAuthTable, Server
-from harken.world.mcp.servers import Connections
-from harken.world.tool import Caller
-from harken.world.user import Asked, Leave, Wanted
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig, OAuthTable
+from harken.world.mcp.servers import McpServers
+from harken.world.tool import ToolContext
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from harken.world.world import World
 from tests.mcp_auth_server import visit
 
@@ -41,11 +41,11 @@ DOCUMENT = "https://conformance-test.local/client-metadata.json"
 class Agreeing:
     """A user who takes what is proposed."""
 
-    async def ask(self, asked: Asked) -> str:
+    async def ask(self, asked: UserQuestion) -> str:
         return ""
 
-    async def permit(self, wanted: Wanted) -> Leave:
-        return Leave(allowed=True)
+    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+        return ApprovalDecision(allowed=True)
 
 
 def arguments_for(schema: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def arguments_for(schema: Any) -> dict[str, Any]:
     return {name: VALUES[one.get("type", "string")] for name, one in properties.items()}
 
 
-def server_at(url: str) -> Server:
+def server_at(url: str) -> McpServerConfig:
     """Return the server, with who we are there where the suite says so."""
     given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
@@ -64,10 +64,10 @@ def server_at(url: str) -> Server:
         private_key=given.get("private_key_pem", ""),
         signing_algorithm=given.get("signing_algorithm", "RS256"),
     )
-    return Server(name="s", url=url, oauth=oauth)
+    return McpServerConfig(name="s", url=url, oauth=oauth)
 
 
-async def log_in_at(server: Server, logins: Logins) -> bool:
+async def log_in_at(server: McpServerConfig, logins: Logins) -> bool:
     """Log in as a person does who agrees with everything; whether there was a login."""
     try:
         async with Callback() as callback:
@@ -91,19 +91,19 @@ async def use(url: str, folder: Path) -> int:
     return failed
 
 
-async def used(server: Server, logins: Logins, folder: Path) -> tuple[int, bool, str]:
+async def used(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[int, bool, str]:
     """Use all that a server has; return whether something failed, for want of a login, and why."""
-    around = Surroundings(folder=folder, outputs=folder, tell=print, logins=logins.file)
-    world = World(folder=folder, mcp=Connections([server], around=around))
+    around = McpHost(folder=folder, outputs=folder, tell=print, logins=logins.file)
+    world = World(folder=folder, mcp=McpServers([server], around=around))
     session = SimpleNamespace(settle=lambda: None, agents={})
     agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)
-    caller = Caller(agent, "msg_001", Agreeing())
+    caller = ToolContext(agent, "msg_001", Agreeing())
     await world.ready()
     assert world.mcp is not None
     failed = world.mcp.describe()[0].state != "open"
     wants, reason = world.mcp.describe()[0].needs_login, world.mcp.describe()[0].reason
     for tool in [*world.tools.values()]:
-        arguments = canonical.encode(arguments_for(tool.parameters)).decode()
+        arguments = canonical.to_json_line(arguments_for(tool.parameters)).decode()
         result = await world.do_action(FunctionCall(tool.name, arguments), caller)
         print(tool.name, result.content)
         failed = failed or result.is_error

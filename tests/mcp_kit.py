@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from harken.core import canonical
 from harken.core.messages import FunctionCall
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import Server
-from harken.world.mcp.servers import Connections
-from harken.world.result import Result
-from harken.world.tool import Caller, Tool
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.mcp.servers import McpServers
+from harken.world.result import ToolResult
+from harken.world.tool import Tool, ToolContext
 from harken.world.user import User
 from harken.world.world import World
 
@@ -36,9 +36,11 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(limited())
 
 
-def toy(name: str = "toy", *arguments: str, **more: Any) -> Server:
+def toy(name: str = "toy", *arguments: str, **more: Any) -> McpServerConfig:
     """Return the server for tests."""
-    return Server(name=name, command=sys.executable, args=("-I", str(TOY), *arguments), **more)
+    return McpServerConfig(
+        name=name, command=sys.executable, args=("-I", str(TOY), *arguments), **more
+    )
 
 
 @dataclass
@@ -46,23 +48,23 @@ class Stand:
     """A world with servers, and what was told of them."""
 
     world: World
-    mcp: Connections
+    mcp: McpServers
     told: list[str]
     progress: list[Any]
     folder: Path
     user: User | None = None
     granted: tuple[str, ...] = ()
 
-    def caller(self) -> Caller:
+    def caller(self) -> ToolContext:
         session = SimpleNamespace(settle=lambda: None, agents={})
         agent = SimpleNamespace(
             name="main", agent_id="agent_001", session=session, servers=self.granted
         )
-        return Caller(agent, "msg_001", self.user)
+        return ToolContext(agent, "msg_001", self.user)
 
-    async def do(self, tool: str, /, **arguments: Any) -> Result:
+    async def do(self, tool: str, /, **arguments: Any) -> ToolResult:
         """Call a tool as an agent would."""
-        written = canonical.encode(arguments).decode()
+        written = canonical.to_json_line(arguments).decode()
         return await self.world.do_action(FunctionCall(tool, written), self.caller())
 
     async def text(self, tool: str, /, **arguments: Any) -> str:
@@ -84,9 +86,9 @@ class Stand:
 @asynccontextmanager
 async def stand(
     folder: Path,
-    *servers: Server,
+    *servers: McpServerConfig,
     environ: dict[str, str] | None = None,
-    connect: Callable[[Server], Any] | None = None,
+    connect: Callable[[McpServerConfig], Any] | None = None,
     tools: Iterable[Tool] = (),
     **more: Any,
 ) -> AsyncIterator[Stand]:
@@ -95,7 +97,7 @@ async def stand(
     progress: list[Any] = []
     here = folder / "here"
     here.mkdir(exist_ok=True)
-    around = Surroundings(
+    around = McpHost(
         folder=here,
         outputs=folder / "outputs",
         environ={"PATH": os.environ["PATH"], **(environ or {})},
@@ -105,7 +107,7 @@ async def stand(
         tell=told.append,
     )
     late_s = more.pop("late_s", 60.0)  # a busy machine is no news
-    mcp = Connections(
+    mcp = McpServers(
         servers, around=around, on_progress=progress.append, connect=connect, late_s=late_s
     )
     world = World(tools, folder=here, mcp=mcp)
@@ -116,7 +118,7 @@ async def stand(
         await world.close()
 
 
-def logged(folder: Path) -> Server:
+def logged(folder: Path) -> McpServerConfig:
     """Return the server for tests, which notes what it is told to cancel in `toy.log`."""
     (folder / "toy.log").touch()
     return toy(env={"TOY_LOG": str(folder / "toy.log")})

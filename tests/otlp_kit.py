@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harken.capture.otlp.span import Logged, Span
-from harken.recording.exchange import Call, Reply
+from harken.capture.otlp.span import ReceivedSpan, SpanEvent
+from harken.recording.exchange import CapturedRequest, CapturedResponse
 
 SECOND_NS = 10**9
 BEGINNING_NS = 1_769_860_800 * SECOND_NS  # 2026-01-31T12:00:00Z
@@ -18,21 +18,21 @@ BEGINNING_NS = 1_769_860_800 * SECOND_NS  # 2026-01-31T12:00:00Z
 class Collecting:
     """An ear: what it was told, in order."""
 
-    told: list[Call | Reply] = field(default_factory=list)
+    told: list[CapturedRequest | CapturedResponse] = field(default_factory=list)
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: CapturedRequest) -> None:
         self.told.append(call)
 
-    def end(self, reply: Reply) -> None:
+    def end(self, reply: CapturedResponse) -> None:
         self.told.append(reply)
 
     @property
-    def calls(self) -> list[Call]:
-        return [one for one in self.told if isinstance(one, Call)]
+    def calls(self) -> list[CapturedRequest]:
+        return [one for one in self.told if isinstance(one, CapturedRequest)]
 
     @property
-    def replies(self) -> list[Reply]:
-        return [one for one in self.told if isinstance(one, Reply)]
+    def replies(self) -> list[CapturedResponse]:
+        return [one for one in self.told if isinstance(one, CapturedResponse)]
 
     @property
     def asked(self) -> list[Any]:
@@ -68,13 +68,13 @@ def span(
     parent: int | None = None,
     trace: int = 1,
     at_s: float | None = None,
-    events: Sequence[Logged] = (),
+    events: Sequence[SpanEvent] = (),
     failed: str | None = None,
-) -> Span:
+) -> ReceivedSpan:
     """Return a span of one second, which begins as many seconds after noon as its number says."""
     start_ns = BEGINNING_NS + int((number if at_s is None else at_s) * SECOND_NS)
     of = f"{trace:032x}"
-    return Span(
+    return ReceivedSpan(
         id=(of, f"{number:016x}"),
         parent=None if parent is None else (of, f"{parent:016x}"),
         name=f"{attributes.get('gen_ai.operation.name', 'work')} x",

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harken.capture.proxy.server import Server, serving
-from harken.capture.proxy.spool import Limits, Spool
-from harken.capture.proxy.spool_recorder import Recording
-from harken.capture.proxy.tap import Notes
+from harken.capture.proxy.server import ProxyServer, serving
+from harken.capture.proxy.spool import ProxySpool, SpoolLimits
+from harken.capture.proxy.spool_recorder import SpoolRecorder
+from harken.capture.proxy.tap import ProxyTap
 from harken.capture.proxy.upstreams import Upstreams, upstream
 from harken.core.clock import system_clock
-from harken.recording.exchange import Call, Hints, Reply
+from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
 PROVIDER = Path(__file__).with_name("proxy_provider.py")
 TOKEN = "a-token-of-the-proxy-for-tests-only"
@@ -114,17 +114,17 @@ def seen(answer: http.client.HTTPResponse) -> Seen:
 class Collected:
     """A recorder that collects."""
 
-    calls: list[Call] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)
+    calls: list[CapturedRequest] = field(default_factory=list)
+    replies: list[CapturedResponse] = field(default_factory=list)
     failure: Exception | None = None
     held: set[str] = field(default_factory=set)
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: CapturedRequest) -> None:
         self.failure = self.refusal(call)
         if self.failure is None:
             self.calls.append(call)
 
-    def end(self, reply: Reply) -> None:
+    def end(self, reply: CapturedResponse) -> None:
         self.failure = None
         self.replies.append(reply)
 
@@ -134,7 +134,7 @@ class Collected:
     def close(self) -> None:
         self.held.clear()
 
-    def refusal(self, call: Call) -> Exception | None:
+    def refusal(self, call: CapturedRequest) -> Exception | None:
         """Return why a call cannot be recorded."""
         return None
 
@@ -150,8 +150,8 @@ class Place:
 
     direct: Address
     proxied: Address
-    spool: Spool
-    server: Server
+    spool: ProxySpool
+    server: ProxyServer
     told: list[str]
 
     def log(self) -> list[dict[str, Any]]:
@@ -168,8 +168,10 @@ class Place:
         wait_for(lambda: is_over or self.server.open == 0)
         self.spool.close()
         into = Collected()
-        self.recording = Recording(
-            into, lambda headers, *_: Hints(client=headers.get("user-agent", "")), self.told.append
+        self.recording = SpoolRecorder(
+            into,
+            lambda headers, *_: ClientHints(client=headers.get("user-agent", "")),
+            self.told.append,
         )
         self.recording.catch_up(self.spool.folder.parent)
         return into
@@ -177,21 +179,21 @@ class Place:
 
 @contextmanager
 def place(
-    folder: Path, url: str, *, token: str = TOKEN, limits: Limits | None = None, **spool: Any
+    folder: Path, url: str, *, token: str = TOKEN, limits: SpoolLimits | None = None, **spool: Any
 ) -> Iterator[Place]:
     """Run the proxy's server before a provider."""
     told: list[str] = []
-    kept = Spool(
+    kept = ProxySpool(
         folder / "runs" / secrets.token_hex(4),
         told.append,
         lambda: None,
-        limits or Limits(),
+        limits or SpoolLimits(),
         **spool,
     )
     kept.start()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         upstreams = Upstreams({"fake": upstream("fake", url)}, token)
-        notes = Notes(kept, protocol_of, "run", system_clock)
+        notes = ProxyTap(kept, protocol_of, "run", system_clock)
         address = upstreams.address("fake", f"http://127.0.0.1:{listener.getsockname()[1]}")
         with serving(listener, upstreams, notes) as server:
             yield Place(Address(url), Address(address), kept, server, told)

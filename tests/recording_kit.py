@@ -10,9 +10,9 @@ from typing import Any
 
 from harken.core import canonical
 from harken.core import events as ev
-from harken.core.clock import rfc3339
-from harken.recording.exchange import Call, Hints, Reply
-from harken.recording.rebuild import Rebuilder
+from harken.core.clock import format_rfc3339
+from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
+from harken.recording.rebuild import RequestRebuilder
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
 from harken.session.log.reader import events
@@ -43,7 +43,7 @@ class Client:
     """Sends bodies, and remembers them."""
 
     recorder: Recorder
-    hints: Hints = field(default_factory=Hints)
+    hints: ClientHints = field(default_factory=ClientHints)
     sent: dict[str, Body] = field(default_factory=dict)
     """Call -> its body."""
     protocol: str = "anthropic-messages"
@@ -57,14 +57,14 @@ class Client:
         self.recorder.begin(self.call(id_, **more))
         return id_
 
-    def call(self, id_: str, hints: Hints | None = None) -> Call:
+    def call(self, id_: str, hints: ClientHints | None = None) -> CapturedRequest:
         self.at_us += 1_000_000
-        return Call(
+        return CapturedRequest(
             id=id_,
             protocol=self.protocol,
             path=self.path,
             body=json.dumps(self.sent[id_]).encode(),
-            time=rfc3339(self.at_us),
+            time=format_rfc3339(self.at_us),
             hints=hints or self.hints,
         )
 
@@ -75,8 +75,14 @@ class Client:
             whole = answer(content)
         body = b"" if whole is None else json.dumps(whole).encode()
         status = 0 if whole is None else 200
-        how = {"id": id_, "status": status, "body": body, "time": rfc3339(self.at_us), **more}
-        self.recorder.end(Reply(content_type="application/json", **how))
+        how = {
+            "id": id_,
+            "status": status,
+            "body": body,
+            "time": format_rfc3339(self.at_us),
+            **more,
+        }
+        self.recorder.end(CapturedResponse(content_type="application/json", **how))
 
     def ask(self, body: Body, content: Any = None, **more: Any) -> str:
         id_ = self.begin(body, **more)
@@ -131,7 +137,7 @@ def rebuilt(folder: Path) -> dict[str, Body]:
     """Return the bodies of all calls of a folder, from its logs alone."""
     found: dict[str, Body] = {}
     for path in logs(folder):
-        log = Rebuilder(events(path))
+        log = RequestRebuilder(events(path))
         for id_, request in log.requests.items():
             call = (request.wire or {})["call"]
             assert call not in found
@@ -145,4 +151,4 @@ def check(folder: Path, clients: Sequence[Client]) -> None:
     found = rebuilt(folder)
     assert sorted(found) == sorted(sent)
     for id_, one in sent.items():
-        assert canonical.canonical(found[id_]) == canonical.canonical(one), id_
+        assert canonical.to_canonical_bytes(found[id_]) == canonical.to_canonical_bytes(one), id_

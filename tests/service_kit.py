@@ -8,10 +8,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from harken.service.access import Gate
+from harken.service.access import AccessCheck
 from harken.service.app import make_app
-from harken.service.dependencies import Limits
-from harken.service.middleware import Border
+from harken.service.dependencies import ServiceLimits
+from harken.service.middleware import ErrorMiddleware
 from harken.service.server import serving
 from harken.service.sockets import address_of, listen_at, listen_in
 from harken.store.base import Store
@@ -25,7 +25,7 @@ class Services:
     """One server for many services: each has a store, and an address under `/N`."""
 
     def __init__(self) -> None:
-        self._apps: dict[str, Border] = {}
+        self._apps: dict[str, ErrorMiddleware] = {}
         self._numbers = count()
         self.url = ""
         self.socket: Path | None = None
@@ -39,7 +39,7 @@ class Services:
         """Serve a store; return the address."""
         number = str(next(self._numbers))
         token = None if self.socket is not None else TOKEN
-        self._apps[number] = make_app(store, Gate(token), **how)
+        self._apps[number] = make_app(store, AccessCheck(token), **how)
         return f"{self.url}/{number}"
 
     def client(self, url: str, token: str = TOKEN) -> RemoteStore:
@@ -71,7 +71,7 @@ def services_at_a_socket(path: Path) -> Iterator[Services]:
 @contextmanager
 def service(store: Store | None = None, **how: Any) -> Iterator[str]:
     """Serve one store; its address."""
-    limits = how.get("limits", Limits())
-    app = make_app(store or MemoryStore(), Gate(TOKEN), **how)
+    limits = how.get("limits", ServiceLimits())
+    app = make_app(store or MemoryStore(), AccessCheck(TOKEN), **how)
     with listen_at("127.0.0.1", 0) as listener, serving(app, [listener], limits=limits):
         yield address_of(listener)

@@ -11,10 +11,10 @@ from typing import Any
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
-from harken.errors import EventRefused
+from harken.errors import InvalidEvent
 from harken.session.fold import Resolver, context_now, fold
 from harken.session.log.file import Disk
-from harken.session.log.reader import Reading, events
+from harken.session.log.reader import LogReadReport, events
 from harken.session.session import Durability, Session, SessionOptions
 from harken.session.state import SessionState
 from harken.testing import ticking
@@ -161,7 +161,7 @@ def folded(path: Path, resolver: Resolver | None = None) -> SessionState:
     return state
 
 
-def ids(path: Path, reading: Reading | None = None) -> list[str]:
+def ids(path: Path, reading: LogReadReport | None = None) -> list[str]:
     """Return the message ids of a log, read and verified."""
     return [event.message_id for event in events(path, reading)]
 
@@ -177,7 +177,7 @@ def refused(session: Session, event: ev.Event, *, because: str) -> None:
     reason = ""
     try:
         session.append(event)
-    except EventRefused as error:
+    except InvalidEvent as error:
         reason = str(error)
     assert re.search(because, reason), f"refused because {reason!r}"
     assert session.path.read_bytes() == bytes_before

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from harken import Budget, Runtime, SessionOptions, Tool, World
+from harken import AgentRuntime, Budget, SessionOptions, Tool, World
 from harken import load_session as load
 from harken.agents.turn.conversation import Conversation
 from harken.llm.base import Model
@@ -19,7 +19,7 @@ from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.shell.shell import Shell
 from harken.world.triggers.sources import Sources
-from harken.world.triggers.timer import Alarm
+from harken.world.triggers.timer import TriggerClock
 from harken.world.triggers.tools import trigger_tools
 from tests.agent_kit import Stage
 
@@ -57,8 +57,8 @@ class FakeTime:
         await settled()
 
     @property
-    def alarm(self) -> Alarm:
-        return Alarm(self.clock, self.sleep)
+    def alarm(self) -> TriggerClock:
+        return TriggerClock(self.clock, self.sleep)
 
     @property
     def options(self) -> SessionOptions:
@@ -81,7 +81,7 @@ async def until(is_so: Callable[[], object], within_s: float = 30.0) -> None:
 def sources(folder: Path, time: FakeTime | None = None) -> Sources:
     """Return the sources of a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    alarm = Alarm() if time is None else time.alarm
+    alarm = TriggerClock() if time is None else time.alarm
     outputs = folder.parent / "outputs"
     return Sources(root=Root(folder), shell=Shell(folder, outputs), alarm=alarm)
 
@@ -99,7 +99,7 @@ def woken_stage(
     own = sources(folder / "work", time)
     world = World([*file_tools(own.root), *trigger_tools(own), *tools], folder=own.root.folder)
     world.sources = own
-    runtime = Runtime(model=model, world=world, on_notice=on_notice)
+    runtime = AgentRuntime(model=model, world=world, on_notice=on_notice)
     options = (
         SessionOptions(durability="none", disk=RecordingDisk()) if time is None else time.options
     )

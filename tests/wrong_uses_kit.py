@@ -88,7 +88,7 @@ def ok(self: Any, question: Any) -> Any:
 
 def hook(name: str, **members: Any) -> Any:
     """Return a registered class of hooks."""
-    return H.register(name)(type(name.title(), (H.Hook,), members))
+    return H.register_agent_class(name)(type(name.title(), (H.Hook,), members))
 
 
 def ask(agent: Any, value: Any) -> object:
@@ -117,7 +117,7 @@ def twice_born(stage: Stage) -> None:
 def start_late(stage: Stage) -> None:
     root = stage.root
     ask(root, "Hi")
-    H.start_from(root, "ctx-0123")
+    H.start_from_commit(root, "ctx-0123")
 
 
 def check(stage: Stage, row: Row) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harken.service.access import Gate
+from harken.service.access import AccessCheck
 from harken.service.app import make_app
 from harken.service.openapi import describe
 from harken.store.memory import MemoryStore
@@ -29,7 +29,7 @@ stands in [the format](../formats/service.md). A type in italics may be left out
 
 def page() -> str:
     """Return the page."""
-    description = describe(make_app(MemoryStore(), Gate(None)).inner)
+    description = describe(make_app(MemoryStore(), AccessCheck(None)).inner)
     lines = [HEAD]
     by_tag: dict[str, list[str]] = {}
     for path, operations in description["paths"].items():

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from examples.example import Example
 from harken import Permissions, World
-from harken.world.local import local_sources, local_tools
+from harken.world.local import local_tools, local_triggers
 from harken.world.triggers.tools import trigger_tools
 
 
@@ -15,7 +15,7 @@ async def play(example: Example) -> None:
     with TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "stock.csv").write_text("tea,12\n")
-        sources = local_sources(folder, outputs=folder / "outputs")
+        sources = local_triggers(folder, outputs=folder / "outputs")
         tools = [*local_tools(folder, outputs=folder / "outputs"), *trigger_tools(sources)]
         world = World(tools, folder=folder, permissions=Permissions(mode="all"))
         world.sources = sources

@@ -3,38 +3,35 @@
     HarkenError
     ├── LogError                    something about one session log
     │   ├── LogNotFound             no file is there
-    │   ├── NotALog                 the file is no session log: empty, binary, a folder
-    │   ├── LogDamaged              a line inside does not verify (file, line, byte)
-    │   ├── LogTooNew               written by a newer schema
+    │   ├── InvalidLog                 the file is no session log: empty, binary, a folder
+    │   ├── LogCorrupted              a line inside does not verify (file, line, byte)
+    │   ├── LogVersionUnsupported               written by a newer schema
     │   ├── LogReadOnly             an older dialect: it can be read, not continued
     │   ├── LogLocked               another process writes it (its pid)
     │   ├── SessionClosed           a call on a session that this program has closed
     │   └── LogWriteError           the disk refused a write or a sync
     │       └── LogDeleted          the file was deleted while a session wrote it
     ├── StoreError                  something about one store
-    │   ├── NotAStore               the file is something else
-    │   ├── StoreTooNew             written by a newer format
+    │   ├── InvalidStore               the file is something else
+    │   ├── StoreVersionUnsupported             written by a newer format
     │   ├── StoreLocked             others have been writing for longer than one waits
     │   ├── StoreWriteError         the disk refused: nothing of the batch was written
-    │   ├── NotWiped                what was purged is replaced, its bytes may still be in the file
-    │   ├── ObjectMissing           something names what is not there
-    │   ├── ObjectDamaged           the bytes are not what their name says
-    │   ├── ObjectTooLarge          more bytes than one object may have
-    │   ├── NotMessages             raw bytes stand where messages are wanted
-    │   └── NotesChanged            somebody else changed a commit's notes meanwhile
-    ├── SendError                   another machine did not take what was sent to it
-    ├── BundleError                 a bundle cannot be made or used: nothing was changed
-    ├── EventRefused                an event that would break an invariant of the log
-    ├── UnknownName                 a name or id that does not exist here (and what does)
-    │   ├── AmbiguousName           the beginning of several names (and which)
-    │   └── NotBorn                 an agent whose birth is not logged yet
-    ├── ConfigError                 a file or option that a person wrote cannot be used
-    ├── FormatError                 bytes that are not what their format says
-    ├── ModelError                  a model call failed
-    │   ├── ScriptError             no rule of a scripted model fits, or the script is malformed
-    │   └── ReplayMiss              the recorded session holds no such request
-    ├── AgentBusy                   an agent was addressed in the middle of a turn
-    └── BudgetExceeded              an agent has used up what it was given
+    │   ├── PurgeIncomplete                what was purged is replaced, its bytes may still be in
+    the file │   ├── ObjectNotFound           something names what is not there │   ├──
+    ObjectCorrupted           the bytes are not what their name says │   ├── ObjectTooLarge
+    more bytes than one object may have │   ├── ArtifactNotMessages             raw bytes stand
+    where messages are wanted │   └── NotesConflict            somebody else changed a commit's
+    notes meanwhile ├── SendError                   another machine did not take what was sent to it
+    ├── BundleError                 a bundle cannot be made or used: nothing was changed ├──
+    InvalidEvent                an event that would break an invariant of the log ├── NameNotFound
+    a name or id that does not exist here (and what does) │   ├── AmbiguousName           the
+    beginning of several names (and which) │   └── NotBorn                 an agent whose birth is
+    not logged yet ├── ConfigError                 a file or option that a person wrote cannot be
+    used ├── FormatError                 bytes that are not what their format says ├── ModelError
+    a model call failed │   ├── ScriptError             no rule of a scripted model fits, or the
+    script is malformed │   └── ReplayMiss              the recorded session holds no such request
+    ├── AgentBusy                   an agent was addressed in the middle of a turn └──
+    BudgetExceeded              an agent has used up what it was given
 
 What a *model* does wrong (an unknown tool, bad arguments) is no exception: it becomes a tool
 result that the model reads. A message says what, where and what to do, in one line.
@@ -68,11 +65,11 @@ class LogNotFound(LogError):
         super().__init__(file, "no such session log; `harken sessions` lists those that exist")
 
 
-class NotALog(LogError):
+class InvalidLog(LogError):
     """The path holds something else than a session log."""
 
 
-class LogDamaged(LogError):
+class LogCorrupted(LogError):
     """A line inside the log does not verify. `line` counts from 1, `byte` from 0."""
 
     def __init__(self, file: str | Path, *, line: int, byte: int, reason: str) -> None:
@@ -85,7 +82,7 @@ class LogDamaged(LogError):
         self.line, self.byte, self.reason = line, byte, reason
 
 
-class LogTooNew(LogError):
+class LogVersionUnsupported(LogError):
     """The log was written by a schema that this version does not know."""
 
     def __init__(self, file: str | Path, *, found: int, known: int) -> None:
@@ -130,7 +127,7 @@ class SessionClosed(LogError):
         )
 
 
-class LogDiffers(LogError):
+class LogDiverged(LogError):
     """Lines that come from elsewhere do not go on where the log ends."""
 
 
@@ -165,11 +162,11 @@ class StoreError(HarkenError):
         self.store = str(store)
 
 
-class NotAStore(StoreError):
+class InvalidStore(StoreError):
     """The path holds something else than a store; it was not touched."""
 
 
-class StoreTooNew(StoreError):
+class StoreVersionUnsupported(StoreError):
     """The store was written by a format that this version does not know."""
 
     def __init__(self, store: str | Path, *, found: int, known: int) -> None:
@@ -186,7 +183,7 @@ class StoreLocked(StoreError):
         super().__init__(store, "is being written by another process for too long; try again")
 
 
-class StoreAway(StoreError):
+class StoreUnavailable(StoreError):
     """The service that keeps a store does not answer: it may later."""
 
 
@@ -199,7 +196,7 @@ class StoreWriteError(StoreError):
         self.reason = reason
 
 
-class NotWiped(StoreError):
+class PurgeIncomplete(StoreError):
     """What was purged is read no more; its bytes may still be in the file."""
 
     def __init__(self, store: str | Path, *, reason: str) -> None:
@@ -211,7 +208,7 @@ class NotWiped(StoreError):
         self.reason = reason
 
 
-class ObjectMissing(StoreError):
+class ObjectNotFound(StoreError):
     """Something is named that is not there. `needed_by`: what names it, where that is known."""
 
     def __init__(self, store: str | Path, name: str, *, needed_by: str = "") -> None:
@@ -220,7 +217,7 @@ class ObjectMissing(StoreError):
         self.name, self.needed_by = name, needed_by
 
 
-class ObjectDamaged(StoreError):
+class ObjectCorrupted(StoreError):
     """What the store has is not what its name says; nothing was changed."""
 
     def __init__(self, store: str | Path, name: str, *, reason: str) -> None:
@@ -241,7 +238,7 @@ class ObjectTooLarge(StoreError):
         self.name, self.size_bytes, self.limit_bytes = name, size_bytes, limit_bytes
 
 
-class NotMessages(StoreError):
+class ArtifactNotMessages(StoreError):
     """An artifact is raw bytes: only who knows their format can say what messages they are."""
 
     def __init__(self, store: str | Path, name: str) -> None:
@@ -249,7 +246,7 @@ class NotMessages(StoreError):
         self.name = name
 
 
-class NotesChanged(StoreError):
+class NotesConflict(StoreError):
     """Somebody else changed the notes of a commit meanwhile; nothing was written."""
 
     def __init__(self, store: str | Path, name: str) -> None:
@@ -273,11 +270,11 @@ class BundleError(HarkenError):
         self.file = str(file)
 
 
-class EventRefused(HarkenError, ValueError):
+class InvalidEvent(HarkenError, ValueError):
     """An event that would break an invariant of the log; nothing was written."""
 
 
-class UnknownName(HarkenError, LookupError):
+class NameNotFound(HarkenError, LookupError):
     """Something was named that is not there; the text lists what is."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
@@ -286,7 +283,7 @@ class UnknownName(HarkenError, LookupError):
         super().__init__(f"there is no {kind} {name!r} here; there is: {there or 'none'}")
 
 
-class AmbiguousName(UnknownName):
+class AmbiguousName(NameNotFound):
     """The beginning of a name fits several; the text lists them."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
@@ -294,7 +291,7 @@ class AmbiguousName(UnknownName):
         self.args = (f"{name!r} is the beginning of several: {', '.join(self.known)}; give more",)
 
 
-class NotBorn(UnknownName):
+class NotBorn(NameNotFound):
     """An agent was used before its birth was logged."""
 
     def __init__(self, agent_id: str, kind: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from harken.core import canonical
 from harken.core.messages import ChatMessage, Message, ToolCall, text_of
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import call, calls
 
 PROMPT = "The tests of this project fail. Mend it, have it reviewed, and tell me what was wrong."
@@ -79,13 +79,13 @@ def done(messages: Sequence[ChatMessage]) -> list[Done]:
         made |= {one.id: one for one in message.tool_calls or ()}
         if message.role == "tool" and message.tool_call_id in made:
             one = made[message.tool_call_id].function
-            arguments = canonical.decode(one.arguments.encode())
+            arguments = canonical.from_json(one.arguments.encode())
             failed = message.is_error or "interrupted" in text_of(message.content)
             found.append(Done(one.name, arguments, text_of(message.content), failed))
     return found
 
 
-def plan(request: Request) -> Message | str:
+def plan(request: ModelRequest) -> Message | str:
     """Say what an agent of the task says or does next, from its context alone."""
     steps = done(request.messages)
     at = sum(message.role == "assistant" for message in request.messages)

@@ -14,11 +14,11 @@ import signal
 import sys
 from pathlib import Path
 
-from harken import FunctionModel, Runtime, load_session
+from harken import AgentRuntime, FunctionModel, load_session
 from harken.core.events import Event
 from harken.llm.anthropic import AnthropicModel
 from harken.llm.base import Model
-from harken.llm.http_model import Endpoint
+from harken.llm.http_model import ModelEndpoint
 from harken.llm.openai import OpenAIModel
 from harken.world.local import local_world
 from harken.world.permissions.permissions import Permissions
@@ -29,7 +29,7 @@ def model(arguments: list[str]) -> Model:
     if not arguments:
         return FunctionModel(plan, "coder")
     protocol, url = arguments
-    endpoint = Endpoint(base_url=url, api_key="sk-of-no-account", timeout_s=10)
+    endpoint = ModelEndpoint(base_url=url, api_key="sk-of-no-account", timeout_s=10)
     kind = AnthropicModel if protocol == "anthropic" else OpenAIModel
     return kind(f"{protocol}/coder", "coder", endpoint=endpoint)
 
@@ -46,7 +46,7 @@ def main(folder: Path, events: int, *rest: str) -> None:
     world = local_world(
         folder / "project", outputs=folder / "outputs", permissions=Permissions("all")
     )
-    runtime = Runtime(model=model([*rest]), world=world)
+    runtime = AgentRuntime(model=model([*rest]), world=world)
     root, session = load_session(folder / "s.jsonl", runtime=runtime, name="main")
     with session:
         session.listen(count)

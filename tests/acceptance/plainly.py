@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from harken.core.messages import (
-    CallPlace,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
 
 Record: TypeAlias = dict[str, Any]
@@ -44,9 +44,9 @@ def _of_message(message: Message) -> Iterator[Item]:
                 yield message.role, part.text
             case ImagePart():
                 yield ("image",)
-            case OtherPart():
+            case UnknownPart():
                 yield "other", part.kind
-            case CallPlace():
+            case ToolCallSlot():
                 yield _called(calls.pop(part.id))
             case ThinkingPart():
                 pass

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harken import Conversation, Runtime, World
+from harken import AgentRuntime, Conversation, World
 from harken.agents.action_schemas import ACTIONS
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from harken.session.log.reader import events
 from harken.views.timeline import timeline
 from harken.views.tree import tree
@@ -20,7 +20,7 @@ from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stag
 def agency(folder: Path, **parts: Sequence[Line]) -> Stage:
     """Return a stage whose agents have all actions."""
     model = play(**parts)
-    runtime = Runtime(model=model, actions=ACTIONS, world=World(folder=folder))
+    runtime = AgentRuntime(model=model, actions=ACTIONS, world=World(folder=folder))
     return stage(folder, model, runtime=runtime)
 
 
@@ -83,7 +83,7 @@ def test_every_change_of_place_is_an_event_with_its_call_as_cause(tmp_path: Path
 def test_a_teacher_steers_a_pupil_unseen_and_comes_back(tmp_path: Path) -> None:
     """Socratic: the user hears the pupil; what the teacher says stands in the pupil's context."""
 
-    def teacher(request: Request) -> Line:
+    def teacher(request: ModelRequest) -> Line:
         text = told(request)[-1]
         if "[response]" in text and "Is it heavy?" in text:
             return calls(call("meta", "c9"))
@@ -146,7 +146,7 @@ def test_an_agent_puts_a_hook_above_itself_that_can_make_none_unless_granted(
         short=["DENY: too long", "OK"],
     )
 
-    def judges(request: Request) -> Line:
+    def judges(request: ModelRequest) -> Line:
         return "DENY: too long" if "A long answer" in told(request)[-1] else "OK"
 
     one.give(short=[judges] * 3)
@@ -161,7 +161,7 @@ def test_an_agent_puts_a_hook_above_itself_that_can_make_none_unless_granted(
 def test_what_an_agent_says_can_be_the_instructions_of_an_agent_and_of_a_hook(
     tmp_path: Path,
 ) -> None:
-    def written(request: Request) -> Line:
+    def written(request: ModelRequest) -> Line:
         text = told(request)[-1]
         return calls(
             call("task", "c2", name="poet", instructions=text, prompt="Write."),

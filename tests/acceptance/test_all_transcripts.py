@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from harken.cli.main import run
+from harken.cli.main import run_cli
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
-from harken.formats.runtimes.base import Reading, Source
+from harken.formats.runtimes.base import ReadReport, SessionFile
 from harken.formats.runtimes.registry import natives
 from harken.store.sqlite.store import SqliteStore
 from tests.acceptance.plainly import READERS, items_of
@@ -85,23 +85,24 @@ COLUMNS = (
 
 
 def imported(folder: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> list[Report]:
-    assert run(["import", str(folder), "--json", "--home", str(home)]) == 0
+    assert run_cli(["import", str(folder), "--json", "--home", str(home)]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def cat(raw: str, home: Path, folder: Path) -> bytes:
     """Return what `harken cat` writes."""
     out = folder / "raw"
-    assert run(["cat", raw, "-o", str(out), "--home", str(home)]) == 0
+    assert run_cli(["cat", raw, "-o", str(out), "--home", str(home)]) == 0
     return out.read_bytes()
 
 
 def lines_of(report: Report, data: bytes) -> Counter[str]:
     """Return how many lines became what; what was told of them is all of them."""
     (native,) = [one for one in natives() if one.name == report["format"]]
-    reading = Reading()
+    reading = ReadReport()
     assert (
-        list(native.steps(Source(report["source"], lambda: [data]), reading)) or not report["tips"]
+        list(native.steps(SessionFile(report["source"], lambda: [data]), reading))
+        or not report["tips"]
     )
     kept = sum(reading.kept.values())
     assert reading.used + kept + len(reading.bad) == reading.lines

@@ -10,19 +10,19 @@ from typing import Any, ClassVar
 import pytest
 
 from harken import (
-    Caller,
+    AgentRuntime,
     Comment,
     Hook,
+    HookQuestion,
     Ok,
-    Question,
-    Runtime,
     SessionViewer,
+    ToolContext,
     World,
-    register,
+    register_agent_class,
     tool,
 )
 from harken.agents.hooks.registry import hook_kind
-from harken.core.verdict import Point, Verdict
+from harken.core.verdict import HookPoint, Verdict
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.search.engines import Scanner
@@ -82,7 +82,7 @@ def begun(tmp_path: Path) -> Stage:
     lines = [meanwhile if at == 7 else line for at, line in enumerate(MAIN)]
     model = play(main=lines, reviewer=REVIEWER)
     tools = [*file_tools(root), *search_tools(root, Scanner()), todo]
-    runtime = Runtime(model=model, world=World(tools, folder=folder))
+    runtime = AgentRuntime(model=model, world=World(tools, folder=folder))
     one = stage(tmp_path, model, runtime=runtime)
     for kind, options in HOOKS.items():
         hook = hook_kind(kind, runtime)(one.session, runtime=runtime, options=options)
@@ -126,13 +126,13 @@ def failed(one: Stage) -> dict[str, str]:
     return {row["tool_call_id"]: row["content"].split("'")[1] for row in rows}
 
 
-@register("test-mood")
+@register_agent_class("test-mood")
 class Mood(Hook):
     """Reads what the world shares."""
 
-    points: ClassVar[frozenset[Point]] = frozenset({"result"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"result"})
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         world, watched = self.runtime.world, self.watched
         assert watched is not None
         known = ", ".join(world.known.of(watched))
@@ -141,7 +141,7 @@ class Mood(Hook):
 
 
 @tool
-async def cheer(mood: str, caller: Caller) -> str:
+async def cheer(mood: str, caller: ToolContext) -> str:
     """Set the mood."""
     caller.agent.runtime.world.variables["mood"] = mood
     return "set"
@@ -157,7 +157,7 @@ def test_hooks_read_what_the_world_keeps_and_it_keeps_nothing_else(tmp_path: Pat
     )
     world = World([*file_tools(Root(folder)), cheer], folder=folder)
     before = dict(vars(world))
-    one = stage(tmp_path, model, runtime=Runtime(model=model, world=world))
+    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     Mood(one.session, runtime=one.runtime).install(one.root, "mood")
     one.ask("Go.")
     assert one.heard("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from harken.capture.files.importer import Importer
-from harken.capture.files.report import Imported
+from harken.capture.files.report import ImportResult
 from harken.capture.files.sources import files_in
 from harken.capture.resume.verify import compare
 from harken.context.commit_content import entries_in
-from harken.context.materialize import picked
+from harken.context.materialize import select_commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.claude_code.reader import FORMAT
-from harken.formats.runtimes.claude_code.resume_request import sent
+from harken.formats.runtimes.claude_code.resume_request import build_resume_request
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from tests.acceptance.shared_data import DATA, Recorded, needed, recordings, transcripts
@@ -32,7 +32,7 @@ def store() -> MemoryStore:
 
 
 @pytest.fixture(scope="module")
-def imported(store: MemoryStore) -> dict[Path, Imported]:
+def imported(store: MemoryStore) -> dict[Path, ImportResult]:
     files = list(files_in(DATA / "transcripts" / "claude-code"))
     done = list(Importer(store, Catalogue(None)).run(files))
     assert len(done) == len(files) == len(FILES)
@@ -57,7 +57,7 @@ def test_every_file_is_read_and_every_line_is_accounted_for() -> None:
 
 
 def test_the_bytes_of_every_file_are_kept(
-    store: MemoryStore, imported: dict[Path, Imported]
+    store: MemoryStore, imported: dict[Path, ImportResult]
 ) -> None:
     for path, one in imported.items():
         if one.report.raw is not None:
@@ -66,7 +66,7 @@ def test_the_bytes_of_every_file_are_kept(
 
 
 def test_what_the_commits_hold_is_what_the_file_says(
-    store: MemoryStore, imported: dict[Path, Imported]
+    store: MemoryStore, imported: dict[Path, ImportResult]
 ) -> None:
     """The conversation at each tip, from the commits alone, is the one that is read of the file."""
     assert FORMAT.reads is not None
@@ -74,24 +74,26 @@ def test_what_the_commits_hold_is_what_the_file_says(
     for path, one in imported.items():
         if one.report.tips:
             main = CommitId(one.report.tips[0].ctx)
-            found = entries_in(store, picked(store, main))
+            found = entries_in(store, select_commits(store, main))
             assert _plain(found) == _plain(FORMAT.reads(path.read_bytes())), path
             compared += 1
     assert compared > 100
 
 
-def _plain(entries: list[WholeEntry]) -> list[object]:
+def _plain(entries: list[ConversationEntry]) -> list[object]:
     """Without ids of records: a copy that was made to resume has others."""
     return [(entry.message, (entry.source or {}).get("kind")) for entry in entries]
 
 
 def test_subagents_begin_where_they_were_spawned(
-    store: MemoryStore, imported: dict[Path, Imported]
+    store: MemoryStore, imported: dict[Path, ImportResult]
 ) -> None:
     spawned = [
         one for path, one in imported.items() if path.parent.name == "subagents" and one.report.tips
     ]
-    parents = [picked(store, CommitId(one.report.tips[0].ctx))[0].commit.parent for one in spawned]
+    parents = [
+        select_commits(store, CommitId(one.report.tips[0].ctx))[0].commit.parent for one in spawned
+    ]
     assert len(parents) > 5
     assert sum(parent is not None for parent in parents) >= len(parents) - 2
 
@@ -99,5 +101,5 @@ def test_subagents_begin_where_they_were_spawned(
 @pytest.mark.parametrize("recorded", recordings("cc"), ids=lambda recorded: recorded.name)
 def test_what_is_sent_is_what_the_real_client_sent(recorded: Recorded) -> None:
     assert FORMAT.reads is not None
-    ours = sent(FORMAT.reads(recorded.source.read_bytes()))
+    ours = build_resume_request(FORMAT.reads(recorded.source.read_bytes()))
     assert compare("claude", ours, recorded.messages).differences == []

@@ -17,7 +17,7 @@ import pytest
 
 from harken.core.messages import ChatMessage, text_of
 from harken.formats.providers import anthropic, openai_chat
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from harken.session.log.reader import events
 from harken.views.viewer import SessionViewer
 from tests.acceptance.coding import ANSWER, MENDED, PROMPT, make_project, plan
@@ -130,7 +130,7 @@ def test_the_same_over_http_with_the_sdk_of_the_vendor(
             return wire.error(400, f"refused: {problem}")
         messages = read(asked.body)
         agent = "reviewer" if messages[0].role == "system" else "main"
-        return wire.answer(plan(Request(agent=agent, messages=messages)))
+        return wire.answer(plan(ModelRequest(agent=agent, messages=messages)))
 
     with Provider(answer) as provider:
         base = provider.url + ("/v1" if protocol == "openai" else "")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import Agent, Caller, LoggedString, SessionViewer, tool
+from harken import Agent, LoggedString, SessionViewer, ToolContext, tool
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, stage
 
 
@@ -19,7 +19,7 @@ def last_said(agent: Agent) -> LoggedString:
 
 
 @tool
-async def whisper(from_name: str, to_name: str, caller: Caller) -> str:
+async def whisper(from_name: str, to_name: str, caller: ToolContext) -> str:
     """Let one subagent hear what another said last, and nobody else."""
     speaker = caller.agent.subagent(from_name)
     speaker.inform(caller.agent.subagent(to_name), last_said(speaker).as_said_by(from_name))
@@ -27,7 +27,7 @@ async def whisper(from_name: str, to_name: str, caller: Caller) -> str:
 
 
 @tool
-async def translate(text: str, to_names: list[str], caller: Caller) -> str:
+async def translate(text: str, to_names: list[str], caller: ToolContext) -> str:
     """Let subagents hear a text in capitals."""
     agent = caller.agent
     piece = agent.session.log_piece_of_text(agent.agent_id, text.upper(), caller.call)
@@ -37,7 +37,7 @@ async def translate(text: str, to_names: list[str], caller: Caller) -> str:
 
 
 @tool
-async def broadcast(from_name: str, caller: Caller) -> LoggedString:
+async def broadcast(from_name: str, caller: ToolContext) -> LoggedString:
     """Let all others hear what one said last; the result is what he said."""
     speaker = caller.agent.subagent(from_name)
     said = last_said(speaker)

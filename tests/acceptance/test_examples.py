@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from harken import Deny, Hook, Ok, Question, Rewrite, SessionViewer, register
+from harken import Deny, Hook, HookQuestion, Ok, Rewrite, SessionViewer, register_agent_class
 from harken.core.verdict import Verdict
 from harken.views.interventions import interventions
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, run, stage, told
@@ -159,11 +159,11 @@ def test_example_2_the_view_of_jill_and_inner_shows_heard_thought_said(tmp_path:
     assert [item["content"] for item in dialog] == [CAFE, f"[Jack]: {HI}", ASIDE, ADVICE, HELLO]
 
 
-@register("test-resource-monitor")
+@register_agent_class("test-resource-monitor")
 class ResourceMonitor(Hook):
     """Allows an agent three subagents."""
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         if question.call is None or question.call.function.name != "task":
             return Ok()
         watched = self.sibling(self.state.parent or "")
@@ -214,11 +214,11 @@ def test_example_4_an_external_event(tmp_path: Path) -> None:
     ]
 
 
-@register("test-redactor")
+@register_agent_class("test-redactor")
 class Redactor(Hook):
     """Keeps passwords from others."""
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         if question.point == "response" and "1234" in question.text:
             return Rewrite(question.text.replace("1234", "[REDACTED]"))
         return Ok()

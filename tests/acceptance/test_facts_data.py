@@ -10,7 +10,7 @@ from typing import Any
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import files_in
 from harken.index.catalogue import Catalogue
-from harken.index.session_index import Facts
+from harken.index.session_index import SessionIndex
 from harken.store.sqlite.store import SqliteStore
 from tests.acceptance.shared_data import DATA, needed
 
@@ -22,10 +22,10 @@ COUNTS = (
 )
 
 
-def facts_of(folder: Path, format: str) -> Facts:
+def facts_of(folder: Path, format: str) -> SessionIndex:
     store, catalogue = SqliteStore(folder / "store.db"), Catalogue(folder / "index.db")
     list(Importer(store, catalogue).run(list(files_in(DATA / "transcripts" / format))))
-    facts = Facts(folder / "facts.db")
+    facts = SessionIndex(folder / "facts.db")
     facts.update(store, catalogue)
     return facts
 

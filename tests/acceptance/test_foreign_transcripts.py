@@ -10,14 +10,14 @@ import pytest
 from harken.errors import FormatError
 from harken.formats.providers.openai_responses import items_of
 from harken.formats.runtimes import copilot_cli
-from harken.formats.runtimes.base import Native, Reading
+from harken.formats.runtimes.base import ReadReport, RuntimeFormat
 from harken.formats.runtimes.codex import reader as codex
 from harken.formats.runtimes.gemini_cli import reader as gemini_cli
 from harken.formats.runtimes.pi import reader as pi
 from tests.unit.formats.natives import context, read, source_of, stored
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "transcripts"
-NATIVES: dict[str, Native] = {
+NATIVES: dict[str, RuntimeFormat] = {
     "codex": codex.NATIVE,
     "copilot-cli": copilot_cli.NATIVE,
     "gemini-cli": gemini_cli.NATIVE,
@@ -54,7 +54,7 @@ def test_every_line_of_a_transcript_is_accounted_for(name: str, path: Path) -> N
 def test_a_transcript_cut_anywhere_is_read(name: str, path: Path) -> None:
     data = path.read_bytes()
     for tenth in range(1, 10):
-        reading = Reading()
+        reading = ReadReport()
         try:
             list(NATIVES[name].steps(source_of(data[: len(data) * tenth // 10]), reading))
         except FormatError:
@@ -64,7 +64,7 @@ def test_a_transcript_cut_anywhere_is_read(name: str, path: Path) -> None:
 @pytest.mark.parametrize("name", NATIVES)
 def test_files_of_others_are_refused_or_read(name: str) -> None:
     for path in files("multi"):
-        reading = Reading()
+        reading = ReadReport()
         try:
             list(NATIVES[name].steps(source_of(path), reading))
         except FormatError:

@@ -20,7 +20,7 @@ RESULT_BYTES = 8192
 """With these a line has about 4 KB, as in real transcripts."""
 IMPORT = """
 import json, resource, sys
-from harken.cli.main import run
+from harken.cli.main import run_cli as run
 code = run(["import", sys.argv[1], "--json", "--home", sys.argv[2]])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, file=sys.stderr)
 sys.exit(code)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from harken.core.messages import ImagePart
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_config import McpServerConfig
 from tests.mcp_kit import run, stand, until
 from tests.unit.world.permissions.people import Person
 
@@ -50,7 +50,9 @@ def program(name: str) -> str:
 
 @pytest.mark.req("S4-40")
 def test_server_everything_can_be_used(tmp_path: Path) -> None:
-    server = Server(name="every", command=program("mcp-server-everything"), args=("stdio",))
+    server = McpServerConfig(
+        name="every", command=program("mcp-server-everything"), args=("stdio",)
+    )
 
     async def scene() -> None:
         person = Person(["decline"])
@@ -89,7 +91,7 @@ def test_server_everything_can_be_used(tmp_path: Path) -> None:
 def test_server_filesystem_can_be_used(tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()
-    server = Server(
+    server = McpServerConfig(
         name="fs", command=program("mcp-server-filesystem"), args=(str(tmp_path / "here"),)
     )
 

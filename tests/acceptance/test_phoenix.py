@@ -20,8 +20,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from harken.interactions.otel.endpoint import Endpoint
-from harken.interactions.otel.exporter import How, Sent, send
+from harken.interactions.otel.endpoint import OtlpEndpoint
+from harken.interactions.otel.exporter import OtlpExportSummary, OtlpOptions, send
 from harken.interactions.otel.otlp import Sender
 from harken.session.log.reader import events
 
@@ -92,10 +92,10 @@ def _spans(url: str, project: str, wanted: int) -> list[dict[str, Any]]:
     return found
 
 
-def _send(url: str) -> Sent:
+def _send(url: str) -> OtlpExportSummary:
     sender = Sender("1", resource={"openinference.project.name": "cafe"})
-    with closing(Endpoint(url=url)) as endpoint:
-        return send(events(DEMO), "demo", endpoint, How(sender=sender))
+    with closing(OtlpEndpoint(url=url)) as endpoint:
+        return send(events(DEMO), "demo", endpoint, OtlpOptions(sender=sender))
 
 
 @pytest.mark.req("S3-30")

@@ -19,7 +19,7 @@ import pytest
 from harken.context.commit_content import entries_in
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import Cli
 
@@ -40,11 +40,11 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def entries(cli: Cli) -> dict[str, list[WholeEntry]]:
+def entries(cli: Cli) -> dict[str, list[ConversationEntry]]:
     """Return what each agent's commits hold, all of them, oldest first."""
     ran = cli.ok("import", FIXTURE, "--json", "--home", cli.home)
     store = SqliteStore(cli.home / "store.db")
-    found: dict[str, list[WholeEntry]] = {}
+    found: dict[str, list[ConversationEntry]] = {}
     seen: set[CommitId] = set()
     for tip in json.loads(ran.out)["tips"]:
         new = [one for one in store.chain(CommitId(tip["ctx"]))[::-1] if one.id not in seen]
@@ -54,13 +54,13 @@ def entries(cli: Cli) -> dict[str, list[WholeEntry]]:
     return found
 
 
-def kinds(entries: list[WholeEntry], kind: str) -> list[WholeEntry]:
+def kinds(entries: list[ConversationEntry], kind: str) -> list[ConversationEntry]:
     return [entry for entry in entries if (entry.source or {}).get("kind") == kind]
 
 
 @pytest.mark.req("S2-71", "S2-72", "S2-73")
 def test_prompts_are_what_people_said_and_nothing_else(
-    entries: dict[str, list[WholeEntry]],
+    entries: dict[str, list[ConversationEntry]],
 ) -> None:
     prompts = kinds(entries["main"], "prompt")
     assert [text_of(entry.message.content) for entry in prompts] == SAID
@@ -70,7 +70,7 @@ def test_prompts_are_what_people_said_and_nothing_else(
 
 
 def test_each_response_is_one_and_its_usage_is_that_of_its_last_line(
-    entries: dict[str, list[WholeEntry]],
+    entries: dict[str, list[ConversationEntry]],
 ) -> None:
     answers = [e for agent in entries.values() for e in kinds(agent, "response")]
     ids = [(entry.source or {})["id"] for entry in answers]

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from harken.capture.resume.verify import compare
-from harken.formats.runtimes.base import Native
+from harken.formats.runtimes.base import RuntimeFormat
 from harken.formats.runtimes.codex import reader as codex
 from harken.formats.runtimes.pi import reader as pi
 from tests.unit.formats.natives import context, read, stored
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-CLIENTS: dict[str, Native] = {"cx": codex.NATIVE, "pi": pi.NATIVE}
+CLIENTS: dict[str, RuntimeFormat] = {"cx": codex.NATIVE, "pi": pi.NATIVE}
 RECORDINGS = [path for path in sorted(DATA.glob("sent/*.json")) if path.name[:2] in CLIENTS]
 
 

@@ -12,7 +12,7 @@ import pytest
 from examples.__main__ import HERE, folders
 from examples.example import Example
 from harken import SessionViewer
-from harken.cli.main import run as cli
+from harken.cli.main import run_cli as cli
 from harken.core.events import LlmRequest, TranscriptEntry
 from harken.core.messages import text_of
 from tests.agent_kit import check_log

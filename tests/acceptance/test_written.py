@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Native, conversation
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import RuntimeFormat, conversation
 from harken.formats.runtimes.claude_code import reader as claude_code
 from harken.formats.runtimes.claude_code import writer as claude_code_written
 from harken.formats.runtimes.normalize import fitted
 from harken.formats.runtimes.pi import reader as pi
 from harken.formats.runtimes.pi import writer as pi_written
-from harken.formats.runtimes.target import Fit
+from harken.formats.runtimes.target import TargetRules
 from tests.acceptance.shared_data import needed
 from tests.clients.conversations import Conversation, conversations, new_session
 from tests.property.test_written_sessions import strict_claude, strict_pi
@@ -33,23 +33,25 @@ def found() -> list[Conversation]:
     return list(conversations())
 
 
-def rewritten(native: Native, entries: list[WholeEntry]) -> list[WholeEntry]:
+def rewritten(native: RuntimeFormat, entries: list[ConversationEntry]) -> list[ConversationEntry]:
     assert native.writes
     return conversation(native.steps, native.writes(entries, new_session(1)))
 
 
-def is_whole(entries: list[WholeEntry], fit: Fit) -> bool:
+def is_whole(entries: list[ConversationEntry], fit: TargetRules) -> bool:
     """Whether nothing has to be closed, joined or told otherwise."""
     return [one.message for one in fitted(entries, fit)] == [one.message for one in entries]
 
 
-def own(found: list[Conversation], native: Native, fit: Fit) -> Iterator[Conversation]:
+def own(
+    found: list[Conversation], native: RuntimeFormat, fit: TargetRules
+) -> Iterator[Conversation]:
     for said in found:
         if said.runtime == native.runtime and is_whole(said.entries, fit):
             yield said
 
 
-def facts(entry: WholeEntry, like: WholeEntry) -> object:
+def facts(entry: ConversationEntry, like: ConversationEntry) -> object:
     """Return an entry without names that may be given anew, and without what `like` lacks.
 
     Names that are no UUIDs are given anew, and an answer gets a model where it has none, or usage:
@@ -74,7 +76,7 @@ def _like(value: Any, like: Any) -> Any:
 @needed
 @pytest.mark.parametrize(("native", "fit", "strict"), TARGETS, ids=["claude", "pi"])
 def test_what_a_runtime_said_comes_back_to_it_as_it_was(
-    native: Native, fit: Fit, strict: object, found: list[Conversation]
+    native: RuntimeFormat, fit: TargetRules, strict: object, found: list[Conversation]
 ) -> None:
     """Times, signatures, usage: all of it; and so is what is sent. (Of names, see the unit tests.)"""
     wholes = list(own(found, native, fit))
@@ -91,7 +93,7 @@ def test_what_a_runtime_said_comes_back_to_it_as_it_was(
 @needed
 @pytest.mark.parametrize(("native", "fit", "strict"), TARGETS, ids=["claude", "pi"])
 def test_what_anybody_said_is_taken_by_the_provider_and_read_again(
-    native: Native, fit: Fit, strict: object, found: list[Conversation]
+    native: RuntimeFormat, fit: TargetRules, strict: object, found: list[Conversation]
 ) -> None:
     for said in found:
         again = rewritten(native, said.entries)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harken.cli.main import run
+from harken.cli.main import run_cli
 
 HARKEN = Path(sys.executable).with_name("harken")
 
@@ -54,7 +54,7 @@ class Cli:
 
     def __call__(self, *arguments: str | Path) -> Ran:
         self._capsys.readouterr()
-        code = run([str(argument) for argument in arguments], self.environ)
+        code = run_cli([str(argument) for argument in arguments], self.environ)
         out, self.whole_err = self._capsys.readouterr()
         return Ran(code, out, anywhere(self.whole_err))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
 from harken.agents.agent import Agent
-from harken.chat.commands.base import Command, Doing, Onward, run_command
+from harken.chat.commands.base import Command, Doing, NextSession, run_command
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.errors import ModelError
@@ -27,7 +27,7 @@ class Talking:
         self.own: Mapping[str, Command] = {}
         self.keys = "  Ctrl-D  end"
         self.sent: list[str] = []
-        self.onward: Onward | None = None
+        self.onward: NextSession | None = None
 
     @property
     def primary(self) -> Agent:
@@ -45,7 +45,7 @@ class Talking:
     def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
         self.send(run(doing()))
 
-    def go_on(self, onward: Onward) -> None:
+    def go_on(self, onward: NextSession) -> None:
         self.onward = onward
 
     def say(self, text: str) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from harken import tool
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
-from harken.chat.commands.agent_paths import one_agent, paths
+from harken.chat.commands.agent_paths import find_agent, paths
 from harken.chat.commands.base import run_command
 from harken.core.ids import AgentId
 from harken.core.messages import Message
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from harken.terminal.event_lines import hook_lines
 from harken.views.viewer import SessionViewer
 from tests.agent_kit import Line, Stage, call, calls, play, stage
@@ -59,16 +59,16 @@ def test_subagents_are_listed_with_what_they_said_last(one: Stage, talk: Talking
 def test_an_agent_is_meant_by_its_path_its_name_or_its_id(one: Stage, talk: Talking) -> None:
     assert [*paths(one.session).values()] == ["", "Ann", "Bob", "Ann/Zoe"]
     zoe = one.id_of("Zoe")
-    assert one_agent(talk, "Zoe") == one_agent(talk, "Ann/Zoe") == one_agent(talk, zoe) == zoe
-    assert one_agent(talk, "") == one.root.agent_id
-    with pytest.raises(UnknownName, match="Bob"):
-        one_agent(talk, "Cleo")
+    assert find_agent(talk, "Zoe") == find_agent(talk, "Ann/Zoe") == find_agent(talk, zoe) == zoe
+    assert find_agent(talk, "") == one.root.agent_id
+    with pytest.raises(NameNotFound, match="Bob"):
+        find_agent(talk, "Cleo")
     for command in ("/talkwith Bob", "/task Zoe Another.", "/talkwith main"):
         talk(command)
     with pytest.raises(
-        UnknownName, match="no single agent named 'Zoe' here; there is: Ann/Zoe, Bob/Zoe"
+        NameNotFound, match="no single agent named 'Zoe' here; there is: Ann/Zoe, Bob/Zoe"
     ):
-        one_agent(talk, "Zoe")
+        find_agent(talk, "Zoe")
 
 
 def test_tools_and_actions_are_told_and_what_is_not_granted(talk: Talking) -> None:
@@ -85,7 +85,7 @@ def test_tools_and_actions_are_told_and_what_is_not_granted(talk: Talking) -> No
 
 
 def test_copies_of_a_hook_are_told_apart_by_their_paths(one: Stage, talk: Talking) -> None:
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Watch.").install(one.root, "critic")
     said = talk("/tools").splitlines()
     assert [line for line in said if "critic" in line] == [
@@ -97,7 +97,7 @@ def test_copies_of_a_hook_are_told_apart_by_their_paths(one: Stage, talk: Talkin
 
 
 def test_what_a_hook_was_told_is_said_once_and_not_of_each_copy(one: Stage) -> None:
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Watch.").install(one.root, "critic")
     watches = SessionViewer(one.session.path).watches()
     assert [len([*hook_lines(row)]) for row in watches] == [2, 1, 1, 1]

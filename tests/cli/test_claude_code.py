@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harken.chat.open_chat import Opened
+from harken.chat.open_chat import OpenChat
 from harken.config.home import Home
 from harken.config.settings import Settings, load_settings
 from harken.config.trust import Trust
@@ -203,7 +203,7 @@ def test_the_end_of_a_session_is_an_event(cli: Cli, script: str, claude: Path) -
 @pytest.mark.parametrize(("by_user", "reason"), [(True, "prompt_input_exit"), (False, "other")])
 def test_who_ends_a_session_is_the_reason(tmp_path: Path, reason: str, *, by_user: bool) -> None:
     one = commanded(tmp_path, on("SessionEnd", keeper(tmp_path), reason), main=[])
-    Opened(one.root, one.session, one.runtime, Settings()).end(by_user=by_user)
+    OpenChat(one.root, one.session, one.runtime, Settings()).end(by_user=by_user)
     assert [row["reason"] for row in told(tmp_path)] == [reason]
 
 

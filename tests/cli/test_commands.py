@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.runtime import Runtime
-from harken.agents.turn.compaction import Compacted
+from harken.agents.runtime import AgentRuntime
+from harken.agents.turn.compaction import CompactionResult
 from harken.chat.commands.base import COMMANDS, Command, is_command, run_command
 from harken.chat.commands.views import compacted_text
 from harken.cli.commands.demo import play as play_demo
@@ -183,7 +183,7 @@ def test_the_last_thought_may_be_of_an_answer_that_did_not_end(tmp_path: Path) -
 
 def test_the_permission_mode_is_told_and_changed(tmp_path: Path) -> None:
     permissions = Permissions()
-    runtime = Runtime(model=play(), world=World(permissions=permissions))
+    runtime = AgentRuntime(model=play(), world=World(permissions=permissions))
     talk = Talking(stage(tmp_path, play(), runtime=runtime))
     assert talk("/permission").startswith("ask: reading is free")
     assert talk("/permission edits").startswith("edits:")
@@ -199,7 +199,9 @@ def test_a_world_without_permissions_says_so(talk: Talking) -> None:
 def test_compact_says_what_to_keep_and_what_went_wrong(talk: Talking) -> None:
     assert talk("/compact the colours of the cups") == "no tea: the colours of the cups"
     assert compacted_text(None) == "there is too little to sum up"
-    done = Compacted(LoggedString("Tea."), messages=41, tokens_before=120_000, tokens_after=900)
+    done = CompactionResult(
+        LoggedString("Tea."), messages=41, tokens_before=120_000, tokens_after=900
+    )
     assert compacted_text(done) == (
         "41 messages summed up: the context takes ~900 tokens, before ~120.0k"
     )
@@ -243,7 +245,7 @@ def test_every_command_says_what_it_takes_and_completes_it(
 
 def test_files_to_restore_and_agents_to_dump_are_completed(tmp_path: Path) -> None:
     model = play(main=["Hello."])
-    one = stage(tmp_path, model, runtime=Runtime(model=model, world=World(folder=tmp_path)))
+    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=World(folder=tmp_path)))
     talk = Talking(one)
     talk("/task Ann You are Ann.")
     talk("/dump ann.json Ann")

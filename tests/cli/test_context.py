@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harken.context.socket_client import VARIABLE
-from harken.context.socket_server import ContextSockets
+from harken.context.socket_server import ContextSocketServer
 from harken.core.ids import AgentId
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli, start
@@ -24,7 +24,7 @@ CTX = "ctx-" + "a1" * 32
 
 @pytest.mark.req("S2-39", "S2-40")
 def test_the_commit_is_printed_by_its_full_name_and_without_a_socket_nothing(cli: Cli) -> None:
-    sockets = ContextSockets()
+    sockets = ContextSocketServer()
     try:
         sockets.settle(AGENT, CTX)
         cli.environ[VARIABLE] = str(sockets.path(AGENT))
@@ -61,7 +61,7 @@ def test_a_command_of_a_chat_learns_which_commit_it_was_called_at(cli: Cli, tmp_
 
 @pytest.mark.full
 def test_a_program_knows_its_commit_in_a_tenth_of_a_second(tmp_path: Path) -> None:
-    sockets = ContextSockets()
+    sockets = ContextSocketServer()
     sockets.settle(AGENT, CTX)
     environ = {**os.environ, VARIABLE: str(sockets.path(AGENT))}
     try:

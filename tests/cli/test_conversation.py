@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.files.imported_sessions import Conversation
+from harken.capture.files.imported_sessions import ImportedConversation
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import files_in
-from harken.cli.options.conversation import meant
+from harken.cli.options.conversation import resolve_conversation
 from harken.config.home import Home
 from harken.core.commits import CommitId
-from harken.errors import AmbiguousName, ConfigError, LogError, UnknownName
+from harken.errors import AmbiguousName, ConfigError, LogError, NameNotFound
 from harken.index.catalogue import Catalogue
 from harken.store.sqlite.store import SqliteStore
 from tests.unit.context.kit import commit
@@ -39,8 +39,8 @@ class Shelf:
             (done,) = Importer(self.store, catalogue).run(list(files_in(path)))
         return CommitId(done.report.tips[0].ctx)
 
-    def find(self, name: str | Path) -> Conversation:
-        return meant(self.home, self.store, str(name), None).conversation
+    def find(self, name: str | Path) -> ImportedConversation:
+        return resolve_conversation(self.home, self.store, str(name), None).conversation
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_any_name_gives_the_commit_and_where_the_session_worked(shelf: Shelf) ->
 
 def test_a_commit_that_was_not_imported_has_no_folder(shelf: Shelf) -> None:
     ctx = commit(shelf.store, None, "a", "b")
-    assert shelf.find(ctx) == Conversation(ctx)
+    assert shelf.find(ctx) == ImportedConversation(ctx)
 
 
 def test_the_beginning_of_several_sessions_is_refused(shelf: Shelf) -> None:
@@ -84,7 +84,7 @@ def test_the_beginning_of_several_sessions_is_refused(shelf: Shelf) -> None:
     with pytest.raises(AmbiguousName, match=f"claude:{ONE}, claude:{TWO}"):
         shelf.find("claude:5e5510")
     with pytest.raises(
-        UnknownName, match=f"there is no session or commit 'codex:1' here.*claude:{TWO[:8]}"
+        NameNotFound, match=f"there is no session or commit 'codex:1' here.*claude:{TWO[:8]}"
     ):
         shelf.find("codex:1")
 
@@ -124,7 +124,7 @@ def test_a_file_that_was_not_imported_says_what_to_do(shelf: Shelf, tmp_path: Pa
 
 @pytest.mark.parametrize("given", ["", "codex", "codex:", "\0", "%", "*", "ctx-", "\ud800"])
 def test_odd_names_are_no_names(shelf: Shelf, given: str) -> None:
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         shelf.find(given)
 
 

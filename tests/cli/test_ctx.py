@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.events import LlmRequest
@@ -89,9 +89,9 @@ def test_nothing_in_a_conversation_reaches_the_terminal_as_a_command(cli: Cli) -
     hostile = "\x1b]0;owned\x07\ud800"
     cli.home.mkdir(exist_ok=True)
     store = SqliteStore(cli.home / "store.db")
-    origin = Origin(principal=hostile, template=hostile)
+    origin = CommitOrigin(principal=hostile, template=hostile)
     messages = [Message("user", hostile, name=hostile)]
-    draft = Draft(messages=messages, created_at=NOON, origin=origin, labels=(hostile,))
+    draft = CommitDraft(messages=messages, created_at=NOON, origin=origin, labels=(hostile,))
     ctx = checkpoint(store, draft)
     other = checkpoint(store, replace(draft, parent=ctx, summary=hostile))
     store.close()

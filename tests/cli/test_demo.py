@@ -20,7 +20,7 @@ def refuse(event, _):
     if event in ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
         raise OSError(f"{event}: there is no network")
 sys.addaudithook(refuse)
-from harken.cli.main import run
+from harken.cli.main import run_cli as run
 sys.exit(run(["demo"]))
 """
 

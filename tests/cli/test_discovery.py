@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from harken.config.discovery import LOCAL_S, Found, discover, list_models
+from harken.config.discovery import LOCAL_S, ProviderStatus, discover, list_models
 from harken.llm.providers import BUILT_IN, Provider
 from tests.loopback_kit import Loopback, loopback, models
 
@@ -27,7 +27,7 @@ def nothing(module: str) -> bool:
     return False
 
 
-def only(found: list[Found]) -> Found:
+def only(found: list[ProviderStatus]) -> ProviderStatus:
     [one] = found
     return one
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from harken.chat.open import open_chat
-from harken.chat.options import Wish
+from harken.chat.options import ChatOptions
 from harken.config.home import Home
-from harken.world.user import Asked, Leave, Wanted
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from tests.cli.kit import Cli
 from tests.mcp_kit import TOY
 
@@ -135,15 +135,15 @@ def test_prompts_and_tools_are_logged_by_the_names_that_scripts_know(
 class Somebody:
     """A user who allows everything."""
 
-    async def ask(self, asked: Asked) -> str:
+    async def ask(self, asked: UserQuestion) -> str:
         return "yes"
 
-    async def permit(self, wanted: Wanted) -> Leave:
-        return Leave(allowed=True)
+    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+        return ApprovalDecision(allowed=True)
 
 
 def test_a_notifier_calls_the_user(cli: Cli, tmp_path: Path, project: Path) -> None:
-    wish = Wish(model=acting(tmp_path, {"bash": {"command": "true"}}), claude_hooks=True)
+    wish = ChatOptions(model=acting(tmp_path, {"bash": {"command": "true"}}), claude_hooks=True)
     opened = open_chat(Home(str(cli.home)), wish, user=Somebody())
     with opened:
         assert str(asyncio.run(opened.primary.response("Go!"))) == "Done."

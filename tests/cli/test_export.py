@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from harken.cli.commands.cat import pieces_of
-from harken.context.checkpoint import Draft, checkpoint
-from harken.core.commits import raw_ref
+from harken.context.checkpoint import CommitDraft, checkpoint
+from harken.core.commits import hash_raw
 from harken.core.messages import Message
 from harken.formats import events_v1
 from harken.formats.registry import FORMATS
-from harken.store.base import Batch
+from harken.store.base import WriteBatch
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli, start
 from tests.unit.formats.transcripts import Transcript, read, text, thought, use
@@ -41,9 +41,9 @@ def commit_raw(cli: Cli, data: bytes, format: str) -> str:
     """Commit bytes on top of the last commit."""
     parent = last(cli)
     store = SqliteStore(cli.home / "store.db")
-    store.write(Batch(raw={raw_ref(data): data}))
+    store.write(WriteBatch(raw={hash_raw(data): data}))
     (found,) = store.named(parent)
-    draft = Draft(artifact=raw_ref(data), parent=found, format=format, created_at=NOON)  # type: ignore[arg-type]
+    draft = CommitDraft(artifact=hash_raw(data), parent=found, format=format, created_at=NOON)  # type: ignore[arg-type]
     name = checkpoint(store, draft)
     store.close()
     return name
@@ -148,8 +148,8 @@ def test_what_nobody_can_read_is_shown_as_it_is(talked: Cli) -> None:
     ran = talked.ok("export", name, "--format", "messages-v1")
     assert ran.err == "raw-v1: 3 messages (tier 4, raw)\n"
     assert '{"a": "transcript"}\\x1b[2J' in ran.out
-    assert raw_ref(data) in ran.out
-    assert start(talked.home, "cat", raw_ref(data)[:16]).stdout == data
+    assert hash_raw(data) in ran.out
+    assert start(talked.home, "cat", hash_raw(data)[:16]).stdout == data
     assert "codex-v9" in talked.ok("ctx", "cat", name).out
 
 
@@ -179,10 +179,10 @@ def test_nothing_but_a_file_is_replaced(talked: Cli, tmp_path: Path) -> None:
 
 def test_what_is_large_is_printed_piece_by_piece(talked: Cli) -> None:
     pieces = [bytes([at]) * 1000 for at in range(5)]
-    refs = [raw_ref(piece) for piece in pieces]
+    refs = [hash_raw(piece) for piece in pieces]
     with closing(SqliteStore(talked.home / "store.db")) as store:
-        whole = raw_ref(b"".join(pieces))
-        store.write(Batch(raw=dict(zip(refs, pieces, strict=True)), files={whole: refs}))
+        whole = hash_raw(b"".join(pieces))
+        store.write(WriteBatch(raw=dict(zip(refs, pieces, strict=True)), files={whole: refs}))
         assert list(pieces_of(store, whole)) == pieces
     assert start(talked.home, "cat", whole).stdout == b"".join(pieces)
 
@@ -223,6 +223,6 @@ def test_a_terminal_is_sent_no_bytes_but_harmless_text(talked: Cli) -> None:
     code, text = shown(talked.home, "export", raw, "--format", "events")
     assert code == 0, text  # it is raw, which is text
     assert "\x1b" not in text
-    code, text = shown(talked.home, "cat", raw_ref(b"\x1b[2J\x00"))
+    code, text = shown(talked.home, "cat", hash_raw(b"\x1b[2J\x00"))
     assert (code, text.count("\n")) == (2, 1)
     assert "-o FILE" in text

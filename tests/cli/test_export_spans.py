@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from harken.capture.otlp.receiver import Receiver
-from harken.capture.otlp.server import Server
+from harken.capture.otlp.server import OtlpServer
 from harken.core.events import LlmRequest
 from harken.core.ids import AgentId
 from harken.recording.recorder import Recorder
@@ -54,7 +54,7 @@ def test_what_goes_out_comes_back_into_another_harken(
     folder.mkdir()
     with (
         Recorder(folder, options=RecorderOptions(durability="none")) as recorder,
-        Server(Receiver(recorder)) as server,
+        OtlpServer(Receiver(recorder)) as server,
     ):
         thread = Thread(target=server.serve)
         thread.start()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.core.commits import CommitId, raw_ref
-from harken.store.base import Batch
+from harken.core.commits import CommitId, hash_raw
+from harken.store.base import WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
@@ -23,7 +23,7 @@ def talked(cli: Cli, script: str) -> Cli:
     """A home in which a chat was held, and in which something lies that nobody needs."""
     cli.ok("chat", "--model", script, "-p", "make Ann")
     store = SqliteStore(cli.home / "store.db")
-    store.write(Batch(raw={raw_ref(b"loose"): b"loose"}))
+    store.write(WriteBatch(raw={hash_raw(b"loose"): b"loose"}))
     store.close()
     return cli
 
@@ -41,7 +41,7 @@ def test_a_dry_run_says_what_would_go_and_gc_takes_it(talked: Cli) -> None:
     assert (would["things"], would["commits"], would["dry_run"]) == (1, [], True)
     assert names(talked) == before
     assert "1 thing and 0 commits went" in talked.ok("store", "gc", "--grace", "0s").out
-    assert {*before} - {*names(talked)} == {raw_ref(b"loose")}
+    assert {*before} - {*names(talked)} == {hash_raw(b"loose")}
     assert talked.ok("store", "gc", "--grace", "0s").out.startswith("0 things and 0 commits went")
     talked.ok("store", "fsck")
 
@@ -73,7 +73,7 @@ def test_what_is_removed_is_found_no_more(talked: Cli) -> None:
 
 
 def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
-    loose, ctx = raw_ref(b"loose"), next(n for n in names(talked) if n.startswith("ctx-"))
+    loose, ctx = hash_raw(b"loose"), next(n for n in names(talked) if n.startswith("ctx-"))
     assert talked.ok("store", "keep").out == ""
     talked.ok("store", "keep", loose[:16], "--pin")
     talked.ok("store", "keep", ctx, "--for", "7d")

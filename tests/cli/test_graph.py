@@ -13,10 +13,10 @@ import pytest
 from harken.context.graph import graph
 from harken.context.history import histories
 from harken.context.refs import name_of
-from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from harken.terminal.commit_graph import Look, graph_lines, look_of
+from harken.terminal.commit_graph import TerminalStyle, graph_lines, look_of
 from harken.terminal.styled_text import cells
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import Cli
@@ -30,7 +30,7 @@ class MetadataOnly(MemoryStore):
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         raise AssertionError("a message was fetched")
 
-    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
+    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
         raise AssertionError("a delta was fetched")
 
     def raw(self, name: ArtifactRef) -> bytes:
@@ -51,18 +51,20 @@ def put(store: MemoryStore | SqliteStore, parent: CommitId | None, **members: An
 
 def family(store: MemoryStore | SqliteStore) -> dict[str, CommitId]:
     """A trunk with a compaction, a subagent and a branch."""
-    root = put(store, None, principal="ann", notes=Notes(summary="root"))
-    trunk = put(store, root, principal="ann", template="coder", notes=Notes(labels=("good",)))
+    root = put(store, None, principal="ann", notes=CommitNotes(summary="root"))
+    trunk = put(store, root, principal="ann", template="coder", notes=CommitNotes(labels=("good",)))
     spawned = put(store, trunk, type="snapshot", checkpoint="spawn", principal="ann/Jack")
     compacted = put(store, trunk, type="compaction", principal="ann")
-    branch = put(store, root, type="snapshot", principal="bob", notes=Notes(summary="a branch"))
+    branch = put(
+        store, root, type="snapshot", principal="bob", notes=CommitNotes(summary="a branch")
+    )
     found = locals()
     return {name: found[name] for name in ("root", "trunk", "spawned", "compacted", "branch")}
 
 
-def shown(store: MemoryStore, tips: list[CommitId], look: Look | None = None) -> list[str]:
+def shown(store: MemoryStore, tips: list[CommitId], look: TerminalStyle | None = None) -> list[str]:
     rows = graph(histories(store, tips))
-    return list(graph_lines(rows, lambda name: name_of(store, name), look or Look()))
+    return list(graph_lines(rows, lambda name: name_of(store, name), look or TerminalStyle()))
 
 
 @pytest.mark.req("S2-63")
@@ -83,9 +85,9 @@ def test_history_reads_like_git_log_and_fetches_no_delta(store: MetadataOnly) ->
 
 def test_where_the_terminal_has_few_letters_signs_are_ascii(store: MetadataOnly) -> None:
     made = family(store)
-    tip = put(store, made["branch"], principal="鳥", notes=Notes(summary="茶 …"))
+    tip = put(store, made["branch"], principal="鳥", notes=CommitNotes(summary="茶 …"))
     tips = [tip, made["compacted"], made["spawned"]]
-    lines = shown(store, tips, Look(width=58, encoding="ascii"))
+    lines = shown(store, tips, TerminalStyle(width=58, encoding="ascii"))
     assert all(line.isascii() for line in lines)
     assert lines[0].endswith("\\u9ce5  \\u8336 \\u20~")
     assert [line.split(" ctx")[0] for line in lines] == [
@@ -95,20 +97,22 @@ def test_where_the_terminal_has_few_letters_signs_are_ascii(store: MetadataOnly)
 
 @pytest.mark.parametrize("width", [20, 40, 61, 100])
 def test_no_row_is_wider_than_the_terminal(store: MetadataOnly, width: int) -> None:
-    notes = Notes(summary="茶を一杯入れて、それから窓を開けた。鳥が鳴いている。" * 3)
+    notes = CommitNotes(summary="茶を一杯入れて、それから窓を開けた。鳥が鳴いている。" * 3)
     trunk = [put(store, None)]
     for _ in range(60):
         trunk.append(put(store, trunk[-1], principal="鳥居さん", notes=notes))
     tips = [put(store, fork, principal="鳥居さん", notes=notes) for fork in reversed(trunk)]
-    lines = shown(store, tips, Look(width=width))
+    lines = shown(store, tips, TerminalStyle(width=width))
     assert max(map(cells, lines)) in (width, width - 1)
     assert any("~" in line for line in lines)
 
 
 def test_what_stands_in_a_commit_cannot_act_on_the_terminal(store: MetadataOnly) -> None:
     evil = "a\x1b[2J\x1b]0;title\x07b\nc\r\u202e\ud800\x9b"
-    tip = put(store, None, principal=evil, template=evil, notes=Notes(summary=evil, labels=(evil,)))
-    [line] = shown(store, [tip], Look(colour=True, styled=True))
+    tip = put(
+        store, None, principal=evil, template=evil, notes=CommitNotes(summary=evil, labels=(evil,))
+    )
+    [line] = shown(store, [tip], TerminalStyle(colour=True, styled=True))
     assert CODES.sub("", line).isprintable()
     assert line.count("title") == 4
 
@@ -116,10 +120,10 @@ def test_what_stands_in_a_commit_cannot_act_on_the_terminal(store: MetadataOnly)
 def test_lanes_have_colours_of_their_own_in_a_terminal(store: MetadataOnly) -> None:
     made = family(store)
     tips = [made["branch"], made["trunk"]]
-    coloured = shown(store, tips, Look(colour=True, styled=True))
+    coloured = shown(store, tips, TerminalStyle(colour=True, styled=True))
     assert coloured[0].startswith("\x1b[1;31m▫\x1b[0m ")
     assert coloured[1].startswith("\x1b[31m|\x1b[0m \x1b[1;32m*\x1b[0m ")
-    for look in (Look(styled=True), Look()):
+    for look in (TerminalStyle(styled=True), TerminalStyle()):
         assert "31m" not in "".join(shown(store, tips, look))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from mcp.client._memory import InMemoryTransport
 
-from harken import Runtime
+from harken import AgentRuntime
 from harken.chat.commands.mcp import prompt_commands
 from harken.world.mcp.prompts import Prompt, PromptArgument
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_config import McpServerConfig
 from tests import mcp_sdk_server
 from tests.agent_kit import play, stage
 from tests.cli.talking import Talking
@@ -50,10 +50,10 @@ def test_what_a_prompt_says_is_said_to_the_agent(tmp_path: Path) -> None:
             self.fetched = doing
 
     async def scene() -> None:
-        server = Server(name="lib", command="in this process")
+        server = McpServerConfig(name="lib", command="in this process")
         there = InMemoryTransport(mcp_sdk_server.make())
         async with stand(tmp_path, server, connect=lambda _: there) as here:
-            runtime = Runtime(model=play(main=[]), world=here.world)
+            runtime = AgentRuntime(model=play(main=[]), world=here.world)
             talk = There(stage(tmp_path, play(main=[]), runtime=runtime))
             talk.own = prompt_commands(await here.mcp.prompts())
             talk('/mcp__lib__review "War and Peace" tone=warm')

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harken.cli.commands.init import config_text, toml_text, what_next
-from harken.config.discovery import SUGGESTED, Choice, Found, choose
+from harken.config.discovery import SUGGESTED, ModelChoice, ProviderStatus, choose
 from harken.config.file import parse_config
 from harken.llm.prices import Prices
 from harken.llm.providers import BUILT_IN
@@ -160,19 +160,21 @@ def test_init_may_find_that_the_home_cannot_be_written(cli: Cli) -> None:
     assert "the home folder cannot be made" in cli.refused("init")
 
 
-def found(name: str, *models: str, key: str | None = None, missing: tuple[str, ...] = ()) -> Found:
-    return Found(replace(BUILT_IN[name], api_key=key), missing, models)
+def found(
+    name: str, *models: str, key: str | None = None, missing: tuple[str, ...] = ()
+) -> ProviderStatus:
+    return ProviderStatus(replace(BUILT_IN[name], api_key=key), missing, models)
 
 
 def test_the_model_to_begin_with_is_one_that_works_now() -> None:
     lacking = found("openai", key="k", missing=("pip install 'harken[openai]'",))
     no_key = found("anthropic", key="", missing=("set ANTHROPIC_API_KEY",))
-    assert choose([no_key, lacking, found("ollama", "llama3.2")]) == Choice("ollama/llama3.2")
-    assert choose([no_key, lacking]) == Choice("openai/gpt-6.2-sol", lacking.missing)
+    assert choose([no_key, lacking, found("ollama", "llama3.2")]) == ModelChoice("ollama/llama3.2")
+    assert choose([no_key, lacking]) == ModelChoice("openai/gpt-6.2-sol", lacking.missing)
     assert choose([no_key, found("groq", key="k"), found("ollama", missing=("start it",))]) is None
     assert choose([]) is None
     listed = found("ollama", "nomic-embed-text", "llama3.2")
-    assert choose([listed]) == Choice("ollama/llama3.2"), "not one that cannot answer"
+    assert choose([listed]) == ModelChoice("ollama/llama3.2"), "not one that cannot answer"
 
 
 def test_init_says_how_to_find_a_model_of_a_provider_that_it_found() -> None:
@@ -194,7 +196,7 @@ def test_a_model_that_is_suggested_has_a_price(name: str) -> None:
 
 @pytest.mark.parametrize("model", [None, "ollama/llama3.2", 'a/"b"\\', "a/b\x7f\x00", "a/é"])
 def test_what_is_written_can_be_read_and_so_can_every_example_in_it(model: str | None) -> None:
-    text = config_text(None if model is None else Choice(model))
+    text = config_text(None if model is None else ModelChoice(model))
     assert parse_config(text).model == model
     keys = [line for line in text.splitlines() if line.startswith(("# [", "# ")) and _is_code(line)]
     everything = "\n".join(line.removeprefix("# ") for line in keys)

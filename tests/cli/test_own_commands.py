@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.agents.templates.prompt_file import PromptFiles, expanded
+from harken.agents.templates.prompt_file import PromptFiles, fill_in_arguments
 from harken.chat.commands.base import COMMANDS, run_command
 from harken.chat.commands.prompts import prompt_file_commands, prompt_file_notes
 from harken.config.home import Home
@@ -179,8 +179,8 @@ def test_those_of_a_project_count_where_it_is_trusted_and_come_first(tmp_path: P
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_what_is_typed_is_never_taken_for_a_place(body: str, typed: str) -> None:
-    assert expanded(f"{body.replace('$', '')}$ARGUMENTS", typed).endswith(typed)
-    assert expanded("$ARGUMENTS", "$1 $ARGUMENTS") == "$1 $ARGUMENTS"
+    assert fill_in_arguments(f"{body.replace('$', '')}$ARGUMENTS", typed).endswith(typed)
+    assert fill_in_arguments("$ARGUMENTS", "$1 $ARGUMENTS") == "$1 $ARGUMENTS"
 
 
 def test_no_command_of_ones_own_can_be_built_in() -> None:

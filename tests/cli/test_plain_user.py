@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from harken.chat.plain_chat import PlainUser
-from harken.world.user import Asked, Leave, NobodyThere, Wanted
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, UserUnavailable
 
-WANTED = Wanted(agent="Ann", tool="bash", subject="ls", preview="ls -l", rules=("bash(ls)",))
+WANTED = ApprovalRequest(
+    agent="Ann", tool="bash", subject="ls", preview="ls -l", rules=("bash(ls)",)
+)
 
 
 class Typing:
@@ -28,29 +30,29 @@ class Typing:
 @pytest.mark.parametrize(
     ("typed", "leave"),
     [
-        ("y", Leave(allowed=True)),
-        (" Yes ", Leave(allowed=True)),
-        ("no", Leave(allowed=False)),
-        ("1", Leave(allowed=True, rule="bash(ls)")),
-        ("2", Leave(allowed=False, reason="2")),
-        ("yes, but with -l", Leave(allowed=False, reason="yes, but with -l")),
+        ("y", ApprovalDecision(allowed=True)),
+        (" Yes ", ApprovalDecision(allowed=True)),
+        ("no", ApprovalDecision(allowed=False)),
+        ("1", ApprovalDecision(allowed=True, rule="bash(ls)")),
+        ("2", ApprovalDecision(allowed=False, reason="2")),
+        ("yes, but with -l", ApprovalDecision(allowed=False, reason="yes, but with -l")),
     ],
 )
-def test_whatever_is_neither_a_yes_nor_a_rule_is_a_no(typed: str, leave: Leave) -> None:
+def test_whatever_is_neither_a_yes_nor_a_rule_is_a_no(typed: str, leave: ApprovalDecision) -> None:
     somebody = Typing("", typed)
     assert asyncio.run(somebody.user.permit(WANTED)) == leave
     assert somebody.shown[:2] == ["Ann wants to use bash:\nls -l", "  1 always, for bash(ls)"]
 
 
 def test_a_question_is_answered_by_a_number_or_in_words() -> None:
-    asked = Asked(agent="Ann", question="Which?", options=("green", "black"))
+    asked = UserQuestion(agent="Ann", question="Which?", options=("green", "black"))
     somebody = Typing("2", "both")
     assert asyncio.run(somebody.user.ask(asked)) == "black"
     assert asyncio.run(somebody.user.ask(asked)) == "both"
 
 
 def test_at_the_end_of_the_input_nobody_is_there() -> None:
-    with pytest.raises(NobodyThere):
+    with pytest.raises(UserUnavailable):
         asyncio.run(Typing().user.permit(WANTED))
-    with pytest.raises(NobodyThere):
-        asyncio.run(Typing("").user.ask(Asked(agent="Ann", question="Which?")))
+    with pytest.raises(UserUnavailable):
+        asyncio.run(Typing("").user.ask(UserQuestion(agent="Ann", question="Which?")))

@@ -20,7 +20,7 @@ import pytest
 from harken.cli.commands.proxy.upstreams import for_command, upstreams_of
 from harken.core.events import LlmResponse
 from harken.errors import ConfigError
-from harken.recording.rebuild import Rebuilder
+from harken.recording.rebuild import RequestRebuilder
 from harken.session.log.reader import events
 from tests.cli.kit import Cli, start
 from tests.proxy_kit import KEY, PATHS, Address, provider, wait_for
@@ -239,7 +239,7 @@ def test_the_recorded_request_is_the_one_on_the_wire(url: str, tmp_path: Path) -
         assert running.end()["recorded"] == len(BODIES)
     rebuilt = []
     for log in running.logs():
-        rebuilder = Rebuilder(events(log))
+        rebuilder = RequestRebuilder(events(log))
         rebuilt += [rebuilder.body(request) for request in rebuilder.requests]
     assert as_json(rebuilt) == as_json(BODIES.values())
     assert [one.error for one in running.responses()] == [None] * len(BODIES)

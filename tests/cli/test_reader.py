@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.cli.commands.demo import play as play_demo
-from harken.cli.replay_view.reader import HELP, Reader
+from harken.cli.replay_view.reader import HELP, ReplayReader
 from harken.core import events as ev
 from harken.terminal.styled_text import cells
-from harken.views.steps import Stepping
+from harken.views.steps import RequestSteps
 from harken.views.viewer import SessionViewer
 from tests.unit.views.play import Play
 
@@ -26,23 +26,23 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def reader_of(log: Path) -> Reader:
+def reader_of(log: Path) -> ReplayReader:
     viewer = SessionViewer(log)
-    return Reader(Stepping(viewer.events), viewer)
+    return ReplayReader(RequestSteps(viewer.events), viewer)
 
 
 @pytest.fixture
-def reader(log: Path) -> Reader:
+def reader(log: Path) -> ReplayReader:
     return reader_of(log)
 
 
-def shown(reader: Reader, width: int = 80, height: int = 24) -> str:
+def shown(reader: ReplayReader, width: int = 80, height: int = 24) -> str:
     rows = reader.frame(width, height)
     assert len(rows) == height
     return "\n".join("".join(text for _, text in row) for row in rows)
 
 
-def test_it_goes_on_and_back_and_says_where_it_ends(reader: Reader) -> None:
+def test_it_goes_on_and_back_and_says_where_it_ends(reader: ReplayReader) -> None:
     assert "request 1 of 9 · main (1 of 4)" in shown(reader)
     reader.step(-1)
     assert "this is the first request" in shown(reader)
@@ -55,7 +55,7 @@ def test_it_goes_on_and_back_and_says_where_it_ends(reader: Reader) -> None:
     assert "this is the last request" in shown(reader)
 
 
-def test_it_goes_to_a_request_by_number_or_id(reader: Reader) -> None:
+def test_it_goes_to_a_request_by_number_or_id(reader: ReplayReader) -> None:
     for given_, wanted in (("3", 3), (" -2 ", 8), ("msg_026", 4)):
         reader.go(given_)
         assert f"request {wanted} of 9" in shown(reader)
@@ -64,7 +64,7 @@ def test_it_goes_to_a_request_by_number_or_id(reader: Reader) -> None:
     assert "request 4 of 9" in shown(reader)
 
 
-def test_only_one_agent_and_all_again(reader: Reader) -> None:
+def test_only_one_agent_and_all_again(reader: ReplayReader) -> None:
     reader.go("5")
     reader.only_agent()
     assert "only this agent" in shown(reader)
@@ -78,7 +78,7 @@ def test_only_one_agent_and_all_again(reader: Reader) -> None:
     assert reader.number == 9
 
 
-def test_another_agents_request_leads_to_the_nearest_of_this_one(reader: Reader) -> None:
+def test_another_agents_request_leads_to_the_nearest_of_this_one(reader: ReplayReader) -> None:
     reader.agent = reader.steps.requests[4].agent_id
     for by, wanted in ((1, 8), (-1, 6)):
         reader.number = 7
@@ -88,7 +88,7 @@ def test_another_agents_request_leads_to_the_nearest_of_this_one(reader: Reader)
     assert (reader.agent, reader.number) == (None, 1)
 
 
-def test_each_side_of_a_request_can_be_seen(reader: Reader) -> None:
+def test_each_side_of_a_request_can_be_seen(reader: ReplayReader) -> None:
     reader.go("9")
     reader.look("context")
     assert "The whole context: 8 messages" in shown(reader)
@@ -107,7 +107,7 @@ def test_each_side_of_a_request_can_be_seen(reader: Reader) -> None:
     assert "What it saw" in shown(reader)
 
 
-def test_a_search_goes_round_and_its_places_stand_out(reader: Reader) -> None:
+def test_a_search_goes_round_and_its_places_stand_out(reader: ReplayReader) -> None:
     reader.search("STRANGER")
     assert reader.number == 2
     found = {reader.number}
@@ -165,7 +165,7 @@ def test_a_request_with_nothing_new_says_so_and_many_that_are_gone_are_counted(
     assert "- user: message 19" in shown(reader)
 
 
-SIGHTS: list[Callable[[Reader], None]] = [
+SIGHTS: list[Callable[[ReplayReader], None]] = [
     lambda reader: reader.look("context"),
     lambda reader: reader.look("tools"),
     lambda reader: reader.look("raw"),
@@ -211,7 +211,7 @@ def test_a_thousand_requests_show_at_once(tmp_path: Path) -> None:
         viewer = SessionViewer(play.session.path)
         assert len(viewer.events) > 900
     began = process_time()
-    reader = Reader(Stepping(viewer.events), viewer)
+    reader = ReplayReader(RequestSteps(viewer.events), viewer)
     reader.frame(80, 24)
     reader.end(last=True)
     reader.look("context")

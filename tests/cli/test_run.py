@@ -20,7 +20,7 @@ import pytest
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
-from harken.store.base import Stored
+from harken.store.base import StoredCommit
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, one_line
 from tests.unit.capture.live.said import METRIC, SESSION, Stream, use, words
@@ -77,7 +77,7 @@ class Client:
         out, err = process.communicate(stdin, timeout=60)
         return process.returncode, out, err
 
-    def commits(self) -> list[Stored]:
+    def commits(self) -> list[StoredCommit]:
         """Return all commits, the oldest first."""
         store = SqliteStore(self.home / "store.db")
         try:

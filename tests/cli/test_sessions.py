@@ -12,7 +12,7 @@ from harken.cli.commands.sessions.command import TAIL_BYTES
 from harken.config.home import Home
 from harken.core import events as ev
 from harken.core.ids import AgentId
-from harken.recording.exchange import Hints
+from harken.recording.exchange import ClientHints
 from harken.session.session import Session
 from tests.cli.kit import Cli
 from tests.recording_kit import Client, body
@@ -87,7 +87,7 @@ def test_a_session_whose_last_line_is_torn_or_long_may_be_cut_off(demo: Cli) -> 
 
 def test_a_recorded_session_is_recorded_and_called_after_what_a_person_asked(cli: Cli) -> None:
     recorder = recording(cli.home / "sessions")
-    client = Client(recorder, Hints(client="claude-code", session="one"))
+    client = Client(recorder, ClientHints(client="claude-code", session="one"))
     client.ask(body("Name this: Hi", system="You name conversations."), "Greetings")
     asked = body("<system-reminder>It is noon.</system-reminder>\n\nHi", tools=[{"name": "look"}])
     client.ask(asked, "Hello.")

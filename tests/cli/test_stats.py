@@ -15,8 +15,8 @@ from harken.analytics.scope import ALL, Scope
 from harken.cli.commands.stats.overview import show_overview
 from harken.cli.commands.stats.sections import bins_for, show_session
 from harken.config.local_zone import LocalZone
-from harken.index.session_index import Facts
-from harken.terminal.table import Column, Sheet
+from harken.index.session_index import SessionIndex
+from harken.terminal.table import Sheet, TextColumn
 from tests.cli.kit import Cli, start
 from tests.unit.analytics.story import MINUTE, Story, at
 from tests.unit.formats.transcripts import Transcript, text
@@ -29,7 +29,7 @@ MORNING = at("2026-03-02 09:00")
 def told(cli: Cli) -> Cli:
     """A home whose facts are a small story."""
     cli.home.mkdir(parents=True)
-    facts = Facts(cli.home / "facts.db")
+    facts = SessionIndex(cli.home / "facts.db")
     tell(Story(facts.database))
     facts.close()
     return cli
@@ -166,8 +166,8 @@ def test_what_was_imported_and_what_harken_did_are_counted(cli: Cli, tmp_path: P
 def test_in_a_narrow_terminal_numbers_stay_whole_and_a_text_keeps_its_beginning() -> None:
     stream = io.StringIO()
     columns = [
-        Column("session", is_text=True),
-        *(Column(f"a long heading {at}") for at in range(3)),
+        TextColumn("session", is_text=True),
+        *(TextColumn(f"a long heading {at}") for at in range(3)),
     ]
     Sheet(stream, 40).table(columns, [("cafe in the morning", "1,234,567", "890", "12")])
     head, row = stream.getvalue().splitlines()

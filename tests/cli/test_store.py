@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harken.core.commits import CommitId, Notes
-from harken.store.base import Keeping, Tombstone
+from harken.core.commits import CommitId, CommitNotes
+from harken.store.base import RetentionPolicy, Tombstone
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of
 from tests.cli.kit import Cli
@@ -22,8 +22,8 @@ def grown(cli: Cli) -> Cli:
         principal = "evil\x1b[31m\nname" if at == 11 else f"agent {at}"
         store.write(batch_of(PROMPT, f"hello {at}", second=at, principal=principal))
     [first] = store.named("ctx-", 1)
-    store.keep({first: Keeping("pin")})
-    last = batch_of("the key", second=99, principal="agent 0", notes=Notes(labels=("x",)))
+    store.keep({first: RetentionPolicy("pin")})
+    last = batch_of("the key", second=99, principal="agent 0", notes=CommitNotes(labels=("x",)))
     store.write(last)
     part = next(name for name, body in last.objects.items() if b"the key" in body)
     store.purge(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.core.messages import Message
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli
@@ -44,11 +44,11 @@ def told(cli: Cli) -> Cli:
     parent = None
     for at in range(6):
         messages = [Message("user", f"ask {at} {KEY}"), Message("assistant", f"say {at}")]
-        draft = Draft(
+        draft = CommitDraft(
             messages=messages,
             parent=parent,
             created_at=f"2026-01-0{at + 1}T00:00:00.000000Z",
-            origin=Origin(principal="bob" if at == 1 else "ann"),
+            origin=CommitOrigin(principal="bob" if at == 1 else "ann"),
             summary="By hand." if at == 5 else "",
         )
         parent = checkpoint(store, draft)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.chat.usage import Tally, by_agent, cost_text, tally, tokens_in_out, used_text
+from harken.chat.usage import UsageTotal, by_agent, cost_text, tally, tokens_in_out, used_text
 from harken.core.events import LlmResponse, TranscriptEntry, Usage
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
@@ -36,7 +36,7 @@ def test_tokens_and_costs_are_added_up() -> None:
 
 
 def test_what_is_not_known_is_not_nothing() -> None:
-    nothing = Tally()
+    nothing = UsageTotal()
     assert (nothing.cost_usd, nothing.usage(), cost_text(nothing)) == (None, {}, "")
     assert tokens_in_out(nothing) == ""
     unknown = tally([response()])

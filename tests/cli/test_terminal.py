@@ -9,17 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
 from harken.agents.load import load_session
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
 from harken.core.messages import Message
-from harken.core.verdict import Question, Rewrite, Verdict
-from harken.llm.base import Request
+from harken.core.verdict import HookQuestion, Rewrite, Verdict
+from harken.llm.base import ModelRequest
 from harken.llm.scripted import FunctionModel
 from harken.session.verify import verify
-from harken.terminal.text import indent, one_line, program, safe, say_json
+from harken.terminal.text import (
+    escape_control_characters,
+    indent,
+    one_line,
+    print_json,
+    program_name,
+)
 from tests.agent_kit import call, calls
 from tests.cli.kit import Cli
 
@@ -27,13 +33,13 @@ HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\r\x08\x7f\u202edesrever\u2066\x00\
 HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-@register("rude")
+@register_agent_class("rude")
 class Rude(Hook):
     """A hook that rewrites whatever is said or done."""
 
     points = frozenset({"action", "response"})
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         if question.point == "action":
             return Rewrite(call("task", name="Ann", prompt=HOSTILE).function.arguments)
         return Rewrite(f"{HOSTILE} rewritten")
@@ -42,7 +48,7 @@ class Rude(Hook):
         """Subagents are left alone."""
 
 
-def answer(request: Request) -> str | Message:
+def answer(request: ModelRequest) -> str | Message:
     if request.agent == "main" and len(request.messages) == 2:
         return calls(call("task", name=f"{HOSTILE}0", prompt="Hi"), text=HOSTILE)
     return HOSTILE
@@ -52,7 +58,7 @@ def answer(request: Request) -> str | Message:
 def hostile(cli: Cli) -> Path:
     """The log of a session in which everything that can be is hostile."""
     log = Path("hostile.jsonl")
-    runtime = Runtime(model=FunctionModel(answer, name=HOSTILE), kinds={"rude": Rude})
+    runtime = AgentRuntime(model=FunctionModel(answer, name=HOSTILE), kinds={"rude": Rude})
     root, session = load_session(log, runtime=runtime, system_prompt=HOSTILE, name="main")
     with session:
         Rude(session, runtime=runtime).install(root, f"{HOSTILE} hook")
@@ -132,9 +138,9 @@ def test_answers_in_a_chat_are_harmless(cli: Cli) -> None:
 
 
 def test_control_characters_are_written_out() -> None:
-    assert safe("a\x1b[0m\x00\u202e\udcff") == r"a\x1b[0m\x00\u202e\udcff"
-    assert safe("Grüße\tan\nJürgen 🙂") == "Grüße\tan\nJürgen 🙂"
-    assert HARMFUL.search(safe(HOSTILE)) is None
+    assert escape_control_characters("a\x1b[0m\x00\u202e\udcff") == r"a\x1b[0m\x00\u202e\udcff"
+    assert escape_control_characters("Grüße\tan\nJürgen 🙂") == "Grüße\tan\nJürgen 🙂"
+    assert HARMFUL.search(escape_control_characters(HOSTILE)) is None
 
 
 def test_a_text_on_one_line_is_cut_where_it_is_too_long() -> None:
@@ -148,14 +154,14 @@ def test_further_lines_stand_below_the_first() -> None:
 
 
 def test_a_program_that_is_found_on_the_path_is_called_by_its_name() -> None:
-    assert program() == "harken"
+    assert program_name() == "harken"
 
 
 def test_what_nobody_can_see_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
     """Models read tags, so whoever looks at what they read must see them."""
     hidden = "a\U000e0068\U000e0069\u2028b\x7f"
-    assert safe(hidden) == r"a\U000e0068\U000e0069\u2028b\x7f"
-    say_json(hidden)
+    assert escape_control_characters(hidden) == r"a\U000e0068\U000e0069\u2028b\x7f"
+    print_json(hidden)
     out = capsys.readouterr().out
     assert out.isascii()
     assert json.loads(out) == hidden

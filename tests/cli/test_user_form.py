@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.agents.action_schemas import ACTIONS
-from harken.chat.commands.arguments import Form, named_and_rest, words_in
-from harken.world.result import BadArguments
+from harken.chat.commands.arguments import ActionForm, named_and_rest, words_in
+from harken.world.result import InvalidArguments
 
 
 def arguments(action: str, typed: str) -> dict[str, object]:
-    found = Form.of(ACTIONS[action]).arguments(typed)
+    found = ActionForm.of(ACTIONS[action]).arguments(typed)
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -62,13 +62,13 @@ def test_words_stand_in_order_and_named_ones_anywhere(
     ],
 )
 def test_what_does_not_fit_is_said(action: str, typed: str, why: str) -> None:
-    with pytest.raises(BadArguments, match=why):
+    with pytest.raises(InvalidArguments, match=why):
         arguments(action, typed)
 
 
 def test_how_each_action_is_typed_fits_on_a_line() -> None:
     for action in ACTIONS.values():
-        assert len(Form.of(action).usage) < 80
+        assert len(ActionForm.of(action).usage) < 80
 
 
 @given(st.text(max_size=40), st.integers(min_value=0, max_value=4))

@@ -249,7 +249,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
 def test_looking_into_a_log_brings_no_agents_along(demo: Cli) -> None:
     """They take three times as long to import as all that a view needs."""
     code = (
-        "import sys; from harken.cli.main import run; run(sys.argv[1:])\n"
+        "import sys; from harken.cli.main import run_cli; run_cli(sys.argv[1:])\n"
         "print(sorted(name for name in sys.modules if name.startswith('harken.agents')))"
     )
     command = [sys.executable, "-c", code, "--home", str(demo.home), "view", "demo", "tree"]

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import NewSession, conversation
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import NewSessionInfo, conversation
 from harken.formats.runtimes.registry import LOOKED_AT_BYTES, native_of
 from tests.acceptance.shared_data import DATA
 
@@ -26,7 +26,7 @@ class Conversation:
 
     source: Path
     runtime: str
-    entries: list[WholeEntry]
+    entries: list[ConversationEntry]
 
 
 def conversations() -> Iterator[Conversation]:
@@ -47,10 +47,10 @@ def spread(count: int) -> list[Conversation]:
     return list(found.values())
 
 
-def new_session(number: int, title: str = "Tea") -> NewSession:
+def new_session(number: int, title: str = "Tea") -> NewSessionInfo:
     """Return what a session is called, for the number of its conversation."""
     id_ = f"5e551011-0000-4000-8000-{number:012x}"
-    return NewSession(id=id_, folder="/", time="2026-01-31T12:00:00.000000Z", title=title)
+    return NewSessionInfo(id=id_, folder="/", time="2026-01-31T12:00:00.000000Z", title=title)
 
 
 def _files() -> Iterator[Path]:

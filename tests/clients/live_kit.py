@@ -15,10 +15,10 @@ from typing import Any
 
 from harken.cli.commands.run import QUIET
 from harken.context.commit_content import entries_in
-from harken.context.materialize import picked
+from harken.context.materialize import select_commits
 from harken.core.commits import CommitId
-from harken.formats.base import WholeEntry
-from harken.store.base import Stored
+from harken.formats.base import ConversationEntry
+from harken.store.base import StoredCommit
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN
 from tests.clients.kit import LAB_PY, TIMEOUT_S, lab
@@ -76,20 +76,20 @@ class Place:
         bodies = [one["body"] for one in entries if one["protocol"]]
         return Ran(done.returncode, done.stdout, done.stderr, bodies)
 
-    def commits(self) -> list[Stored]:
+    def commits(self) -> list[StoredCommit]:
         """Return all commits but those in whose place others stand, in the order they were made."""
         with self.store() as store:
             found = [store.commits([name])[name] for name in store.newest(1000)][::-1]
         return [one for one in found if "superseded" not in one.notes.labels]
 
-    def main(self) -> list[Stored]:
+    def main(self) -> list[StoredCommit]:
         """Return the commits of the main conversation."""
         return [one for one in self.commits() if "/" not in one.commit.principal]
 
-    def entries(self, ctx: CommitId) -> list[WholeEntry]:
+    def entries(self, ctx: CommitId) -> list[ConversationEntry]:
         """Return what a commit stands for."""
         with self.store() as store:
-            return entries_in(store, picked(store, ctx, "compaction"))
+            return entries_in(store, select_commits(store, ctx, "compaction"))
 
     @contextmanager
     def store(self) -> Iterator[SqliteStore]:
@@ -142,7 +142,7 @@ def in_request(body: Json) -> list[tuple[str, str]]:
     return [pair for pair in said if pair[0] != "system" and not _is_present(pair[1])]
 
 
-def in_entries(entries: Sequence[WholeEntry], client: str) -> list[tuple[str, str]]:
+def in_entries(entries: Sequence[ConversationEntry], client: str) -> list[tuple[str, str]]:
     """Return what a conversation says, as `in_request` does."""
     if client == "codex":
         responses = importlib.import_module("harken.formats.providers.openai_responses")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harken.agents.smart_agent import SmartAgent
-from harken.chat.open_chat import Opened
+from harken.chat.open_chat import OpenChat
 from harken.config.settings import Settings
 from tests.agent_kit import call, calls, run
 from tests.clients.kit import needs, talk
@@ -63,7 +63,7 @@ def ours(folder: Path) -> list[dict[str, Any]]:
     one.ask("Go!")
     assert isinstance(one.root, SmartAgent)
     run(one.root.compact("the numbers"))
-    Opened(one.root, one.session, one.runtime, Settings()).end()
+    OpenChat(one.root, one.session, one.runtime, Settings()).end()
     return told(folder)
 
 

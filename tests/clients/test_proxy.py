@@ -20,7 +20,7 @@ import pytest
 
 from harken.cli.commands.run import QUIET
 from harken.core import events as ev
-from harken.recording.rebuild import Rebuilder
+from harken.recording.rebuild import RequestRebuilder
 from harken.session.log.reader import events
 from tests.cli.kit import start
 from tests.clients.kit import LAB_PY, TIMEOUT_S, needs, programs
@@ -97,7 +97,7 @@ class Lab:
 
     def rebuilt(self) -> Bodies:
         """Return the bodies of all recorded requests."""
-        rebuilders = [Rebuilder(events(log)) for log in self.logs()]
+        rebuilders = [RequestRebuilder(events(log)) for log in self.logs()]
         return [one.body(request) for one in rebuilders for request in one.requests]
 
     def events(self) -> list[ev.Event]:

@@ -12,11 +12,11 @@ import pytest
 
 from harken.core import canonical
 from harken.core import events as ev
-from harken.core.clock import rfc3339
+from harken.core.clock import format_rfc3339
 from harken.formats.wire import registry as wires
 from harken.recording.client_hints import hints_of
-from harken.recording.exchange import Call, Reply
-from harken.recording.rebuild import Rebuilder
+from harken.recording.exchange import CapturedRequest, CapturedResponse
+from harken.recording.rebuild import RequestRebuilder
 from harken.session.log.reader import events
 from tests.clients.kit import lab
 from tests.recording_kit import logs, recorder
@@ -29,7 +29,7 @@ _WITH_SUBAGENT = "SUBAGENT"
 class Sent:
     """A request that a client sent."""
 
-    call: Call
+    call: CapturedRequest
     body: dict[str, Any]
     keys: list[str]
     values: list[Any]
@@ -42,7 +42,7 @@ class Sent:
                 return [*_said(other.values[size:])]
         return []
 
-    def reply(self, answered: list[Any]) -> Reply:
+    def reply(self, answered: list[Any]) -> CapturedResponse:
         body: dict[str, Any] = {"id": f"answer to {self.call.id}", "status": "completed"}
         if self.call.protocol == "openai-responses":
             body["output"] = answered
@@ -51,7 +51,7 @@ class Sent:
         else:
             body |= {**answered[0], "stop_reason": "end_turn"}
         raw = json.dumps(body).encode()
-        return Reply(id=self.call.id, status=200, body=raw, time=self.call.time)
+        return CapturedResponse(id=self.call.id, status=200, body=raw, time=self.call.time)
 
 
 def _said(values: Sequence[Any]) -> Iterator[Any]:
@@ -74,12 +74,12 @@ def sent_in(path: Path) -> list[Sent]:
             continue
         raw = json.dumps(record["body"]).encode()
         headers = {name.lower(): value for name, value in record["headers"].items()}
-        call = Call(
+        call = CapturedRequest(
             id=f"{path.parent.parent.name}/{path.name}/{record['n']}",
             protocol=protocol.name,
             path=record["path"],
             body=raw,
-            time=rfc3339(int(record["time"] * 1e6)),
+            time=format_rfc3339(int(record["time"] * 1e6)),
             hints=hints_of(headers, record["path"], raw),
         )
         pieces = protocol.take_apart(call.path, raw).pieces
@@ -98,14 +98,18 @@ def test_requests_of_real_clients_come_back(path: Path, tmp_path: Path) -> None:
             if answered:
                 recording.end(one.reply(answered))
             else:
-                recording.end(Reply(id=one.call.id, status=0, time=one.call.time, broken="lost"))
+                recording.end(
+                    CapturedResponse(id=one.call.id, status=0, time=one.call.time, broken="lost")
+                )
     bodies = {one.call.id: one.body for one in sent}
     for log in logs(tmp_path):
         found = list(events(log))
-        rebuilder = Rebuilder(found)
+        rebuilder = RequestRebuilder(found)
         for id_, request in rebuilder.requests.items():
             body = bodies.pop((request.wire or {})["call"])
-            assert canonical.canonical(rebuilder.body(id_)) == canonical.canonical(body)
+            assert canonical.to_canonical_bytes(
+                rebuilder.body(id_)
+            ) == canonical.to_canonical_bytes(body)
         _check_agents(found, sent)
     assert not bodies
 

@@ -13,7 +13,7 @@ import pytest
 
 from harken.capture.resume.verify import compare
 from harken.formats.registry import FORMATS
-from harken.formats.runtimes.base import Native, conversation
+from harken.formats.runtimes.base import RuntimeFormat, conversation
 from harken.formats.runtimes.registry import native_for
 from tests.acceptance.shared_data import needed
 from tests.clients import kit
@@ -34,7 +34,7 @@ each_client = pytest.mark.parametrize(
 
 def resume(client: str, number: int, said: Conversation, folder: Path) -> list[str]:
     """Return what is wrong with a conversation that is resumed; it is written into a folder."""
-    native: Native | None = native_for(client)
+    native: RuntimeFormat | None = native_for(client)
     assert native
     assert native.writes
     session = replace(new_session(number), model=MODELS.get(client, ""))

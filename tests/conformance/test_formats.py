@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harken.formats import events_v1, messages_v1, narrative
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.runtimes import atif
 from harken.formats.runtimes.claude_code import reader as claude_code
 from harken.formats.runtimes.codex import reader as codex
@@ -69,7 +69,7 @@ class TestNarrative(FormatSuite):
 class TestToy(FormatSuite):
     format = TOY_1
 
-    def conversation(self) -> list[WholeEntry]:
+    def conversation(self) -> list[ConversationEntry]:
         return read_v1(b"< Hi\n> Ho\n")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
 from harken.errors import ModelError
-from harken.llm.base import Model, Request
+from harken.llm.base import Model, ModelRequest
 from harken.llm.replay import ReplayModel
 from harken.llm.scripted import FunctionModel, ScriptedModel
 from harken.session.session import entry_of
@@ -33,7 +33,7 @@ class TestScriptedModel(ModelSuite):
     def model(self) -> Model:
         return ScriptedModel(RULES)
 
-    def failing(self) -> tuple[Model, Request]:
+    def failing(self) -> tuple[Model, ModelRequest]:
         return self.model(), request_of("broken")
 
 
@@ -41,7 +41,7 @@ class TestSlowScriptedModel(ModelSuite):
     def model(self) -> Model:
         return ScriptedModel([{"answer": "slowly, word by word", "delay_s": 0.01}])
 
-    def failing(self) -> tuple[Model, Request]:
+    def failing(self) -> tuple[Model, ModelRequest]:
         return ScriptedModel(RULES), request_of("What else?")
 
 
@@ -64,7 +64,7 @@ class TestReplayModel(ModelSuite):
     def model(self) -> Model:
         return ReplayModel.load(self.log)
 
-    def failing(self) -> tuple[Model, Request]:
+    def failing(self) -> tuple[Model, ModelRequest]:
         return self.model(), request_of("What nobody asked.")
 
 
@@ -72,11 +72,11 @@ class TestFunctionModel(ModelSuite):
     def model(self) -> Model:
         return FunctionModel(self.answer)
 
-    def failing(self) -> tuple[Model, Request]:
+    def failing(self) -> tuple[Model, ModelRequest]:
         return self.model(), request_of("")
 
     @staticmethod
-    async def answer(request: Request) -> str | Message:
+    async def answer(request: ModelRequest) -> str | Message:
         await asyncio.sleep(0)
         if request.messages[-1].content == "":
             raise ModelError("no route to host")

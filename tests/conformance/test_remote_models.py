@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
-from harken.llm.base import Model, Request
+from harken.llm.base import Model, ModelRequest
 from harken.testing import ModelSuite, request_of
 from tests.provider.server import Answer, Asked, Provider
 from tests.provider.wire import ANTHROPIC, OPENAI, Wire
@@ -38,7 +38,7 @@ class RemoteSuite(ModelSuite):
     def model(self) -> Model:
         return self.wire.model(self.provider)
 
-    def failing(self) -> tuple[Model, Request]:
+    def failing(self) -> tuple[Model, ModelRequest]:
         return self.model(), request_of("broken")
 
 

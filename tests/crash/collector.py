@@ -13,9 +13,9 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from harken.core.commits import CommitId, raw_ref
-from harken.errors import ObjectMissing
-from harken.store.base import Batch, Collected, Store
+from harken.core.commits import CommitId, hash_raw
+from harken.errors import ObjectNotFound
+from harken.store.base import GcResult, Store, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
@@ -32,10 +32,10 @@ def write(folder: Path, name: str) -> None:
         batch = batch_of(
             f"{name} {number}", f"shared {number % 5}", parent=last, second=number, principal=name
         )
-        store.write(Batch(objects=batch.objects, deltas=batch.deltas))
+        store.write(WriteBatch(objects=batch.objects, deltas=batch.deltas))
         try:
-            store.write(Batch(commits=batch.commits))
-        except ObjectMissing:  # collected in between, which it says
+            store.write(WriteBatch(commits=batch.commits))
+        except ObjectNotFound:  # collected in between, which it says
             store.write(batch)
         last = commit_in(batch)
         print(number, flush=True)
@@ -44,15 +44,17 @@ def write(folder: Path, name: str) -> None:
 def litter(store: Store, begin: int, size: int) -> None:
     """Write what nobody will need, mixed with what somebody does; many batches, a few at once."""
     for start in range(begin, begin + size, AT_ONCE):
-        batches: list[Batch] = []
+        batches: list[WriteBatch] = []
         for number in range(start, min(start + AT_ONCE, begin + size)):
             loose = batch_of(f"loose {number}", "loose everywhere", second=number)
             kept = batch_of(f"kept {number}", second=number, principal="kept")
             data = f"raw {number}".encode() * 20
-            loose_raw = Batch(objects=loose.objects, deltas=loose.deltas, raw={raw_ref(data): data})
+            loose_raw = WriteBatch(
+                objects=loose.objects, deltas=loose.deltas, raw={hash_raw(data): data}
+            )
             batches += [loose_raw, kept]
         store.write(
-            Batch(
+            WriteBatch(
                 objects={name: body for one in batches for name, body in one.objects.items()},
                 deltas={name: delta for one in batches for name, delta in one.deltas.items()},
                 raw={name: data for one in batches for name, data in one.raw.items()},
@@ -61,7 +63,7 @@ def litter(store: Store, begin: int, size: int) -> None:
         )
 
 
-def collect_all(store: Store, *, dry_run: bool = False) -> Collected:
+def collect_all(store: Store, *, dry_run: bool = False) -> GcResult:
     """Collect everything that nobody needs, however young."""
     return store.collect([], now=LATER, grace_s=0, dry_run=dry_run)
 

@@ -16,13 +16,13 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.materialize import materialize
-from harken.core.commits import CommitId, raw_ref
+from harken.core.commits import CommitId, hash_raw
 from harken.core.messages import Message, text_of
 from harken.errors import HarkenError
-from harken.store.base import Batch, Keeping, Store
+from harken.store.base import RetentionPolicy, Store, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 
@@ -46,11 +46,11 @@ def is_summed_up(step: int) -> bool:
 def take(store: Store, parent: CommitId | None, step: int) -> CommitId:
     """Commit a step; a compaction stands for all before it, a snapshot repeats it."""
     minutes, seconds = divmod(step, 60)
-    draft = Draft(
+    draft = CommitDraft(
         messages=said(step),
         parent=parent,
         created_at=f"2026-01-01T{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}Z",
-        origin=Origin(principal=WHO),
+        origin=CommitOrigin(principal=WHO),
     )
     if is_summed_up(step):
         return compact(store, draft, f"summary {step}")
@@ -73,14 +73,14 @@ def collect(folder: Path) -> None:
     for round_ in count():
         noise = Random(round_)
         loose = [noise.randbytes(20_000) for _ in range(5)]
-        store.write(Batch(raw={raw_ref(data): data for data in loose}))
-        draft = Draft(
+        store.write(WriteBatch(raw={hash_raw(data): data for data in loose}))
+        draft = CommitDraft(
             messages=[Message("user", f"for now {noise.random()}")],
             parent=store.latest(WHO, LATER),
             created_at="2026-01-01T00:00:00Z",
         )
         for_now = checkpoint(store, draft)
-        store.keep({for_now: Keeping("ephemeral", until="2026-01-02T00:00:00Z")})
+        store.keep({for_now: RetentionPolicy("ephemeral", until="2026-01-02T00:00:00Z")})
         store.collect([], now=LATER, grace_s=0)
         print(round_, flush=True)
 

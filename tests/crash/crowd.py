@@ -9,7 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.core.commits import CommitId
 from harken.core.messages import Message
 from harken.store.sqlite.store import SqliteStore
@@ -26,11 +26,11 @@ async def chain(store: SqliteStore, principal: str, steps: int) -> None:
     """Commit a chain, each step where a thread is free."""
     last: CommitId | None = None
     for step in range(steps):
-        draft = Draft(
+        draft = CommitDraft(
             messages=said(step),
             parent=last,
             created_at=f"2026-01-01T00:{step // 60:02d}:{step % 60:02d}Z",
-            origin=Origin(principal=principal),
+            origin=CommitOrigin(principal=principal),
         )
         last = await asyncio.to_thread(checkpoint, store, draft)
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.materialize import materialize
-from harken.core.commits import ArtifactRef, CommitId, Hash, raw_ref
+from harken.core.commits import ArtifactRef, CommitId, Hash, hash_raw
 from harken.core.messages import Message
-from harken.store.base import Batch, Kind, Store
+from harken.store.base import ObjectKind, Store, WriteBatch
 from harken.store.sqlite.pack import unpacked
 from harken.store.sqlite.pack_table import rows
 from harken.store.sqlite.store import SqliteStore
@@ -37,11 +37,11 @@ def live(path: Path, steps: int) -> None:
             Message(role, " ".join(dice.choices(words, k=150))) for role in ("user", "assistant")
         ]
         parent = None if not made else dice.choice(made) if step % 9 == 8 else made[-1]
-        draft = Draft(
+        draft = CommitDraft(
             messages=said,
             parent=parent,
             created_at=f"2026-01-01T{step // 60:02d}:{step % 60:02d}:00Z",
-            origin=Origin(principal=f"p{step % 3}"),
+            origin=CommitOrigin(principal=f"p{step % 3}"),
             labels=(f"label {step % 5}",) if step % 4 == 0 else (),
         )
         made.append(
@@ -52,7 +52,7 @@ def live(path: Path, steps: int) -> None:
         if step % 15 == 14:
             made.append(snapshot(store, made[-1]))
     files = [dice.randbytes(3000), bytes(150_000), b""]
-    store.write(Batch(raw={raw_ref(data): data for data in files}))
+    store.write(WriteBatch(raw={hash_raw(data): data for data in files}))
     for ctx in (made[-1], made[len(made) // 2]):
         for stop in ("compaction", "root"):
             materialize(store, ctx, stop)
@@ -63,9 +63,9 @@ def live(path: Path, steps: int) -> None:
 class Things:
     """What is in a pack, by kind."""
 
-    names: Mapping[Kind, list[str]]
+    names: Mapping[ObjectKind, list[str]]
 
-    def of(self, *kinds: Kind) -> list[str]:
+    def of(self, *kinds: ObjectKind) -> list[str]:
         """Return the names of these kinds."""
         return [name for kind in kinds for name in self.names.get(kind, ())]
 
@@ -76,7 +76,7 @@ def packs_in(path: Path) -> dict[int, Things]:
     found: dict[int, Things] = {}
     with store.snapshot() as connection:
         for row in rows(connection):
-            names: dict[Kind, list[str]] = {}
+            names: dict[ObjectKind, list[str]] = {}
             for name, (kind, _) in unpacked(row.data).items():
                 names.setdefault(kind, []).append(name)
             found[row.first] = Things(names)
@@ -90,11 +90,11 @@ def contents(packs: Mapping[int, Things]) -> dict[int, Questions]:
 
 
 def _about(place: str, things: Things) -> Iterator[tuple[str, Callable[[Store], Any]]]:
-    objects = [Hash(name) for name in things.of(Kind.PART, Kind.MESSAGE)]
-    deltas = [ArtifactRef(name) for name in things.of(Kind.DELTA)]
-    sequences = [ArtifactRef(name) for name in things.of(Kind.SEQUENCE)]
-    made = [CommitId(name) for name in things.of(Kind.COMMIT)]
-    raw = [ArtifactRef(name) for name in things.of(Kind.RAW)]
+    objects = [Hash(name) for name in things.of(ObjectKind.PART, ObjectKind.MESSAGE)]
+    deltas = [ArtifactRef(name) for name in things.of(ObjectKind.DELTA)]
+    sequences = [ArtifactRef(name) for name in things.of(ObjectKind.SEQUENCE)]
+    made = [CommitId(name) for name in things.of(ObjectKind.COMMIT)]
+    raw = [ArtifactRef(name) for name in things.of(ObjectKind.RAW)]
     yield f"{place}: objects", lambda store: store.objects(objects)
     yield f"{place}: deltas", lambda store: store.deltas(deltas)
     yield f"{place}: sequences", lambda store: store.sequences(sequences)
@@ -104,7 +104,7 @@ def _about(place: str, things: Things) -> Iterator[tuple[str, Callable[[Store], 
 
 def lists(packs: Mapping[int, Things]) -> Questions:
     """Return questions about what there is."""
-    made = [CommitId(name) for things in packs.values() for name in things.of(Kind.COMMIT)]
+    made = [CommitId(name) for things in packs.values() for name in things.of(ObjectKind.COMMIT)]
     last = made[-1]
     return {
         "newest": lambda store: store.newest(999),

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from harken.service.access import Gate
+from harken.service.access import AccessCheck
 from harken.service.app import make_app
 from harken.service.server import serve
 from harken.service.sockets import address_of, listen_at
@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
             os.waitpid(child, 0)
             continue
         with listen_at("127.0.0.1", 0) as listener:
-            app = make_app(SqliteStore(folder / "s.db"), Gate(None))
+            app = make_app(SqliteStore(folder / "s.db"), AccessCheck(None))
             print(os.getpid(), address_of(listener), flush=True)
             serve(app, [listener])
 

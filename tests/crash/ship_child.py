@@ -16,7 +16,7 @@ from pathlib import Path
 from harken.context.shipping.outbox import outbox_at
 from harken.context.shipping.shipper import Shipper
 from harken.core.secrets.redaction import Credentials
-from harken.service.access import Gate
+from harken.service.access import AccessCheck
 from harken.service.app import make_app
 from harken.service.server import serve
 from harken.service.sockets import listen_in
@@ -29,7 +29,7 @@ def serve_in(folder: Path, socket: Path) -> None:
     with listen_in(socket) as listener:
         sessions = folder / "sessions"
         sessions.mkdir(parents=True, exist_ok=True)
-        app = make_app(SqliteStore(folder / "store.db"), Gate(None), sessions=sessions)
+        app = make_app(SqliteStore(folder / "store.db"), AccessCheck(None), sessions=sessions)
         print(os.getpid(), flush=True)
         serve(app, [listener])
 

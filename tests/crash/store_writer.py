@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from harken.core import canonical
-from harken.core.commits import CommitId, Hash, Notes, message_of
+from harken.core.commits import CommitId, CommitNotes, Hash, decode_entry
 from harken.errors import HarkenError
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
             parent=last,
             second=number,
             principal="writer",
-            notes=Notes(labels=("even",) if number % 2 == 0 else ()),
+            notes=CommitNotes(labels=("even",) if number % 2 == 0 else ()),
         )
         store.write(batch)
         last = commit_in(batch)
@@ -58,7 +58,7 @@ def wrong(folder: Path, acknowledged: int) -> str | None:
             assert stored.commit.artifact in deltas
         evens = len(store.labelled("even").get("even", ()))
         parts = store.objects(name for body in [*objects.values()] for name in _parts(body))
-        texts = [message_of(entry, {**objects, **parts}).content for entry in entries[-5:]]
+        texts = [decode_entry(entry, {**objects, **parts}).content for entry in entries[-5:]]
         store.close()
     except (HarkenError, LookupError) as error:
         return f"{type(error).__name__}: {error}"
@@ -73,7 +73,7 @@ def wrong(folder: Path, acknowledged: int) -> str | None:
 
 
 def _parts(body: bytes) -> list[Hash]:
-    return [Hash(name) for name in canonical.decode(body)["parts"]]
+    return [Hash(name) for name in canonical.from_json(body)["parts"]]
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from harken import FunctionModel, Runtime, SessionOptions, load_session
+from harken import AgentRuntime, FunctionModel, SessionOptions, load_session
 from harken.chat.demo_model import MODEL_NAME
 from harken.cli.commands.demo import PROMPT, SYSTEM_PROMPT
 from harken.cli.commands.demo import play as play_demo
 from harken.core.messages import ToolCall
-from harken.errors import LogWriteError, NotALog
-from harken.llm.base import Request
+from harken.errors import InvalidLog, LogWriteError
+from harken.llm.base import ModelRequest
 from harken.session.verify import verify
 from harken.testing import FailingDisk, Fault
 from tests.agent_kit import Stage, call, calls, check_context, check_log, everything, quick, told
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 WORKER = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from harken import FunctionModel, Runtime, World, load_session, tool
+from harken import FunctionModel, AgentRuntime as Runtime, World, load_session, tool
 from tests.agent_kit import call, calls, check_context
 
 folder, die_in, when, how = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -119,7 +119,7 @@ CALLS = {
 }
 
 
-def missing(request: Request, *names: str) -> Iterator[ToolCall]:
+def missing(request: ModelRequest, *names: str) -> Iterator[ToolCall]:
     """Yield calls that create those subagents of which the context does not tell."""
     text = "\n".join(told(request))
     for name in names:
@@ -127,7 +127,7 @@ def missing(request: Request, *names: str) -> Iterator[ToolCall]:
             yield CALLS[name]
 
 
-def plays(request: Request) -> Any:
+def plays(request: ModelRequest) -> Any:
     """Play the demo's parts as a careful model does, which looks at what there is already."""
     check_context(request.messages)
     text = "\n".join(told(request))
@@ -149,7 +149,7 @@ def plays(request: Request) -> Any:
 
 def go_on(log: Path) -> Stage:
     """Resume the demo; where a crash came before the prompt, it is given again."""
-    runtime = Runtime(model=FunctionModel(plays, name=MODEL_NAME))
+    runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(
         log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
     )
@@ -198,7 +198,7 @@ def test_the_demo_ends_well_wherever_it_was_cut(tmp_path: Path, fault: Fault) ->
         before = log.read_bytes()
         kept = before[: before.rfind(b"\n") + 1]
         if before and not kept:  # half a first line is no session yet
-            with pytest.raises(NotALog, match="start a new session"):
+            with pytest.raises(InvalidLog, match="start a new session"):
                 go_on(log)
             continue
         one = go_on(log)
@@ -240,7 +240,7 @@ def test_the_demo_ends_well_after_a_real_kill(tmp_path: Path, writes: int) -> No
 def test_the_careful_model_plays_the_demo_itself(tmp_path: Path) -> None:
     """What the tests above compare with: without a crash, both models say the same."""
     log = tmp_path / "demo.jsonl"
-    runtime = Runtime(model=FunctionModel(plays, name=MODEL_NAME))
+    runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(
         log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
     )

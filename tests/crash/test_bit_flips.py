@@ -13,7 +13,7 @@ import pytest
 
 from harken.errors import HarkenError
 from harken.store.base import Store
-from harken.store.fsck import Finding, fsck
+from harken.store.fsck import StoreFinding, fsck
 from harken.store.sqlite.store import SqliteStore
 from tests.crash.lived_in import Questions, contents, lists, live, packs_in
 
@@ -79,7 +79,7 @@ def check(whole: Whole, bit: int) -> str:
     return "found" if found else "harmless"
 
 
-def _same(store: Store, whole: Whole, number: int, found: list[Finding]) -> bool:
+def _same(store: Store, whole: Whole, number: int, found: list[StoreFinding]) -> bool:
     """Whether a pack gives what it gave; nothing it gives is ever something else."""
     same = True
     for name in whole.contents[number]:

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from harken.core.commits import raw_ref
-from harken.store.base import Batch, Collected, Kind
+from harken.core.commits import hash_raw
+from harken.store.base import GcResult, ObjectKind, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from tests.crash.collector import collect_all, litter, wrong
@@ -79,10 +79,12 @@ def kills(folder: Path, runs: int, seed: int) -> None:
     commits = store.newest(10**6)
     would = collect_all(store, dry_run=True)
     assert collect_all(store) == would
-    assert collect_all(store) == Collected()
+    assert collect_all(store) == GcResult()
     assert store.newest(10**6) == commits
     refs = {one.commit.artifact for one in store.commits(commits).values()}
-    left = {thing.name for thing in store.things() if thing.kind in (Kind.DELTA, Kind.RAW)}
+    left = {
+        thing.name for thing in store.things() if thing.kind in (ObjectKind.DELTA, ObjectKind.RAW)
+    }
     assert left == refs
     assert fsck(store) == []
     store.close()
@@ -103,7 +105,7 @@ def test_kill_9_in_the_middle_leaves_a_whole_store_100_times(tmp_path: Path, see
 def test_it_gets_smaller(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "s.db")
     noise = Random(1).randbytes(2_000_000)
-    store.write(Batch(raw={raw_ref(noise): noise}))
+    store.write(WriteBatch(raw={hash_raw(noise): noise}))
     litter(store, 0, 300)
     before = store.path.stat().st_size + _wal(store.path)
     taken = collect_all(store)

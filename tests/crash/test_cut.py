@@ -10,8 +10,8 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.ids import AgentId
-from harken.errors import LogDamaged, LogError, NotALog
-from harken.session.log.reader import Reading
+from harken.errors import InvalidLog, LogCorrupted, LogError
+from harken.session.log.reader import LogReadReport
 from harken.session.session import Session
 from harken.testing import RecordingDisk
 from tests.session_kit import (
@@ -80,7 +80,7 @@ def test_a_cut_at_any_byte_loses_no_whole_line_and_no_byte(small: Small) -> None
     for length, whole in cuts(small):
         if whole == 0:
             for open_it in (Session, Session.load, ids):
-                with pytest.raises(NotALog, match="no complete event"):
+                with pytest.raises(InvalidLog, match="no complete event"):
                     open_it(small.path)
             assert small.path.read_bytes() == small.raw[:length]
             continue
@@ -100,7 +100,7 @@ def test_a_cut_at_any_byte_loses_no_whole_line_and_no_byte(small: Small) -> None
 @pytest.mark.req("S0-35")
 def test_a_cut_log_can_be_read_without_changing_it(small: Small) -> None:
     for length, whole in cuts(small):
-        reading = Reading()
+        reading = LogReadReport()
         if whole:
             assert ids(small.path, reading) == [f"msg_{n:03d}" for n in range(whole)]
             assert small.raw[: min(reading.end, length)] + reading.torn == small.raw[:length]
@@ -141,19 +141,19 @@ def test_every_changed_bit_is_found(small: Small) -> None:
         changed[bit // 8] ^= 1 << bit % 8
         small.path.write_bytes(changed)
         line = next(n for n, start in enumerate(starts) if bit // 8 < start)
-        reading = Reading()
+        reading = LogReadReport()
         found = read_or_error(small.path, reading)
-        if isinstance(found, LogDamaged):
+        if isinstance(found, LogCorrupted):
             assert found.line in (line, line + 1)
             assert found.byte == starts[found.line - 1]
-        elif isinstance(found, NotALog):
+        elif isinstance(found, InvalidLog):
             assert line == 1
         else:
             assert found == len(small.lines) - 1, bit
             assert reading.torn == small.lines[-1][:-1] + changed[-1:]
 
 
-def read_or_error(path: Path, reading: Reading) -> int | LogError:
+def read_or_error(path: Path, reading: LogReadReport) -> int | LogError:
     """Return how many events were read, or the error that ended it."""
     try:
         return len(ids(path, reading))
@@ -167,7 +167,7 @@ def test_a_session_is_not_opened_on_a_changed_bit_and_changes_nothing(small: Sma
         changed = bytearray(small.raw)
         changed[bit // 8] ^= 1 << bit % 8
         small.path.write_bytes(changed)
-        with pytest.raises((LogDamaged, NotALog)):
+        with pytest.raises((LogCorrupted, InvalidLog)):
             Session(small.path)
         assert small.path.read_bytes() == changed
     assert [p.name for p in small.path.parent.iterdir()] == ["s.jsonl"]

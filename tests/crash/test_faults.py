@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harken.core.ids import AgentId
-from harken.errors import HarkenError, LogWriteError, NotALog, SessionClosed
+from harken.errors import HarkenError, InvalidLog, LogWriteError, SessionClosed
 from harken.session.log.file import RealDisk
 from harken.session.session import Durability, Session
 from harken.testing import FailingDisk, RecordingDisk, faults
@@ -104,7 +104,7 @@ def refuses_everything(session: Session, context: str) -> None:
 def recovers(run: Run, context: str) -> None:
     """With a good disk everything acknowledged is there, and the session goes on."""
     if run.promised == 0 and run.path.stat().st_size > 0 and not has_a_line(run.path):
-        with pytest.raises(NotALog):
+        with pytest.raises(InvalidLog):
             Session(run.path, options=options())
         return
     with Session(run.path, options=options()) as resumed:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harken.core.ids import AgentId
-from harken.errors import LogNotFound, NotALog
+from harken.errors import InvalidLog, LogNotFound
 from harken.session.log.file import RealDisk
 from harken.session.session import Durability, Session
 from tests.session_kit import born, hear, options, turn
@@ -148,7 +148,7 @@ def found(path: Path) -> int:
         with Session.load(path, options=options()) as session:
             events = session.state.next_message
             hear(session, "user", "after the cut")
-    except (LogNotFound, NotALog):
+    except (LogNotFound, InvalidLog):
         return 0
     Session.load(path, options=options()).close()
     return events

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from harken.context.checkpoint import Draft, checkpoint
+from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import Message
@@ -29,7 +29,7 @@ def filled(home: Path, commits: int) -> CommitId:
     store, last = SqliteStore(home / "store.db"), None
     for number in range(commits):
         message = Message("user", f"{number}: the key is {KEY}, " + "and so on " * 40)
-        last = checkpoint(store, Draft(parent=last, messages=[message], created_at=NOON))
+        last = checkpoint(store, CommitDraft(parent=last, messages=[message], created_at=NOON))
     store.close()
     for number in range(3):
         folder = home / f"s{number}"

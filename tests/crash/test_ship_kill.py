@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from harken.cli.main import run
+from harken.cli.main import run_cli
 from harken.session.session import Session
 from harken.session.verify import verify
 from harken.store.fsck import fsck
@@ -78,11 +78,11 @@ def lived_in(home: Path, lines: int) -> Path:
     """Make a home with commits and a credential in them; return a log with many lines."""
     prompt = f"Let Jack and Jill meet. Use {KEY} in a cafe."
     chat = ["chat", "--home", str(home), "--model", "scripted:demo", "-p"]
-    assert run([*chat, prompt]) == 0
+    assert run_cli([*chat, prompt]) == 0
     store = SqliteStore(home / "store.db")
     tip = store.newest(1)[0]
     store.close()
-    assert run([*chat, "And so on.", "--from", tip]) in (0, 1)
+    assert run_cli([*chat, "And so on.", "--from", tip]) in (0, 1)
     path = home / "sessions" / "long.jsonl"
     session = Session(path, options=options())
     agent = born(session)
@@ -118,7 +118,7 @@ def check(there: Path, logs: dict[str, bytes]) -> None:
         assert verify(there / "sessions" / name) == []
         assert KEY.encode() not in data
     assert len(logs) == 3
-    assert run(["store", "fsck", "--home", str(there)]) == 0
+    assert run_cli(["store", "fsck", "--home", str(there)]) == 0
 
 
 def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:

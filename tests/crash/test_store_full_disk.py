@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.checkpoint import Draft, checkpoint
+from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.compaction import compact
 from harken.context.materialize import materialize
-from harken.core.commits import CommitId, raw_ref
+from harken.core.commits import CommitId, hash_raw
 from harken.core.messages import Message
 from harken.errors import StoreWriteError
-from harken.store.base import Batch
+from harken.store.base import WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
@@ -61,17 +61,17 @@ def test_a_full_disk_refuses_whole_batches_and_takes_them_when_there_is_room(
     store.close()
 
 
-def filled(path: Path, ballast: Path) -> tuple[SqliteStore, CommitId, Draft]:
+def filled(path: Path, ballast: Path) -> tuple[SqliteStore, CommitId, CommitDraft]:
     """Compact a conversation again and again until the disk is full.
 
     Returns the store, the last commit that was acknowledged, and the draft that was refused.
     """
     ballast.write_bytes(b"x" * 200_000)
     store, noise = SqliteStore(path), random.Random(2)
-    last = checkpoint(store, Draft(messages=[Message("user", "first")], created_at=NOON))
+    last = checkpoint(store, CommitDraft(messages=[Message("user", "first")], created_at=NOON))
     while True:
         said = [Message("user", noise.randbytes(3000).hex())]
-        draft = Draft(messages=said, parent=last, created_at=NOON)
+        draft = CommitDraft(messages=said, parent=last, created_at=NOON)
         try:
             last = compact(store, draft, "the story so far")
         except StoreWriteError:
@@ -105,7 +105,7 @@ def test_a_collection_on_a_full_disk_takes_nothing_that_is_needed_and_can_be_tri
     path, ballast = small_disk / "s.db", small_disk / "ballast"
     store = SqliteStore(path)
     loose = random.Random(3).randbytes(100_000)
-    store.write(Batch(raw={raw_ref(loose): loose}))
+    store.write(WriteBatch(raw={hash_raw(loose): loose}))
     store.close()
     store, last, _ = filled(path, ballast)
     before = materialize(store, last, "root").messages
@@ -115,7 +115,7 @@ def test_a_collection_on_a_full_disk_takes_nothing_that_is_needed_and_can_be_tri
     assert materialize(store, last, "root").messages == before
     ballast.unlink()
     store.collect([], now=LATER, grace_s=0)
-    assert raw_ref(loose) not in store.named("art-", 999)
+    assert hash_raw(loose) not in store.named("art-", 999)
     assert materialize(store, last, "root").messages == before
     assert fsck(store) == []
     store.close()

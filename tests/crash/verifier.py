@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from harken.core.ids import AgentId
-from harken.errors import HarkenError, LogNotFound, NotALog
+from harken.errors import HarkenError, InvalidLog, LogNotFound
 from harken.session.session import Session
 from tests.session_kit import hear, ids
 
@@ -34,7 +34,7 @@ def wrong(folder: Path, acknowledged: int) -> str | None:
                 hear(session, AGENT, f"{len(found)}: the verifier was here")
         with Session.load(path) as session:
             more = numbers(session)
-    except (LogNotFound, NotALog) as error:  # not one line was whole
+    except (LogNotFound, InvalidLog) as error:  # not one line was whole
         return None if acknowledged < 0 else f"nothing of {acknowledged + 1} entries: {error}"
     except HarkenError as error:
         return f"{type(error).__name__}: {error}"

@@ -10,18 +10,18 @@ import pytest
 
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.events_v1 import FORMAT, decode, encode, joined
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "events-v1.md"
 HI = "81a364747970656670726f6d70746974696d657374616d7074323032362d30312d33315431323a30303a30305a6670726f6d7074a267636f6e74656e7462486966736f757263656475736572"
 LOOK = "83a3647479706568726573706f6e736568726573706f6e7365a167636f6e74656e746749206c6f6f6b2e666861726b656e6c7b226576656e7473223a327da2647479706569746f6f6c5f63616c6c69746f6f6c5f63616c6ca4626964626331646e616d65646c6f6f6b65696e707574a162617464646f6f726b7365727665725f746f6f6cf4a364747970656b746f6f6c5f726573756c746b746f6f6c5f726573756c74a367636f6e74656e74674e6f626f64792e6b746f6f6c5f7573655f69646263316869735f6572726f72f4666861726b656e78327b226f6363757272656e6365223a7b226e616d65223a226c6f6f6b222c22746f6f6c5f63616c6c5f6964223a226331227d7d"
 ENTRIES = [
-    WholeEntry(Message("user", "Hi"), "2026-01-31T12:00:00Z"),
-    WholeEntry(
+    ConversationEntry(Message("user", "Hi"), "2026-01-31T12:00:00Z"),
+    ConversationEntry(
         Message("assistant", "I look.", [ToolCall("c1", FunctionCall("look", '{"at":"door"}'))])
     ),
-    WholeEntry(Message("tool", "Nobody.", tool_call_id="c1", name="look")),
+    ConversationEntry(Message("tool", "Nobody.", tool_call_id="c1", name="look")),
 ]
 
 

@@ -224,7 +224,7 @@ def test_python_finds_a_line_that_does_not_verify(folder: Path) -> None:
 
 def golden_values() -> list[dict[str, Any]]:
     return [
-        canonical.decode(line)
+        canonical.from_json(line)
         for at in range(len(fences("Golden values", "json")))
         for line in lines("Golden values", at)
     ]

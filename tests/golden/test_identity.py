@@ -20,7 +20,7 @@ from harken.core.messages import (
     message_from,
     message_hash,
     part_hash,
-    split,
+    split_occurrence,
 )
 from harken.llm.base import request_hash, tools_hash
 from harken.session.log.checksum import seal
@@ -127,9 +127,9 @@ LOG = b"""\
 def test_a_part_has_these_bytes_and_this_hash(
     part: dict[str, Any], data: bytes, expected: str
 ) -> None:
-    assert canonical.canonical(part) == data
+    assert canonical.to_canonical_bytes(part) == data
     assert part_hash(part) == expected
-    assert canonical.digest(b"harken.part.v1\n", data).hex() == expected
+    assert canonical.hash_bytes(b"harken.part.v1\n", data).hex() == expected
 
 
 @pytest.mark.parametrize(("message", "expected"), MESSAGES)
@@ -140,8 +140,8 @@ def test_a_message_has_this_hash(message: Message, expected: str) -> None:
 def test_a_message_is_its_role_and_the_hashes_of_its_parts() -> None:
     message, expected = MESSAGES[0]
     data = b'{"parts":["%s"],"role":"user"}' % PARTS[0][2].encode()
-    assert canonical.digest(b"harken.message.v1\n", data).hex() == expected
-    assert split(message)[0].parts == [PARTS[0][0]]
+    assert canonical.hash_bytes(b"harken.message.v1\n", data).hex() == expected
+    assert split_occurrence(message)[0].parts == [PARTS[0][0]]
 
 
 def test_a_context_is_chained_from_the_hashes_of_its_messages() -> None:
@@ -149,14 +149,14 @@ def test_a_context_is_chained_from_the_hashes_of_its_messages() -> None:
     one = extend_context_hash("", system[0])
     two = extend_context_hash(one, hi[0])
     assert (one, two) == (AFTER_ONE, AFTER_TWO)
-    assert canonical.digest(b"harken.context.v1\n", bytes.fromhex(system[1])).hex() == one
-    assert canonical.digest(b"harken.context.v1\n", bytes.fromhex(one + hi[1])).hex() == two
+    assert canonical.hash_bytes(b"harken.context.v1\n", bytes.fromhex(system[1])).hex() == one
+    assert canonical.hash_bytes(b"harken.context.v1\n", bytes.fromhex(one + hi[1])).hex() == two
 
 
 def test_a_list_of_tools_has_this_hash() -> None:
     assert tools_hash([LOOK]) == TOOLS
-    data = canonical.canonical([LOOK])
-    assert canonical.digest(b"harken.tools.v1\n", data).hex() == TOOLS
+    data = canonical.to_canonical_bytes([LOOK])
+    assert canonical.hash_bytes(b"harken.tools.v1\n", data).hex() == TOOLS
 
 
 def test_a_request_has_this_hash() -> None:
@@ -165,7 +165,7 @@ def test_a_request_has_this_hash() -> None:
     assert request_hash(AFTER_TWO, TOOLS, {"temperature": 0.5}) == full
     assert request_hash(AFTER_TWO, None, None) == request_hash(AFTER_TWO, None, {}) == bare
     data = b'{"context":"%s","parameters":{},"tools":null}' % AFTER_TWO.encode()
-    assert canonical.digest(b"harken.request.v1\n", data).hex() == bare
+    assert canonical.hash_bytes(b"harken.request.v1\n", data).hex() == bare
 
 
 def test_a_log_of_three_lines_has_these_bytes(tmp_path: Path) -> None:
@@ -187,5 +187,5 @@ def test_a_sum_covers_the_sum_before_and_the_line_up_to_its_own_digits() -> None
 
 def test_messages_in_a_log_have_the_same_identity_as_messages_alone() -> None:
     for message, expected in MESSAGES:
-        flat = canonical.decode(canonical.encode(message))
+        flat = canonical.from_json(canonical.to_json_line(message))
         assert message_hash(message_from(flat)) == expected

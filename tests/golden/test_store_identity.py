@@ -15,15 +15,15 @@ from harken.core import canonical
 from harken.core.commits import (
     Commit,
     commit_bytes,
-    commit_from,
-    delta_from,
-    delta_of,
-    entry_of,
-    raw_ref,
-    sequence_of,
+    decode_commit,
+    decode_delta,
+    encode_delta,
+    encode_entry,
+    encode_sequence,
+    hash_raw,
 )
 from harken.core.messages import Message
-from harken.store.base import Kind, Thing
+from harken.store.base import ObjectKind, StoredObject
 from harken.store.sqlite.compression import WORDS
 from harken.store.sqlite.pack import packs_of, unpacked
 
@@ -50,30 +50,30 @@ WOVEN_PACK = bytes.fromhex(
 )
 FILE = b'{"text":"Hi","type":"text"}\n' * 500
 
-ENTRY, OBJECTS = entry_of(Message("user", "Hi"), time=NOON)
+ENTRY, OBJECTS = encode_entry(Message("user", "Hi"), time=NOON)
 DELTA_BYTES = b'[{"message":"%s","occurrence":{},"time":"%s"}]' % (MESSAGE.encode(), NOON.encode())
-ROOT_COMMIT = Commit(artifact=delta_of([ENTRY])[0], created_at=NOON)
+ROOT_COMMIT = Commit(artifact=encode_delta([ENTRY])[0], created_at=NOON)
 
 
 @pytest.mark.req("S2-04")
 def test_a_delta_has_these_bytes_and_this_name() -> None:
-    assert delta_of([ENTRY]) == (DELTA, DELTA_BYTES)
-    assert delta_from(DELTA_BYTES) == [ENTRY]
-    assert delta_of([]) == (EMPTY, b"[]")
-    assert "art-" + canonical.digest(b"harken.delta.v1\n", DELTA_BYTES).hex() == DELTA
+    assert encode_delta([ENTRY]) == (DELTA, DELTA_BYTES)
+    assert decode_delta(DELTA_BYTES) == [ENTRY]
+    assert encode_delta([]) == (EMPTY, b"[]")
+    assert "art-" + canonical.hash_bytes(b"harken.delta.v1\n", DELTA_BYTES).hex() == DELTA
 
 
 def test_a_delta_is_the_same_whoever_made_its_words() -> None:
     """msgspec leaves out a default that is the very same object only."""
     made: Any = str(b"text", "ascii")
     occurrence = type(ENTRY.occurrence)(shape=made)
-    assert delta_of([type(ENTRY)(ENTRY.message, occurrence, ENTRY.time)])[0] == DELTA
+    assert encode_delta([type(ENTRY)(ENTRY.message, occurrence, ENTRY.time)])[0] == DELTA
 
 
 def test_sequences_and_raw_bytes_have_these_names() -> None:
-    ref = delta_of([ENTRY])[0]
-    assert sequence_of([ref, ref]) == (SEQUENCE, b'["%s","%s"]' % ((DELTA.encode(),) * 2))
-    assert raw_ref(b"Hi") == RAW
+    ref = encode_delta([ENTRY])[0]
+    assert encode_sequence([ref, ref]) == (SEQUENCE, b'["%s","%s"]' % ((DELTA.encode(),) * 2))
+    assert hash_raw(b"Hi") == RAW
 
 
 @pytest.mark.req("S2-04")
@@ -83,8 +83,8 @@ def test_a_commit_leaves_out_what_has_its_default() -> None:
     made: Any = str(b"delta", "ascii")  # not the object that is the default
     explicit = Commit(type=made, artifact=ROOT_COMMIT.artifact, created_at=NOON)
     assert explicit.id == ROOT
-    assert commit_from(body) == ROOT_COMMIT
-    assert "ctx-" + canonical.digest(b"harken.commit.v1\n", body).hex() == ROOT
+    assert decode_commit(body) == ROOT_COMMIT
+    assert "ctx-" + canonical.hash_bytes(b"harken.commit.v1\n", body).hex() == ROOT
 
 
 @pytest.mark.req("S2-04")
@@ -106,17 +106,17 @@ def test_every_member_of_a_commit_is_in_its_name() -> None:
         created_at="2026-01-31T12:00:01.000000Z",
     )
     assert commit.id == CHILD
-    assert commit_from(commit_bytes(commit)) == commit
-    assert len(canonical.decode(commit_bytes(commit))) == len(Commit.__struct_fields__)
+    assert decode_commit(commit_bytes(commit)) == commit
+    assert len(canonical.from_json(commit_bytes(commit))) == len(Commit.__struct_fields__)
 
 
 def test_a_pack_has_these_bytes() -> None:
     part, message = OBJECTS
     things = [
-        Thing(Kind.PART, part, OBJECTS[part]),
-        Thing(Kind.MESSAGE, message, OBJECTS[message], (part,)),
-        Thing(Kind.DELTA, DELTA, DELTA_BYTES, (MESSAGE,)),
-        Thing(Kind.COMMIT, ROOT, commit_bytes(ROOT_COMMIT), (DELTA,)),
+        StoredObject(ObjectKind.PART, part, OBJECTS[part]),
+        StoredObject(ObjectKind.MESSAGE, message, OBJECTS[message], (part,)),
+        StoredObject(ObjectKind.DELTA, DELTA, DELTA_BYTES, (MESSAGE,)),
+        StoredObject(ObjectKind.COMMIT, ROOT, commit_bytes(ROOT_COMMIT), (DELTA,)),
     ]
     expected = {thing.name: (thing.kind, thing.body) for thing in things}
     assert unpacked(PACK) == expected
@@ -126,7 +126,10 @@ def test_a_pack_has_these_bytes() -> None:
 
 def test_a_pack_with_raw_bytes_behind_has_these_bytes() -> None:
     part, _ = OBJECTS
-    things = [Thing(Kind.PART, part, OBJECTS[part]), Thing(Kind.RAW, raw_ref(FILE), FILE)]
+    things = [
+        StoredObject(ObjectKind.PART, part, OBJECTS[part]),
+        StoredObject(ObjectKind.RAW, hash_raw(FILE), FILE),
+    ]
     expected = {thing.name: (thing.kind, thing.body) for thing in things}
     assert unpacked(WOVEN_PACK) == expected
     [packed] = packs_of(things)

@@ -15,21 +15,21 @@ from random import Random
 from typing import Any
 
 from harken import (
+    AgentRuntime,
     Comment,
     Conversation,
     Deny,
     Hook,
+    HookQuestion,
     Ok,
-    Question,
     Rewrite,
-    Runtime,
     World,
     load_session,
-    register,
+    register_agent_class,
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent, evict
+from harken.agents.agent import Agent, unload_agent
 from harken.agents.hooks.options import HookOptions
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
@@ -71,7 +71,7 @@ class Seeded(HookOptions, frozen=True):
     seed: int = 0
 
 
-@register("test-counting")
+@register_agent_class("test-counting")
 class Counting(Hook):
     """A hook in code that counts what it was asked, and says, does or breaks what dice want."""
 
@@ -81,7 +81,7 @@ class Counting(Hook):
     def begin(self) -> None:
         self.asked = 0
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         self.asked += 1
         own = dice(self.options.seed, self.name, question.point, question.text, self.asked % 7)
         chance = own.random()
@@ -107,7 +107,7 @@ class Counting(Hook):
         self.asked = saved["asked"]
 
 
-def _other(question: Question, own: Random) -> Verdict:
+def _other(question: HookQuestion, own: Random) -> Verdict:
     """Return an action with somebody else."""
     assert question.call is not None
     given, name = json.loads(question.text), own.choice(NAMES)
@@ -141,7 +141,7 @@ class Course:
 
     def load(self, log: Path, patience: int = 60) -> Stage:
         voices = Voices(self.seed, patience, fails=self.fails)
-        runtime = Runtime(
+        runtime = AgentRuntime(
             model=voices.model(self.window),
             world=World([send, look, peek], folder=log.parent),
             actions=ACTIONS,
@@ -165,7 +165,7 @@ class Course:
             if chance < 0.25:
                 self._command(talk, own)
             elif chance < 0.35:
-                evict(one.session, own.choice(list(one.session.agents)))
+                unload_agent(one.session, own.choice(list(one.session.agents)))
             self.say(talk, f"Go {turn} {own.randrange(100)}.", own)
         return one, begin
 

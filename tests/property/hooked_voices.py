@@ -14,7 +14,7 @@ from typing import Any
 from harken import FunctionModel
 from harken.core.messages import Message, text_of
 from harken.errors import ModelError
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import call, calls
 
 NAMES = ("Ann", "Ben", "Cat")
@@ -48,7 +48,7 @@ class Voices:
         model.context_window = window  # type: ignore[attr-defined]
         return model
 
-    async def answer(self, request: Request) -> str | Message:
+    async def answer(self, request: ModelRequest) -> str | Message:
         texts = [text_of(one.content) for one in request.messages]
         said = sum(one.role == "assistant" for one in request.messages)
         own = dice(self.seed, request.agent, said, [text[:200] for text in texts[-3:]])
@@ -81,7 +81,7 @@ class Voices:
         )
 
 
-def asked_at(request: Request) -> int | None:
+def asked_at(request: ModelRequest) -> int | None:
     """Return where the last question to a hook stands in what it reads."""
     found = [
         at

@@ -15,16 +15,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact, snapshot
-from harken.context.history import diff, history, resolve, show, update_metadata
+from harken.context.history import commit_history, diff, resolve, show, update_metadata
 from harken.context.materialize import Cache, materialize
-from harken.context.purge import Purge, find_secret, purge_text
-from harken.core.commits import CommitId, CommitType, Notes
+from harken.context.purge import PurgeRequest, find_secret, purge_text
+from harken.core.commits import CommitId, CommitNotes, CommitType
 from harken.core.messages import Message, text_of
 from harken.core.replace import PURGED, Secret
-from harken.errors import UnknownName
-from harken.store.base import Keeping, Store
+from harken.errors import NameNotFound
+from harken.store.base import RetentionPolicy, Store
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
@@ -71,9 +71,9 @@ class Branches(RuleBasedStateMachine):
         self.cache: Cache = {}
         self.seen: dict[CommitId, Seen] = {}
         """Every commit, in the order of writing."""
-        self.notes: dict[CommitId, Notes] = {}
+        self.notes: dict[CommitId, CommitNotes] = {}
         self.tips: list[CommitId] = []
-        self.kept: dict[CommitId, Keeping] = {}
+        self.kept: dict[CommitId, RetentionPolicy] = {}
         self.purged: set[str] = set()
 
     def opened(self) -> list[Store]:
@@ -105,9 +105,13 @@ class Branches(RuleBasedStateMachine):
         else:
             self.tips[(branch or 0) % len(self.tips)] = ctx
 
-    def draft(self, said: list[Said], parent: CommitId | None, second: int, who: str) -> Draft:
-        origin = Origin(principal=who)
-        return Draft(messages=messages(said), parent=parent, created_at=time(second), origin=origin)
+    def draft(
+        self, said: list[Said], parent: CommitId | None, second: int, who: str
+    ) -> CommitDraft:
+        origin = CommitOrigin(principal=who)
+        return CommitDraft(
+            messages=messages(said), parent=parent, created_at=time(second), origin=origin
+        )
 
     @initialize(said=SAID, second=SECONDS, who=PRINCIPALS)
     def first(self, said: list[Said], second: int, who: str) -> None:
@@ -146,7 +150,7 @@ class Branches(RuleBasedStateMachine):
         ctx = compact(self.store, self.draft(said, parent, second, who), text)
         before = self.seen[parent]
         if said:
-            between = history(self.store, ctx, 2)[1].id
+            between = commit_history(self.store, ctx, 2)[1].id
             before = grown(before, between, said)
             self.known(between, before)
         system = list(takewhile(lambda one: one[0] == "system", before.default))
@@ -162,7 +166,7 @@ class Branches(RuleBasedStateMachine):
     def summarize(self, at: int, summary: str) -> None:
         ctx = self.pick(at)
         update_metadata(self.store, ctx, summary=summary)
-        self.notes[ctx] = Notes(summary=summary, labels=self.notes[ctx].labels)
+        self.notes[ctx] = CommitNotes(summary=summary, labels=self.notes[ctx].labels)
 
     @rule(at=ANY, labels=st.lists(st.sampled_from(["good", "bad", ""]), unique=True))
     def label(self, at: int, labels: list[str]) -> None:
@@ -183,7 +187,7 @@ class Branches(RuleBasedStateMachine):
         seen, until = self.seen[self.pick(at)], self.pick(stop)
         expected = seen.since(until)
         if expected is None:
-            with pytest.raises(UnknownName):
+            with pytest.raises(NameNotFound):
                 materialize(self.store, seen.path[0], until)
         else:
             assert read(materialize(self.store, seen.path[0], until).messages) == self.clean(
@@ -206,7 +210,7 @@ class Branches(RuleBasedStateMachine):
     def keep(self, at: int, policy: Policy | None, second: int) -> None:
         ctx = self.pick(at)
         until = time(second) if policy == "ephemeral" else None
-        keeping = None if policy is None else Keeping(policy, until)
+        keeping = None if policy is None else RetentionPolicy(policy, until)
         self.store.keep({ctx: keeping})
         self.kept.pop(ctx, None)
         if keeping is not None:
@@ -236,7 +240,9 @@ class Branches(RuleBasedStateMachine):
 
     @rule(secret=st.sampled_from(SECRETS))
     def purge(self, secret: str) -> None:
-        places = purge_text(self.store, [], Purge(secret=Secret(secret), by="ann", why="it leaked"))
+        places = purge_text(
+            self.store, [], PurgeRequest(secret=Secret(secret), by="ann", why="it leaked")
+        )
         if any(place.kind == "part" for place in places):
             self.purged.add(secret)
         for ctx, notes in self.notes.items():
@@ -248,7 +254,7 @@ class Branches(RuleBasedStateMachine):
     def look(self, at: int) -> None:
         """All that is not the conversation is as it was, too."""
         ctx = self.pick(at)
-        assert tuple(one.id for one in history(self.store, ctx)) == self.seen[ctx].path
+        assert tuple(one.id for one in commit_history(self.store, ctx)) == self.seen[ctx].path
         assert show(self.store, ctx).notes == self.notes[ctx]
         labelled = {label for notes in self.notes.values() for label in notes.labels}
         assert self.store.labelled().keys() == labelled

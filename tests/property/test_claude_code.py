@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harken.errors import FormatError
 from harken.formats.runtimes.claude_code.reader import FORMAT
-from harken.formats.runtimes.claude_code.resume_request import sent
+from harken.formats.runtimes.claude_code.resume_request import build_resume_request
 from tests.unit.formats.transcripts import Read, Transcript, lines, read, result, text, thought, use
 
 JSON = st.recursive(
@@ -106,8 +106,8 @@ def test_no_records_whatever_break_anything(records: list[dict[str, Any]]) -> No
     except FormatError:
         return
     for step in found.steps:
-        sent(step.entries)
-    sent(found.entries())
+        build_resume_request(step.entries)
+    build_resume_request(found.entries())
 
 
 @given(st.binary(max_size=300))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from harken.context.checkpoint import Draft, checkpoint
+from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.history import diff
 from harken.context.materialize import Cache, materialize
@@ -36,7 +36,7 @@ def test_a_chain_of_deltas_is_their_concatenation(deltas: list[list[str]]) -> No
     store = MemoryStore()
     tip: CommitId | None = None
     for texts in deltas:
-        tip = checkpoint(store, Draft(parent=tip, messages=said(texts), created_at=NOON))
+        tip = checkpoint(store, CommitDraft(parent=tip, messages=said(texts), created_at=NOON))
     for stop in ("root", "compaction"):
         whole = materialize(store, tip, stop)
         assert texts_of(whole.messages) == [text for texts in deltas for text in texts]
@@ -69,18 +69,18 @@ class Histories(RuleBasedStateMachine):
 
     @rule(target=commits, texts=TEXTS)
     def begin(self, texts: list[str]) -> Known:
-        ctx = checkpoint(self.store, Draft(messages=said(texts), created_at=NOON))
+        ctx = checkpoint(self.store, CommitDraft(messages=said(texts), created_at=NOON))
         return self._know(ctx, tuple(texts), tuple(texts))
 
     @rule(target=commits, parent=commits, texts=TEXTS)
     def go_on(self, parent: Known, texts: list[str]) -> Known:
-        draft = Draft(parent=parent.ctx, messages=said(texts), created_at=NOON)
+        draft = CommitDraft(parent=parent.ctx, messages=said(texts), created_at=NOON)
         ctx = checkpoint(self.store, draft)
         return self._know(ctx, (*parent.default, *texts), (*parent.full, *texts))
 
     @rule(target=commits, parent=commits, texts=TEXTS)
     def compact(self, parent: Known, texts: list[str]) -> Known:
-        draft = Draft(parent=parent.ctx, messages=said(texts), created_at=NOON)
+        draft = CommitDraft(parent=parent.ctx, messages=said(texts), created_at=NOON)
         ctx = compact(self.store, draft, "in short")
         return self._know(ctx, ("in short",), (*parent.full, *texts))
 
@@ -90,7 +90,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(target=commits, parent=commits, texts=SOMETHING)
     def spawn(self, parent: Known, texts: list[str]) -> Known:
-        draft = Draft(
+        draft = CommitDraft(
             parent=parent.ctx,
             type="snapshot",
             trigger="spawn",

@@ -9,32 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core import canonical
-from harken.core.commits import entry_of
+from harken.core.commits import encode_entry
 from harken.core.messages import Message
 from harken.errors import FormatError
 from harken.formats import events_v1
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.events import Event, event_dict, event_from
 from harken.formats.hub import entries_of, events_of
 from tests.property.test_messages import MAYBE, MESSAGE, META
 from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
 
-ENTRY = st.builds(WholeEntry, MESSAGE, MAYBE, st.none() | META)
+ENTRY = st.builds(ConversationEntry, MESSAGE, MAYBE, st.none() | META)
 ENTRIES = st.lists(ENTRY, max_size=4)
 
 
-def exactly(entries: list[WholeEntry]) -> list[bytes]:
+def exactly(entries: list[ConversationEntry]) -> list[bytes]:
     """What a delta holds of entries: `0`, `0.0` and `false` are three things in it."""
     found = []
     for one in entries:
-        entry, objects = entry_of(one.message, time=one.time, source=one.source)
-        found += [canonical.canonical(entry), *objects.values()]
+        entry, objects = encode_entry(one.message, time=one.time, source=one.source)
+        found += [canonical.to_canonical_bytes(entry), *objects.values()]
     return found
 
 
 @pytest.mark.req("S2-53")
 @given(ENTRIES)
-def test_entries_come_back_from_their_events(entries: list[WholeEntry]) -> None:
+def test_entries_come_back_from_their_events(entries: list[ConversationEntry]) -> None:
     events = [event for entry in entries for event in events_of(entry)]
     assert entries_of(events) == entries
     assert exactly(entries_of(events)) == exactly(entries)
@@ -43,7 +43,7 @@ def test_entries_come_back_from_their_events(entries: list[WholeEntry]) -> None:
 @pytest.mark.req("S2-52", "S2-53")
 @given(ENTRIES, ENTRIES)
 def test_entries_come_back_from_their_bytes_joined_or_not(
-    before: list[WholeEntry], after: list[WholeEntry]
+    before: list[ConversationEntry], after: list[ConversationEntry]
 ) -> None:
     pieces = [written(before), written(after)]
     assert exactly(read(pieces[0])) == exactly(before)
@@ -52,7 +52,7 @@ def test_entries_come_back_from_their_bytes_joined_or_not(
 
 
 @given(ENTRIES)
-def test_an_event_comes_back_from_its_values(entries: list[WholeEntry]) -> None:
+def test_an_event_comes_back_from_its_values(entries: list[ConversationEntry]) -> None:
     events: list[Event] = [event for entry in entries for event in events_of(entry)]
     assert [event_from(event_dict(event)) for event in events] == events
 
@@ -74,14 +74,14 @@ def test_bytes_are_refused_or_say_what_a_store_takes(data: bytes) -> None:
         exactly(read(data))
 
 
-def written(entries: list[WholeEntry]) -> bytes:
+def written(entries: list[ConversationEntry]) -> bytes:
     assert events_v1.FORMAT.writes
     data = events_v1.FORMAT.writes(entries)
     assert data is not None
     return data
 
 
-def read(data: bytes) -> list[WholeEntry]:
+def read(data: bytes) -> list[ConversationEntry]:
     assert events_v1.FORMAT.reads
     return events_v1.FORMAT.reads(data)
 
@@ -90,7 +90,7 @@ def read(data: bytes) -> list[WholeEntry]:
 def test_messages_whose_places_fit_come_back(context: list[Message]) -> None:
     for message in context:
         try:
-            entry = WholeEntry(message)
+            entry = ConversationEntry(message)
             exact = exactly([entry])
         except ValueError:
             continue

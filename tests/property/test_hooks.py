@@ -13,12 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken import Comment, Hook, Ok, Question, Runtime, World, load_session, register, tool
+from harken import (
+    AgentRuntime,
+    Comment,
+    Hook,
+    HookQuestion,
+    Ok,
+    World,
+    load_session,
+    register_agent_class,
+    tool,
+)
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.hooks.smart_hook import NOTE
 from harken.core.messages import Message, text_of
 from harken.core.verdict import Verdict
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import Row, Stage, call, calls, check_log, everything, quick, stage
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.smart_hooks import Cast, always, guard
@@ -39,14 +49,14 @@ def search(text: str) -> str:
     return f"found {text}"
 
 
-@register("test-counting-hook")
+@register_agent_class("test-counting-hook")
 class Counting(Hook):
     """Counts what it was asked, and says so now and then."""
 
     def begin(self) -> None:
         self.asked = 0
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         self.asked += 1
         return Comment(f"number {self.asked}") if self.asked % 3 == 0 else Ok()
 
@@ -60,13 +70,13 @@ class Counting(Hook):
 def model(turns: list[Turn]) -> Cast:
     """Return a model whose `main` does one thing after the other, and whose hook notes all."""
 
-    def acts(request: Request) -> Message | str:
+    def acts(request: ModelRequest) -> Message | str:
         said = [one for one in request.messages if one.role == "assistant"]
         tools = turns[len(said)] if len(said) < len(turns) else []
         made = [call(name, f"c{at}_{len(said)}", text="x") for at, name in enumerate(tools)]
         return calls(*made) if made else "Done."
 
-    def notes(request: Request) -> Any:
+    def notes(request: ModelRequest) -> Any:
         about = sum(text_of(one.content).startswith(NOTE) for one in request.messages)
         return always(calls(call("keep_note", f"n{about}", text=f"one of {about}")), "OK")(request)
 
@@ -75,7 +85,7 @@ def model(turns: list[Turn]) -> Cast:
 
 def begun(folder: Path, cast: Cast) -> Stage:
     world = World([send, search])
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=cast.model(), world=world, actions=ACTIONS, kinds={Counting.kind: Counting}
     )
     one = stage(folder, cast.model(), runtime=runtime)

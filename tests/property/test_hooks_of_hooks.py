@@ -19,9 +19,9 @@ from harken import SessionViewer
 from harken.agents.guards import may_act
 from harken.agents.hooks.hook import LEAVES
 from harken.core import events as ev
-from harken.core.ids import AgentId, MessageId, base_of, number_of
+from harken.core.ids import AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import text_of
-from harken.core.verdict import FAILED, said_in
+from harken.core.verdict import FAILED, parse_verdict_entry
 from harken.session.fold import fold
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
@@ -92,7 +92,7 @@ class Reading:
 
     def _born(self, birth: ev.AgentCreated) -> None:
         causes = [birth.cause] if isinstance(birth.cause, str) else birth.cause or []
-        made_by = self.entries.get(base_of(causes[-1])) if causes else None
+        made_by = self.entries.get(reference_message_id(causes[-1])) if causes else None
         if made_by and birth.agent_id and made_by.agent_id in self.concerned and made_by.tool_calls:
             self.concerned.add(birth.agent_id)
 
@@ -121,7 +121,7 @@ class Reading:
 
     def _is_asked(self, question: ev.TranscriptEntry, subject: str, hook: AgentState) -> None:
         self.questions[question.message_id] = self.asked[hook.id] = subject
-        about = self.entries[base_of(subject)]
+        about = self.entries[reference_message_id(subject)]
         if about.role == "tool" and MADE_UP.match(text_of(about.content)):
             self.faults.append(f"{hook.name} judges {subject}, which no tool said")
         if hook.spec.get(LEAVES) in self.done:
@@ -130,7 +130,7 @@ class Reading:
     def _judges(self, entry: ev.TranscriptEntry, hook: AgentState, subject: str) -> None:
         """Note what a hook says, or that it failed; the last of it is its verdict."""
         has_failed = text_of(entry.content).startswith(FAILED)
-        said = said_in(entry)
+        said = parse_verdict_entry(entry)
         self.refused.pop((subject, hook.id), None)
         if has_failed or (said is not None and said.word == "DENY"):
             self.refused[subject, hook.id] = entry.message_id
@@ -229,7 +229,7 @@ def is_code(one: AgentState) -> bool:
 
 
 def number(reference: str) -> int:
-    return number_of(MessageId(base_of(reference)), "msg_") or 0
+    return parse_id_number(MessageId(reference_message_id(reference)), "msg_") or 0
 
 
 def check(one: Stage) -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from harken.capture.live.claude_code import heard
 from harken.capture.live.codex import CodexLines
-from harken.capture.live.display import Cut, shown_for
+from harken.capture.live.display import LineSplitter, shown_for
 from harken.capture.live.invocation import Invocation
-from harken.capture.live.stream_commits import Chain
+from harken.capture.live.stream_commits import StreamCommits
 from harken.capture.live.stream_event import Listen
-from harken.context.history import history
+from harken.context.history import commit_history
 from harken.context.materialize import materialize
 from harken.formats.events import event_dict, event_from
 from harken.store.memory import MemoryStore
@@ -76,7 +76,7 @@ def test_whatever_a_client_says_becomes_events_that_can_be_written_and_read(
 def test_whatever_a_client_says_becomes_commits_that_can_be_read(lines: list[bytes]) -> None:
     for listen in listeners():
         store = MemoryStore()
-        chain = Chain(store, "claude", lambda: 1_800_000_000_000_000)
+        chain = StreamCommits(store, "claude", lambda: 1_800_000_000_000_000)
         for at, line in enumerate(lines):
             chain.take(listen(line))
             if at % 2:
@@ -84,12 +84,12 @@ def test_whatever_a_client_says_becomes_commits_that_can_be_read(lines: list[byt
         chain.end()
         if chain.newest is not None:
             assert len(materialize(store, chain.newest).messages) >= 0
-            assert history(store, chain.newest)
+            assert commit_history(store, chain.newest)
 
 
 @given(st.lists(st.binary(max_size=6) | st.just(b"\n"), max_size=8))
 def test_lines_are_the_same_wherever_the_pieces_end(pieces: list[bytes]) -> None:
-    cut = Cut()
+    cut = LineSplitter()
     lines = [line for piece in pieces for line in cut.take(piece)]
     assert [*lines, cut.end()] == b"".join(pieces).split(b"\n")
 

@@ -16,23 +16,23 @@ from hypothesis import strategies as st
 from harken.core import canonical
 from harken.core import events as ev
 from harken.core.messages import (
-    CallPlace,
     Content,
     FunctionCall,
     ImagePart,
     Message,
+    MessageContent,
     Occurrence,
-    OtherPart,
-    PureMessage,
     Role,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
     extend_context_hash,
-    join,
+    join_occurrence,
     message_from,
     message_hash,
-    split,
+    split_occurrence,
 )
 
 
@@ -64,7 +64,7 @@ PART = (
     st.builds(TextPart, STRING, MAYBE_META)
     | st.builds(ThinkingPart, STRING, MAYBE_META)
     | st.builds(ImagePart, MAYBE, MAYBE, MAYBE, MAYBE_META)
-    | st.builds(OtherPart, STRING, STRING, MAYBE_META)
+    | st.builds(UnknownPart, STRING, STRING, MAYBE_META)
 )
 CONTENT: st.SearchStrategy[Content] = st.none() | STRING | st.lists(PART, max_size=4)
 ROLE: st.SearchStrategy[Role] = st.sampled_from(get_args(Role))
@@ -86,7 +86,7 @@ def messages(draw: st.DrawFn) -> Message:
     if isinstance(content, list) and draw(st.booleans()):
         calls = list({call.id: call for call in calls}.values())
         for call, at in zip(calls, sorted(draw(_places(len(calls), len(content)))), strict=True):
-            content.insert(at + calls.index(call), CallPlace(call.id))
+            content.insert(at + calls.index(call), ToolCallSlot(call.id))
     return Message(
         role=role,
         content=content,
@@ -244,31 +244,33 @@ def slow_canonical(value: Any) -> bytes:
 
 @given(MESSAGE)
 def test_join_undoes_split(message: Message) -> None:
-    assert join(*split(message)) == message
+    assert join_occurrence(*split_occurrence(message)) == message
 
 
 @given(MESSAGE)
 def test_content_and_occurrence_can_be_stored_as_json(message: Message) -> None:
-    pure, occurrence = split(message)
-    content = msgspec.convert(canonical.decode(canonical.canonical(pure)), PureMessage)
-    rest = msgspec.convert(canonical.decode(canonical.encode(occurrence)), Occurrence)
-    assert join(content, rest) == message
-    assert message_hash(join(content, rest)) == message_hash(message)
+    pure, occurrence = split_occurrence(message)
+    content = msgspec.convert(
+        canonical.from_json(canonical.to_canonical_bytes(pure)), MessageContent
+    )
+    rest = msgspec.convert(canonical.from_json(canonical.to_json_line(occurrence)), Occurrence)
+    assert join_occurrence(content, rest) == message
+    assert message_hash(join_occurrence(content, rest)) == message_hash(message)
 
 
 @given(MESSAGE)
 def test_the_identity_of_a_message_is_that_of_its_content_alone(message: Message) -> None:
-    pure, occurrence = split(message)
+    pure, occurrence = split_occurrence(message)
     ids = [{"id": str(at)} for at, _ in enumerate(occurrence.calls)]
     bare = Occurrence(shape=occurrence.shape, calls=ids)
-    assert message_hash(join(pure, bare)) == message_hash(message)
+    assert message_hash(join_occurrence(pure, bare)) == message_hash(message)
 
 
 @given(MESSAGE)
 def test_an_entry_and_its_message_are_the_same_content(message: Message) -> None:
     members = {name: getattr(message, name) for name in Message.__struct_fields__}
     entry = ev.TranscriptEntry(**members)
-    assert split(entry) == split(message)
+    assert split_occurrence(entry) == split_occurrence(message)
     assert message_from(msgspec.to_builtins(message)) == message
 
 
@@ -302,15 +304,15 @@ def test_an_event_comes_back_from_its_line(event: ev.Event) -> None:
 
 @given(events())
 def test_an_event_comes_back_from_its_dict(event: ev.Event) -> None:
-    assert ev.event_from(ev.event_dict(event)) == event
-    assert canonical.decode(ev.encode_event(event)) == ev.event_dict(event)
+    assert ev.event_from_dict(ev.event_dict(event)) == event
+    assert canonical.from_json(ev.encode_event(event)) == ev.event_dict(event)
 
 
 @given(STRING.filter(lambda name: name not in ev.EVENT_TYPES), st.dictionaries(STRING, JSON))
 def test_an_event_of_an_unknown_type_comes_back_as_it_was(
     kind: str, members: dict[str, Any]
 ) -> None:
-    line = canonical.encode({**members, "event_type": kind})
+    line = canonical.to_json_line({**members, "event_type": kind})
     event = ev.decode_event(line)
     assert isinstance(event, ev.UnknownEvent)
     assert ev.encode_event(event) == line
@@ -318,11 +320,11 @@ def test_an_event_of_an_unknown_type_comes_back_as_it_was(
 
 @given(WITHOUT_FLOATS)
 def test_canonical_bytes_are_what_the_slow_way_gives(value: Any) -> None:
-    assert canonical.canonical(value) == slow_canonical(value)
+    assert canonical.to_canonical_bytes(value) == slow_canonical(value)
 
 
 @given(JSON)
 def test_a_value_comes_back_from_its_canonical_bytes(value: Any) -> None:
-    again = canonical.decode(canonical.canonical(value))
+    again = canonical.from_json(canonical.to_canonical_bytes(value))
     assert again == value
-    assert canonical.canonical(again) == canonical.canonical(value)
+    assert canonical.to_canonical_bytes(again) == canonical.to_canonical_bytes(value)

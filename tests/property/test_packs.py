@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from harken.context.message_reader import entries_in, messages_of
 from harken.core import commits
 from harken.core.messages import Message
-from harken.store.base import Batch, Kind
+from harken.store.base import ObjectKind, WriteBatch
 from harken.store.batch import contents_of
-from harken.store.sqlite.pack import Damaged, packed, unpacked
+from harken.store.sqlite.pack import PackCorrupted, packed, unpacked
 from harken.store.sqlite.store import SqliteStore
 from tests.property.test_messages import messages
 
@@ -25,14 +25,14 @@ OFTEN = st.sampled_from(
 )
 
 
-def batch_of(conversation: list[Message]) -> Batch:
-    entries: list[commits.Entry] = []
+def batch_of(conversation: list[Message]) -> WriteBatch:
+    entries: list[commits.DeltaEntry] = []
     objects: dict[commits.Hash, bytes] = {}
     for message in conversation:
-        entry, needed = commits.entry_of(message, source={"like a name": "e" * 64})
+        entry, needed = commits.encode_entry(message, source={"like a name": "e" * 64})
         entries.append(entry)
         objects |= needed
-    return Batch(objects=objects, deltas={commits.delta_of(entries)[0]: entries})
+    return WriteBatch(objects=objects, deltas={commits.encode_delta(entries)[0]: entries})
 
 
 @settings(max_examples=30, deadline=None)
@@ -57,7 +57,7 @@ def test_messages_by_places_are_those_by_names(conversations: list[list[Message]
 def test_what_is_packed_is_unpacked(conversation: list[Message], raw: bytes, times: int) -> None:
     raw *= times
     batch = batch_of(conversation)
-    whole = Batch(objects=batch.objects, deltas=batch.deltas, raw={commits.raw_ref(raw): raw})
+    whole = WriteBatch(objects=batch.objects, deltas=batch.deltas, raw={commits.hash_raw(raw): raw})
     things = list(contents_of(whole).things.values())
     found = packed(things)
     assert found.things == unpacked(found.data) == {t.name: (t.kind, t.body) for t in things}
@@ -75,7 +75,7 @@ def test_whatever_is_no_pack_is_damage(data: st.DataObject) -> None:
     inside = data.draw(
         st.tuples(
             st.binary(max_size=70) | st.just(os.urandom(32)),
-            st.lists(st.sampled_from([kind.value for kind in Kind]) | st.just(9)).map(bytes),
+            st.lists(st.sampled_from([kind.value for kind in ObjectKind]) | st.just(9)).map(bytes),
             st.just(os.urandom(32)) | st.binary(max_size=40),
             st.lists(numbers),
             st.lists(st.binary() | st.just(b'{"parts":["\x01"],"role":"user"}')),
@@ -83,11 +83,11 @@ def test_whatever_is_no_pack_is_damage(data: st.DataObject) -> None:
         | st.lists(st.none() | st.binary())
     )
     body = b"\0" + msgspec.msgpack.encode(inside)
-    with suppress(Damaged):
+    with suppress(PackCorrupted):
         unpacked(blake3(body).digest(8) + body)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"12345678", b"12345678\2", None, 3, "x"])
 def test_what_is_too_short_or_of_another_type_is_damage(data: bytes) -> None:
-    with pytest.raises(Damaged):
+    with pytest.raises(PackCorrupted):
         unpacked(data)

@@ -16,7 +16,7 @@ from harken.core.messages import message_from
 from harken.core.replace import Secret, in_json
 from harken.session.log.file import LogFile
 from harken.session.log.reader import events
-from harken.session.purge import Taking, purge_log
+from harken.session.purge import PurgeOptions, purge_log
 from harken.session.repair import verify
 from harken.session.session import Session
 from harken.testing import ticking
@@ -34,7 +34,7 @@ def encoded(text: str, depth: int) -> str:
     return (
         text
         if depth == 0
-        else encoded(canonical.encode(text).decode("utf-8", "replace")[1:-1], depth - 1)
+        else encoded(canonical.to_json_line(text).decode("utf-8", "replace")[1:-1], depth - 1)
     )
 
 
@@ -73,18 +73,18 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
             else:
                 session.log_transcript_entry(ROOT, step)
                 ask(session, ROOT)
-        before = canonical.encode([message_from(_plain(m)) for m in session.context(ROOT)])
-        saved = canonical.encode(session.agent(ROOT).saved)
+        before = canonical.to_json_line([message_from(_plain(m)) for m in session.context(ROOT)])
+        saved = canonical.to_json_line(session.agent(ROOT).saved)
         session.close()
         log = LogFile(session.path)
-        places = purge_log(log, Taking(replace=SECRET.replace, clock=ticking()))
+        places = purge_log(log, PurgeOptions(replace=SECRET.replace, clock=ticking()))
         log.close()
         assert not SECRET.is_in(session.path.read_bytes())
         assert verify(session.path) == []
         resumed = Session.load(session.path, options=options())
-        after = canonical.encode([message_from(_plain(m)) for m in resumed.context(ROOT)])
+        after = canonical.to_json_line([message_from(_plain(m)) for m in resumed.context(ROOT)])
         assert after == in_json(before, SECRET.replace)
-        assert canonical.encode(resumed.agent(ROOT).saved) == in_json(saved, SECRET.replace)
+        assert canonical.to_json_line(resumed.agent(ROOT).saved) == in_json(saved, SECRET.replace)
         resumed.close()
         requests = [e for e in events(session.path) if isinstance(e, ev.LlmRequest)]
         assert all(context(events(session.path), e.message_id).verified for e in requests)
@@ -93,7 +93,7 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
 
 def _plain(message: object) -> dict[str, Any]:
     known = ("role", "content", "tool_calls", "tool_call_id", "name", "is_error")
-    decoded: dict[str, Any] = canonical.decode(canonical.encode(message))
+    decoded: dict[str, Any] = canonical.from_json(canonical.to_json_line(message))
     return {name: decoded[name] for name in known if name in decoded}
 
 

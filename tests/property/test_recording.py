@@ -18,8 +18,8 @@ from harken.context.materialize import materialize
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.messages import extend_context_hash, message_hash
-from harken.recording.exchange import Hints
-from harken.recording.rebuild import Rebuilder
+from harken.recording.exchange import ClientHints
+from harken.recording.rebuild import RequestRebuilder
 from harken.session.fold import context_now, fold
 from harken.session.log.reader import events
 from harken.session.state import SessionState
@@ -208,7 +208,11 @@ class World:
 
     def __post_init__(self) -> None:
         self.recorder = recorder(self.folder, store=self.store)
-        for hints in (Hints(), Hints(client="claude-code", session="abc"), Hints(session="d")):
+        for hints in (
+            ClientHints(),
+            ClientHints(client="claude-code", session="abc"),
+            ClientHints(session="d"),
+        ):
             self.clients.append(Client(self.recorder, hints))
 
     def begin(self) -> None:
@@ -326,7 +330,7 @@ def run(folder: Path, data: st.DataObject, most: int) -> World:
 def check_logs(world: World) -> None:
     """Check that logs and commits say of each agent what it read."""
     for path in logs(world.folder):
-        log = Rebuilder(events(path))
+        log = RequestRebuilder(events(path))
         for id_, request in log.requests.items():
             hash_ = ""
             for message in log.messages(id_):

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
-from harken.context.to_events.branches import End
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
+from harken.context.to_events.branches import BranchTip
 from harken.context.to_events.session import retell
 from harken.core.commits import CommitId
 from harken.core.events import UnknownEvent
 from harken.core.messages import FunctionCall, Message, ToolCall
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.session.fold import fold
 from harken.session.invariants import as_written, check
 from harken.session.state import SessionState
@@ -24,7 +24,7 @@ SECONDS = st.integers(0, 9)
 
 
 @st.composite
-def entries(draw: st.DrawFn, serial: list[int]) -> list[WholeEntry]:
+def entries(draw: st.DrawFn, serial: list[int]) -> list[ConversationEntry]:
     """Messages in any order: results without calls, calls without results, the same said twice."""
     found = []
     for _ in range(draw(st.integers(0, 3))):
@@ -41,15 +41,15 @@ def entries(draw: st.DrawFn, serial: list[int]) -> list[WholeEntry]:
             of = f"c{draw(st.integers(1, serial[0] + 1))}"
             message = Message("tool", "seen", tool_call_id=of)
         time = draw(st.none() | SECONDS.map(lambda n: f"2026-01-31T12:00:0{n}.000000Z"))
-        found.append(WholeEntry(message, time))
+        found.append(ConversationEntry(message, time))
     return found
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[MemoryStore, Sequence[End]]:
+def histories(draw: st.DrawFn) -> tuple[MemoryStore, Sequence[BranchTip]]:
     """A store with commits of several agents that branch, begin anew and compact."""
     store, serial = MemoryStore(), [0]
-    made: list[End] = []
+    made: list[BranchTip] = []
     for number in range(draw(st.integers(1, 8))):
         before = draw(st.none() | st.sampled_from(made)) if made else None
         agent = before.agent if before is not None else "main"
@@ -58,21 +58,21 @@ def histories(draw: st.DrawFn) -> tuple[MemoryStore, Sequence[End]]:
             agent, kind, trigger = f"agent {number}", "snapshot", "spawn"
         elif draw(st.integers(0, 3)) == 0:
             kind, trigger = "compaction", "compaction"
-        draft = Draft(
+        draft = CommitDraft(
             entries=draw(entries(serial)),
             parent=before.ctx if before is not None else None,
             type=kind,  # type: ignore[arg-type]
             trigger=trigger,  # type: ignore[arg-type]
-            origin=Origin(principal=f"{agent} {number}"),
+            origin=CommitOrigin(principal=f"{agent} {number}"),
             created_at=f"2026-01-31T12:00:0{draw(SECONDS)}Z",
         )
-        made.append(End(agent, CommitId(checkpoint(store, draft))))
+        made.append(BranchTip(agent, CommitId(checkpoint(store, draft))))
     return store, made[::-1]
 
 
 @given(histories())
 def test_any_commits_are_retold_as_a_log_that_could_be_written(
-    history: tuple[MemoryStore, Sequence[End]],
+    history: tuple[MemoryStore, Sequence[BranchTip]],
 ) -> None:
     store, ends = history
     found = retell(store, "cafe", ends)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.agents.turn.context_split import cut_of, estimated, fitting
+from harken.agents.turn.context_split import estimate_tokens, split_context, trim_to_tokens
 from harken.core.messages import ChatMessage, ImagePart, Message, TextPart, ToolCall
 from tests.agent_kit import call, check_context
 
@@ -42,7 +42,7 @@ def contexts(draw: st.DrawFn) -> list[ChatMessage]:
 def test_no_call_that_stays_is_without_its_result(
     context: list[ChatMessage], pending: bool, most: int
 ) -> None:
-    cut = cut_of(context, pending=pending, most=most)
+    cut = split_context(context, pending=pending, most=most)
     kept = [] if cut.request is None else [context[cut.request]]
     check_context(context[: cut.stays])
     check_context([*context[: cut.begins], Message("user", "sum"), *kept, *context[cut.stays :]])
@@ -58,9 +58,9 @@ def test_no_call_that_stays_is_without_its_result(
 @given(contexts(), st.integers(1, 3000))
 def test_what_is_made_to_fit_can_be_read(context: list[ChatMessage], most: int) -> None:
     begins = sum(message.role == "system" for message in context)
-    short = fitting(context, begins, most)
+    short = trim_to_tokens(context, begins, most)
     check_context(short)
-    assert estimated(short) <= estimated(context) + 30 * len(context)
+    assert estimate_tokens(short) <= estimate_tokens(context) + 30 * len(context)
     assert short[:begins] == context[:begins]
     parts = [part for message in short[begins:] for part in message.content or ()]
     assert not any(isinstance(part, ImagePart) for part in parts)

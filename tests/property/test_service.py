@@ -15,7 +15,7 @@ from schemathesis import Case
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.config import SchemathesisConfig
 
-from harken.service.access import Gate
+from harken.service.access import AccessCheck
 from harken.service.app import make_app
 from harken.store.memory import MemoryStore
 from harken.testing.store import batch_of
@@ -40,7 +40,7 @@ def service() -> Any:
     store.write(batch_of("Hi", principal="iree"))
     sessions = Path(mkdtemp(prefix="harken-sessions-"))
     atexit.register(shutil.rmtree, sessions, ignore_errors=True)
-    return make_app(store, Gate(TOKEN, any_host=True), sessions=sessions)
+    return make_app(store, AccessCheck(TOKEN, any_host=True), sessions=sessions)
 
 
 def described(*, covered: bool) -> Any:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ChatMessage, Message
-from harken.errors import EventRefused
+from harken.errors import InvalidEvent
 from harken.session.fold import fold
 from harken.session.log.reader import events
 from harken.session.segments import context_of
@@ -132,7 +132,7 @@ class History:
         moved = ev.AgentMoved(agent_id=self.agent().id, place=place, parent=parent)
         try:
             self.session.append(moved)
-        except EventRefused as refused:  # below itself, or a subagent of nobody
+        except InvalidEvent as refused:  # below itself, or a subagent of nobody
             assert "itself" in str(refused) or "needs a parent" in str(refused)  # noqa: PT017 - either
 
     def speak_with(self) -> None:

@@ -20,12 +20,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken import Conversation, Hook, Ok, Question, Runtime, World, load_session, register
+from harken import (
+    AgentRuntime,
+    Conversation,
+    Hook,
+    HookQuestion,
+    Ok,
+    World,
+    load_session,
+    register_agent_class,
+)
 from harken.agents.action_schemas import ACTIONS, OF_HOOKS
-from harken.agents.agent import Agent, evict
+from harken.agents.agent import Agent, unload_agent
 from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from harken.session.session import Session
 from tests.agent_kit import Play, call, calls, check_log, everything, quick, rows, run
 from tests.property.tree_model import Node, Tree, Wrong
@@ -37,11 +46,11 @@ OFFERED = sorted(ACTIONS.keys() - OF_HOOKS)
 POINTS = ("input", "action", "result", "response")
 
 
-@register("test-guard")
+@register_agent_class("test-guard")
 class Guard(Hook):
     """A hook in code, without an opinion."""
 
-    def judge(self, question: Question) -> Ok:
+    def judge(self, question: HookQuestion) -> Ok:
         return Ok()
 
 
@@ -53,7 +62,7 @@ class Directed(Play):
     at: tuple[str, str] | None
     """Which scripted hook acts, and where it is asked then; None: nobody does."""
 
-    def _answer(self, request: Request) -> Any:
+    def _answer(self, request: ModelRequest) -> Any:
         asked = [
             found[1]
             for m in request.messages
@@ -83,7 +92,7 @@ class Run:
     """Those that the user put above the first agent while it was primary: nobody evades them."""
 
     def __post_init__(self) -> None:
-        self.runtime = Runtime(
+        self.runtime = AgentRuntime(
             model=self.model,
             actions=ACTIONS,
             world=World(folder=self.folder),
@@ -165,7 +174,7 @@ class Run:
     def forget(self) -> None:
         """Drop somebody from memory."""
         agents = list(self.session.agents)
-        evict(self.session, self.one_of(agents))
+        unload_agent(self.session, self.one_of(agents))
 
     def _somebody(self, fits: Callable[[Node], bool]) -> Node | None:
         """Anybody who fits and is the only one of that name."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harken.interactions.logger import InteractionLogger
 from harken.interactions.records import (
     ContextSnapshot,
-    MemoryOperation,
+    MemoryOperationRecord,
     MemoryOpType,
     MemoryType,
     ThreadEntry,
@@ -38,7 +38,7 @@ SNAPSHOTS = st.none() | st.builds(
     model_used=st.sampled_from([None, "m"]),
 )
 OPERATIONS = st.none() | st.builds(
-    MemoryOperation,
+    MemoryOperationRecord,
     memory_type=st.sampled_from(MemoryType),
     operation=st.sampled_from(MemoryOpType),
     file_path=st.sampled_from([None, "a.md"]),

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.core.messages import Message, TextPart, ThinkingPart, ToolCall
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.providers.alternation import SYSTEM
-from harken.formats.runtimes.base import Native, NewSession
+from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat
 from harken.formats.runtimes.codex import reader as codex
 from harken.formats.runtimes.gemini_cli import reader as gemini_cli
 from harken.formats.runtimes.opencode import reader as opencode
@@ -23,7 +23,7 @@ from tests.unit.formats.natives import context, read, stored
 NATIVES = pytest.mark.parametrize(
     "native", [codex.NATIVE, gemini_cli.NATIVE, opencode.NATIVE], ids=lambda one: one.runtime
 )
-NEW = NewSession(
+NEW = NewSessionInfo(
     id="019f0675-387a-79c2-9e8d-ceb8a3060001", folder="/w", time="2026-01-31T12:00:00.000000Z"
 )
 few = settings(max_examples=settings().max_examples // 3)
@@ -41,16 +41,16 @@ SOURCES = st.none() | st.fixed_dictionaries(
 )
 
 
-def entries_of(messages: Sequence[Message]) -> st.SearchStrategy[list[WholeEntry]]:
+def entries_of(messages: Sequence[Message]) -> st.SearchStrategy[list[ConversationEntry]]:
     return st.tuples(
-        *(st.builds(WholeEntry, st.just(one), TIMES, SOURCES) for one in messages)
+        *(st.builds(ConversationEntry, st.just(one), TIMES, SOURCES) for one in messages)
     ).map(list)
 
 
 CONVERSATIONS = ODD_CONTEXT.flatmap(entries_of)
 
 
-def again(native: Native, entries: Sequence[WholeEntry]) -> list[WholeEntry]:
+def again(native: RuntimeFormat, entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
     """Return what is read of a session that was written."""
     assert native.writes is not None
     data = native.writes(entries, NEW)
@@ -65,7 +65,7 @@ def again(native: Native, entries: Sequence[WholeEntry]) -> list[WholeEntry]:
 @few
 @given(CONVERSATIONS)
 def test_a_provider_takes_what_is_sent_of_it_and_the_runtime_says_it_again_exactly(
-    native: Native, entries: list[WholeEntry]
+    native: RuntimeFormat, entries: list[ConversationEntry]
 ) -> None:
     own = again(native, entries)
     assert native.sent is not None
@@ -91,8 +91,8 @@ def said(messages: Sequence[Message]) -> list[object]:
 @NATIVES
 @few
 @given(tidy_contexts(images=False))
-def test_nothing_that_was_said_is_lost(native: Native, messages: list[Message]) -> None:
-    entries = [WholeEntry(message, None, None) for message in messages]
+def test_nothing_that_was_said_is_lost(native: RuntimeFormat, messages: list[Message]) -> None:
+    entries = [ConversationEntry(message, None, None) for message in messages]
     read_again = [entry.message for entry in again(native, entries)]
     whole = "\n\n".join(text for text in said(messages) if isinstance(text, str))
     assert "\n\n".join(text for text in said(read_again) if isinstance(text, str)) == whole

@@ -16,21 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.core.messages import Message, message_hash
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Native, NewSession, conversation
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, conversation
 from harken.formats.runtimes.base import Writes as Writer
 from harken.formats.runtimes.claude_code import reader as claude_code
 from harken.formats.runtimes.claude_code import writer as claude_code_written
 from harken.formats.runtimes.normalize import fitted
 from harken.formats.runtimes.pi import reader as pi
 from harken.formats.runtimes.pi import writer as pi_written
-from harken.formats.runtimes.target import Fit
+from harken.formats.runtimes.target import TargetRules
 from tests.provider import checks
 from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
 from tests.unit.formats.natives import read
 
 STRICT = checks.shared("strict")
-SESSION = NewSession(
+SESSION = NewSessionInfo(
     id="5e551011-0000-4000-8000-000000000009",
     folder="/home/jill/café",
     time="2026-01-31T12:00:00.000000Z",
@@ -47,7 +47,7 @@ def strict_pi(messages: list[dict[str, Any]]) -> None:
     STRICT.check_chat({"messages": messages}) if STRICT else None
 
 
-TARGETS: list[tuple[Native, Fit, Callable[[list[dict[str, Any]]], None]]] = [
+TARGETS: list[tuple[RuntimeFormat, TargetRules, Callable[[list[dict[str, Any]]], None]]] = [
     (claude_code.NATIVE, claude_code_written.FIT, strict_claude),
     (pi.NATIVE, pi_written.FIT, strict_pi),
 ]
@@ -57,25 +57,25 @@ every_target = pytest.mark.parametrize(
 )
 
 
-def writer(native: Native) -> Writer:
+def writer(native: RuntimeFormat) -> Writer:
     assert native.writes is not None
     return native.writes
 
 
-def again(native: Native, entries: list[WholeEntry]) -> list[WholeEntry]:
+def again(native: RuntimeFormat, entries: list[ConversationEntry]) -> list[ConversationEntry]:
     """Return entries as they are read after they were written."""
     return conversation(native.steps, writer(native)(entries, SESSION))
 
 
-def whole(messages: list[Message]) -> list[WholeEntry]:
-    return [WholeEntry(message) for message in messages]
+def whole(messages: list[Message]) -> list[ConversationEntry]:
+    return [ConversationEntry(message) for message in messages]
 
 
 @every_target
 @few
 @given(context=ODD_CONTEXT)
 def test_whatever_was_said_the_provider_takes_what_is_then_sent(
-    native: Native, fit: Fit, strict: Callable[[Any], None], context: list[Message]
+    native: RuntimeFormat, fit: TargetRules, strict: Callable[[Any], None], context: list[Message]
 ) -> None:
     entries = again(native, whole(context))
     assert native.sent
@@ -88,7 +88,7 @@ def test_whatever_was_said_the_provider_takes_what_is_then_sent(
 @few
 @given(context=ODD_CONTEXT)
 def test_every_line_is_read_and_stands_in_one_conversation(
-    native: Native, fit: Fit, strict: object, context: list[Message]
+    native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message]
 ) -> None:
     data = writer(native)(whole(context), SESSION)
     _, reading = read(native, data)
@@ -101,7 +101,7 @@ def test_every_line_is_read_and_stands_in_one_conversation(
 @few
 @given(context=tidy_contexts())
 def test_what_is_read_says_what_was_fitted(
-    native: Native, fit: Fit, strict: object, context: list[Message]
+    native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message]
 ) -> None:
     expected = [message_hash(entry.message) for entry in fitted(whole(context), fit)]
     assert [message_hash(entry.message) for entry in again(native, whole(context))] == expected
@@ -111,7 +111,7 @@ def test_what_is_read_says_what_was_fitted(
 @few
 @given(context=ODD_CONTEXT)
 def test_what_was_written_once_is_its_own_and_stays_as_it_is(
-    native: Native, fit: Fit, strict: object, context: list[Message]
+    native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message]
 ) -> None:
     once = again(native, whole(context))
     assert again(native, once) == once
@@ -123,7 +123,7 @@ def test_what_was_written_once_is_its_own_and_stays_as_it_is(
 @few
 @given(context=ODD_CONTEXT, words=st.text(max_size=5))
 def test_the_same_conversation_gives_the_same_bytes_and_another_one_others(
-    native: Native, fit: Fit, strict: object, context: list[Message], words: str
+    native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message], words: str
 ) -> None:
     session = replace(SESSION, title=words, folder=words, model=words)
     entries = whole(context)

@@ -1,6 +1,6 @@
 """What the two protocols look like on the wire, for a provider in tests.
 
-A `Wire` writes answers of a harken `Message` (text, thinking with its signature, calls in pieces)
+A `Wire` writes answers of a harken `WebhookMessage` (text, thinking with its signature, calls in pieces)
 as a stream, errors as providers word them, and says how its model is made.
 """
 
@@ -13,16 +13,16 @@ from typing import Any, Protocol, TypeAlias
 
 from harken.core.events import Usage
 from harken.core.messages import (
-    CallPlace,
     ContentPart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
 from harken.llm.anthropic import AnthropicModel
-from harken.llm.http_model import Endpoint
+from harken.llm.http_model import ModelEndpoint
 from harken.llm.openai import OpenAIModel
 from tests.provider.server import Answer, Provider, as_json
 
@@ -57,7 +57,7 @@ class Wire(Protocol):
         return Answer(self.events(said, **more))
 
 
-def endpoint(provider: Provider, base: str = "", **more: Any) -> Endpoint:
+def endpoint(provider: Provider, base: str = "", **more: Any) -> ModelEndpoint:
     usual = {
         "base_url": provider.url + base,
         "api_key": KEY,
@@ -65,7 +65,7 @@ def endpoint(provider: Provider, base: str = "", **more: Any) -> Endpoint:
         "timeout_s": 10.0,
         "max_retries": 0,
     }
-    return Endpoint(**{**usual, **more})
+    return ModelEndpoint(**{**usual, **more})
 
 
 def in_pieces(text: str, size: int = 7) -> list[str]:
@@ -175,7 +175,7 @@ def _anthropic_block(item: ContentPart | ToolCall) -> tuple[dict[str, Any], list
             call = {"type": "tool_use", "id": item.id, "name": item.function.name, "input": {}}
             pieces = in_pieces(item.function.arguments)
             return call, [{"type": "input_json_delta", "partial_json": p} for p in pieces]
-        case OtherPart():
+        case UnknownPart():
             return json.loads(item.data), []
     raise AssertionError(f"no provider says {item}")
 
@@ -239,5 +239,5 @@ def _in_order(message: Message) -> Iterable[ContentPart | ToolCall]:
     )
     calls = {call.id: call for call in message.tool_calls or ()}
     for part in parts:
-        yield calls.pop(part.id) if isinstance(part, CallPlace) else part
+        yield calls.pop(part.id) if isinstance(part, ToolCallSlot) else part
     yield from calls.values()

@@ -93,7 +93,7 @@ def test_sessions_lists_and_has_subcommands(cli: Cli) -> None:
 
 def test_help_and_a_misspelled_command_import_no_command(tmp_path: Path) -> None:
     code = (
-        "import sys; from harken.cli.main import run; run(sys.argv[1:]); "
+        "import sys; from harken.cli.main import run_cli; run_cli(sys.argv[1:]); "
         "print([name for name in ('msgspec', 'asyncio', 'sqlite3') if name in sys.modules])"
     )
     for arguments in (["--help"], ["gc"], ["store", "--help"]):

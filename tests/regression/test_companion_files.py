@@ -17,7 +17,7 @@ import pytest
 
 from harken.capture.files.companions import companions_of
 from harken.capture.files.importer import Importer
-from harken.capture.files.report import Imported
+from harken.capture.files.report import ImportResult
 from harken.capture.files.sources import files_in
 from harken.context.commit_content import entries_in
 from harken.core.commits import ArtifactRef, CommitId
@@ -56,15 +56,15 @@ class Project:
         made.answer(text("Done."))
         return write(self.folder / f"{SESSION}.jsonl", made.data)
 
-    def run(self, path: Path | None = None) -> dict[str, Imported]:
+    def run(self, path: Path | None = None) -> dict[str, ImportResult]:
         files = list(files_in(path or self.folder))
         done = Importer(self.store, Catalogue(None)).run(files)
         return {Path(one.report.source).name: one for one in done}
 
-    def raw(self, one: Imported) -> bytes:
+    def raw(self, one: ImportResult) -> bytes:
         return self.store.raw(ArtifactRef(one.report.raw or ""))
 
-    def linked(self, tip: Imported) -> list[dict[str, Any] | None]:
+    def linked(self, tip: ImportResult) -> list[dict[str, Any] | None]:
         """Return what each result says of its output."""
         chain = [*self.store.chain(CommitId(tip.report.tips[0].ctx))][::-1]
         entries = entries_in(self.store, chain)

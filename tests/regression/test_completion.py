@@ -22,7 +22,7 @@ import pytest
 from harken.capture.files.imported_sessions import imported_sessions
 from harken.cli.commands.completion import SCRIPTS, Line, complete_line, parse_line, quoted
 from harken.cli.completion_names import commit_names, imported_names, label_names
-from harken.cli.main import run
+from harken.cli.main import run_cli
 from harken.config.home import Home
 from harken.index.catalogue import Catalogue
 from harken.store.sqlite.store import SqliteStore
@@ -50,14 +50,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     (folder / "codex.jsonl").write_bytes(b"\n".join(lines("codex-v1", session=CODEX)) + b"\n")
     home = Home(str(folder / "home"))
     given = ["--home", str(home.folder)]
-    assert run(["import", str(folder / "codex.jsonl"), *given], {}) == 0
+    assert run_cli(["import", str(folder / "codex.jsonl"), *given], {}) == 0
     script = f"scripted:{folder / 'script.yaml'}"
-    assert run(["chat", "--model", script, "-p", "hello", *given], {}) == 0
+    assert run_cli(["chat", "--model", script, "-p", "hello", *given], {}) == 0
     [log] = home.logs()
     log.rename(log.with_name("tea.jsonl"))
     with closing(SqliteStore(home.store_file)) as store:
         [ctx, *_] = store.newest(1)
-    assert run(["ctx", "label", ctx, "cafe", *given], {}) == 0
+    assert run_cli(["ctx", "label", ctx, "cafe", *given], {}) == 0
     return home
 
 

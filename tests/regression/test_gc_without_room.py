@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from harken import ObjectTooLarge, StoreError
-from harken.core.commits import Hash, raw_ref
-from harken.store.base import Batch, Keeping
+from harken.core.commits import Hash, hash_raw
+from harken.store.base import RetentionPolicy, WriteBatch
 from harken.store.batch import LARGEST_BODY, contents_of
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
@@ -45,7 +45,7 @@ def litter(cli: Cli, *, loose_bytes: int, kept: str = "kept") -> None:
     noise = random.Random(3)
     for _ in range(loose_bytes // 100_000):
         data = noise.randbytes(100_000)
-        store.write(Batch(raw={raw_ref(data): data}))
+        store.write(WriteBatch(raw={hash_raw(data): data}))
     store.close()
 
 
@@ -122,7 +122,7 @@ def test_a_damaged_table_is_a_store_error(cli: Cli, damage: str) -> None:
     store = SqliteStore(cli.home / "store.db")
     kept = batch_of("for a while")
     store.write(kept)
-    store.keep({commit_in(kept): Keeping("ephemeral", "2020-01-01T00:00:00.000000Z")})
+    store.keep({commit_in(kept): RetentionPolicy("ephemeral", "2020-01-01T00:00:00.000000Z")})
     store.close()
     connection = sqlite3.connect(cli.home / "store.db")
     connection.execute("PRAGMA ignore_check_constraints=ON")
@@ -144,7 +144,7 @@ def test_a_damaged_time_of_keeping_is_told_with_what_to_do(cli: Cli) -> None:
 def test_an_object_that_is_too_large_is_not_called_damaged() -> None:
     body = bytes(LARGEST_BODY + 1)
     with pytest.raises(ObjectTooLarge, match=r"is too large: 256\.0 MB") as error:
-        contents_of(Batch(objects={Hash("0" * 64): body}))
+        contents_of(WriteBatch(objects={Hash("0" * 64): body}))
     assert error.value.size_bytes == LARGEST_BODY + 1
     assert error.value.limit_bytes == LARGEST_BODY
     assert "damaged" not in str(error.value)

@@ -20,8 +20,8 @@ from harken.capture.files.sources import files_in
 from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
-from harken.formats.runtimes.base import Line
-from harken.formats.runtimes.joined_records import parts_of
+from harken.formats.runtimes.base import SourceLine
+from harken.formats.runtimes.joined_records import split_records
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from tests.unit.formats.transcripts import Transcript, text
@@ -138,9 +138,9 @@ def test_a_joined_file_that_is_too_large_to_hold_is_read_the_same(tmp_path: Path
 
 def test_an_object_inside_a_torn_record_is_not_taken_for_a_record() -> None:
     torn = b'{"type":"user","message":{"type":"text","uuid":"x"},"time'
-    (part,) = parts_of(Line(7, 100, torn), "torn")
+    (part,) = split_records(SourceLine(7, 100, torn), "torn")
     assert (part.reason, part.line.start) == ("torn", 100)
-    parts = parts_of(Line(7, 100, torn + b'{"type":"user"}'), "torn")
+    parts = split_records(SourceLine(7, 100, torn + b'{"type":"user"}'), "torn")
     assert [(part.line.data, part.reason) for part in parts] == [
         (torn, "torn"),
         (b'{"type":"user"}', ""),
@@ -148,7 +148,7 @@ def test_an_object_inside_a_torn_record_is_not_taken_for_a_record() -> None:
 
 
 def test_a_line_of_nothing_but_open_brackets_is_damage_at_once() -> None:
-    (part,) = parts_of(Line(1, 0, b'{"type":' * 200_000), "nested too deeply")
+    (part,) = split_records(SourceLine(1, 0, b'{"type":' * 200_000), "nested too deeply")
     assert part.reason == "nested too deeply"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.llm.http_errors import Failures
+from harken.llm.http_errors import ModelErrorFactory
 
 KEYS = ["sk-proj-ABCdef0123456789-ghijQ7Zk", "0a1b2c3d4e5f6a7b8c9dQ7Zk", "gsk_abcdefghijklmnopQ7Zk"]
 ECHOES = [
@@ -34,7 +34,7 @@ ECHOES = [
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("echo", ECHOES)
 def test_no_letters_of_a_key_that_a_provider_quotes_are_shown(echo: str, key: str) -> None:
-    failures = Failures(model="x/y", host="example.org", key=key)
+    failures = ModelErrorFactory(model="x/y", host="example.org", key=key)
     parts = {"key": key, "head": key[:6], "tail": key[-4:], "two": key[-2:], "long": key[-7:]}
     body = {"error": {"message": echo.format(**parts), "code": "invalid_api_key"}}
     for shown in (str(failures.told(body, 401)), failures.quoted(echo.format(**parts))):
@@ -55,5 +55,5 @@ def test_no_letters_of_a_key_that_a_provider_quotes_are_shown(echo: str, key: st
 )
 def test_what_is_no_key_is_shown(text: str) -> None:
     for key in KEYS:
-        failures = Failures(model="x/y", host="example.org", key=key)
+        failures = ModelErrorFactory(model="x/y", host="example.org", key=key)
         assert failures.quoted(text) == text.rstrip(" .;:")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.main import run
+from harken.cli.main import run_cli
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import SCRIPT, Cli
 from tests.unit.capture.stories import lines
@@ -75,11 +75,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Kit:
             ["import", "codex.jsonl", "claude.jsonl"],
             ["chat", "--model", "scripted:script.yaml", "-p", "hello"],
         ):
-            assert run([*arguments, "--home", str(home)], {}) == 0
+            assert run_cli([*arguments, "--home", str(home)], {}) == 0
         [log] = (home / "sessions").glob("*.jsonl")
         with closing(SqliteStore(home / "store.db")) as store:
             [ctx, *_] = store.newest(1)
-        assert run(["ctx", "label", ctx, LABEL, "--home", str(home)], {}) == 0
+        assert run_cli(["ctx", "label", ctx, LABEL, "--home", str(home)], {}) == 0
     finally:
         os.chdir(before)
     log.rename(log.with_name("tea.jsonl"))

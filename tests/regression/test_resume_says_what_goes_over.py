@@ -15,7 +15,7 @@ from harken.capture.resume.completeness import wholeness
 from harken.capture.resume.transfer import transfer, whole_transfer
 from harken.context.position import Said
 from harken.core.messages import Message, TextPart, ThinkingPart
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from tests.cli.kit import Cli
 from tests.unit.formats.transcripts import Transcript, text, use
 
@@ -77,12 +77,12 @@ def test_what_a_client_cannot_hold_is_named_with_its_reason(cli: Cli, tmp_path: 
 
 def test_the_fields_add_up() -> None:
     entries = [
-        WholeEntry(Message("user", "What was said before: tea.")),
-        WholeEntry(Message("user", "Tea?")),
-        WholeEntry(Message("assistant", [ThinkingPart("Hm.")])),
-        WholeEntry(Message("assistant", [ThinkingPart("Well."), TextPart("Yes.")])),
+        ConversationEntry(Message("user", "What was said before: tea.")),
+        ConversationEntry(Message("user", "Tea?")),
+        ConversationEntry(Message("assistant", [ThinkingPart("Hm.")])),
+        ConversationEntry(Message("assistant", [ThinkingPart("Well."), TextPart("Yes.")])),
     ]
-    written = [entries[0], entries[1], WholeEntry(Message("assistant", "Yes."))]
+    written = [entries[0], entries[1], ConversationEntry(Message("assistant", "Yes."))]
     said = Said(13, 10, frozenset({0}))
     found = transfer(said, wholeness(entries, written)).as_json()
     (left_out,) = found.pop("left_out")

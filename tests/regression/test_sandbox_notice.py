@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harken import Runtime, World
+from harken import AgentRuntime, World
 from harken.chat.plain_chat import PlainUser
 from harken.world.permissions.permissions import Permissions
 from harken.world.shell.shell import Shell
@@ -53,7 +53,7 @@ def test_a_question_says_where_the_command_will_run(box: Box, tmp_path: Path) ->
         world.user = person
         model = play(main=[calls(call("bash", command="true")), "Done."])
         (tmp_path / name).mkdir()
-        one = stage(tmp_path / name, model, runtime=Runtime(model=model, world=world))
+        one = stage(tmp_path / name, model, runtime=AgentRuntime(model=model, world=world))
         one.ask("Go.")
         notes[name] = person.wanted[0].note
         assert notes[name] in one.log.read_text(), "the question in the log says so, too"
@@ -64,10 +64,12 @@ def test_a_question_says_where_the_command_will_run(box: Box, tmp_path: Path) ->
 
 
 def test_a_user_at_a_plain_terminal_reads_it() -> None:
-    from harken.world.user import Wanted
+    from harken.world.user import ApprovalRequest
 
     told: list[str] = []
     user = PlainUser(lambda _: "yes", told.append)
-    wanted = Wanted(agent="main", tool="bash", subject="ls", preview="ls", note="In the sandbox.")
+    wanted = ApprovalRequest(
+        agent="main", tool="bash", subject="ls", preview="ls", note="In the sandbox."
+    )
     assert asyncio.run(user.permit(wanted)).allowed
     assert told == ["main wants to use bash:\nls", "In the sandbox."]

@@ -17,8 +17,8 @@ import pytest
 
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
-from harken.world.permissions.permissions import Mode, Permissions, Wish
-from harken.world.permissions.rules import Rules
+from harken.world.permissions.permissions import Mode, PermissionRequest, Permissions
+from harken.world.permissions.rules import PermissionRules
 from tests.unit.world.shell.boxing import Box, box
 
 __all__ = ["box"]
@@ -66,8 +66,8 @@ bin/tool.sh hooks/use-state.ts src/config src/refs/objects/HEAD .config/app/sett
 def decided(path: str, folder: Path, mode: Mode, allow: Sequence[str] = ()) -> str:
     """Return what becomes of a `write`."""
     [write] = [one for one in file_tools(Root(folder)) if one.name == "write"]
-    wish = Wish(write, {"path": path, "content": "x"}, ["main"], folder)
-    return Permissions(mode, Rules.parse(allow=allow)).decide(wish).kind
+    wish = PermissionRequest(write, {"path": path, "content": "x"}, ["main"], folder)
+    return Permissions(mode, PermissionRules.parse(allow=allow)).decide(wish).kind
 
 
 def asked(paths: Sequence[str], folder: Path) -> list[str]:
@@ -173,7 +173,7 @@ def test_the_home_and_the_folders_of_path_are_known_by_their_place(tmp_path: Pat
     [write] = [one for one in file_tools(Root(tmp_path)) if one.name == "write"]
 
     def kind(path: Path | str) -> str:
-        wish = Wish(write, {"path": str(path), "content": ""}, ["main"], tmp_path)
+        wish = PermissionRequest(write, {"path": str(path), "content": ""}, ["main"], tmp_path)
         return permissions.decide(wish).kind
 
     for path in ("bin/git", "go/bin/x", ".cargo/config.toml", ".docker/config.json", "bin"):

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from harken import Tool, tool
 from harken.world.permissions.bash.analysis import Analysis
 from harken.world.permissions.bash.plain_commands import plain_parts
-from harken.world.permissions.permissions import Mode, Permissions, Wish
-from harken.world.permissions.rules import Rules
+from harken.world.permissions.permissions import Mode, PermissionRequest, Permissions
+from harken.world.permissions.rules import PermissionRules
 from harken.world.permissions.subjects import CommandSubject
 
 TABLES = Path(__file__).with_name("shell_commands")
@@ -55,12 +55,12 @@ ORDINARY = [command for _, command in read_table("ordinary.txt")]
 
 
 def decide(permissions: Permissions, command: str, folder: Path | None = None) -> str:
-    return permissions.decide(Wish(BASH, {"command": command}, ["main"], folder)).kind
+    return permissions.decide(PermissionRequest(BASH, {"command": command}, ["main"], folder)).kind
 
 
 @pytest.mark.parametrize("heading", DISGUISES)
 def test_no_disguise_of_a_denied_command_runs_without_a_question(heading: str) -> None:
-    permissions = Permissions("all", Rules.parse(deny=[DENY], allow=["bash"]))
+    permissions = Permissions("all", PermissionRules.parse(deny=[DENY], allow=["bash"]))
     assert [one for one in DISGUISES[heading] if decide(permissions, one) == "free"] == []
 
 
@@ -74,13 +74,13 @@ def test_the_tables_are_large_enough() -> None:
 def test_a_command_in_doubt_is_asked_in_each_mode_although_a_rule_allows_the_tool(
     mode: Mode,
 ) -> None:
-    permissions = Permissions(mode, Rules.parse(deny=[DENY], allow=["bash"]))
+    permissions = Permissions(mode, PermissionRules.parse(deny=[DENY], allow=["bash"]))
     assert decide(permissions, "python3 - <<< 'import os; os.system(\"git push\")'") == "ask"
     assert decide(permissions, "ls") == "free"
 
 
 def test_at_most_one_ordinary_command_in_twenty_is_asked_that_was_not_before() -> None:
-    permissions = Permissions("all", Rules.parse(deny=[DENY]))
+    permissions = Permissions("all", PermissionRules.parse(deny=[DENY]))
     before = [one.removeprefix("? ") for one in ORDINARY if one.startswith("? ")]
     commands = [one.removeprefix("? ") for one in ORDINARY]
     asked = [one for one in commands if decide(permissions, one) != "free"]
@@ -89,7 +89,7 @@ def test_at_most_one_ordinary_command_in_twenty_is_asked_that_was_not_before() -
 
 
 def test_without_a_rule_for_commands_nothing_more_is_asked() -> None:
-    permissions = Permissions("all", Rules.parse(deny=["write(secret/**)"]))
+    permissions = Permissions("all", PermissionRules.parse(deny=["write(secret/**)"]))
     commands = [*ORDINARY, *(one for some in DISGUISES.values() for one in some)]
     assert {decide(permissions, command) for command in commands} == {"free"}
 
@@ -106,14 +106,16 @@ def test_a_link_to_a_denied_program_is_that_program(tmp_path: Path) -> None:
     (tmp_path / "bin" / "git").touch(mode=0o755)
     (tmp_path / "g").symlink_to("bin/git")
     (tmp_path / "again").symlink_to("g")
-    permissions = Permissions("all", Rules.parse(deny=[DENY]))
+    permissions = Permissions("all", PermissionRules.parse(deny=[DENY]))
     for command in ("./g push", f"{tmp_path}/again push", "env ./g push", "sh -c './g push'"):
         assert decide(permissions, command, tmp_path) == "denied", command
     assert decide(permissions, "./g status", tmp_path) == "free"
 
 
 def test_other_rules_are_as_strict() -> None:
-    permissions = Permissions("all", Rules.parse(deny=["bash(rm -rf *)", "bash(docker*)"]))
+    permissions = Permissions(
+        "all", PermissionRules.parse(deny=["bash(rm -rf *)", "bash(docker*)"])
+    )
     for command in (
         "x=rm; $x -rf a",
         "find . -exec rm -rf {} +",

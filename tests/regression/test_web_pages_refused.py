@@ -20,16 +20,16 @@ from urllib.parse import urlsplit
 import pytest
 
 from harken.capture.otlp.receiver import Receiver
-from harken.capture.otlp.server import Server
+from harken.capture.otlp.server import OtlpServer
 from harken.capture.proxy.server import serving as serving_proxy
-from harken.capture.proxy.spool import Spool
-from harken.capture.proxy.tap import Notes
+from harken.capture.proxy.spool import ProxySpool
+from harken.capture.proxy.tap import ProxyTap
 from harken.capture.proxy.upstreams import Upstreams, upstream
 from harken.core.clock import system_clock
 from harken.core.loopback import browser_refusal
-from harken.service.access import Gate
+from harken.service.access import AccessCheck
 from harken.service.app import make_app
-from harken.service.dependencies import Limits
+from harken.service.dependencies import ServiceLimits
 from harken.service.server import serving
 from harken.service.sockets import listen_at
 from harken.store.memory import MemoryStore
@@ -61,7 +61,7 @@ def status_of(port: int, path: str, headers: Mapping[str, str]) -> int:
 def test_otlp_refuses_pages_with_and_without_a_token(page: dict[str, str]) -> None:
     for token in (None, "t" * 40):
         right = {} if token is None else {"authorization": f"Bearer {token}"}
-        with Server(Receiver(Collecting()), token=token) as server:
+        with OtlpServer(Receiver(Collecting()), token=token) as server:
             thread = Thread(target=server.serve)
             thread.start()
             try:
@@ -77,12 +77,12 @@ def test_a_proxy_with_a_token_refuses_pages(tmp_path: Path) -> None:
     """The address of a page holds the token here: the page is refused before it is looked at."""
     token = "a" * 40
     upstreams = Upstreams({"fake": upstream("fake", "http://127.0.0.1:9")}, token=token)
-    spool = Spool(tmp_path / "spool", lambda _: None, lambda: None)
+    spool = ProxySpool(tmp_path / "spool", lambda _: None, lambda: None)
     spool.start()
     try:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-            notes = Notes(spool, lambda _: "", "run", system_clock)
+            notes = ProxyTap(spool, lambda _: "", "run", system_clock)
             with serving_proxy(listener, upstreams, notes):
                 assert status_of(port, f"/{token}/fake/v1/messages", {}) == 502
                 for page in PAGES:
@@ -110,7 +110,7 @@ def test_a_client_without_a_host_is_no_browser() -> None:
 def test_a_half_sent_head_is_closed_in_the_time_that_is_documented() -> None:
     """Also where it comes drop by drop. Before, both were open for twice the time, 12 s here."""
     silence_s = 6.0
-    with serving_empty(Limits(silence_s=silence_s)) as port:
+    with serving_empty(ServiceLimits(silence_s=silence_s)) as port:
         half, dripping = (socket.create_connection(("127.0.0.1", port), 30) for _ in range(2))
         with half, dripping:
             begin = time.monotonic()
@@ -142,8 +142,8 @@ def is_closed(connection: socket.socket, *, drips: bool) -> bool:
 
 
 @contextmanager
-def serving_empty(limits: Limits) -> Iterator[int]:
+def serving_empty(limits: ServiceLimits) -> Iterator[int]:
     """Serve an empty store; yield the port."""
-    app = make_app(MemoryStore(), Gate("t" * 40), limits=limits)
+    app = make_app(MemoryStore(), AccessCheck("t" * 40), limits=limits)
     with listen_at("127.0.0.1", 0) as listener, serving(app, [listener], limits=limits):
         yield listener.getsockname()[1]

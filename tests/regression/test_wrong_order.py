@@ -76,7 +76,7 @@ TOOLS: dict[str, Row] = {
 
 ORDER: dict[str, Row] = {
     "a misspelt keyword of a runtime": (
-        lambda _: H.Runtime(mdoel=None),
+        lambda _: H.AgentRuntime(mdoel=None),
         TypeError,
         "Runtime has no argument 'mdoel'; did you mean 'model'.*it takes: model, models",
     ),
@@ -92,26 +92,26 @@ ORDER: dict[str, Row] = {
     ),
     "no session file at all": (lambda _: H.load_session(), TypeError, "missing 1 required.*file"),
     "a runtime by position": (
-        lambda s: H.load_session(s.folder / "x.jsonl", H.Runtime()),
+        lambda s: H.load_session(s.folder / "x.jsonl", H.AgentRuntime()),
         TypeError,
         "takes 1 positional argument but 2 were given",
     ),
     "an agent that was not born hears": (
         lambda s: s.unborn().harken("Hi"),
-        H.UnknownName,
+        H.NameNotFound,
         "SmartAgent agent_002 is not in the log yet: call log_birth\\(name=...\\) first",
     ),
     "an agent that was not born answers": (
         lambda s: ask(s.unborn(), "Hi"),
-        H.UnknownName,
+        H.NameNotFound,
         "call log_birth\\(name=...\\) first",
     ),
     "an agent that was not born goes on": (
         lambda s: ask(s.unborn(), None),
-        H.UnknownName,
+        H.NameNotFound,
         "call log_birth\\(name=...\\) first",
     ),
-    "an agent that is born twice": (twice_born, H.EventRefused, "agent_001 was born before"),
+    "an agent that is born twice": (twice_born, H.InvalidEvent, "agent_001 was born before"),
     "a plain agent": (plain_agent, H.ConfigError, "make a SmartAgent or a DumbAgent"),
     "a hook that was not registered": (
         lambda s: s.install(type("Thrifty", (H.Hook,), {"judge": ok})),
@@ -149,12 +149,12 @@ ORDER: dict[str, Row] = {
         "agent must be an Agent, not None",
     ),
     "register without a name": (
-        lambda _: H.register(type("Nameless", (H.Hook,), {})),
+        lambda _: H.register_agent_class(type("Nameless", (H.Hook,), {})),
         TypeError,
         "name must be str, not the class Nameless",
     ),
     "register above a function": (
-        lambda _: H.register("rain")(weather),
+        lambda _: H.register_agent_class("rain")(weather),
         TypeError,
         "for a class of agents",
     ),
@@ -261,7 +261,7 @@ def test_a_hook_that_fails_at_what_concerns_it_is_reported_and_asked(
 def test_a_plain_function_is_a_tool(tmp_path: Path) -> None:
     calls = {"pattern": "weather", "calls": [{"weather": {"city": "Rome"}}]}
     model = H.ScriptedModel([{"pattern": "It rains", "answer": "Rain."}, calls])
-    runtime = H.Runtime(model=model, world=H.World([weather]))
+    runtime = H.AgentRuntime(model=model, world=H.World([weather]))
     root, _ = Stage(tmp_path).load(model=None, runtime=runtime)
     assert ask(root, "What weather?") == "Rain."
     assert "weather" in H.local_world(str(tmp_path), tools=[weather]).tools
@@ -270,7 +270,7 @@ def test_a_plain_function_is_a_tool(tmp_path: Path) -> None:
 NAMED = """
 import sys
 from pathlib import Path
-from harken import Runtime, SmartAgent, load_session
+from harken import AgentRuntime as Runtime, SmartAgent, load_session
 assert Runtime(model="anthropic/claude-opus-5-5").model.name == "anthropic/claude-opus-5-5"
 root, session = load_session("tea.jsonl", model="openai/gpt-5", name="main")
 with session:
@@ -302,5 +302,5 @@ def test_a_model_by_its_name_without_a_key_says_where_to_put_one(tmp_path: Path)
 
 def test_the_constructors_keep_their_signatures() -> None:
     """The checks must not hide from `help()` and editors what a class takes."""
-    assert [*inspect.signature(harken.Runtime).parameters][:2] == ["model", "models"]
+    assert [*inspect.signature(harken.AgentRuntime).parameters][:2] == ["model", "models"]
     assert next(iter(inspect.signature(harken.load_session).parameters)) == "session_file"

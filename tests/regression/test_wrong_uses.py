@@ -47,7 +47,7 @@ NAMES: dict[str, Row] = {
         "did you mean 'always'",
     ),
     "a misspelt action": (
-        lambda _: H.Runtime(actions=("taks",)),
+        lambda _: H.AgentRuntime(actions=("taks",)),
         ValueError,
         "'taks' is not an action of agents; did you mean 'task'.*discuss",
     ),
@@ -67,22 +67,22 @@ NAMES: dict[str, Row] = {
         "no provider 'antropic'; did you mean 'anthropic'",
     ),
     "a model without its provider": (
-        lambda _: H.Runtime(model="claude-opus"),
+        lambda _: H.AgentRuntime(model="claude-opus"),
         H.ConfigError,
         "no model 'claude-opus'; a model is .*PROVIDER/MODEL",
     ),
     "a misspelt type of a draft": (
-        lambda _: H.Draft(type="detla"),
+        lambda _: H.CommitDraft(type="detla"),
         ValueError,
         "type must be .* did you mean 'delta'",
     ),
     "a misspelt point of a question": (
-        lambda _: H.Question("inptu", "main", "msg_001", "Hi"),
+        lambda _: H.HookQuestion("inptu", "main", "msg_001", "Hi"),
         ValueError,
         "did you mean 'input'",
     ),
     "a kind name that is taken": (
-        lambda _: H.register("smart")(type("Other", (H.Hook,), {})),
+        lambda _: H.register_agent_class("smart")(type("Other", (H.Hook,), {})),
         ValueError,
         "registered as smart: choose another name",
     ),
@@ -92,7 +92,7 @@ NAMES: dict[str, Row] = {
         "two tools are named weather",
     ),
     "a tool named as an action": (
-        lambda _: H.Runtime(world=H.World([H.tool(name="task")(weather)])),
+        lambda _: H.AgentRuntime(world=H.World([H.tool(name="task")(weather)])),
         H.ConfigError,
         "cannot be named task",
     ),
@@ -103,12 +103,12 @@ NAMES: dict[str, Row] = {
     ),
     "an unknown agent": (
         lambda s: s.root.subagent("Ann"),
-        H.UnknownName,
+        H.NameNotFound,
         "no subagent 'Ann'",
     ),
     "an unknown agent of a view": (
         lambda s: H.SessionViewer(s.load()[1].path).extract_agent_perspective("Ann"),
-        H.UnknownName,
+        H.NameNotFound,
         "'Ann'.*main",
     ),
     "a hook without that option": (
@@ -117,7 +117,7 @@ NAMES: dict[str, Row] = {
         "there is no 'every'",
     ),
     "a rule that is none": (
-        lambda _: H.Rules.parse(deny=["bash("]),
+        lambda _: H.PermissionRules.parse(deny=["bash("]),
         H.ConfigError,
         "'bash\\(' is no rule",
     ),
@@ -154,43 +154,43 @@ TYPES: dict[str, Row] = {
         "dst must be an Agent, not 'Ann'",
     ),
     "an integer as model": (
-        lambda _: H.Runtime(model=3),
+        lambda _: H.AgentRuntime(model=3),
         TypeError,
         "model must be Model .*str or None, not 3",
     ),
     "a class as model": (
-        lambda _: H.Runtime(model=H.ScriptedModel),
+        lambda _: H.AgentRuntime(model=H.ScriptedModel),
         TypeError,
         "the class ScriptedModel; pass an instance",
     ),
     "a function as model": (
-        lambda _: H.Runtime(model=weather),
+        lambda _: H.AgentRuntime(model=weather),
         TypeError,
         "model must be Model .*not the function weather",
     ),
     "a list of tools as world": (
-        lambda _: H.Runtime(world=[weather]),
+        lambda _: H.AgentRuntime(world=[weather]),
         TypeError,
         "world must be World, not",
     ),
     "one action as a str": (
-        lambda _: H.Runtime(actions="task"),
+        lambda _: H.AgentRuntime(actions="task"),
         TypeError,
         "actions must be Collection of str, not 'task' \\(str\\); pass \\['task'\\]",
     ),
     "a share that is a str": (
-        lambda _: H.Runtime(compact_at="0.8"),
+        lambda _: H.AgentRuntime(compact_at="0.8"),
         TypeError,
         "compact_at must be float or None, not '0.8'",
     ),
-    "a share above 1": (lambda _: H.Runtime(compact_at=80), H.ConfigError, "not 80"),
+    "a share above 1": (lambda _: H.AgentRuntime(compact_at=80), H.ConfigError, "not 80"),
     "a store as checkpoints": (
-        lambda _: H.Runtime(checkpoints=H.MemoryStore()),
+        lambda _: H.AgentRuntime(checkpoints=H.MemoryStore()),
         TypeError,
         "checkpoints must be Checkpointer or None",
     ),
     "an instance as kind": (
-        lambda _: H.Runtime(kinds={"x": 3}),
+        lambda _: H.AgentRuntime(kinds={"x": 3}),
         TypeError,
         "kinds\\['x'\\] must be type, not 3",
     ),
@@ -231,9 +231,9 @@ TYPES: dict[str, Row] = {
         "system_prompt must be str or None",
     ),
     "a runtime as model": (
-        lambda s: s.load(model=H.Runtime()),
+        lambda s: s.load(model=H.AgentRuntime()),
         TypeError,
-        "model must be Model .*not a value of type Runtime",
+        "model must be Model .*not a value of type AgentRuntime",
     ),
     "a budget of text": (
         lambda _: H.Budget(tokens="1000"),
@@ -279,14 +279,14 @@ TYPES: dict[str, Row] = {
         "no argument 'hidden'; did you mean 'hide'",
     ),
     "rules of texts": (
-        lambda _: H.Rules(deny=["bash(git push*)"]),
+        lambda _: H.PermissionRules(deny=["bash(git push*)"]),
         TypeError,
-        "deny\\[0\\] must be Rule, not 'bash\\(git push\\*\\)'",
+        "deny\\[0\\] must be PermissionRule, not 'bash\\(git push\\*\\)'",
     ),
     "a list as rules": (
         lambda _: H.Permissions(rules=["bash"]),
         TypeError,
-        "rules must be Rules, not \\['bash'\\]",
+        "rules must be PermissionRules, not \\['bash'\\]",
     ),
     "a comment that is no text": (lambda _: H.Comment(3), TypeError, "text must be str, not 3"),
     "a denial without a reason": (lambda _: H.Deny(None), TypeError, "reason must be str"),
@@ -329,12 +329,20 @@ TYPES: dict[str, Row] = {
     "messages as a draft": (
         lambda _: H.checkpoint(H.MemoryStore(), [H.Message("user", "Hi")]),
         TypeError,
-        "draft must be Draft, not \\[",
+        "draft must be CommitDraft, not \\[",
     ),
-    "labels as a str": (lambda _: H.Draft(labels="new"), TypeError, "labels must be tuple of str"),
-    "an origin as a str": (lambda _: H.Draft(origin="me"), TypeError, "origin must be Origin"),
+    "labels as a str": (
+        lambda _: H.CommitDraft(labels="new"),
+        TypeError,
+        "labels must be tuple of str",
+    ),
+    "an origin as a str": (
+        lambda _: H.CommitDraft(origin="me"),
+        TypeError,
+        "origin must be CommitOrigin",
+    ),
     "a store that is no store": (
-        lambda _: H.history("store.db", "ctx-1"),
+        lambda _: H.commit_history("store.db", "ctx-1"),
         TypeError,
         "store must be Store",
     ),
@@ -365,7 +373,7 @@ TYPES: dict[str, Row] = {
         "session_file must be str or Path",
     ),
     "a client that cannot be wrapped": (
-        lambda _: H.wrap("client", print),
+        lambda _: H.wrap_client("client", print),
         TypeError,
         "str cannot be wrapped: give one of openai, anthropic or httpx",
     ),

@@ -10,13 +10,13 @@ import sys
 
 import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
 from harken.chat.open import open_chat
-from harken.chat.options import Wish
+from harken.chat.options import ChatOptions
 from harken.chat.plain_chat import PlainChat, PlainUser, tell
-from harken.chat.screen.event_queue import Face
+from harken.chat.screen.event_queue import ScreenHandle
 from harken.chat.screen.screen import Screen
 from harken.config.home import Home
-from harken.terminal.environment import Surroundings, has_screen
-from harken.terminal.stdin import Typed
+from harken.terminal.environment import TerminalEnvironment, has_screen
+from harken.terminal.stdin import StdinReader
 from harken.world.ask_user import ask_user
 from harken.world.tool import tool
 
@@ -52,18 +52,18 @@ TOOLS = (
 
 
 def main() -> int:
-    home, face = Home(sys.argv[1]), Face()
-    typed = Typed()
+    home, face = Home(sys.argv[1]), ScreenHandle()
+    typed = StdinReader()
     plain_user = PlainUser(typed.line_from_now, tell, typed.keep_type_ahead)
     user = face.questions if has_screen() else plain_user
     opened = open_chat(
         home,
-        Wish(model=f"scripted:{sys.argv[2]}"),
+        ChatOptions(model=f"scripted:{sys.argv[2]}"),
         user=user,
         on_chunk=face.ears.on_chunk,
         tools=TOOLS,
     )
-    where = Surroundings.here(home.folder / "history")
+    where = TerminalEnvironment.here(home.folder / "history")
     with opened.session, asyncio.Runner() as runner:
         if has_screen():
             return runner.run(Screen(face, opened, where).run())

@@ -10,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from harken.agents.agent_classes import check_points, check_registered, kind_named
+from harken.agents.agent_classes import check_points, check_registered, get_agent_class
 from harken.agents.guards import MADE, SELF_MADE, guarded, is_guard, is_made
-from harken.agents.initial_transcript import INTERRUPTED, UNNAMED, begin_with, message_dict, whole
+from harken.agents.initial_transcript import (
+    INTERRUPTED,
+    UNNAMED,
+    begin_with,
+    complete_transcript,
+    message_dict,
+)
 from harken.agents.names import free_name
-from harken.agents.runtime import Runtime
-from harken.agents.turn_lock import Gate
+from harken.agents.runtime import AgentRuntime
+from harken.agents.turn_lock import TurnLock
 from harken.core.arguments import check_arguments, check_text
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import (
@@ -28,8 +34,8 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, Message, text_of
 from harken.core.untrusted import from_outside
-from harken.core.verdict import POINTS, Point, Question, Verdict, verdict_in
-from harken.errors import ConfigError, NotBorn, UnknownName
+from harken.core.verdict import POINTS, HookPoint, HookQuestion, Verdict, verdict_in
+from harken.errors import ConfigError, NameNotFound, NotBorn
 from harken.session.fold import context_now
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
@@ -47,7 +53,7 @@ class Agent:
     """What the birth calls it: `smart`, or the registered name of a dumb agent."""
     in_log: ClassVar[bool] = False
     """Whether a long session may let go of an idle object of just this class, and make it anew."""
-    points: ClassVar[frozenset[Point]] = POINTS
+    points: ClassVar[frozenset[HookPoint]] = POINTS
     """Where it is asked while it stands as a hook, unless its spec says so."""
     portable: ClassVar[bool] = True
     """Whether it can be made anew from what a file says of it: not where that is code to run."""
@@ -63,7 +69,7 @@ class Agent:
         system_prompt: str | None = None,
         init_prompt: Sequence[Mapping[str, Any]] | None = None,
         *,
-        runtime: Runtime | None = None,
+        runtime: AgentRuntime | None = None,
     ) -> None:
         """Get an id from the session; whoever makes the agent logs its birth (`log_birth`).
 
@@ -72,14 +78,14 @@ class Agent:
         Its system prompt gives way to the agent's own; a call in it that has no result gets one
         that says so. Raises ValueError where it is no transcript.
         """
-        initial = whole(init_prompt or (), own_system=system_prompt is not None)
-        self.attach(session, session.allocate_agent_id(), runtime or Runtime())
+        initial = complete_transcript(init_prompt or (), own_system=system_prompt is not None)
+        self.attach(session, session.allocate_agent_id(), runtime or AgentRuntime())
         self.begin_with(initial)
         if system_prompt is not None:
             session.hold_back(self.agent_id, [Message("system", str(system_prompt))])
 
     @classmethod
-    def attached(cls, session: Session, state: AgentState, runtime: Runtime) -> Self:
+    def attached(cls, session: Session, state: AgentState, runtime: AgentRuntime) -> Self:
         """Make the object for an agent that was born before."""
         agent = cls.__new__(cls)
         agent.prepare(state)
@@ -93,7 +99,7 @@ class Agent:
     def restore(self, state: AgentState) -> None:
         """Take back what the log knows of this agent beside its transcript."""
 
-    def attach(self, session: Session, agent_id: AgentId, runtime: Runtime) -> None:
+    def attach(self, session: Session, agent_id: AgentId, runtime: AgentRuntime) -> None:
         """Bind the object to its identity in the session."""
         self.session = session
         self.agent_id = agent_id
@@ -103,7 +109,7 @@ class Agent:
         """What its birth says besides its `spec`; whoever makes the agent may add to it."""
         self.asking = LoopLock()
         """Held while it is asked as a hook: one question at a time."""
-        self.gate = Gate()
+        self.gate = TurnLock()
         self.news: list[TranscriptEntry] = []
         """What subagents say of what woke them: it hears it when it can."""
         session.live[agent_id] = self
@@ -221,15 +227,15 @@ class Agent:
     def sibling(self, agent_id: str) -> Agent:
         """Return another agent of the same session, revived where it is not in memory.
 
-        Raises UnknownName.
+        Raises NameNotFound.
         """
-        return revive(self.session, agent_id, self.runtime)
+        return load_agent(self.session, agent_id, self.runtime)
 
     def subagent(self, name: str) -> Agent:
-        """Return a living subagent by its name. Raises UnknownName with the names that exist."""
+        """Return a living subagent by its name. Raises NameNotFound with the names that exist."""
         ids = self.subagent_ids
         if name not in ids:
-            raise UnknownName("subagent", name, ids)
+            raise NameNotFound("subagent", name, ids)
         return self.sibling(ids[name])
 
     def harken(self, input: str) -> None:
@@ -266,22 +272,22 @@ class Agent:
         dst.harken(txt)
 
     @property
-    def asked_at(self) -> frozenset[Point]:
+    def asked_at(self) -> frozenset[HookPoint]:
         """Where it is asked while it stands as a hook."""
         own = self.state.spec.get("points")
         return self.points if own is None else POINTS & frozenset(own)
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether it wants to be asked this; what it does not is as if it were OK, and not logged.
 
         For a hook that seldom has something to say. One that raises here is asked.
         """
         return True
 
-    async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
+    async def judged(self, question: HookQuestion, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return the verdict on a question that it has heard, with the message that says so.
 
-        By default its answer is read as one. Raises NoVerdict where it is none.
+        By default its answer is read as one. Raises UnparsableVerdict where it is none.
         """
         said = await self.response()
         return verdict_in(str(said), question.point), said.message_id or asked
@@ -470,23 +476,23 @@ class Agent:
 
 
 @check_arguments
-def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
+def load_agent(session: Session, agent_id: str, runtime: AgentRuntime) -> Agent:
     """Return the agent with this id: the one in memory, else made again from the log.
 
-    Terminated agents can be revived too, to be read or asked. Raises UnknownName for an id that
+    Terminated agents can be revived too, to be read or asked. Raises NameNotFound for an id that
     was never born, and for a kind that nobody registered.
     """
     live = session.live_object(AgentId(agent_id))
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)
-    kind = kind_named(state.spec.get("kind", "smart"), runtime)
+    kind = get_agent_class(state.spec.get("kind", "smart"), runtime)
     agent: Agent = kind.attached(session, state, runtime)
     return agent
 
 
 @check_arguments
-def evict(session: Session, agent_id: str) -> None:
+def unload_agent(session: Session, agent_id: str) -> None:
     """Drop an agent from memory, object and transcript; whoever needs it revives it."""
     session.evict(agent_id)
     session.live.pop(AgentId(agent_id), None)

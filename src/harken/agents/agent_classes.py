@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from harken.core.arguments import check_arguments, check_choices
 from harken.core.verdict import POINTS
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 
 Kind = TypeVar("Kind", bound=type)
 _kinds: dict[str, Any] = {}
@@ -29,7 +29,7 @@ class HasKinds(Protocol):
 
 
 @check_arguments
-def register(name: str) -> Callable[[Kind], Kind]:
+def register_agent_class(name: str) -> Callable[[Kind], Kind]:
     """Register a class of agents under the name that logs record.
 
     A class that is defined again, as in a notebook, takes the place of the one before. Raises
@@ -49,28 +49,28 @@ def register(name: str) -> Callable[[Kind], Kind]:
     return enter
 
 
-def register_later(modules: Mapping[str, str]) -> None:
+def register_lazy(modules: Mapping[str, str]) -> None:
     """Say in which modules, by registered name, classes are that `register` enters when needed."""
     _later.update(modules)
 
 
-def kind_named(name: str, runtime: HasKinds) -> Any:
-    """Return the class of agents that logs record under this name. Raises UnknownName."""
+def get_agent_class(name: str, runtime: HasKinds) -> Any:
+    """Return the class of agents that logs record under this name. Raises NameNotFound."""
     kind = runtime.kinds.get(name) or _kinds.get(name)
     if kind is None and name in _later:
         import_module(_later[name])
         kind = _kinds[name]
     if kind is None:
         known = {*_kinds, *_later, *runtime.kinds}
-        raise UnknownName("registered kind of agent", name, known)
+        raise NameNotFound("registered kind of agent", name, known)
     return kind
 
 
 def check_registered(kind: type, name: str, runtime: HasKinds) -> None:
     """Raise TypeError if a resume would make an agent of another class than this."""
     try:
-        resumed = kind_named(name, runtime)
-    except UnknownName:
+        resumed = get_agent_class(name, runtime)
+    except NameNotFound:
         resumed = None
     if resumed is None or (resumed is not kind and issubclass(kind, resumed)):
         raise TypeError(

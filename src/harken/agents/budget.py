@@ -23,7 +23,7 @@ from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse
 from harken.core.ids import AgentId
 from harken.errors import BudgetExceeded
 from harken.session.session import Session
-from harken.session.state import AgentState, SessionState, Spent
+from harken.session.state import AgentState, SessionState, UsageTotals
 
 
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -119,33 +119,33 @@ def _ever_below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:
             yield other
 
 
-_of_sessions: WeakKeyDictionary[Session, Spending] = WeakKeyDictionary()
+_of_sessions: WeakKeyDictionary[Session, SpendingTotals] = WeakKeyDictionary()
 
 
-def spent_by(session: Session, agent_id: AgentId) -> Spent:
+def spent_by(session: Session, agent_id: AgentId) -> UsageTotals:
     """Return what an agent and everybody below it have spent; hooks and those gone count."""
     spending = _of_sessions.get(session)
     if spending is None:
-        spending = _of_sessions[session] = Spending(session.state)
+        spending = _of_sessions[session] = SpendingTotals(session.state)
         session.listen(spending.hear)
     return spending.of(agent_id)
 
 
-class Spending:
+class SpendingTotals:
     """Totals of one session, by agent."""
 
     def __init__(self, state: SessionState) -> None:
         """Count what was spent so far."""
         self._state = state
-        self._totals: dict[AgentId, Spent] | None = None
+        self._totals: dict[AgentId, UsageTotals] | None = None
 
-    def of(self, agent_id: AgentId) -> Spent:
+    def of(self, agent_id: AgentId) -> UsageTotals:
         """Return the total of an agent."""
         if self._totals is None:
             self._totals = {}
             for agent in self._state.agents.values():
                 self._add(agent.id, agent.spent)
-        return self._totals.get(agent_id) or Spent()
+        return self._totals.get(agent_id) or UsageTotals()
 
     def hear(self, event: Event) -> None:
         """Count an event that was appended."""
@@ -154,25 +154,25 @@ class Spending:
         if isinstance(event, AgentMoved):
             self._totals = None
         elif isinstance(event, LlmRequest):
-            self._add(event.agent_id, Spent(model_calls=1))
+            self._add(event.agent_id, UsageTotals(model_calls=1))
         elif isinstance(event, LlmResponse):
             usage = event.usage
             self._add(
                 event.agent_id,
-                Spent(
+                UsageTotals(
                     input_tokens=(usage and usage.input_tokens) or 0,
                     output_tokens=(usage and usage.output_tokens) or 0,
                     cost_usd=event.cost_usd or 0.0,
                 ),
             )
 
-    def _add(self, agent_id: AgentId, more: Spent) -> None:
+    def _add(self, agent_id: AgentId, more: UsageTotals) -> None:
         """Add to the totals of an agent and of all above it."""
         totals = self._totals
         if totals is None:
             return
         for above in upwards(self._state, agent_id):
-            total = totals.setdefault(above.id, Spent())
+            total = totals.setdefault(above.id, UsageTotals())
             total.model_calls += more.model_calls
             total.input_tokens += more.input_tokens
             total.output_tokens += more.output_tokens

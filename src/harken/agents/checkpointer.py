@@ -16,13 +16,13 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from harken.agents.compaction_text import summary_in
-from harken.context.checkpoint import Draft, Origin, checkpoint_all
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint_all
 from harken.context.socket_client import VARIABLE
-from harken.context.socket_server import ContextSockets
+from harken.context.socket_server import ContextSocketServer
 from harken.core.arguments import check_arguments
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import ContextCommitted, TranscriptEdited
-from harken.core.ids import AgentId, MessageId, number_of
+from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.core.messages import ChatMessage, text_of
 from harken.errors import StoreError
 from harken.session.session import Session
@@ -50,7 +50,7 @@ class Checkpointer:
     are spawns, compactions, the end of the session, and when somebody asks."""
     results: bool = False
     """Whether the results of a turn have a commit of their own, before the model reads them."""
-    sockets: ContextSockets | None = None
+    sockets: ContextSocketServer | None = None
     """Where programs that agents run learn which commit their agent is at; None: nowhere."""
     _refused: StoreError | None = field(default=None, init=False)
     """Why the store did not take the last commit; None: it did."""
@@ -140,13 +140,13 @@ class Checkpointer:
             if one[0] == session.path and not session.state.is_live(one[1]):
                 self.sockets.forget(one)  # so that a long session does not run out of files
 
-    def _origin(self, session: Session, state: AgentState) -> Origin:
+    def _origin(self, session: Session, state: AgentState) -> CommitOrigin:
         session_id = session.state.session_id or session.path.stem
         principal = self.principal or session_id
         if state.id != session.state.root:
             principal = f"{principal}/{state.name or state.id}"
         template = state.spec.get("template")
-        return Origin(
+        return CommitOrigin(
             template=str(template.get("name", "")) if isinstance(template, dict) else "",
             principal=principal,
             machine=self.machine,
@@ -156,51 +156,53 @@ class Checkpointer:
         )
 
 
-def _drafts(state: AgentState, context: Sequence[ChatMessage], trigger: Checkpoint) -> list[Draft]:
+def _drafts(
+    state: AgentState, context: Sequence[ChatMessage], trigger: Checkpoint
+) -> list[CommitDraft]:
     """Return what has to be committed, each the parent of the next; nothing where nothing is."""
     new = pending(state, context)
     fresh = new if state.edited is None else [*context, *(state.transcript or ())]
     untouched = state.edited is None or state.ctx is None
     if untouched and all(message.role == "system" for message in fresh):
         return []
-    drafts: list[Draft] = []
+    drafts: list[CommitDraft] = []
     was_below = state.parent is not None or state.born_from is not None  # it may have moved since
     spawned = state.ctx is None and was_below
     if state.edited is not None:
         drafts = _of_edit(state, state.edited, context[: len(context) - len(new)], trigger)
     elif spawned:
         heard = list(takewhile(lambda message: message.role != "assistant", new))
-        drafts = [Draft(messages=heard, created_at=_time(heard[-1] if heard else new[0]))]
+        drafts = [CommitDraft(messages=heard, created_at=_time(heard[-1] if heard else new[0]))]
         new = new[len(heard) :]
     if spawned:
         drafts[0] = replace(drafts[0], type="snapshot", trigger="spawn")
     if new:
-        drafts.append(Draft(messages=new, trigger=trigger))
+        drafts.append(CommitDraft(messages=new, trigger=trigger))
     parent = state.born_from if state.ctx is None else state.ctx
     return [replace(drafts[0], parent=None if parent is None else CommitId(parent)), *drafts[1:]]
 
 
 def _of_edit(
     state: AgentState, edit: TranscriptEdited, whole: Sequence[ChatMessage], trigger: Checkpoint
-) -> list[Draft]:
+) -> list[CommitDraft]:
     """Return what was pending when the context was edited, then the context as it was edited.
 
     So the full conversation stays in the history, though the agent reads on with less.
     """
     if state.ctx is None and edit.reason == "init_prompt":
-        return [Draft(messages=whole, trigger=trigger, created_at=edit.time)]
+        return [CommitDraft(messages=whole, trigger=trigger, created_at=edit.time)]
     of_edit = _number(edit)
     own = _after(state.transcript or (), state.committed)
     before = [one for one in own if _number(one) < of_edit and _id(one) != edit.summary]
     summaries = [text_of(one.content) for one in whole if edit.summary and _id(one) == edit.summary]
-    stands = Draft(
+    stands = CommitDraft(
         messages=whole,
         type="compaction" if edit.summary else "snapshot",
         trigger="compaction" if edit.summary else trigger,
         created_at=edit.time,
         summary=summary_in("".join(summaries)),
     )
-    return [Draft(messages=before, trigger=stands.trigger), stands] if before else [stands]
+    return [CommitDraft(messages=before, trigger=stands.trigger), stands] if before else [stands]
 
 
 def pending(state: AgentState, context: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -213,7 +215,7 @@ def _after(messages: Sequence[ChatMessage], id_: MessageId | None) -> list[ChatM
 
     What was loaded from a commit is no entry of this session.
     """
-    since = -1 if id_ is None else number_of(id_, "msg_") or 0
+    since = -1 if id_ is None else parse_id_number(id_, "msg_") or 0
     newer = takewhile(lambda message: _number(message) > since, reversed(messages))
     return list(newer)[::-1]
 
@@ -230,7 +232,7 @@ def _upto(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | None
 def _number(message: object) -> int:
     """Return the number of an entry or event; -1 for a message that is none of this session."""
     id_ = _id(message)
-    return -1 if id_ is None else number_of(id_, "msg_") or 0
+    return -1 if id_ is None else parse_id_number(id_, "msg_") or 0
 
 
 def _id(message: object) -> MessageId | None:

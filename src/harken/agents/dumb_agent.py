@@ -64,7 +64,7 @@ class DumbAgent(Agent):
     def say(self, text: str, cause: Cause = None) -> LoggedString:
         """Log an utterance, and the state that it leaves behind.
 
-        Raises what `saved_state` raises, and EventRefused for a state that is not plain JSON;
+        Raises what `saved_state` raises, and InvalidEvent for a state that is not plain JSON;
         nothing was said then.
         """
         entry = TranscriptEntry(

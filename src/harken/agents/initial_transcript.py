@@ -31,7 +31,7 @@ UNNAMED = "(unnamed)"
 _NOBODY = AgentId("agent_000")
 
 
-def whole(
+def complete_transcript(
     initial: Sequence[Mapping[str, Any]], *, own_system: bool = False
 ) -> list[Mapping[str, Any]]:
     """Return the messages to start from; calls without a result get one that says so.

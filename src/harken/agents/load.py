@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from harken.agents.agent import Agent, evict, revive
+from harken.agents.agent import Agent, load_agent, unload_agent
 from harken.agents.budget import Budget, budget_of
 from harken.agents.hooks.smart_hook import finish_verdicts
 from harken.agents.hooks.verdict_log import left_unheard
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.compaction import end_compactions
 from harken.agents.turn.interrupted import finish_watching
@@ -24,7 +24,7 @@ from harken.agents.turn.model_call import log_interrupted, unanswered
 from harken.core.arguments import check_arguments
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
 from harken.core.messages import Message, extend_context_hash
-from harken.errors import NotALog
+from harken.errors import InvalidLog
 from harken.llm.base import Model
 from harken.session.session import Session, SessionOptions, entry_of
 
@@ -33,7 +33,7 @@ from harken.session.session import Session, SessionOptions, entry_of
 def load_session(
     session_file: str | Path,
     *,
-    runtime: Runtime | None = None,
+    runtime: AgentRuntime | None = None,
     system_prompt: str | None = None,
     name: str | None = None,
     budget: Budget | None = None,
@@ -48,7 +48,7 @@ def load_session(
     budget replaces the root's. `model`, or its name, is short for a runtime with this model.
     Raises what `Session` raises, and ConfigError for a model that cannot be used.
     """
-    runtime = runtime or Runtime()
+    runtime = runtime or AgentRuntime()
     if model is not None:
         runtime = replace(runtime, model=model)  # a name is resolved
     session = Session(session_file, options=options)
@@ -69,13 +69,13 @@ def load_session(
 
 
 @check_arguments
-def start_from(agent: Agent, ctx: str, *, stop: str = "compaction") -> None:
+def start_from_commit(agent: Agent, ctx: str, *, stop: str = "compaction") -> None:
     """Let an agent that has heard nothing yet begin with the conversation of a commit.
 
     `ctx` is its full name, `stop` as in `materialize`. An agent with a system prompt of its own
     keeps it in place of the one that the conversation begins with. Calls at the end that had no
     result get one before the agent goes on. Raises ValueError for an agent that has begun,
-    UnknownName, ObjectMissing, and EventRefused where the session has no resolver.
+    NameNotFound, ObjectNotFound, and InvalidEvent where the session has no resolver.
     """
     session, own = agent.session, agent.state.transcript or []
     if agent.state.ctx is not None or any(entry.role != "system" for entry in own):
@@ -96,25 +96,25 @@ def start_from(agent: Agent, ctx: str, *, stop: str = "compaction") -> None:
     session.settle()
 
 
-def _restored(session: Session, runtime: Runtime) -> Agent:
+def _restored(session: Session, runtime: AgentRuntime) -> Agent:
     if session.state.root is None:
-        raise NotALog(session.path, "has no agent")
-    root = revive(session, session.state.root, runtime)
+        raise InvalidLog(session.path, "has no agent")
+    root = load_agent(session, session.state.root, runtime)
     _change_model(session, runtime)
     for request in unanswered(session):
         log_interrupted(session, request)
     for state in list(session.agents.values()):
         if state.open_calls:
-            agent = revive(session, state.id, runtime)
+            agent = load_agent(session, state.id, runtime)
             for call in list(state.open_calls.values()):
                 if not agent.runs_again(call):
                     agent.close_call(call)
     end_compactions(session)
-    finish_watching(session, lambda agent_id: revive(session, agent_id, runtime))
-    finish_verdicts(session, lambda agent_id: revive(session, agent_id, runtime))
+    finish_watching(session, lambda agent_id: load_agent(session, agent_id, runtime))
+    finish_verdicts(session, lambda agent_id: load_agent(session, agent_id, runtime))
     for state in session.agents.values():
         if not session.state.is_live(state.id) and not left_unheard(session, state):
-            evict(session, state.id)  # as when it was ended: a long session holds what lives
+            unload_agent(session, state.id)  # as when it was ended: a long session holds what lives
     if runtime.checkpoints is not None:
         runtime.checkpoints.finish(session, runtime.tell)  # what a crash left pending
     return root
@@ -130,7 +130,7 @@ def _complete(root: Agent, system_prompt: str | None, budget: Budget | None) -> 
         root.session.append(AgentConfigured(agent_id=root.agent_id, spec=spec))
 
 
-def _change_model(session: Session, runtime: Runtime) -> None:
+def _change_model(session: Session, runtime: AgentRuntime) -> None:
     """Let the agents that shared the root's model go on with the one that was given."""
     root = session.agents[session.state.root] if session.state.root is not None else None
     model = runtime.default_model

@@ -5,20 +5,20 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection
 
-from harken.world.result import BadArguments
+from harken.world.result import InvalidArguments
 
 
 def check_plain(name: str) -> None:
-    """Raise BadArguments for a name that cannot be told from another party."""
+    """Raise InvalidArguments for a name that cannot be told from another party."""
     if not name.strip():
-        raise BadArguments("an agent needs a name")
+        raise InvalidArguments("an agent needs a name")
     if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
-        raise BadArguments(f"the name {name!r} has control characters; choose a plain one")
+        raise InvalidArguments(f"the name {name!r} has control characters; choose a plain one")
     plain = _as_read(name)
     if "[" in plain or "]" in plain:  # [NAME]: is how its words are told from those of others
-        raise BadArguments(f"the name {name!r} has brackets; choose a plain one")
+        raise InvalidArguments(f"the name {name!r} has brackets; choose a plain one")
     if plain == "user" or f"{plain} ".startswith("hook "):
-        raise BadArguments(f"an agent cannot be called {name!r}: it is neither user nor hook")
+        raise InvalidArguments(f"an agent cannot be called {name!r}: it is neither user nor hook")
 
 
 def _as_read(name: str) -> str:

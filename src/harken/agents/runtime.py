@@ -16,10 +16,10 @@ from harken.core.ids import AgentId
 from harken.core.stream import Chunk
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
-from harken.llm.context_windows import Windows
+from harken.llm.context_windows import ContextWindows
 from harken.llm.observer import ModelObserver
 from harken.llm.resolve import one_per_name
-from harken.world.environment import shown
+from harken.world.environment import visible_variables
 from harken.world.world import World
 
 OnChunk: TypeAlias = Callable[[AgentId, Chunk], None]
@@ -27,13 +27,13 @@ OnChunk: TypeAlias = Callable[[AgentId, Chunk], None]
 _unheard = logging.getLogger("harken")
 
 
-class HookFinder(Protocol):
+class HookRegistry(Protocol):
     """Makes hooks by name: those that are built in, and those that files describe."""
 
     def make(self, name: str, watched: Any) -> Any:
         """Return a hook, an `Agent` that is not born yet, for an agent to be watched.
 
-        `install(watched, name)` puts it there. Raises UnknownName with the names that there are,
+        `install(watched, name)` puts it there. Raises NameNotFound with the names that there are,
         ConfigError, on one line, for one that cannot be used.
         """
         ...
@@ -45,7 +45,7 @@ class HookFinder(Protocol):
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
+class AgentRuntime:
     """Passed from an agent to its subagents; the log records names, this gives the things."""
 
     model: Model | str | None = None
@@ -58,11 +58,11 @@ class Runtime:
     """Classes of agents by the name that logs record, beside those that `register` knows."""
     templates: Templates = field(default_factory=Templates)
     """Kinds of subagents that `task` finds by name."""
-    hooks: HookFinder | None = None
+    hooks: HookRegistry | None = None
     """Hooks that templates, `hook` and a configuration find by name; None: there is none."""
     skills: Skills | None = None
     """What the tool `skill` of the world reads: agents are told of those that there are."""
-    environment: Callable[[Mapping[str, str]], Mapping[str, str]] = shown
+    environment: Callable[[Mapping[str, str]], Mapping[str, str]] = visible_variables
     """Which of our variables commands get that are hooks; by default those that are not secret."""
     let_run: MutableSet[str] | None = None
     """Digests of the commands of hooks that may be run, whatever a log names; None: all may."""
@@ -78,7 +78,7 @@ class Runtime:
     compact_at: float | None = 0.8
     """Which part of what its model reads at once an agent's context may take, before a summary
     takes the place of the older part; None: it is compacted only when somebody asks."""
-    windows: Windows = field(default_factory=Windows)
+    windows: ContextWindows = field(default_factory=ContextWindows)
     """How much each model reads at once. An agent whose model is not there is not compacted by
     itself, except where the provider refuses a context as too long."""
     observers: Sequence[ModelObserver] = ()

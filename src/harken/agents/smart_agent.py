@@ -15,29 +15,29 @@ from typing import Any, ClassVar
 import msgspec
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import kind_named, register
+from harken.agents.agent_classes import get_agent_class, register_agent_class
 from harken.agents.budget import Budget
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
 from harken.agents.hooks.hook import TurnEnded, TurnStopped
-from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, is_sent_back, unjudged
-from harken.agents.runtime import Runtime
+from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, pending_answer, was_blocked
+from harken.agents.runtime import AgentRuntime
 from harken.agents.template_setup import reach
 from harken.agents.templates.skills import skills_of
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.turn.act import act, log_result
-from harken.agents.turn.compaction import Compacted, compact, tokens_used
+from harken.agents.turn.compaction import CompactionResult, compact, tokens_used
 from harken.agents.turn.hook_review import (
     STOPPED,
     TAKEN_OVER,
     comment_on,
     is_asked,
     judge_answer,
+    log_visible_answer,
     new_inputs,
     new_results,
     send_back,
-    shown,
 )
 from harken.agents.turn.interrupted import abandon, note_on
 from harken.agents.turn.model_call import HALF_A_CALL, ModelCall
@@ -46,12 +46,19 @@ from harken.core.arguments import check_arguments
 from harken.core.events import TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
-from harken.core.verdict import NoVerdict, Question, Rewrite, Verdict, unfenced, verdict_in
+from harken.core.verdict import (
+    HookQuestion,
+    Rewrite,
+    UnparsableVerdict,
+    Verdict,
+    unfenced,
+    verdict_in,
+)
 from harken.errors import AgentBusy, BudgetExceeded, ModelError
 from harken.llm.base import Model
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
-from harken.world.result import Result
+from harken.world.result import ToolResult
 
 WORTH = 0.2
 """A context is compacted by itself where such a part of it gives way: less is not worth a call."""
@@ -61,8 +68,8 @@ AGAIN = 0.05
 
 
 @check_arguments
-@register("smart")
-class SmartAgent(Actor):
+@register_agent_class("smart")
+class SmartAgent(ToolAgent):
     """An agent whose language model decides what to say and do."""
 
     in_log: ClassVar[bool] = True
@@ -73,13 +80,13 @@ class SmartAgent(Actor):
         system_prompt: str | None = None,
         init_prompt: Sequence[Mapping[str, Any]] | None = None,
         *,
-        runtime: Runtime | None = None,
+        runtime: AgentRuntime | None = None,
         model: Model | str | None = None,
         tools: Sequence[str] | None = None,
         budget: Budget | None = None,
     ) -> None:
         """Make an agent; see `Agent`. `tools` names what it may use (None: all there is)."""
-        runtime = runtime or Runtime()
+        runtime = runtime or AgentRuntime()
         if model is not None:
             runtime = replace(runtime, model=model)
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
@@ -117,7 +124,7 @@ class SmartAgent(Actor):
         spec: Mapping[str, Any] | None = None,
     ) -> SmartAgent:
         """Make, without its birth, an agent that shares this agent's world and models."""
-        kind = kind_named(SmartAgent.kind, self.runtime)  # what a revival would make of it
+        kind = get_agent_class(SmartAgent.kind, self.runtime)  # what a revival would make of it
         assert issubclass(kind, SmartAgent)
         child: SmartAgent = kind(self.session, system_prompt, runtime=self.runtime, tools=tools)
         child._model_name = (template and template.model) or self.language_model
@@ -137,15 +144,16 @@ class SmartAgent(Actor):
             return own
         return [name for name in limit if own is None or name in own]
 
-    async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
+    async def judged(self, question: HookQuestion, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return its answer as a verdict; where it is none, it is asked once more.
 
-        Raises TurnEnded where it moved instead of giving one, NoVerdict where what it says is none.
+        Raises TurnEnded where it moved instead of giving one, UnparsableVerdict where what it says
+        is none.
         """
         said = await self._answer_as_hook()
         try:
             verdict = verdict_in(str(said), question.point)
-        except NoVerdict:
+        except UnparsableVerdict:
             if not smart_hook.ask_again(self, question, said):
                 raise
             said = await self._answer_as_hook()
@@ -230,8 +238,8 @@ class SmartAgent(Actor):
         """Whether it owes an answer, also one that not all hooks have judged; see `Agent`."""
         if super().cut_off:
             return True
-        entry = unjudged(self)
-        return is_sent_back(self) if entry is None else entry.message_id != self._given_out
+        entry = pending_answer(self)
+        return was_blocked(self) if entry is None else entry.message_id != self._given_out
 
     def harken(self, input: str) -> None:
         """Add a user message to the transcript and log it; see `Agent`.
@@ -266,7 +274,7 @@ class SmartAgent(Actor):
         await self._finish_calls()
         self.hear_news()
         await comment_on(self, "input", new_inputs(self))
-        entry = unjudged(self) or self._last_utterance()
+        entry = pending_answer(self) or self._last_utterance()
         for denied in range(denials(self), MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()
@@ -274,7 +282,7 @@ class SmartAgent(Actor):
                     raise TurnEnded
             judgement = await judge_answer(self, entry)
             if judgement.denied is None:
-                said, self._given_out = shown(self, entry, judgement), entry.message_id
+                said, self._given_out = log_visible_answer(self, entry, judgement), entry.message_id
                 return said
             send_back(self, judgement.denied, denied)
             entry = None
@@ -296,7 +304,7 @@ class SmartAgent(Actor):
         if calls:
             await self._act(calls)
         if half is not None:
-            log_result(self, half, Result(HALF_A_CALL, is_error=True))
+            log_result(self, half, ToolResult(HALF_A_CALL, is_error=True))
         if asked.answer.tool_calls:
             self.keep("tool_call")
         return asked.answer
@@ -356,7 +364,7 @@ class SmartAgent(Actor):
             full = f"takes {left / window:.0%} of what its model reads"
             self.runtime.tell(f"{self.name}: the context {full}, and could not be compacted: {why}")
 
-    async def compact(self, instructions: str = "") -> Compacted | None:
+    async def compact(self, instructions: str = "") -> CompactionResult | None:
         """Put a summary in the place of what it has in its context; None: that is too little.
 
         `instructions` say what the summary shall keep. Everything stays in the log and in the
@@ -366,7 +374,7 @@ class SmartAgent(Actor):
         with self._busy():
             await self._settled(self._finish_calls())
             await self._settled(comment_on(self, "input", new_inputs(self)))
-            if self.cut_off and unjudged(self) is not None:
+            if self.cut_off and pending_answer(self) is not None:
                 raise ModelError(f"the last answer of {self.name} waits for its hooks: go on first")
             done = await compact(self, self.model, pending=self.cut_off, instructions=instructions)
         self.session.settle()
@@ -422,7 +430,7 @@ class SmartAgent(Actor):
     def _leave_undone(self, why: str) -> None:
         """Give the calls that the end of the turn cut off a result that says why."""
         for call in list(self.state.open_calls.values()):
-            log_result(self, call, Result(why.format(call.name), is_error=True))
+            log_result(self, call, ToolResult(why.format(call.name), is_error=True))
 
     def note_on(self, call: OpenCall) -> str:
         """Return what more is known of a call that was cut off."""

@@ -16,18 +16,18 @@ from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import CommandHook, Commands, let_run
 from harken.agents.hooks.registry import hook_kind
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.errors import ConfigError, HarkenError
-from harken.world.result import BadArguments
+from harken.world.result import InvalidArguments
 
 
 def servers_for(
-    agent: Actor, wanted: Sequence[str] | None, template: Template | None
+    agent: ToolAgent, wanted: Sequence[str] | None, template: Template | None
 ) -> dict[str, Any]:
     """Return what the spec of a new agent says of its servers; nothing where it has none.
 
     It has those of its template. Where neither the template nor `wanted` says which tools it may
-    use, it has those of its maker, too, as it has all its tools. Raises BadArguments where the
+    use, it has those of its maker, too, as it has all its tools. Raises InvalidArguments where the
     template names one that is not here.
     """
     inherits = wanted is None and (template is None or template.tools is None)
@@ -37,26 +37,28 @@ def servers_for(
     return {"mcp": list(dict.fromkeys(names))} if names else {}
 
 
-def _add(agent: Actor, template: Template) -> None:
-    """Let the world know of the servers that a template describes. Raises BadArguments."""
+def _add(agent: ToolAgent, template: Template) -> None:
+    """Let the world know of the servers that a template describes. Raises InvalidArguments."""
     connections = agent.runtime.world.mcp
     if connections is None:
-        raise BadArguments(f"template:{template.name} names MCP servers, and there are none here")
+        raise InvalidArguments(
+            f"template:{template.name} names MCP servers, and there are none here"
+        )
     for server in template.servers:
         try:
             connections.add(server)
         except ConfigError as error:
-            raise BadArguments(f"template:{template.name} cannot be used: {error}") from None
+            raise InvalidArguments(f"template:{template.name} cannot be used: {error}") from None
     for name in template.mcp:
         if name not in connections.servers:
             there = ", ".join(connections.servers) or "none"
-            raise BadArguments(
+            raise InvalidArguments(
                 f"template:{template.name} names an MCP server {name!r} that is not here; "
                 f"there is: {there}"
             )
 
 
-async def reach(agent: Actor) -> None:
+async def reach(agent: ToolAgent) -> None:
     """Wait until the tools are there that come from servers, before a model is told of them."""
     connections = agent.runtime.world.mcp
     if connections is not None and any(one not in connections.servers for one in agent.servers):
@@ -72,7 +74,7 @@ def hooks_of(
 ) -> list[tuple[str, Agent]]:
     """Return the hooks that a template says, with their names; none that is `there` already.
 
-    Raises BadArguments where one cannot be had: a guard is never left out in silence.
+    Raises InvalidArguments where one cannot be had: a guard is never left out in silence.
     """
     if template is None:
         return []
@@ -81,12 +83,12 @@ def hooks_of(
         if template.commands is not None:
             found.append((f"{template.name}-hooks", _commands(template, watched)))
     except HarkenError as error:
-        raise BadArguments(f"template:{template.name} cannot be used: {error}") from None
+        raise InvalidArguments(f"template:{template.name} cannot be used: {error}") from None
     return found
 
 
 def make_hook(name: str, watched: Agent) -> Agent:
-    """Return a hook by its name, to be installed. Raises UnknownName, ConfigError."""
+    """Return a hook by its name, to be installed. Raises NameNotFound, ConfigError."""
     finder = watched.runtime.hooks
     if finder is not None:
         found: Agent = finder.make(name, watched)

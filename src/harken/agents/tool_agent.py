@@ -1,4 +1,4 @@
-"""`Actor`: an agent that has tools and hooks, whoever decides what it does with them."""
+"""`ToolAgent`: an agent that has tools and hooks, whoever decides what it does with them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from harken.agents.action_schemas import may_use, with_templates
 from harken.agents.agent import Agent
-from harken.agents.hooks.hook import Judgement, comment_entry
-from harken.agents.hooks.verdict_log import unheard
+from harken.agents.hooks.hook import CombinedVerdict, comment_entry
+from harken.agents.hooks.verdict_log import undelivered_comments
 from harken.agents.templates.skills import SKILL, skills_of, with_skills
 from harken.agents.templates.template import Template
-from harken.core.ids import message_number
-from harken.core.verdict import Comment, Opinion
+from harken.core.ids import reference_number
+from harken.core.verdict import Comment, HookVerdict
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import AgentState, OpenCall
 from harken.world.mcp.names import server_in
@@ -22,7 +22,7 @@ from harken.world.tool import Tool
 
 
 @dataclass(slots=True)
-class Toolbox:
+class Toolset:
     """The tools that an agent may use, with what a request says of them."""
 
     key: tuple[Any, ...]
@@ -36,14 +36,14 @@ class Toolbox:
         self.hash = tools_hash(self.schemas) if self.schemas else None
 
 
-class Actor(Agent):
+class ToolAgent(Agent):
     """What `act` and the structural actions need of an agent."""
 
     def begin(self) -> None:
         """Set up what is not in the log because it can be derived."""
-        self._comments: list[Opinion] | None = None
+        self._comments: list[HookVerdict] | None = None
         """What hooks commented and it has not heard; None: the log has to tell."""
-        self._toolbox: Toolbox | None = None
+        self._toolbox: Toolset | None = None
         self._made_of: tuple[Any, ...] = ()
         """What the toolbox was worked out from."""
 
@@ -77,7 +77,7 @@ class Actor(Agent):
         """The actions and tools that it may use now, by name."""
         return self.toolbox().by_name
 
-    def toolbox(self) -> Toolbox:
+    def toolbox(self) -> Toolset:
         """Return the same with their schemas; worked out again only where they changed.
 
         Templates are listed as they were when this was worked out first: a model's cached
@@ -89,7 +89,7 @@ class Actor(Agent):
             self._toolbox, self._made_of = self._toolbox_now(), made_of
         return self._toolbox
 
-    def _toolbox_now(self) -> Toolbox:
+    def _toolbox_now(self) -> Toolset:
         world, allowed, place = self.runtime.world.tools, self.allowed, self.state.place
         shown = tuple((tool.name, tool.description, tool.parameters) for tool in world.values())
         limits = (None if allowed is None else tuple(allowed), tuple(self.servers))
@@ -98,7 +98,7 @@ class Actor(Agent):
             return self._toolbox
         everything = {**with_templates(self.runtime.templates.listing()), **self._tools()}
         found = {name: tool for name, tool in everything.items() if self._may_use(tool)}
-        return Toolbox(key, found)
+        return Toolset(key, found)
 
     def _may_use(self, tool: Tool) -> bool:
         if server_in(tool.name) in self.servers:
@@ -120,7 +120,7 @@ class Actor(Agent):
         tool = self.tools.get(call.name)
         return tool is not None and tool.idempotent
 
-    def note_comments(self, judgement: Judgement) -> None:
+    def note_comments(self, judgement: CombinedVerdict) -> None:
         """Keep comments until a place where the agent may hear them."""
         if self._comments is not None:
             self._comments += judgement.comments
@@ -139,13 +139,13 @@ class Actor(Agent):
             if isinstance(opinion.verdict, Comment):
                 self.session.append(comment_entry(self, opinion, opinion.verdict.text))
 
-    def _undelivered(self) -> list[Opinion]:
+    def _undelivered(self) -> list[HookVerdict]:
         """Return the comments of its hooks in the log that it has not heard, oldest first.
 
         Also of those that left with their comment: what they said last still counts.
         """
-        found = [one for hook in self._watchers() for one in unheard(self, hook)]
-        return sorted(found, key=lambda opinion: message_number(opinion.message_id))
+        found = [one for hook in self._watchers() for one in undelivered_comments(self, hook)]
+        return sorted(found, key=lambda opinion: reference_number(opinion.message_id))
 
     def _watchers(self) -> list[AgentState]:
         """Return its hooks, and those that left and are still in memory: see `load_session`."""

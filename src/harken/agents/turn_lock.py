@@ -1,4 +1,4 @@
-"""`Gate`: whether an agent may begin a turn by itself.
+"""`TurnLock`: whether an agent may begin a turn by itself.
 
 An agent takes one turn at a time, and one that its parent talks with begins none of its own.
 """
@@ -13,7 +13,7 @@ PATIENCE_S = 60.0
 """How long an action waits for subagents that something outside has woken."""
 
 
-class Gate:
+class TurnLock:
     """Of one agent. Shut while it is in a turn, or held by whoever talks with it."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Gate:
                 waiting.set_result(None)
 
 
-async def woken_ones_done(gates: Sequence[Gate], patience_s: float = PATIENCE_S) -> None:
+async def woken_ones_done(gates: Sequence[TurnLock], patience_s: float = PATIENCE_S) -> None:
     """Return when none of these agents is in a turn that something outside began.
 
     Also after `patience_s`: such a turn may wait for somebody who waits here.

@@ -16,9 +16,9 @@ from datetime import date, datetime, tzinfo
 
 import apsw
 
-from harken.analytics.quarter_hours import QUARTER_US, Spell, begins
+from harken.analytics.quarter_hours import QUARTER_US, QuarterHour, begins
 from harken.analytics.scope import Scope
-from harken.analytics.times import moment
+from harken.analytics.times import to_datetime
 from harken.core.record import Record
 
 # A session that ends in the moment in which another begins was open together with it.
@@ -51,17 +51,19 @@ class Concurrency(Record, frozen=True, kw_only=True):
     """When that began."""
 
 
-def concurrency(database: apsw.Connection, scope: Scope, spells: Iterable[Spell]) -> Concurrency:
+def concurrency(
+    database: apsw.Connection, scope: Scope, spells: Iterable[QuarterHour]
+) -> Concurrency:
     """Return the peaks. `spells`: those of the scope."""
     opened, since, until = next(scope.rows(database, _QUERY, "sessions"), (0, None, None))
     busy = Counter(spell.quarter for spell in spells if spell.quarter is not None)
     quarter, at_work = min(busy.items(), key=lambda one: (-one[1], one[0]), default=(None, 0))
     return Concurrency(
         open=opened,
-        open_at=moment(since),
-        open_until=moment(until),
+        open_at=to_datetime(since),
+        open_until=to_datetime(until),
         at_work=at_work,
-        at_work_at=None if quarter is None else moment(quarter * QUARTER_US),
+        at_work_at=None if quarter is None else to_datetime(quarter * QUARTER_US),
     )
 
 
@@ -81,7 +83,7 @@ class Day(Record, frozen=True, kw_only=True):
     """All of them, results of tools too."""
 
 
-class Activity(Record, frozen=True, kw_only=True):
+class ActivityByHour(Record, frozen=True, kw_only=True):
     """When something was said. Weekdays from Monday, hours from 0: `messages[weekday][hour]`."""
 
     messages: list[list[int]]
@@ -90,11 +92,11 @@ class Activity(Record, frozen=True, kw_only=True):
     """Those on which something was said, in order."""
 
 
-def activity(spells: Iterable[Spell], zone: tzinfo) -> Activity:
+def activity(spells: Iterable[QuarterHour], zone: tzinfo) -> ActivityByHour:
     """Return when there was work; messages without a time are left out."""
     messages = [[0] * HOURS for _ in WEEKDAYS]
     prompts = [[0] * HOURS for _ in WEEKDAYS]
-    by_day: dict[date, list[Spell]] = defaultdict(list)
+    by_day: dict[date, list[QuarterHour]] = defaultdict(list)
     for spell in spells:
         if spell.quarter is None:
             continue
@@ -103,10 +105,10 @@ def activity(spells: Iterable[Spell], zone: tzinfo) -> Activity:
         prompts[when.weekday()][when.hour] += spell.prompts
         by_day[when.date()].append(spell)
     days = [_day(day, by_day[day]) for day in sorted(by_day)]
-    return Activity(messages=messages, prompts=prompts, days=days)
+    return ActivityByHour(messages=messages, prompts=prompts, days=days)
 
 
-def _day(day: date, spells: list[Spell]) -> Day:
+def _day(day: date, spells: list[QuarterHour]) -> Day:
     return Day(
         day=day,
         sessions=len({spell.session_id for spell in spells}),

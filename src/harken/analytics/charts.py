@@ -56,10 +56,10 @@ class Chart:
     """In pixels."""
 
 
-def shown(text: str, width: int = 200) -> str:
+def escape_label(text: str, width: int = 200) -> str:
     """Return a text from outside as a page may have it: one line, cut, without markup or tricks.
 
-    >>> shown("<b>Tea</b>"), shown("a" * 9, 4)
+    >>> escape_label("<b>Tea</b>"), escape_label("a" * 9, 4)
     ('&lt;b&gt;Tea&lt;/b&gt;', 'aaa…')
     """
     line = " ".join(_HIDDEN.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())).split(" "))
@@ -215,9 +215,10 @@ def _compactions(sessions: Iterable[Lifecycle]) -> Chart | None:
     timed = [one for one in sessions if one.duration_s][:_DOTS]
     if not any(one.compactions for one in timed):
         return None
+    titles = [escape_label(one.title or one.session, 60) for one in timed]
     told = [
-        f"{shown(one.title or one.session, 60)}: {duration(one.duration_s)}, {one.compactions}"
-        for one in timed
+        f"{title}: {duration(one.duration_s)}, {one.compactions}"
+        for title, one in zip(titles, timed, strict=True)
     ]
     dots = {
         "type": "scatter",
@@ -268,7 +269,9 @@ def _bars(names: Sequence[str], values: Sequence[float], told: Sequence[str], co
         "orientation": "h",
         "x": list(values),
         "y": list(range(len(names))),
-        "hovertext": [f"{shown(name)}: {text}" for name, text in zip(names, told, strict=True)],
+        "hovertext": [
+            f"{escape_label(name)}: {text}" for name, text in zip(names, told, strict=True)
+        ],
         "hoverinfo": "text",
         "marker": {"color": colour},
     }
@@ -281,7 +284,7 @@ def _of_rows(chart: Chart, names: Sequence[str]) -> Chart | None:
     axis = {
         "autorange": "reversed",
         "tickvals": list(range(len(names))),
-        "ticktext": [shown(_tail(name), _LABEL) for name in names],
+        "ticktext": [escape_label(_tail(name), _LABEL) for name in names],
     }
     layout = {**chart.layout, "yaxis": axis}
     return Chart(chart.title, chart.note, chart.data, layout, 90 + _ROW * len(names))

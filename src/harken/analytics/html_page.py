@@ -10,13 +10,13 @@ from datetime import tzinfo
 from html import escape
 from typing import Any, TypeAlias
 
-from harken.analytics.charts import Chart, Data, overview_charts, session_charts, shown
+from harken.analytics.charts import Chart, Data, escape_label, overview_charts, session_charts
 from harken.analytics.number_text import cost, duration, number, tokens
 from harken.analytics.overview import OneSession, Overview
 from harken.analytics.sessions import Lifecycle
 from harken.analytics.times import minute
 from harken.analytics.tools import Amplification
-from harken.analytics.usage import Usage
+from harken.analytics.usage import UsageStats
 from harken.errors import ConfigError
 
 SESSIONS = 100
@@ -70,7 +70,7 @@ def page(found: Overview | OneSession, zone: tzinfo) -> str:
         about = f"{number(len(found.sessions))} sessions"
         peaks = [(number(found.concurrency.at_work), "sessions at work at once, at most")]
     body = [
-        f"<h1>{shown(title)}</h1>",
+        f"<h1>{escape_label(title)}</h1>",
         f"<p>{about}</p>",
         _figures(_sums(found.amplification, found.usage) + peaks),
         *(_section(at, chart) for at, chart in enumerate(charts)),
@@ -80,7 +80,7 @@ def page(found: Overview | OneSession, zone: tzinfo) -> str:
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{shown(title)}</title>\n<style>{_STYLE}</style>\n"
+        f"<title>{escape_label(title)}</title>\n<style>{_STYLE}</style>\n"
         f"<script>{_plotly().offline.get_plotlyjs()}</script>\n</head>\n<body>\n"
         + "\n".join(filter(None, body))
         + "\n</body>\n</html>\n"
@@ -101,17 +101,17 @@ def _plotly() -> Any:
 
 def _about(session: Lifecycle, zone: tzinfo) -> str:
     told = [
-        shown(session.session),
-        shown(session.project),
+        escape_label(session.session),
+        escape_label(session.project),
         f"{minute(session.began, zone)} to {minute(session.ended, zone)}",
         duration(session.duration_s),
-        f"outcome {shown(session.outcome)}" if session.outcome else "",
+        f"outcome {escape_label(session.outcome)}" if session.outcome else "",
         f"{session.compactions} compactions",
     ]
     return " · ".join(filter(None, told))
 
 
-def _sums(sums: Amplification, usage: Usage) -> list[Figure]:
+def _sums(sums: Amplification, usage: UsageStats) -> list[Figure]:
     return [
         (number(sums.prompts), "prompts"),
         (number(sums.responses), "responses"),
@@ -162,11 +162,11 @@ def _row(one: Lifecycle, zone: tzinfo) -> str:
         number(one.prompts),
         number(one.tool_calls),
         number(one.compactions),
-        shown(one.outcome or "", 40),
+        escape_label(one.outcome or "", 40),
         cost(one.cost_usd, one.unpriced),
     ]
-    title = shown(one.title or one.session)
-    where = f'<br><small title="{shown(one.session)}">{shown(one.project)}</small>'
+    title = escape_label(one.title or one.session)
+    where = f'<br><small title="{escape_label(one.session)}">{escape_label(one.project)}</small>'
     return (
         f'<tr><td class="number">{minute(one.ended, zone)}</td>'
         f'<td class="title">{title}{where}</td>{_cells(numbers)}</tr>'

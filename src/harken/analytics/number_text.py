@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harken.analytics.usage import Usage
+    from harken.analytics.usage import UsageStats
 
 UNKNOWN = "?"
 _LARGE = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
@@ -96,7 +96,7 @@ def cost(cost_usd: float | None, unpriced: int) -> str:
     return f"≥ {dollars(cost_usd)}" if unpriced else dollars(cost_usd)
 
 
-def tokens(usage: Usage) -> int | None:
+def tokens(usage: UsageStats) -> int | None:
     """Return all tokens that were read and written; None: nobody counted any."""
     return usage.total_tokens
 

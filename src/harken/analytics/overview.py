@@ -9,15 +9,15 @@ from datetime import tzinfo
 
 import apsw
 
-from harken.analytics.activity import Activity, Concurrency, activity, concurrency
+from harken.analytics.activity import ActivityByHour, Concurrency, activity, concurrency
 from harken.analytics.profile import Profile, profile
 from harken.analytics.quarter_hours import spells
 from harken.analytics.scope import Scope
 from harken.analytics.sessions import (
     Compactions,
-    Done,
+    EndingStats,
     Lifecycle,
-    Outcome,
+    ScopeTotals,
     compactions,
     lifecycles,
     outcomes,
@@ -27,7 +27,7 @@ from harken.analytics.usage import (
     DayUsage,
     ModelUsage,
     ProjectUsage,
-    Usage,
+    UsageStats,
     by_day,
     by_model,
     by_project,
@@ -41,15 +41,15 @@ class Overview(Record, frozen=True, kw_only=True):
     """All sessions of a scope."""
 
     amplification: Amplification
-    activity: Activity
+    activity: ActivityByHour
     concurrency: Concurrency
-    usage: Usage
+    usage: UsageStats
     models: list[ModelUsage]
     days: list[DayUsage]
     projects: list[ProjectUsage]
     tools: Tools
     compactions: Compactions
-    outcomes: list[Outcome]
+    outcomes: list[EndingStats]
     sessions: list[Lifecycle]
     """The last written first."""
 
@@ -60,7 +60,7 @@ class OneSession(Record, frozen=True, kw_only=True):
     session: Lifecycle
     profile: Profile
     amplification: Amplification
-    usage: Usage
+    usage: UsageStats
     models: list[ModelUsage]
     tools: Tools
 
@@ -68,7 +68,7 @@ class OneSession(Record, frozen=True, kw_only=True):
 def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
     """Return the figures of all sessions of a scope; hours and days are those of a time zone."""
     said, spent = spells(database, scope), used(database, scope)
-    sessions = lifecycles(database, scope, Done(said, spent.sessions))
+    sessions = lifecycles(database, scope, ScopeTotals(said, spent.sessions))
     called = tools(database, scope)
     return Overview(
         amplification=amplification(said, called.calls),
@@ -88,7 +88,7 @@ def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
 def one_session(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> OneSession:
     """Return the figures of the one session of a scope."""
     said, spent = spells(database, scope), used(database, scope)
-    (session,) = lifecycles(database, scope, Done(said, spent.sessions))
+    (session,) = lifecycles(database, scope, ScopeTotals(said, spent.sessions))
     called = tools(database, scope)
     return OneSession(
         session=session,

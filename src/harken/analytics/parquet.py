@@ -21,7 +21,14 @@ from typing import Any, TypeAlias
 import apsw
 
 from harken.analytics.scope import ALL, Scope
-from harken.analytics.table_schema import SCHEMA_VERSION, TABLES, TEXT, Column, Kind, Table
+from harken.analytics.table_schema import (
+    SCHEMA_VERSION,
+    TABLES,
+    TEXT,
+    Kind,
+    TableColumn,
+    TableSchema,
+)
 from harken.errors import ConfigError
 from harken.formats.tool_calls import clean
 
@@ -34,7 +41,7 @@ Texts: TypeAlias = Callable[[Sequence[bytes]], Sequence[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenTable:
     """A file that was written."""
 
     path: Path
@@ -47,7 +54,7 @@ def write_tables(
     folder: Path,
     scope: Scope = ALL,
     texts: Texts | None = None,
-) -> Iterator[Written]:
+) -> Iterator[WrittenTable]:
     """Write each table as `folder/NAME.parquet`; yield it when it is there.
 
     Sessions in the scope come whole. Files of these names are replaced, others stay. `texts`:
@@ -68,8 +75,8 @@ def write_tables(
 
 
 def _write(
-    database: apsw.Connection, path: Path, table: Table, scope: Scope, texts: Texts | None
-) -> Written:
+    database: apsw.Connection, path: Path, table: TableSchema, scope: Scope, texts: Texts | None
+) -> WrittenTable:
     import pyarrow as pa  # noqa: PLC0415 - an extra
     import pyarrow.parquet as pq  # noqa: PLC0415 - an extra
 
@@ -92,11 +99,11 @@ def _write(
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    return Written(path, rows, path.stat().st_size)
+    return WrittenTable(path, rows, path.stat().st_size)
 
 
 def _groups(
-    database: apsw.Connection, table: Table, scope: Scope
+    database: apsw.Connection, table: TableSchema, scope: Scope
 ) -> Iterator[list[tuple[Any, ...]]]:
     rows = scope.rows(database, table.query, "sessions")
     convert = [_CONVERSIONS.get(column.kind) for column in table.columns]
@@ -122,7 +129,7 @@ def _array(pa: Any, values: Iterable[Any], kind: Any) -> Any:
     return pa.array([v.hex() if isinstance(v, bytes) else v for v in values], type=kind)
 
 
-def _schema(pa: Any, table: Table, *, has_text: bool) -> Any:
+def _schema(pa: Any, table: TableSchema, *, has_text: bool) -> Any:
     columns = [*table.columns, TEXT] if has_text else table.columns
     fields = [
         pa.field(column.name, _type(pa, column), metadata={"says": column.says})
@@ -132,7 +139,7 @@ def _schema(pa: Any, table: Table, *, has_text: bool) -> Any:
     return pa.schema(fields, metadata=told)
 
 
-def _type(pa: Any, column: Column) -> Any:
+def _type(pa: Any, column: TableColumn) -> Any:
     if column.kind == "timestamp":
         return pa.timestamp("us", tz="UTC")
     if column.kind == "double":

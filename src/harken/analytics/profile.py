@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import apsw
 
 from harken.analytics.scope import Scope
-from harken.analytics.times import US, moment
+from harken.analytics.times import US, to_datetime
 from harken.core.record import Record
 
 Activity: TypeAlias = Literal["prompt", "response", "tool", "thinking", "compaction"]
@@ -62,7 +62,7 @@ _ACTIVITY_OF: dict[str, Activity] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ActivityInterval:
     """What an agent, or the person whom it waits for, did from one moment to another."""
 
     activity: Activity
@@ -70,7 +70,7 @@ class Span:
     ended_us: int
 
 
-def spans(database: apsw.Connection, scope: Scope) -> Iterator[Span]:
+def spans(database: apsw.Connection, scope: Scope) -> Iterator[ActivityInterval]:
     """Yield what was done in the one session of a scope, in the order of its messages.
 
     An answer with thoughts is two spans, as long as their characters are many.
@@ -83,10 +83,10 @@ def spans(database: apsw.Connection, scope: Scope) -> Iterator[Span]:
             continue
         if activity == "response" and thought:
             thought_until = began + (ended - began) * thought // (thought + said)
-            yield Span("thinking", began, thought_until)
+            yield ActivityInterval("thinking", began, thought_until)
             began = thought_until
         if began < ended:
-            yield Span(activity, began, ended)
+            yield ActivityInterval(activity, began, ended)
 
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -112,7 +112,7 @@ _EVENTS = """
 """
 
 
-class Events(Record, frozen=True, kw_only=True):
+class ActivityCounts(Record, frozen=True, kw_only=True):
     """How often something happened."""
 
     prompt: int = 0
@@ -124,7 +124,7 @@ class Events(Record, frozen=True, kw_only=True):
     compaction: int = 0
 
 
-class Seconds(Record, frozen=True, kw_only=True):
+class ActivitySeconds(Record, frozen=True, kw_only=True):
     """For how long something went on, of all agents together."""
 
     prompt: float = 0.0
@@ -142,8 +142,8 @@ class Bin(Record, frozen=True, kw_only=True):
     """A stretch of time."""
 
     began: datetime
-    events: Events
-    seconds: Seconds
+    events: ActivityCounts
+    seconds: ActivitySeconds
 
 
 class Profile(Record, frozen=True, kw_only=True):
@@ -153,31 +153,38 @@ class Profile(Record, frozen=True, kw_only=True):
     ended: datetime | None
     bin_s: int
     bins: list[Bin]
-    events: Events
-    seconds: Seconds
+    events: ActivityCounts
+    seconds: ActivitySeconds
 
 
 def profile(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> Profile:
     """Return the profile of the one session of a scope, in at most so many bins."""
     began, ended = next(scope.rows(database, _RANGE))
     if began is None:
-        return Profile(began=None, ended=None, bin_s=1, bins=[], events=Events(), seconds=Seconds())
+        return Profile(
+            began=None,
+            ended=None,
+            bin_s=1,
+            bins=[],
+            events=ActivityCounts(),
+            seconds=ActivitySeconds(),
+        )
     grid = _Grid(began, ended, _width(began, ended, most_bins))
     events = _events(database, scope, grid)
     durations = _durations(list(spans(database, scope)), grid)
     return Profile(
-        began=moment(began),
-        ended=moment(ended),
+        began=to_datetime(began),
+        ended=to_datetime(ended),
         bin_s=grid.width_us // US,
         bins=[
             Bin(
-                began=moment(began + at * grid.width_us),
-                events=Events(**{what: counts[at] for what, counts in events.items()}),
+                began=to_datetime(began + at * grid.width_us),
+                events=ActivityCounts(**{what: counts[at] for what, counts in events.items()}),
                 seconds=_seconds({what: times[at] for what, times in durations.items()}),
             )
             for at in range(grid.bins)
         ],
-        events=Events(**{what: sum(counts) for what, counts in events.items()}),
+        events=ActivityCounts(**{what: sum(counts) for what, counts in events.items()}),
         seconds=_seconds({what: sum(times) for what, times in durations.items()}),
     )
 
@@ -218,7 +225,7 @@ def _events(database: apsw.Connection, scope: Scope, grid: _Grid) -> dict[str, l
     return counts
 
 
-def _durations(found: Sequence[Span], grid: _Grid) -> dict[str, list[int]]:
+def _durations(found: Sequence[ActivityInterval], grid: _Grid) -> dict[str, list[int]]:
     """Return how long each activity went on in each bin, in microseconds."""
     times: dict[str, list[int]] = {what: [0] * grid.bins for what in (*ACTIVITIES, "idle")}
     for span in found:
@@ -230,7 +237,7 @@ def _durations(found: Sequence[Span], grid: _Grid) -> dict[str, list[int]]:
     return times
 
 
-def _gaps(found: Iterable[Span], grid: _Grid) -> Iterator[tuple[int, int]]:
+def _gaps(found: Iterable[ActivityInterval], grid: _Grid) -> Iterator[tuple[int, int]]:
     """Yield the stretches in which nobody did anything."""
     until = grid.began_us
     for span in sorted(found, key=lambda one: one.began_us):
@@ -240,5 +247,5 @@ def _gaps(found: Iterable[Span], grid: _Grid) -> Iterator[tuple[int, int]]:
     yield until, grid.ended_us
 
 
-def _seconds(times_us: Mapping[str, int]) -> Seconds:
-    return Seconds(**{what: round(time / US, 3) for what, time in times_us.items()})
+def _seconds(times_us: Mapping[str, int]) -> ActivitySeconds:
+    return ActivitySeconds(**{what: round(time / US, 3) for what, time in times_us.items()})

@@ -13,7 +13,7 @@ from datetime import datetime, tzinfo
 import apsw
 
 from harken.analytics.scope import Scope
-from harken.analytics.times import US, moment
+from harken.analytics.times import US, to_datetime
 
 QUARTER_US = 15 * 60 * US
 _QUERY = f"""
@@ -27,7 +27,7 @@ _QUERY = f"""
 
 
 @dataclass(frozen=True, slots=True)
-class Spell:
+class QuarterHour:
     """What was said in a session in a quarter of an hour; its members are sums."""
 
     session_id: int
@@ -42,11 +42,11 @@ class Spell:
     """Of responses, thoughts and arguments aside."""
 
 
-def spells(database: apsw.Connection, scope: Scope) -> list[Spell]:
+def spells(database: apsw.Connection, scope: Scope) -> list[QuarterHour]:
     """Return all spells, by session and time."""
-    return [Spell(*row) for row in scope.rows(database, _QUERY)]
+    return [QuarterHour(*row) for row in scope.rows(database, _QUERY)]
 
 
 def begins(quarter: int, zone: tzinfo) -> datetime:
     """Return when a quarter of an hour begins, in a time zone."""
-    return moment(quarter * QUARTER_US, zone)
+    return to_datetime(quarter * QUARTER_US, zone)

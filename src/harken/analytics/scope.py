@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 
 _NEWEST = "SELECT name, id FROM sessions ORDER BY ended DESC, id DESC"
 
@@ -31,11 +31,11 @@ _SEPARATOR = re.compile(r"[/\\]")
 
 
 def session_id(database: apsw.Connection, name: str) -> int:
-    """Return the row id of the session with this full name. Raises UnknownName."""
+    """Return the row id of the session with this full name. Raises NameNotFound."""
     # The comparison is in Python: a name on the command line may contain bytes that are not UTF-8.
     ids = {str(full): int(str(id_)) for full, id_ in database.execute(_NEWEST)}
     if name not in ids:
-        raise UnknownName("session with statistics", name, [*ids][:_MAX_NAMES])
+        raise NameNotFound("session with statistics", name, [*ids][:_MAX_NAMES])
     return ids[name]
 
 
@@ -47,14 +47,14 @@ def session_names(database: apsw.Connection) -> list[str]:
 def projects(database: apsw.Connection, name: str) -> tuple[str, ...]:
     """Return which folders are meant: this one and all below, else those whose last part it is.
 
-    Raises UnknownName.
+    Raises NameNotFound.
     """
     known = [row[0] for row in database.execute(_PROJECTS)]
     parts = _parts(name)
     inside = tuple(one for one in known if _parts(one)[: len(parts)] == parts)
     found = inside or tuple(one for one in known if _parts(one)[-len(parts) :] == parts)
     if not name or not found:
-        raise UnknownName("project", name, known)
+        raise NameNotFound("project", name, known)
     return found
 
 

@@ -14,10 +14,10 @@ from statistics import StatisticsError, correlation, median
 import apsw
 
 from harken.analytics.number_text import ratio
-from harken.analytics.quarter_hours import Spell
+from harken.analytics.quarter_hours import QuarterHour
 from harken.analytics.scope import Scope
-from harken.analytics.times import moment, seconds
-from harken.analytics.usage import Sums
+from harken.analytics.times import seconds, to_datetime
+from harken.analytics.usage import UsageSums
 from harken.core.record import Record
 
 _SESSIONS = """
@@ -53,7 +53,7 @@ class Lifecycle(Record, frozen=True, kw_only=True):
     unpriced: int
 
 
-class Outcome(Record, frozen=True, kw_only=True):
+class EndingStats(Record, frozen=True, kw_only=True):
     """The sessions that ended in one way."""
 
     outcome: str | None
@@ -63,14 +63,14 @@ class Outcome(Record, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ScopeTotals:
     """What was done in the sessions of a scope, by their ids in the facts."""
 
-    spells: Sequence[Spell]
-    usage: Mapping[int, Sums]
+    spells: Sequence[QuarterHour]
+    usage: Mapping[int, UsageSums]
 
 
-def lifecycles(database: apsw.Connection, scope: Scope, done: Done) -> list[Lifecycle]:
+def lifecycles(database: apsw.Connection, scope: Scope, done: ScopeTotals) -> list[Lifecycle]:
     """Return the sessions, the last written first. With a span of time: those that said something.
 
     `done`: what was done in the same scope.
@@ -86,15 +86,15 @@ def lifecycles(database: apsw.Connection, scope: Scope, done: Done) -> list[Life
         if scope.is_span and scope.session_id is None and id_ not in prompts:
             continue
         name, title, project, runtime, began, ended, outcome = known
-        used = done.usage.get(id_, Sums()).members()
+        used = done.usage.get(id_, UsageSums()).members()
         found.append(
             Lifecycle(
                 session=name,
                 title=title,
                 project=project,
                 runtime=runtime,
-                began=moment(began),
-                ended=moment(ended),
+                began=to_datetime(began),
+                ended=to_datetime(ended),
                 duration_s=None if began is None or ended is None else seconds(ended - began),
                 outcome=outcome,
                 compactions=compactions.get(id_, 0),
@@ -109,7 +109,7 @@ def lifecycles(database: apsw.Connection, scope: Scope, done: Done) -> list[Life
     return found
 
 
-def outcomes(sessions: Iterable[Lifecycle]) -> list[Outcome]:
+def outcomes(sessions: Iterable[Lifecycle]) -> list[EndingStats]:
     """Return in which ways sessions ended, the most frequent first."""
     of_outcome: dict[str | None, list[Lifecycle]] = defaultdict(list)
     for session in sessions:
@@ -118,9 +118,9 @@ def outcomes(sessions: Iterable[Lifecycle]) -> list[Outcome]:
     return sorted(found, key=lambda one: (-one.sessions, one.outcome or ""))
 
 
-def _outcome(outcome: str | None, ended: Sequence[Lifecycle]) -> Outcome:
+def _outcome(outcome: str | None, ended: Sequence[Lifecycle]) -> EndingStats:
     durations = [one.duration_s for one in ended if one.duration_s is not None]
-    return Outcome(
+    return EndingStats(
         outcome=outcome,
         sessions=len(ended),
         median_duration_s=median(durations) if durations else None,

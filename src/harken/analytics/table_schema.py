@@ -20,7 +20,7 @@ two are strings."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column."""
 
     name: str
@@ -36,12 +36,12 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableSchema:
     """A table, and the file of its name."""
 
     name: str
     says: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     joins: str = ""
     session: str = "{table}.session_id"
     """An SQL expression: which session a row belongs to."""
@@ -55,90 +55,94 @@ class Table:
         return text.replace("{table}", self.name)
 
 
-def _ctx(name: str, alias: str, says: str) -> Column:
-    return Column(name, "ctx", says, f"{alias}.name")
+def _ctx(name: str, alias: str, says: str) -> TableColumn:
+    return TableColumn(name, "ctx", says, f"{alias}.name")
 
 
-_SESSION = Column("session_id", "int64", "sessions.id")
-_AGENT = Column("agent_id", "int64", "agents.id")
+_SESSION = TableColumn("session_id", "int64", "sessions.id")
+_AGENT = TableColumn("agent_id", "int64", "agents.id")
 _COMMIT_OF_MESSAGE = "LEFT JOIN commits AS held ON held.id = messages.commit_id"
 
-TABLES: tuple[Table, ...] = (
-    Table(
+TABLES: tuple[TableSchema, ...] = (
+    TableSchema(
         "sessions",
         "A session of any runtime.",
         (
-            Column("id", "int64", "Joins the others"),
-            Column("name", "string", "`claude:0f1e...`; of Harken itself: the id of its session"),
-            Column("runtime", "string", "`claude`, `codex`, `pi`, ..., `harken`"),
-            Column("native", "string", "What the runtime calls it"),
-            Column("title", "string", "Empty: it has none"),
-            Column("project", "string", "The folder in which it worked; empty: not known"),
-            Column("version", "string", "Of the runtime, the last one"),
-            Column("source", "string", "The file that was read last; empty: there is none"),
-            Column("began", "timestamp", "Its first message"),
-            Column("ended", "timestamp", "Its last message"),
-            Column("outcome", "string", "`success`, `error_max_turns`, ... where it is known"),
+            TableColumn("id", "int64", "Joins the others"),
+            TableColumn(
+                "name", "string", "`claude:0f1e...`; of Harken itself: the id of its session"
+            ),
+            TableColumn("runtime", "string", "`claude`, `codex`, `pi`, ..., `harken`"),
+            TableColumn("native", "string", "What the runtime calls it"),
+            TableColumn("title", "string", "Empty: it has none"),
+            TableColumn("project", "string", "The folder in which it worked; empty: not known"),
+            TableColumn("version", "string", "Of the runtime, the last one"),
+            TableColumn("source", "string", "The file that was read last; empty: there is none"),
+            TableColumn("began", "timestamp", "Its first message"),
+            TableColumn("ended", "timestamp", "Its last message"),
+            TableColumn("outcome", "string", "`success`, `error_max_turns`, ... where it is known"),
         ),
         session="{table}.id",
     ),
-    Table(
+    TableSchema(
         "agents",
         "An agent of a session: the main conversation, or a subagent.",
         (
-            Column("id", "int64", "Joins the others"),
+            TableColumn("id", "int64", "Joins the others"),
             _SESSION,
-            Column("name", "string", "Empty: the main conversation"),
-            Column("principal", "string", "As its commits say"),
-            Column("template", "string", "What kind of agent; empty: not known"),
-            Column("parent_id", "int64", "agents.id of the agent that spawned it"),
+            TableColumn("name", "string", "Empty: the main conversation"),
+            TableColumn("principal", "string", "As its commits say"),
+            TableColumn("template", "string", "What kind of agent; empty: not known"),
+            TableColumn("parent_id", "int64", "agents.id of the agent that spawned it"),
             _ctx("tip", "tip", "Its newest commit: `harken resume` goes on from here"),
         ),
         "LEFT JOIN commits AS tip ON tip.id = agents.tip_id",
     ),
-    Table(
+    TableSchema(
         "commits",
         "What an agent understood at one moment.",
         (
-            Column("id", "int64", "Joins the others; parents are smaller"),
-            Column("ctx", "ctx", "Its name", "commits.name"),
-            Column("parent_id", "int64", "commits.id"),
+            TableColumn("id", "int64", "Joins the others; parents are smaller"),
+            TableColumn("ctx", "ctx", "Its name", "commits.name"),
+            TableColumn("parent_id", "int64", "commits.id"),
             _SESSION,
             _AGENT,
-            Column("type", "string", "`delta`, `compaction`, `snapshot`"),
-            Column("checkpoint", "string", "What triggered it"),
-            Column("time", "timestamp", "When it was understood"),
-            Column("messages", "int64", "How many it holds"),
-            Column("tokens", "int64", "Of them, estimated"),
+            TableColumn("type", "string", "`delta`, `compaction`, `snapshot`"),
+            TableColumn("checkpoint", "string", "What triggered it"),
+            TableColumn("time", "timestamp", "When it was understood"),
+            TableColumn("messages", "int64", "How many it holds"),
+            TableColumn("tokens", "int64", "Of them, estimated"),
         ),
     ),
-    Table(
+    TableSchema(
         "messages",
         "Something said, once, however many commits and files repeat it.",
         (
-            Column("id", "int64", "Joins the others"),
-            Column("commit_id", "int64", "commits.id: where it was said; null: in a log only"),
+            TableColumn("id", "int64", "Joins the others"),
+            TableColumn("commit_id", "int64", "commits.id: where it was said; null: in a log only"),
             _ctx("ctx", "held", "The name of that commit"),
-            Column("position", "int64", "In its commit or log, from 0"),
+            TableColumn("position", "int64", "In its commit or log, from 0"),
             _SESSION,
             _AGENT,
-            Column("role", "string", "`system`, `user`, `assistant`, `tool`"),
-            Column(
+            TableColumn("role", "string", "`system`, `user`, `assistant`, `tool`"),
+            TableColumn(
                 "kind",
                 "string",
                 "`prompt` (a person), `system` (the runtime, or another agent), `response`, "
                 "`tool_result`, `summary`, `error` (of the API)",
             ),
-            Column("time", "timestamp", "When it was said"),
-            Column("hash", "hash", "Of the message: equal ones are equal, wherever they stand"),
-            Column("characters", "int64", "Of its texts"),
-            Column("thinking", "int64", "Characters of its thoughts"),
-            Column("images", "int64", "How many"),
-            Column("call_id", "string", "Of a result: which call it answers"),
-            Column(
+            TableColumn("time", "timestamp", "When it was said"),
+            TableColumn(
+                "hash", "hash", "Of the message: equal ones are equal, wherever they stand"
+            ),
+            TableColumn("characters", "int64", "Of its texts"),
+            TableColumn("thinking", "int64", "Characters of its thoughts"),
+            TableColumn("images", "int64", "How many"),
+            TableColumn("call_id", "string", "Of a result: which call it answers"),
+            TableColumn(
                 "is_error", "bool", "Of a result: whether the call failed; null: nothing says it"
             ),
-            Column(
+            TableColumn(
                 "is_repeat",
                 "bool",
                 "It says another row again: a compaction, a copy",
@@ -146,51 +150,59 @@ TABLES: tuple[Table, ...] = (
         ),
         _COMMIT_OF_MESSAGE,
     ),
-    Table(
+    TableSchema(
         "tool_calls",
         "A call of a tool, and how it went.",
         (
-            Column("id", "int64", "Joins the others"),
-            Column("message_id", "int64", "messages.id of the answer that asked for it"),
+            TableColumn("id", "int64", "Joins the others"),
+            TableColumn("message_id", "int64", "messages.id of the answer that asked for it"),
             _SESSION,
             _AGENT,
-            Column("name", "string", "Of the tool"),
-            Column("call_id", "string", "As the provider calls it"),
-            Column("time", "timestamp", "When it was asked for"),
-            Column("arguments", "int64", "Characters"),
-            Column("result_id", "int64", "messages.id of the result; null: there is none"),
-            Column("is_error", "bool", "Whether it failed; null: no result, or nothing says it"),
-            Column("duration_us", "int64", "Until the result", "tool_calls.duration"),
+            TableColumn("name", "string", "Of the tool"),
+            TableColumn("call_id", "string", "As the provider calls it"),
+            TableColumn("time", "timestamp", "When it was asked for"),
+            TableColumn("arguments", "int64", "Characters"),
+            TableColumn("result_id", "int64", "messages.id of the result; null: there is none"),
+            TableColumn(
+                "is_error", "bool", "Whether it failed; null: no result, or nothing says it"
+            ),
+            TableColumn("duration_us", "int64", "Until the result", "tool_calls.duration"),
         ),
     ),
-    Table(
+    TableSchema(
         "requests",
         "A response of a model, once, however many files it stands in.",
         (
-            Column("id", "int64", "Joins the others"),
-            Column("message_id", "int64", "messages.id of the answer; null: only usage is known"),
+            TableColumn("id", "int64", "Joins the others"),
+            TableColumn(
+                "message_id", "int64", "messages.id of the answer; null: only usage is known"
+            ),
             _SESSION,
             _AGENT,
-            Column("response", "string", "Its id, from the provider"),
-            Column("model", "string", "As the provider calls it"),
-            Column("time", "timestamp", "When it came"),
-            Column("stop_reason", "string", "As the provider calls it"),
-            Column("input_tokens", "int64", "Read anew: neither from a cache nor into one"),
-            Column("cache_read_tokens", "int64", "Read from a cache"),
-            Column("cache_write_tokens", "int64", "Written into a cache"),
-            Column("output_tokens", "int64", "With those of thoughts"),
-            Column("reasoning_tokens", "int64", "Of `output_tokens`"),
-            Column("cost_usd", "double", "Null: no price is known"),
-            Column("is_cost_told", "bool", "The runtime said it; else it is by the price list"),
+            TableColumn("response", "string", "Its id, from the provider"),
+            TableColumn("model", "string", "As the provider calls it"),
+            TableColumn("time", "timestamp", "When it came"),
+            TableColumn("stop_reason", "string", "As the provider calls it"),
+            TableColumn("input_tokens", "int64", "Read anew: neither from a cache nor into one"),
+            TableColumn("cache_read_tokens", "int64", "Read from a cache"),
+            TableColumn("cache_write_tokens", "int64", "Written into a cache"),
+            TableColumn("output_tokens", "int64", "With those of thoughts"),
+            TableColumn("reasoning_tokens", "int64", "Of `output_tokens`"),
+            TableColumn("cost_usd", "double", "Null: no price is known"),
+            TableColumn(
+                "is_cost_told", "bool", "The runtime said it; else it is by the price list"
+            ),
         ),
     ),
-    Table(
+    TableSchema(
         "edges",
         "Which commit comes after which.",
         (
-            Column("parent_id", "int64", "commits.id"),
-            Column("child_id", "int64", "commits.id"),
-            Column("kind", "string", "`next`, `compaction`, `spawn`, `fork` (a second `next`)"),
+            TableColumn("parent_id", "int64", "commits.id"),
+            TableColumn("child_id", "int64", "commits.id"),
+            TableColumn(
+                "kind", "string", "`next`, `compaction`, `spawn`, `fork` (a second `next`)"
+            ),
         ),
         "JOIN commits AS child ON child.id = edges.child_id",
         session="child.session_id",
@@ -198,5 +210,5 @@ TABLES: tuple[Table, ...] = (
 )
 """All tables, in the order of their documentation."""
 
-TEXT = Column("text", "string", "Its words: texts, thoughts, arguments; null: a log has it")
+TEXT = TableColumn("text", "string", "Its words: texts, thoughts, arguments; null: a log has it")
 """The last column of `messages`, where it was asked for."""

@@ -14,13 +14,13 @@ _LAST_US = 253_370_764_800 * US  # the year 9999, of which a zone may still take
 
 
 @overload
-def moment(time_us: int, zone: tzinfo = UTC) -> datetime: ...
+def to_datetime(time_us: int, zone: tzinfo = UTC) -> datetime: ...
 @overload
-def moment(time_us: int | None, zone: tzinfo = UTC) -> datetime | None: ...
-def moment(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
+def to_datetime(time_us: int | None, zone: tzinfo = UTC) -> datetime | None: ...
+def to_datetime(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
     """Return a time in a zone, to the second; None: it is not known.
 
-    >>> moment(1_000_000, UTC).isoformat()
+    >>> to_datetime(1_000_000, UTC).isoformat()
     '1970-01-01T00:00:01+00:00'
     """
     if time_us is None:
@@ -31,7 +31,7 @@ def moment(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
 def minute(when: datetime | None, zone: tzinfo) -> str:
     """Return a time as people read it, to the minute; empty: it is not known.
 
-    >>> minute(moment(90_000_000), UTC), minute(None, UTC)
+    >>> minute(to_datetime(90_000_000), UTC), minute(None, UTC)
     ('1970-01-01 00:01', '')
     """
     return "" if when is None else f"{when.astimezone(zone):%Y-%m-%d %H:%M}"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import apsw
 
 from harken.analytics.number_text import ratio
-from harken.analytics.quarter_hours import Spell
+from harken.analytics.quarter_hours import QuarterHour
 from harken.analytics.scope import Scope
 from harken.analytics.times import seconds
 from harken.core.record import Record
@@ -38,7 +38,7 @@ class Amplification(Record, frozen=True, kw_only=True):
     """Characters for a character."""
 
 
-def amplification(spells: Iterable[Spell], tool_calls: int) -> Amplification:
+def amplification(spells: Iterable[QuarterHour], tool_calls: int) -> Amplification:
     """Return the ratios of what was said and called."""
     prompts = responses = heard = said = 0
     for spell in spells:
@@ -75,7 +75,7 @@ _QUERY = """
 """
 
 
-class Tool(Record, frozen=True, kw_only=True):
+class ToolStats(Record, frozen=True, kw_only=True):
     """How often a tool was called."""
 
     name: str
@@ -98,7 +98,7 @@ class TemplateTools(Record, frozen=True, kw_only=True):
     is_subagent: bool
     """Whether others made them."""
     calls: int
-    tools: list[Tool]
+    tools: list[ToolStats]
     """The most called first."""
 
 
@@ -106,7 +106,7 @@ class Tools(Record, frozen=True, kw_only=True):
     """Which tools were called; the most called first."""
 
     calls: int
-    tools: list[Tool]
+    tools: list[ToolStats]
     templates: list[TemplateTools]
 
 
@@ -140,7 +140,7 @@ def tools(database: apsw.Connection, scope: Scope) -> Tools:
     )
 
 
-def _by_name(called: Iterable[_Called]) -> list[Tool]:
+def _by_name(called: Iterable[_Called]) -> list[ToolStats]:
     by_name = defaultdict(list)
     for one in called:
         by_name[one.name].append(one)
@@ -148,9 +148,9 @@ def _by_name(called: Iterable[_Called]) -> list[Tool]:
     return sorted(found, key=lambda one: (-one.calls, one.name))
 
 
-def _tool(name: str, rows: Sequence[_Called]) -> Tool:
+def _tool(name: str, rows: Sequence[_Called]) -> ToolStats:
     known = [row.duration_us for row in rows if row.duration_us is not None]
-    return Tool(
+    return ToolStats(
         name=name,
         calls=_calls(rows),
         errors=sum(row.errors for row in rows),

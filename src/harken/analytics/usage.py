@@ -32,7 +32,7 @@ _QUARTERS = f"SELECT time / {QUARTER_US}, {_SUMS} FROM requests WHERE {{scope}} 
 _PROJECTS = "SELECT id, project FROM sessions WHERE {scope}"
 
 
-class Usage(Record, frozen=True, kw_only=True):
+class UsageStats(Record, frozen=True, kw_only=True):
     """What responses used. None: nobody counted, or nobody knows a price."""
 
     responses: int
@@ -57,20 +57,20 @@ class Usage(Record, frozen=True, kw_only=True):
         return sum(known) if known else None
 
 
-class ModelUsage(Usage, frozen=True, kw_only=True):
+class ModelUsage(UsageStats, frozen=True, kw_only=True):
     """What the responses of a model used."""
 
     model: str
 
 
-class DayUsage(Usage, frozen=True, kw_only=True):
+class DayUsage(UsageStats, frozen=True, kw_only=True):
     """What the responses of a day used."""
 
     day: date | None
     """None: those without a time."""
 
 
-class ProjectUsage(Usage, frozen=True, kw_only=True):
+class ProjectUsage(UsageStats, frozen=True, kw_only=True):
     """What the responses in a folder used."""
 
     project: str
@@ -79,7 +79,7 @@ class ProjectUsage(Usage, frozen=True, kw_only=True):
     """In which there were responses."""
 
 
-class Sums(NamedTuple):
+class UsageSums(NamedTuple):
     """What some responses used, to be added up."""
 
     responses: int = 0
@@ -97,48 +97,51 @@ class Sums(NamedTuple):
         return self._asdict() | {"cost_usd": None if cost is None else round(cost, 6)}
 
 
-class Used(NamedTuple):
+class UsageRows(NamedTuple):
     """What the responses of a scope used, seen from three sides.
 
     Three queries: one by all of these at once has nearly as many groups as there are responses.
     """
 
-    models: dict[str, Sums]
-    sessions: dict[int, Sums]
+    models: dict[str, UsageSums]
+    sessions: dict[int, UsageSums]
     """By their ids in the facts."""
-    quarters: dict[int | None, Sums]
+    quarters: dict[int | None, UsageSums]
     """By quarters of an hour since 1970, UTC; None: those without a time."""
 
 
-def added(all_sums: Iterable[Sums]) -> Sums:
+def added(all_sums: Iterable[UsageSums]) -> UsageSums:
     """Return the sums of sums; what is not known of any is not known.
 
-    >>> added([Sums(1, 5), Sums(2, None)]).input_tokens, added([Sums(1)]).input_tokens
+    >>> (
+    ...     added([UsageSums(1, 5), UsageSums(2, None)]).input_tokens,
+    ...     added([UsageSums(1)]).input_tokens,
+    ... )
     (5, None)
     """
-    found: list[Any] = list(Sums())
+    found: list[Any] = list(UsageSums())
     for sums in all_sums:
         for at, value in enumerate(sums):
             if value is not None:
                 found[at] = (found[at] or 0) + value
-    return Sums(*found)
+    return UsageSums(*found)
 
 
-def used(database: apsw.Connection, scope: Scope) -> Used:
+def used(database: apsw.Connection, scope: Scope) -> UsageRows:
     """Read what was used."""
-    sides: list[dict[Any, Sums]] = [
-        {name: Sums(*sums) for name, *sums in scope.rows(database, query, "requests")}
+    sides: list[dict[Any, UsageSums]] = [
+        {name: UsageSums(*sums) for name, *sums in scope.rows(database, query, "requests")}
         for query in (_MODELS, _SESSIONS, _QUARTERS)
     ]
-    return Used(*sides)
+    return UsageRows(*sides)
 
 
-def total(spent: Used) -> Usage:
+def total(spent: UsageRows) -> UsageStats:
     """Return what was used in all."""
-    return Usage(**added(spent.models.values()).members())
+    return UsageStats(**added(spent.models.values()).members())
 
 
-def by_model(spent: Used) -> list[ModelUsage]:
+def by_model(spent: UsageRows) -> list[ModelUsage]:
     """Return what each model used, the one with the most tokens first.
 
     By tokens and not by cost, since a model without a known price would come last.
@@ -147,21 +150,21 @@ def by_model(spent: Used) -> list[ModelUsage]:
     return sorted(usages, key=lambda usage: (-(usage.total_tokens or 0), usage.model))
 
 
-def by_day(spent: Used, zone: tzinfo) -> list[DayUsage]:
+def by_day(spent: UsageRows, zone: tzinfo) -> list[DayUsage]:
     """Return what was used on each day of a time zone, in order; last what has no time."""
-    of_day: dict[date | None, list[Sums]] = defaultdict(list)
+    of_day: dict[date | None, list[UsageSums]] = defaultdict(list)
     for quarter, sums in spent.quarters.items():
         of_day[None if quarter is None else begins(quarter, zone).date()].append(sums)
     days = sorted(of_day, key=lambda day: (day is None, day or date.min))
     return [DayUsage(day=day, **added(of_day[day]).members()) for day in days]
 
 
-def by_project(database: apsw.Connection, scope: Scope, spent: Used) -> list[ProjectUsage]:
+def by_project(database: apsw.Connection, scope: Scope, spent: UsageRows) -> list[ProjectUsage]:
     """Return what was used in each folder, the one that cost most first.
 
     `spent`: what was used in the same scope.
     """
-    of_project: dict[str, list[Sums]] = defaultdict(list)
+    of_project: dict[str, list[UsageSums]] = defaultdict(list)
     for id_, project in scope.rows(database, _PROJECTS, "sessions"):
         if id_ in spent.sessions:
             of_project[project].append(spent.sessions[id_])
@@ -172,5 +175,5 @@ def by_project(database: apsw.Connection, scope: Scope, spent: Used) -> list[Pro
     return sorted(found, key=lambda one: (*_weight(one), one.project))
 
 
-def _weight(one: Usage) -> tuple[float, int]:
+def _weight(one: UsageStats) -> tuple[float, int]:
     return -(one.cost_usd or 0), -(one.output_tokens or 0)

@@ -14,7 +14,7 @@ from pathlib import Path
 from harken.agents.checkpointer import Checkpointer
 from harken.config.home import Home
 from harken.context.materialize import resolver
-from harken.context.socket_server import ContextSockets
+from harken.context.socket_server import ContextSocketServer
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, StoreError
@@ -25,19 +25,19 @@ PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class CheckpointStore:
     """A store, or the error that stands in its place."""
 
     store: Store | None = None
     error: StoreError | None = None
 
     @staticmethod
-    def opened(open_store: Callable[[], Store]) -> Keeping:
+    def opened(open_store: Callable[[], Store]) -> CheckpointStore:
         """Open a store for a chat, or keep why it cannot be used."""
         try:
-            return Keeping(open_store())
+            return CheckpointStore(open_store())
         except StoreError as error:
-            return Keeping(error=error)
+            return CheckpointStore(error=error)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class Keeping:
             store=self.store,
             principal=Path.home().name,
             machine=platform.node(),
-            sockets=ContextSockets(home.run_folder),
+            sockets=ContextSocketServer(home.run_folder),
         )
 
     def close(self) -> None:

@@ -13,12 +13,12 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
 from harken.agents.template_setup import hooks_of, servers_for
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import allowed_for, install
 from harken.core.events import AgentConfigured
 from harken.errors import ConfigError
 from harken.world.mcp.names import server_in
-from harken.world.result import BadArguments
+from harken.world.result import InvalidArguments
 
 
 def make_from(template: Template | None, root: Agent) -> None:
@@ -28,7 +28,7 @@ def make_from(template: Template | None, root: Agent) -> None:
     """
     if template is None:
         return
-    assert isinstance(root, Actor)
+    assert isinstance(root, ToolAgent)
     known = {*ACTIONS, *root.runtime.world.tools}
     whole = [server_in(name) for name in template.tools or () if name.endswith("__*")]
     servers = filter(None, whole)  # none of them has been started: their tools are not known yet
@@ -46,7 +46,7 @@ def make_from(template: Template | None, root: Agent) -> None:
             **servers_for(root, None, template),
         }
         hooks = hooks_of(template, root, [hook.name for hook in root.hooks])
-    except BadArguments as error:
+    except InvalidArguments as error:
         raise ConfigError(str(error)) from None
     given = {name: value for name, value in spec.items() if value is not None}
     root.session.append(AgentConfigured(agent_id=root.agent_id, spec=given))

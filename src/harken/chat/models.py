@@ -12,7 +12,7 @@ from pathlib import Path
 from harken.chat.demo_model import MODEL_NAME, demo_model
 from harken.chat.system_prompt import ChatPrompt, system_prompt
 from harken.config.discovery import can_chat, choose, discover, offers
-from harken.config.home import Home, here
+from harken.config.home import Home, current_folder
 from harken.config.imported_sessions import view_commit, view_imported
 from harken.config.name_resolver import CommitName, ImportedName, LogFile, NameResolver, SessionLog
 from harken.config.settings import Settings
@@ -21,7 +21,7 @@ from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
 from harken.errors import ConfigError, ScriptError
 from harken.llm.base import Model, ModelResolver
-from harken.llm.replay import Recording, ReplayModel
+from harken.llm.replay import ReplayLog, ReplayModel
 from harken.session.log.reader import events
 
 MODELS_OF_PROVIDER = 9
@@ -70,9 +70,9 @@ def _replay(home: Home, session: str, name: str) -> ReplayModel:
     """Return a model that repeats the recorded answers of a session, also of an imported one."""
     resolved = NameResolver(home).resolve(session)
     if isinstance(resolved, ImportedName):
-        return ReplayModel(Recording.of(view_imported(home, resolved.session).events), name)
+        return ReplayModel(ReplayLog.of(view_imported(home, resolved.session).events), name)
     if isinstance(resolved, CommitName):
-        return ReplayModel(Recording.of(view_commit(home, resolved.id).events), name)
+        return ReplayModel(ReplayLog.of(view_commit(home, resolved.id).events), name)
     return ReplayModel.load(resolved.path, name=name)
 
 
@@ -101,7 +101,7 @@ def prompt_for(home: Home, model: str | None) -> ChatPrompt:
             recorded = recorded_prompt(resolved.path)
             if recorded:
                 return ChatPrompt(recorded)
-    return system_prompt(here(), datetime.now().astimezone().date(), Trust(home))
+    return system_prompt(current_folder(), datetime.now().astimezone().date(), Trust(home))
 
 
 def recorded_prompt(log: Path) -> str | None:

@@ -18,27 +18,27 @@ from harken.agents.built_in.changed_files import ChangedFiles
 from harken.agents.checkpointer import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
 from harken.agents.command_hooks.hook import NOT_RUN, CommandHook, Commands, let_run
-from harken.agents.load import load_session, start_from
-from harken.agents.runtime import OnChunk, Runtime
+from harken.agents.load import load_session, start_from_commit
+from harken.agents.runtime import AgentRuntime, OnChunk
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.wakeups import armed_triggers
-from harken.chat.checkpoint_store import PATIENCE_S, Keeping
+from harken.chat.checkpoint_store import PATIENCE_S, CheckpointStore
 from harken.chat.commands.prompts import prompt_file_notes
 from harken.chat.first_agent import make_from
 from harken.chat.models import chosen_model, found_model, model_finder, prompt_for
-from harken.chat.open_chat import Opened
-from harken.chat.options import Wish
+from harken.chat.open_chat import OpenChat
+from harken.chat.options import ChatOptions
 from harken.chat.world import around_of, open_world, permissions_of, user_shell
-from harken.config.allowed_commands import LetRun
-from harken.config.home import Home, here
+from harken.config.allowed_commands import AllowedCommands
+from harken.config.home import Home, current_folder
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import Settings, load_settings
 from harken.config.store import open_store
-from harken.errors import ConfigError, HarkenError, UnknownName
+from harken.errors import ConfigError, HarkenError, NameNotFound
 from harken.session.log.compressed import is_packed
 from harken.session.session import Session, SessionOptions
-from harken.terminal.text import program
-from harken.world.environment import shown
+from harken.terminal.text import program_name
+from harken.world.environment import visible_variables
 from harken.world.tool import Tool
 from harken.world.user import User
 
@@ -51,13 +51,13 @@ BUDGET = Budget(depth=8, live_subagents=64)
 
 def open_chat(
     home: Home,
-    wish: Wish,
+    wish: ChatOptions,
     *,
     user: User | None = None,
     on_chunk: OnChunk | None = None,
     on_notice: Tell | None = None,
     tools: Sequence[Tool] | None = None,
-) -> Opened:
+) -> OpenChat:
     """Return the agent to talk with, of a new session or an old one.
 
     `user` is whom agents can ask; `tools` stand in for those of this machine. A store that cannot
@@ -76,7 +76,7 @@ def open_chat(
     home.make()
     with ExitStack() as opening:
         where = (wish.store or settings.store, settings.backing)
-        kept = Keeping.opened(lambda: open_store(home, *where, patience_s=PATIENCE_S))
+        kept = CheckpointStore.opened(lambda: open_store(home, *where, patience_s=PATIENCE_S))
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else NameResolver(home, kept.need()).commit(wish.ctx)
         # The options of the user are right: only now a session is made.
@@ -90,7 +90,7 @@ def open_chat(
         world.user = user
         runtime = replace(
             runtime_of(settings),
-            let_run=LetRun(home),
+            let_run=AllowedCommands(home),
             checkpoints=kept.checkpoints(home),
             model=model,
             models=find,
@@ -104,11 +104,11 @@ def open_chat(
             system_prompt=wish.system_prompt or (own.text if ctx is None else None),
             name="main",
             budget=BUDGET if old is None else None,
-            options=SessionOptions(resolver=kept.resolve, folder=here()),
+            options=SessionOptions(resolver=kept.resolve, folder=current_folder()),
         )
         opening.callback(session.close)
         if ctx is not None:
-            start_from(root, ctx)
+            start_from_commit(root, ctx)
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
             watch_with_hooks(root, settings)
@@ -118,13 +118,15 @@ def open_chat(
         has_own = old is None and ctx is None and not wish.system_prompt and own.note
         notes = (*said, *([own.note] if has_own else ()), *armed_notes(session, wish))
         shell = user_shell(settings, around)
-        opened = Opened(root, session, runtime, settings, kept.store, shell, notes)
+        opened = OpenChat(root, session, runtime, settings, kept.store, shell, notes)
         check_agent(opened.primary)
         opening.pop_all()
     return opened
 
 
-def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tuple[str, ...]:
+def notes_for(
+    wish: ChatOptions, settings: Settings, kept: CheckpointStore, root: Agent
+) -> tuple[str, ...]:
     """Return what the user should be told at the beginning, also which hooks are unusual."""
     states = [root.session.agents[one] for one in root.state.hooks]
     names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
@@ -159,9 +161,9 @@ def watch_with_hooks(root: Agent, settings: Settings) -> None:
             continue  # it watches already
         try:
             hook = settings.hooks.make(name, root)
-        except UnknownName as error:
+        except NameNotFound as error:
             raise ConfigError(
-                f"hooks.use in config.toml: {error}; `{program()} hooks` says more"
+                f"hooks.use in config.toml: {error}; `{program_name()} hooks` says more"
             ) from None
         hook.install(root, name)
 
@@ -179,9 +181,9 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
         hook.install(root, COMMAND_HOOK)
 
 
-def runtime_of(settings: Settings) -> Runtime:
+def runtime_of(settings: Settings) -> AgentRuntime:
     """Return what the agents of a run share, as far as it is configured."""
-    return Runtime(
+    return AgentRuntime(
         templates=settings.templates,
         hooks=settings.hooks,
         skills=settings.skills,
@@ -190,11 +192,13 @@ def runtime_of(settings: Settings) -> Runtime:
         windows=settings.windows,
         parameters=settings.parameters,
         model_parameters=settings.model_parameters,
-        environment=partial(shown, named=settings.pass_env, hide=settings.key_variables),
+        environment=partial(
+            visible_variables, named=settings.pass_env, hide=settings.key_variables
+        ),
     )
 
 
-def armed_notes(session: Session, wish: Wish) -> list[str]:
+def armed_notes(session: Session, wish: ChatOptions) -> list[str]:
     """Say what wakes the agents of an old session again."""
     armed = armed_triggers(session) if wish.wakes else {}
     said = ", ".join(f"{name} ({one.words})" for (_, name, _), one in armed.items())
@@ -209,5 +213,5 @@ def check_agent(agent: Agent) -> None:
         raise ConfigError(f"{error}; name a model that is there with --model") from None
     try:
         _ = agent.hooks
-    except UnknownName as error:
+    except NameNotFound as error:
         raise ConfigError(f"{error}; go on with the program that registers it") from None

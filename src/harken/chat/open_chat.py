@@ -1,4 +1,4 @@
-"""`Opened`: a chat that can begin, with all that it holds open."""
+"""`OpenChat`: a chat that can begin, with all that it holds open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from harken.agents.agent import Agent
 from harken.agents.command_hooks.hook import CommandHook
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.agents.turn.conversation import Conversation
 from harken.config.settings import Settings
 from harken.session.session import Session
@@ -16,12 +16,12 @@ from harken.world.shell.shell import Shell
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenChat:
     """A chat that can begin. `session` is closed by whoever opened it."""
 
     agent: Agent
     session: Session
-    runtime: Runtime
+    runtime: AgentRuntime
     settings: Settings
     store: Store | None = None
     """Where its commits go; None where it cannot be used."""

@@ -1,4 +1,4 @@
-"""`Wish`: what a person asks for when they begin a chat, or go on with one."""
+"""`ChatOptions`: what a person asks for when they begin a chat, or go on with one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # agents take long to import, and `harken chat --help` needs 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ChatOptions:
     """What a person asks for on the command line."""
 
     model: str | None = None

@@ -18,26 +18,27 @@ import click
 
 from harken.agents.agent import Agent
 from harken.agents.smart_agent import SmartAgent
-from harken.chat.commands.base import SHELL, Command, Doing, Onward, is_command, run_command
+from harken.chat.commands.base import SHELL, Command, Doing, NextSession, is_command, run_command
 from harken.chat.commands.mcp import prompt_commands
 from harken.chat.commands.prompts import prompt_file_commands
 from harken.chat.commands.tree import owes_since
 from harken.chat.commands.views import compacted_text
 from harken.chat.models import list_models
-from harken.chat.open_chat import Opened
+from harken.chat.open_chat import OpenChat
 from harken.chat.turn_limit import MOST_CALLS, TurnLimit
-from harken.chat.usage import Tally
+from harken.chat.usage import UsageTotal
 from harken.core.events import Event, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
 from harken.errors import ConfigError, ModelError
-from harken.terminal.stdin import Typed, somebody_types
-from harken.terminal.text import one_line, safe, say, say_json
+from harken.terminal.stdin import StdinReader, stdin_is_interactive
+from harken.terminal.text import escape_control_characters, one_line, print_json
+from harken.terminal.text import print_text as say
 from harken.views.message_text import count
 from harken.views.verdicts import read_words
-from harken.world.result import Failed
-from harken.world.user import Asked, Leave, NobodyThere, Wanted
+from harken.world.result import ToolError
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, UserUnavailable
 
 Read = Callable[[str], str | None]
 """Shows a prompt and returns a line; None at the end of the input."""
@@ -60,8 +61,8 @@ class PlainUser:
         self._keep_type_ahead = keep_type_ahead
         self._one = asyncio.Lock()
 
-    async def ask(self, asked: Asked) -> str:
-        """Return the answer to a question. Raises NobodyThere at the end of the input."""
+    async def ask(self, asked: UserQuestion) -> str:
+        """Return the answer to a question. Raises UserUnavailable at the end of the input."""
         async with self._one:
             self._keep_type_ahead()
             self._tell(f"{asked.agent} asks: {asked.question}")
@@ -71,8 +72,8 @@ class PlainUser:
         is_number = answer.isascii() and answer.isdigit() and 0 < int(answer) <= len(asked.options)
         return asked.options[int(answer) - 1] if is_number else answer
 
-    async def permit(self, wanted: Wanted) -> Leave:
-        """Allow an action or not. Raises NobodyThere at the end of the input."""
+    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+        """Allow an action or not. Raises UserUnavailable at the end of the input."""
         async with self._one:
             self._keep_type_ahead()
             self._tell(f"{wanted.agent} wants to use {wanted.tool}:\n{wanted.preview}")
@@ -86,18 +87,18 @@ class PlainUser:
         while (line := self._read(prompt)) is not None:
             if line.strip():
                 return line.strip()
-        raise NobodyThere("the input has ended")
+        raise UserUnavailable("the input has ended")
 
 
-def _leave(said: str, wanted: Wanted) -> Leave:
+def _leave(said: str, wanted: ApprovalRequest) -> ApprovalDecision:
     """Read what was typed: whatever is neither a yes nor a rule is a no, and says why."""
     if said.lower() in ("y", "yes"):
-        return Leave(allowed=True)
+        return ApprovalDecision(allowed=True)
     if said.lower() in ("n", "no"):
-        return Leave(allowed=False)
+        return ApprovalDecision(allowed=False)
     if said.isascii() and said.isdigit() and 0 < int(said) <= len(wanted.rules):
-        return Leave(allowed=True, rule=wanted.rules[int(said) - 1])
-    return Leave(allowed=False, reason=said)
+        return ApprovalDecision(allowed=True, rule=wanted.rules[int(said) - 1])
+    return ApprovalDecision(allowed=False, reason=said)
 
 
 KEYS = """\
@@ -110,7 +111,7 @@ _STOPS = {"denial": "denies", "failure": "failed"}
 How: TypeAlias = Callable[[Coroutine[Any, Any, LoggedString]], Coroutine[Any, Any, LoggedString]]
 
 
-def report(opened: Opened, *, resumed: bool) -> None:
+def report(opened: OpenChat, *, resumed: bool) -> None:
     """Say on standard error which session this is, and what was found in its log."""
     session = opened.session
     tell(f"{'Session resumed from' if resumed else 'Session'} {session.path}")
@@ -122,7 +123,7 @@ def report(opened: Opened, *, resumed: bool) -> None:
 
 def tell(text: str) -> None:
     """Print on standard error what is no answer."""
-    click.echo(safe(text), err=True)
+    click.echo(escape_control_characters(text), err=True)
 
 
 async def as_it_is(work: Coroutine[Any, Any, LoggedString]) -> LoggedString:
@@ -138,11 +139,11 @@ class PlainChat:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenChat,
         runner: asyncio.Runner,
         *,
         as_json: bool,
-        typed: Typed | None = None,
+        typed: StdinReader | None = None,
         most_calls: int = MOST_CALLS,
     ) -> None:
         """Talk with the primary agent; `as_json` prints one object an answer.
@@ -150,17 +151,17 @@ class PlainChat:
         most_calls: how often an agent may call its model in one turn.
         """
         self.opened, self.runner, self.as_json = opened, runner, as_json
-        self._typed = typed or Typed()
+        self._typed = typed or StdinReader()
         self.session, self.runtime = opened.session, opened.runtime
         self.shell = opened.shell
         self.failed = False
         """Whether a turn ended without an answer."""
-        self.onward: Onward | None = None
+        self.onward: NextSession | None = None
         """Where the chat goes on when it has ended here; None: nowhere."""
         self._ended = False
         self._prompts: Mapping[str, Command] | None = None
         """Of MCP servers; None: nobody has asked for them yet."""
-        self._tally = Tally()
+        self._tally = UsageTotal()
         self._limit = TurnLimit(most_calls)
         self.session.listen(self._hear)
 
@@ -180,7 +181,7 @@ class PlainChat:
         """Say what is typed, until the end of the input; what happens outside is answered, too."""
         if self.opened.primary.cut_off:
             self.explain("The last turn was cut off")
-        is_typed = somebody_types()
+        is_typed = stdin_is_interactive()
         with self.listening():
             while not self._ended and (line := self._line()) is not None:
                 if is_typed and self._is_command(line.strip()):
@@ -289,12 +290,12 @@ class PlainChat:
         """Get a text from somewhere, and say it to the agent."""
         try:
             text = self.runner.run(doing())
-        except Failed as error:
+        except ToolError as error:
             tell(f"harken: {error}")
         else:
             self.try_to_ask(text)
 
-    def go_on(self, onward: Onward) -> None:
+    def go_on(self, onward: NextSession) -> None:
         """End this session after this command, and go on in another."""
         self.onward, self._ended = onward, True
 
@@ -323,7 +324,7 @@ class PlainChat:
         """Print what `--json` says instead of an answer, for programs; people are told else."""
         if self.as_json:
             row = {"session": self.session.state.session_id, "error": str(error), "why": error.why}
-            say_json(row, indent=None)
+            print_json(row, indent=None)
 
     def tell_refusals(self) -> None:
         """Say how many actions were refused because nobody could be asked."""
@@ -340,13 +341,13 @@ class PlainChat:
 
     def ask(self, line: str | None, how: How = as_it_is) -> None:
         """Say one thing and print the answer; `how` says in which way the work is done."""
-        self._tally = Tally()
+        self._tally = UsageTotal()
         began = time.monotonic()
         conversation = self.opened.conversation
         answer = self.runner.run(self._limit.hold(how(conversation.say(line))))
         if self.as_json:
             row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
-            say_json(row, indent=None)
+            print_json(row, indent=None)
         else:
             say(str(answer))
 

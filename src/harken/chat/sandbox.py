@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harken.config.home import Home, environment, here
+from harken.config.home import Home, current_folder, environment
 from harken.config.settings import Settings
 from harken.config.trust import FOLDER, Trust
 from harken.errors import ConfigError
@@ -16,7 +16,7 @@ _BARE = "Commands run without a sandbox: the shell of an agent can do all that y
 
 
 @dataclass(frozen=True, slots=True)
-class Confined:
+class ShellSandbox:
     """How commands are run."""
 
     sandbox: Sandbox | None = None
@@ -33,7 +33,7 @@ def confined(
     outputs: Path,
     allowed: Sequence[Path] = (),
     wanted: Wanted | None = None,
-) -> Confined:
+) -> ShellSandbox:
     """Return how commands are run in the folder where we are; `wanted` is the command line's.
 
     A sandbox is tried once, which takes some milliseconds. Raises ConfigError where the list of
@@ -41,7 +41,7 @@ def confined(
     """
     wanted = wanted or settings.sandbox
     if wanted == "off":
-        return Confined(notes=(f"{_BARE} (it is switched off).",))
+        return ShellSandbox(notes=(f"{_BARE} (it is switched off).",))
     wanted_walls = replace(
         walls(home, settings, outputs),
         allowed=[*allowed, *settings.allow_folders],
@@ -51,10 +51,10 @@ def confined(
         found = wanted_walls.found(environment())
     except ConfigError as error:
         if wanted == "auto":
-            return Confined(notes=(f"{_BARE} ({error}).",))
+            return ShellSandbox(notes=(f"{_BARE} ({error}).",))
         refusal = f"it may run in a sandbox only, and there is none: {error}"
-        return Confined(refusal=refusal, notes=(f"Commands do not run: {error}.",))
-    return Confined(found)
+        return ShellSandbox(refusal=refusal, notes=(f"Commands do not run: {error}.",))
+    return ShellSandbox(found)
 
 
 def walls(home: Home, settings: Settings, outputs: Path) -> Sandbox:
@@ -63,7 +63,7 @@ def walls(home: Home, settings: Settings, outputs: Path) -> Sandbox:
     Raises ConfigError where the list of trusted folders cannot be read.
     """
     return Sandbox(
-        folder=here(),
+        folder=current_folder(),
         outputs=outputs.absolute(),
         private=[home.folder],
         readable=settings.skills.folders,

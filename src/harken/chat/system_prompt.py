@@ -11,8 +11,8 @@ from pathlib import Path
 
 from harken.config.trust import Trust, upwards
 from harken.config.trust_summary import INSTRUCTIONS
-from harken.terminal.text import program, safe
-from harken.world.files.root import shown, size_text
+from harken.terminal.text import escape_control_characters, program_name
+from harken.world.files.root import display_name, size_text
 
 LONGEST = 64_000
 
@@ -59,7 +59,9 @@ def system_prompt(folder: Path, today: date, trust: Trust | None = None) -> Chat
 
     trust: without it, no folder is trusted. Raises ConfigError if its list cannot be read.
     """
-    text = TEXT.format(folder=shown(str(folder)), system=platform.system(), today=today.isoformat())
+    text = TEXT.format(
+        folder=display_name(str(folder)), system=platform.system(), today=today.isoformat()
+    )
     found = project_instructions(folder)
     if found is None:
         return ChatPrompt(text)
@@ -67,7 +69,7 @@ def system_prompt(folder: Path, today: date, trust: Trust | None = None) -> Chat
     if trust is not None and trust.covers(found.file.parent):
         return ChatPrompt(text)
     size = size_text(found.size_bytes)
-    how = f"{program()} trust {shlex.quote(str(found.file.parent))}"
+    how = f"{program_name()} trust {shlex.quote(str(found.file.parent))}"
     note = f"{found.file} ({size}) is part of the system prompt, and its folder is not trusted"
     return ChatPrompt(text, f"{note}: read it, then `{how}`")
 
@@ -95,7 +97,7 @@ def project_instructions(folder: Path, user_home: Path | None = None) -> Instruc
     text = data[:LONGEST].decode("utf-8-sig", "replace").replace("\r\n", "\n").strip()
     if len(data) > LONGEST:
         text += f"\n\n[{INSTRUCTIONS} is longer; it was cut here, after {size_text(LONGEST)}]"
-    return Instructions(file, safe(text), size_bytes) if text else None
+    return Instructions(file, escape_control_characters(text), size_bytes) if text else None
 
 
 def _project(folder: Path) -> Path:

@@ -20,7 +20,7 @@ _NEVER_SENT = frozenset({"error", "cancelled", "interrupted"})
 
 
 @dataclass(slots=True)
-class Tally:
+class UsageTotal:
     """Sums over the events that it was given."""
 
     input_tokens: int | None = None
@@ -75,27 +75,27 @@ class Tally:
         return {name: count for name, count in counts.items() if count is not None}
 
 
-def tally(events: Iterable[Event]) -> Tally:
+def tally(events: Iterable[Event]) -> UsageTotal:
     """Return the sums over these events."""
-    total = Tally()
+    total = UsageTotal()
     for event in events:
         total.add(event)
     return total
 
 
-def by_agent(events: Iterable[Event]) -> dict[AgentId, Tally]:
+def by_agent(events: Iterable[Event]) -> dict[AgentId, UsageTotal]:
     """Return the sums for each agent that called a model."""
-    each: dict[AgentId, Tally] = {}
+    each: dict[AgentId, UsageTotal] = {}
     for event in events:
         if isinstance(event, LlmResponse) and event.agent_id is not None:
-            each.setdefault(event.agent_id, Tally()).add(event)
+            each.setdefault(event.agent_id, UsageTotal()).add(event)
     return each
 
 
-def cost_text(sums: Tally) -> str:
+def cost_text(sums: UsageTotal) -> str:
     """Write a cost; "cost unknown" where it is, "at least" where a part of it is.
 
-    >>> cost_text(Tally(known_usd=0.0123, priced=1)), cost_text(Tally(unpriced=1))
+    >>> cost_text(UsageTotal(known_usd=0.0123, priced=1)), cost_text(UsageTotal(unpriced=1))
     ('$0.0123', 'cost unknown')
     """
     if not sums.priced:
@@ -117,14 +117,14 @@ def tokens_text(count: int) -> str:
     return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1e6:.1f}M"
 
 
-def used_text(sums: Tally) -> str:
+def used_text(sums: UsageTotal) -> str:
     """Write tokens, cost and calls on one line."""
     parts = [tokens_in_out(sums), cost_text(sums) or "no cost"]
     parts.append(count(sums.model_calls, "model call"))
     return " · ".join(filter(None, parts))
 
 
-def tokens_in_out(sums: Tally) -> str:
+def tokens_in_out(sums: UsageTotal) -> str:
     """Write tokens in and out; nothing where they were not counted."""
     if sums.input_tokens is None and sums.output_tokens is None:
         return ""

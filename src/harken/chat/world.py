@@ -12,28 +12,28 @@ from pathlib import Path
 from harken.agents.built_in.websearch import websearch_tool
 from harken.agents.checkpointer import Tell
 from harken.agents.templates.skills import skill_tool
-from harken.chat.options import Wish
-from harken.chat.sandbox import Confined, confined, walls
+from harken.chat.options import ChatOptions
+from harken.chat.sandbox import ShellSandbox, confined, walls
 from harken.config.file import WebTable
-from harken.config.home import Home, environment, here
+from harken.config.home import Home, current_folder, environment
 from harken.config.local_zone import zone_name
 from harken.config.settings import Settings
 from harken.errors import ConfigError
-from harken.world.local import local_sources, local_tools
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import Server
-from harken.world.mcp.servers import Connections
-from harken.world.mcp.timeout import Told
+from harken.world.local import local_tools, local_triggers
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.mcp.servers import McpServers
+from harken.world.mcp.timeout import ProgressReporter
 from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Permissions
-from harken.world.permissions.rules import Rules
+from harken.world.permissions.rules import PermissionRules
 from harken.world.sensitive_paths import user_paths
 from harken.world.shell.sandbox import user_homes
-from harken.world.shell.shell import Limits, Shell
+from harken.world.shell.shell import Shell, ShellLimits
 from harken.world.tool import Tool
 from harken.world.triggers.tools import trigger_tools
-from harken.world.web.address import Reach
+from harken.world.web.address import NetworkPolicy
 from harken.world.web.download import Downloads, is_installed
 from harken.world.web.fetch import fetch_tool
 from harken.world.web.search import BRAVE, Brave, SearchProvider, Searxng, Web
@@ -48,7 +48,7 @@ def web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
     provider = provider_of(table)
     if not is_installed():
         return [], None
-    downloads = Downloads(Reach(tuple(table.allow)))
+    downloads = Downloads(NetworkPolicy(tuple(table.allow)))
     if provider is None:
         return [fetch_tool(downloads)], None
     return [fetch_tool(downloads), websearch_tool()], Web(downloads, provider)
@@ -71,12 +71,12 @@ USER_COMMAND_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class WorldSettings:
     """What a world is opened in."""
 
     outputs: Path
     """Where output goes that is too long for a result."""
-    box: Confined
+    box: ShellSandbox
     """How commands are run."""
     tell: Tell | None
     """Told what a person should know of MCP servers."""
@@ -85,26 +85,26 @@ class Around:
 
 def around_of(
     home: Home,
-    wish: Wish,
+    wish: ChatOptions,
     settings: Settings,
     path: Path,
     tools: Sequence[Tool] | None,
     tell: Tell | None,
-) -> Around:
+) -> WorldSettings:
     """Return what the world of a session with this log is opened in."""
     outputs = home.folder / "outputs" / path.stem
-    box = Confined()
+    box = ShellSandbox()
     if tools is None:
         box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
-    return Around(outputs, box, tell, home)
+    return WorldSettings(outputs, box, tell, home)
 
 
 def open_world(
-    wish: Wish,
+    wish: ChatOptions,
     settings: Settings,
     permissions: Permissions,
     tools: Sequence[Tool] | None,
-    around: Around,
+    around: WorldSettings,
 ) -> World:
     """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
     sources, web, box = None, None, around.box
@@ -112,10 +112,15 @@ def open_world(
     if tools is None:
         allowed, outputs = [*wish.allowed, *settings.allow_folders], around.outputs
         shell = Shell(
-            here(), outputs, settings.key_variables, settings.pass_env, box.sandbox, box.refusal
+            current_folder(),
+            outputs,
+            settings.key_variables,
+            settings.pass_env,
+            box.sandbox,
+            box.refusal,
         )
         tools = local_tools(
-            here(),
+            current_folder(),
             allowed=allowed,
             readable=settings.skills.folders,
             outputs=outputs,
@@ -124,39 +129,41 @@ def open_world(
         more, web = web_tools(settings.web)
         tools = [*tools, skill_tool(settings.skills), *more]
         if wish.wakes:
-            sources = local_sources(here(), allowed=allowed, outputs=outputs, shell=shell)
+            sources = local_triggers(
+                current_folder(), allowed=allowed, outputs=outputs, shell=shell
+            )
             sources.zone = zone_name()
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
     mcp = connections_of(servers, settings, around.outputs, around.tell, home=around.home)
-    world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
+    world = World(tools, folder=current_folder(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
 
 
-def user_shell(settings: Settings, around: Around) -> Shell:
+def user_shell(settings: Settings, around: WorldSettings) -> Shell:
     """Return the shell for commands that the user types: no sandbox, and no time limit to hit."""
     return Shell(
-        here(),
+        current_folder(),
         around.outputs,
         settings.key_variables,
         settings.pass_env,
-        limits=Limits(timeout_s=USER_COMMAND_S, longest_s=USER_COMMAND_S),
+        limits=ShellLimits(timeout_s=USER_COMMAND_S, longest_s=USER_COMMAND_S),
     )
 
 
 def connections_of(
-    servers: Sequence[Server],
+    servers: Sequence[McpServerConfig],
     settings: Settings,
     outputs: Path,
     tell: Tell | None,
     *,
     home: Home,
-) -> Connections:
+) -> McpServers:
     """Return the connections to MCP servers; none of them is started before it is needed."""
-    around = Surroundings(
-        folder=here(),
+    around = McpHost(
+        folder=current_folder(),
         outputs=outputs,
         environ=environment(),
         hide=settings.key_variables,
@@ -164,7 +171,7 @@ def connections_of(
         logins=home.logins_file,
         tell=tell or _unheard,
     )
-    return Connections(servers, around=around, on_progress=Told(around.tell))
+    return McpServers(servers, around=around, on_progress=ProgressReporter(around.tell))
 
 
 def _unheard(_: str) -> None:
@@ -176,7 +183,7 @@ def permissions_of(settings: Settings, *steering: Path) -> Permissions:
 
     steering: sensitive folders beside those of the user and the system.
     """
-    rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
+    rules = PermissionRules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
     environ = environment()
-    places = [*steering, *user_paths(environ, user_homes(environ), here())]
+    places = [*steering, *user_paths(environ, user_homes(environ), current_folder())]
     return Permissions(mode=settings.permission, rules=rules, steering=places)

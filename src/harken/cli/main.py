@@ -20,7 +20,7 @@ from harken.cli.command_tree import COMMANDS, SECTIONS
 from harken.cli.options.home import home_option
 from harken.config.home import Home
 from harken.errors import HarkenError, ModelError
-from harken.terminal.text import safe
+from harken.terminal.text import escape_control_characters
 
 
 @click.group(
@@ -59,7 +59,7 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed: nobody reads
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run_cli(sys.argv[1:]))
 
 
 def _fill_standard_streams() -> None:
@@ -71,7 +71,7 @@ def _fill_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
 
 
-def run(arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
+def run_cli(arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
     """Run the command line; return the exit code. The border where errors become one line.
 
     `environ` is read for keys and settings; None: that of this process.
@@ -126,6 +126,6 @@ def _report_misuse(error: click.ClickException) -> int:
 
 
 def _say(text: str, code: int) -> int:
-    line = safe(" ".join(text.splitlines()))
+    line = escape_control_characters(" ".join(text.splitlines()))
     click.echo(f"harken: {line}", err=True)
     return code

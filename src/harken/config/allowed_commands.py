@@ -1,4 +1,4 @@
-"""`LetRun`: which commands of hooks may be run here: those that this user let run, in this home.
+"""Which commands of hooks may be run here: those that this user let run, in this home.
 
 A log names the commands of its hooks, and who goes on with it runs them. A log may come from
 somebody else, in a bundle: what was not let run here before is not run then.
@@ -17,7 +17,7 @@ from harken.errors import ConfigError
 FILE = "let-run.txt"
 
 
-class LetRun(MutableSet[str]):
+class AllowedCommands(MutableSet[str]):
     """The digests of these commands, a line each in a file of the home; it only grows."""
 
     def __init__(self, home: Home) -> None:

@@ -29,7 +29,7 @@ HasModule = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProviderStatus:
     """A provider, and what is missing before its models can be used."""
 
     provider: Provider
@@ -51,7 +51,7 @@ def is_installed(module: str) -> bool:
 
 def discover(
     providers: Iterable[Provider], *, remote: bool = False, has: HasModule = is_installed
-) -> list[Found]:
+) -> list[ProviderStatus]:
     """Return what is at hand of these providers, in their order.
 
     Servers of this machine are asked for their models; with `remote`, all that there is a key for.
@@ -67,7 +67,9 @@ def _keyless(provider: Provider) -> bool:
     return provider.key_env is not None and not provider.api_key
 
 
-def _found(provider: Provider, answers: Mapping[str, list[str] | None], has: HasModule) -> Found:
+def _found(
+    provider: Provider, answers: Mapping[str, list[str] | None], has: HasModule
+) -> ProviderStatus:
     """Say what is missing; `answers` holds all that were asked, None for those that were silent."""
     told = answers.get(provider.name)
     silent = provider.name in answers and told is None
@@ -79,7 +81,7 @@ def _found(provider: Provider, answers: Mapping[str, list[str] | None], has: Has
         missing.append(f"{what} at {provider.base_url}")
     elif not has(provider.extra):
         missing.append(f"pip install 'harken[{provider.extra}]'")
-    return Found(provider, tuple(missing), tuple(told or ()))
+    return ProviderStatus(provider, tuple(missing), tuple(told or ()))
 
 
 def ask_all(providers: Iterable[Provider]) -> dict[str, list[str]]:
@@ -164,21 +166,21 @@ SUGGESTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """The model to begin with, and what has to be done before it can be used."""
 
     model: str
     missing: tuple[str, ...] = ()
 
 
-def choose(found: Sequence[Found]) -> Choice | None:
+def choose(found: Sequence[ProviderStatus]) -> ModelChoice | None:
     """Return the model to begin with: of the first provider that is ready, else that has a key."""
     for one in sorted(found, key=lambda one: not one.ready):
         name = one.provider.name
         model = next(filter(can_chat, one.models), None) or SUGGESTED.get(name)
         usable = one.ready or (one.provider.local and one.models) or one.provider.api_key
         if usable and model:
-            return Choice(f"{name}/{model}", one.missing)
+            return ModelChoice(f"{name}/{model}", one.missing)
     return None
 
 
@@ -188,7 +190,7 @@ def can_chat(model: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ModelOffer:
     """A model that can be named, with what it costs where that is known."""
 
     name: str
@@ -196,10 +198,10 @@ class Offer:
     price: Price | None
 
 
-def offers(one: Found, prices: Prices, day: date) -> list[Offer]:
+def offers(one: ProviderStatus, prices: Prices, day: date) -> list[ModelOffer]:
     """Return the models of a provider: those that it told of, else those that have a price."""
     name = one.provider.name
     if one.models:
         told = [f"{name}/{model}" for model in one.models]
-        return [Offer(model, prices.price(model, day)) for model in told]
-    return [Offer(price.model, price) for price in prices.of_provider(name, day)]
+        return [ModelOffer(model, prices.price(model, day)) for model in told]
+    return [ModelOffer(price.model, price) for price in prices.of_provider(name, day)]

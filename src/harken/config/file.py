@@ -24,7 +24,7 @@ from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
 from harken.world.mcp.server_config import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
-from harken.world.permissions.rules import Rules
+from harken.world.permissions.rules import PermissionRules
 from harken.world.private_file import read_settings_file
 from harken.world.shell.sandbox import Wanted as Sandboxed
 
@@ -334,7 +334,7 @@ def _check(config: ConfigFile) -> None:
 def _check_rules(config: ConfigFile) -> None:
     for name in ("allow", "ask", "deny"):
         try:
-            Rules.parse(allow=getattr(config.permissions, name))
+            PermissionRules.parse(allow=getattr(config.permissions, name))
         except ConfigError as error:
             raise _Malformed(str(error), ("permissions", name)) from None
 

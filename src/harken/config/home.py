@@ -16,7 +16,7 @@ import click
 from harken.errors import ConfigError, LogError
 from harken.session.log.compressed import log_of, stat_log
 from harken.session.log.file import is_being_written, new_log
-from harken.terminal.text import program
+from harken.terminal.text import program_name
 
 LATEST = "latest"
 """What the session is called that was written last."""
@@ -140,7 +140,7 @@ def warn_of_unstarted(paths: Iterable[Path]) -> None:
         )
 
 
-def here() -> Path:
+def current_folder() -> Path:
     """Return the folder where Harken runs. Raises ConfigError where it is gone."""
     try:
         return Path.cwd()
@@ -161,12 +161,12 @@ def environment() -> Mapping[str, str]:
 HOME_KEY = "harken.home"
 
 
-def command_line(*words: str) -> str:
+def command_prefix(*words: str) -> str:
     """Return what a person types to run another command of this program, with the same home."""
-    return " ".join([program(), *map(shlex.quote, [*words, *same_home()])])
+    return " ".join([program_name(), *map(shlex.quote, [*words, *home_arguments()])])
 
 
-def same_home() -> list[str]:
+def home_arguments() -> list[str]:
     """Return the words with which another command is given the home of this one."""
     context = click.get_current_context(silent=True)
     chosen = None if context is None else context.meta.get(HOME_KEY)

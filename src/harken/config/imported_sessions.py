@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from harken.config.home import Home, command_line
+from harken.config.home import Home, command_prefix
 from harken.config.store import store_of
 from harken.context.history import show
 from harken.context.refs import name_of
@@ -18,7 +18,7 @@ from harken.views.viewer import SessionViewer
 
 if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
-    from harken.context.to_events.branches import End
+    from harken.context.to_events.branches import BranchTip
     from harken.core.commits import CommitId
     from harken.index.catalogue import Catalogue
     from harken.store.base import Store
@@ -42,7 +42,7 @@ def open_catalogue(home: Home) -> Catalogue:
         catalogue.close()  # A repair waits until no connection is open.
         raise
     if is_incomplete:
-        again = command_line("import")
+        again = command_prefix("import")
         click.echo(
             f"harken: {home.index_file} lost records when it was damaged; imported sessions may be "
             f"missing until `{again}` reads their files again",
@@ -101,24 +101,24 @@ def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
 
 def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
     """Return a viewer of the conversation of one agent up to a commit."""
-    from harken.context.to_events.branches import End
+    from harken.context.to_events.branches import BranchTip
 
     with store_of(home) as store:
         commit = show(store, ctx).commit
         _, _, agent = commit.principal.partition("/")
-        ends = [End(agent or commit.template or "main", ctx)]
+        ends = [BranchTip(agent or commit.template or "main", ctx)]
         _tell(f"As far as a commit of {one_line(commit.principal or 'nobody', 60)}", store, ends)
         return _retold(store, name_of(store, ctx), ends)
 
 
-def _tell(what: str, store: Store, ends: Sequence[End]) -> None:
+def _tell(what: str, store: Store, ends: Sequence[BranchTip]) -> None:
     """Say on standard error what is looked at, since there is no log of it."""
     named = [f"{name_of(store, end.ctx)} ({one_line(end.agent, 20)})" for end in ends[:_SHOWN_ENDS]]
     more = f" and {len(ends) - _SHOWN_ENDS} more" if len(ends) > _SHOWN_ENDS else ""
     click.echo(f"{what}; commits {', '.join(named)}{more}", err=True)
 
 
-def _retold(store: Store, name: str, ends: Sequence[End]) -> SessionViewer:
+def _retold(store: Store, name: str, ends: Sequence[BranchTip]) -> SessionViewer:
     from harken.context.to_events.session import retell
 
     return SessionViewer.of(retell(store, name, ends), name)

@@ -17,13 +17,13 @@ from harken.terminal.progress import progress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harken.index.session_index import Facts
+    from harken.index.session_index import SessionIndex
     from harken.store.base import Store
 
 T = TypeVar("T")
 
 
-def read_facts(home: Home, read: Callable[[Facts, Store | None], T]) -> T:
+def read_facts(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T:
     """Bring the facts up to date, and return what `read` returns for them and their store.
 
     The store is None if there is none yet. If the facts are damaged, they are rebuilt and `read` is
@@ -48,15 +48,15 @@ def _rebuild(path: Path) -> None:
     click.echo(f"harken: {path} was damaged; it is rebuilt from the store and the logs", err=True)
 
 
-def _read(home: Home, read: Callable[[Facts, Store | None], T]) -> T:
+def _read(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T:
     from harken.config.imported_sessions import open_catalogue
-    from harken.index.session_index import Facts
+    from harken.index.session_index import SessionIndex
 
     home.make()
     settings = load_settings(home)
     has_store = settings.store is not None or home.store_file.exists()
     with ExitStack() as stack:
-        facts = Facts(home.facts_file, prices=settings.prices, repair=_rebuild)
+        facts = SessionIndex(home.facts_file, prices=settings.prices, repair=_rebuild)
         stack.enter_context(closing(facts))
         store, catalogue = None, None
         if has_store:

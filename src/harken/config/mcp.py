@@ -13,10 +13,16 @@ from pathlib import Path
 
 from harken.config.file import ConfigFile
 from harken.errors import ConfigError
-from harken.world.mcp.server_config import MCP_JSON, Server, distinct, read_mcp_json, server_of
+from harken.world.mcp.server_config import (
+    MCP_JSON,
+    McpServerConfig,
+    distinct,
+    read_mcp_json,
+    server_of,
+)
 
 
-def own_servers(config: ConfigFile, file: Path) -> list[Server]:
+def own_servers(config: ConfigFile, file: Path) -> list[McpServerConfig]:
     """Return the servers of the user's own file. Raises ConfigError.
 
     A relative `cwd` starts at the file's folder; without one a server runs where Harken does.
@@ -24,7 +30,7 @@ def own_servers(config: ConfigFile, file: Path) -> list[Server]:
     return [replace(one, may_have_keys=True) for one in _of_config(config, file, file.parent)]
 
 
-def _of_config(config: ConfigFile, file: Path, base: Path) -> list[Server]:
+def _of_config(config: ConfigFile, file: Path, base: Path) -> list[McpServerConfig]:
     found = []
     for name, table in config.mcp.servers.items():
         if table.enabled:
@@ -36,7 +42,7 @@ def _of_config(config: ConfigFile, file: Path, base: Path) -> list[Server]:
     return found
 
 
-def _at(server: Server, base: Path) -> Server:
+def _at(server: McpServerConfig, base: Path) -> McpServerConfig:
     """Return a server that runs in `base`, or in a folder that it names from there."""
     if server.command is None:
         return server
@@ -45,7 +51,7 @@ def _at(server: Server, base: Path) -> Server:
 
 def project_servers(
     root: Path, config: ConfigFile, file: Path, keys: Collection[str] = (), obstacle: str = ""
-) -> tuple[list[Server], list[str]]:
+) -> tuple[list[McpServerConfig], list[str]]:
     """Return the servers of a trusted project, and a line for each that cannot be used.
 
     They run in its folder, `root`. config: what its `file` says. keys: variables that they may not
@@ -58,7 +64,7 @@ def project_servers(
     else:
         more, notes = read_mcp_json(root / MCP_JSON)
         found += more
-    kept: list[Server] = []
+    kept: list[McpServerConfig] = []
     for server in found:
         if named := server.variables & set(keys):
             why = f"it names {min(named)}, the key of a model"
@@ -69,8 +75,8 @@ def project_servers(
 
 
 def all_servers(
-    own: Iterable[Server], theirs: Iterable[Server], off: Collection[str]
-) -> tuple[tuple[Server, ...], list[str]]:
+    own: Iterable[McpServerConfig], theirs: Iterable[McpServerConfig], off: Collection[str]
+) -> tuple[tuple[McpServerConfig, ...], list[str]]:
     """Return all servers, the user's own first, without those that the user switched off."""
     found, notes = distinct([[*own], [one for one in theirs if one.name not in off]])
     return tuple(found), notes
@@ -81,12 +87,12 @@ def switched_off(config: ConfigFile) -> set[str]:
     return {name for name, table in config.mcp.servers.items() if not table.enabled}
 
 
-def runs(servers: Iterable[Server], root: Path | None = None) -> list[str]:
+def runs(servers: Iterable[McpServerConfig], root: Path | None = None) -> list[str]:
     """Say of each server what it runs, or what it talks with, and what of yours it gets.
 
     Also what makes another program of it, or of its sandbox: variables, and a folder out of `root`.
 
-    >>> runs([Server(name="docs", command="sh", env={"A": "${B}"})])
+    >>> runs([McpServerConfig(name="docs", command="sh", env={"A": "${B}"})])
     ['MCP server docs runs sh, with A=${B}, gets the variable B']
     """
     found = []
@@ -104,7 +110,7 @@ def runs(servers: Iterable[Server], root: Path | None = None) -> list[str]:
     return found
 
 
-def _elsewhere(one: Server, root: Path | None) -> str:
+def _elsewhere(one: McpServerConfig, root: Path | None) -> str:
     """Say where a server runs, and in a sandbox writes, where that is not in the project."""
     if one.cwd is None or root is None:
         return ""
@@ -113,5 +119,5 @@ def _elsewhere(one: Server, root: Path | None) -> str:
     return "" if is_inside and "${" not in one.cwd else f" in the folder {where}"
 
 
-def _set(one: Server) -> str:
+def _set(one: McpServerConfig) -> str:
     return " ".join(f"{name}={value}" for name, value in one.env.items())

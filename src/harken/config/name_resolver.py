@@ -24,8 +24,15 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from harken.config.home import LATEST, Home, command_line
-from harken.errors import AmbiguousName, ConfigError, HarkenError, LogError, StoreError, UnknownName
+from harken.config.home import LATEST, Home, command_prefix
+from harken.errors import (
+    AmbiguousName,
+    ConfigError,
+    HarkenError,
+    LogError,
+    NameNotFound,
+    StoreError,
+)
 from harken.session.log.compressed import is_packed, log_of, stat_log
 
 if TYPE_CHECKING:
@@ -99,7 +106,7 @@ class NameResolver:
         """Return the session, commit or file that a name stands for.
 
         A path that does not exist is returned as a `LogFile`: opening it reports that.
-        Raises UnknownName with similar names, AmbiguousName with the candidates.
+        Raises NameNotFound with similar names, AmbiguousName with the candidates.
         """
         if name in self._log_by_id:
             return SessionLog(self._log_by_id[name])
@@ -123,7 +130,7 @@ class NameResolver:
             return renamed
         if self._store_error is not None:
             raise self._store_error  # The name may be a label in the store that cannot be read.
-        raise UnknownName(_KIND, name, self.similar_names(name))
+        raise NameNotFound(_KIND, name, self.similar_names(name))
 
     def log(self, name: str) -> Path:
         """Return the path of the log that a name stands for; `latest` is the newest log.
@@ -138,8 +145,8 @@ class NameResolver:
         if isinstance(resolved, ImportedName):
             raise ConfigError(
                 f"{resolved.session.name}: this session was imported, so it has no log here; "
-                f"`{command_line('store', 'fsck')}` checks its commits, "
-                f"`{command_line('view', name)}` shows it"
+                f"`{command_prefix('store', 'fsck')}` checks its commits, "
+                f"`{command_prefix('view', name)}` shows it"
             )
         raise ConfigError(f"{name}: this is a commit, not a session with a log")
 
@@ -151,7 +158,7 @@ class NameResolver:
         return self.commit_of(self.resolve(name))
 
     def commit_of(self, resolved: Resolved) -> CommitId:
-        """Return the commit of a resolved name. Raises ConfigError, UnknownName, StoreError."""
+        """Return the commit of a resolved name. Raises ConfigError, NameNotFound, StoreError."""
         if isinstance(resolved, CommitName):
             return resolved.id
         if isinstance(resolved, ImportedName):
@@ -171,13 +178,13 @@ class NameResolver:
             resolved = self.resolve(name)
         except AmbiguousName:
             raise
-        except (ConfigError, UnknownName):
+        except (ConfigError, NameNotFound):
             return self._indexed_name(name, indexed)
         if isinstance(resolved, SessionLog):
             return _recorded_id(resolved.path) or resolved.path.stem
         if isinstance(resolved, ImportedName):
             return resolved.session.name
-        raise ConfigError(f"{name}: this is no session that `{command_line('sessions')}` lists")
+        raise ConfigError(f"{name}: this is no session that `{command_prefix('sessions')}` lists")
 
     def split_agent(self, name: str) -> tuple[str, str | None]:
         """Split SESSION/AGENT into both; return None for the agent if all of it is a session.
@@ -201,7 +208,7 @@ class NameResolver:
             resolved = self.resolve(name)
         except AmbiguousName:
             return True
-        except (ConfigError, UnknownName):
+        except (ConfigError, NameNotFound):
             return False
         if isinstance(resolved, LogFile):
             return resolved.path.is_file() or is_packed(resolved.path)
@@ -256,13 +263,13 @@ class NameResolver:
         return ImportedName(matches[0]) if matches else None
 
     def _latest(self) -> SessionLog | ImportedName:
-        from harken.core.clock import microseconds
+        from harken.core.clock import parse_rfc3339
 
         log = next(self.home.started_logs(), None)
         imported = next(iter(self._imported), None)
         if imported is None:
             return SessionLog(self.home.latest() if log is None else log)
-        if log is None or stat_log(log).written_ns < microseconds(imported.ended) * 1000:
+        if log is None or stat_log(log).written_ns < parse_rfc3339(imported.ended) * 1000:
             return ImportedName(imported)
         return SessionLog(log)
 
@@ -320,7 +327,7 @@ class NameResolver:
             raise AmbiguousName("session", name, sorted(matches)[:MAX_SUGGESTIONS])
         if not matches:
             known = self.similar_names(name) or indexed[:MAX_SUGGESTIONS]
-            raise UnknownName(_KIND, name, known)
+            raise NameNotFound(_KIND, name, known)
         return matches[0]
 
     def _by_recorded_id(self, name: str) -> SessionLog | None:
@@ -350,10 +357,10 @@ class NameResolver:
         except LogError as error:
             if isinstance(log, SessionLog) or not log.path.is_file():
                 raise
-            line = command_line("import", str(log.path))
+            line = command_prefix("import", str(log.path))
             raise ConfigError(f"{error}; if another runtime wrote it: `{line}`") from None
         if commit is None:
-            line = command_line("chat", "--resume", _name_of_log(log))
+            line = command_prefix("chat", "--resume", _name_of_log(log))
             raise ConfigError(
                 f"{log.path.stem}: this session has no commit yet; `{line}` makes one"
             )

@@ -21,16 +21,16 @@ from harken.agents.templates.template import Templates
 from harken.agents.tree.hook_file import HookFiles
 from harken.config import claude_code
 from harken.config.file import CONFIG, ConfigFile, PriceTable, ProviderTable, WebTable, read_config
-from harken.config.home import Home, environment, here
+from harken.config.home import Home, current_folder, environment
 from harken.config.mcp import all_servers, own_servers, project_servers, runs, switched_off
 from harken.config.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
-from harken.llm.context_windows import Windows
+from harken.llm.context_windows import ContextWindows
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
-from harken.world.mcp.server_config import MCP_JSON, Server
+from harken.world.mcp.server_config import MCP_JSON, McpServerConfig
 from harken.world.permissions.permissions import Mode
 from harken.world.shell.sandbox import Wanted as Sandboxed
 
@@ -63,7 +63,7 @@ class Settings:
     prices: Prices = field(default_factory=Prices)
     compact_at: float = 0.8
     """Which part of its window a context may take before it is compacted; 0: any."""
-    windows: Windows = field(default_factory=Windows)
+    windows: ContextWindows = field(default_factory=ContextWindows)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
     sandbox: Sandboxed = "auto"
@@ -96,7 +96,7 @@ class Settings:
     """Whether what these allow is allowed, without asking the user."""
     commands: Hooks = field(default_factory=Hooks)
     """These hooks; none where they do not count."""
-    servers: tuple[Server, ...] = ()
+    servers: tuple[McpServerConfig, ...] = ()
     """MCP servers: the user's own first, then those of a trusted project."""
     project: Project | None = None
     notes: tuple[str, ...] = ()
@@ -133,11 +133,11 @@ def load_settings(
     not read; `notes` says so, and what the configuration of one that is trusted widens.
     """
     environ = environment() if environ is None else environ
-    project = Trust(home).project(folder or here())
+    project = Trust(home).project(folder or current_folder())
     mine = home.folder / CONFIG
     ours = read_config(mine)
     found = _with_file(Settings(providers=BUILT_IN), ours, mine)
-    theirs_too: list[Server] = []
+    theirs_too: list[McpServerConfig] = []
     notes: list[str] = []
     folders, hook_folders = [home.folder / AGENTS], [home.folder / HOOKS]
     config, before = ConfigFile(), found
@@ -228,7 +228,7 @@ def widening(
     config: ConfigFile,
     permission: Mode,
     found: Settings,
-    servers: Sequence[Server] = (),
+    servers: Sequence[McpServerConfig] = (),
     root: Path | None = None,
 ) -> str:
     """Say on one line what a project's configuration widens; empty where it widens nothing.
@@ -275,7 +275,7 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         parameters={**found.parameters, **config.parameters},
         model_parameters=per_model,
         compact_at=found.compact_at if config.compact_at is None else config.compact_at,
-        windows=Windows(windows),
+        windows=ContextWindows(windows),
         providers={**found.providers, **_providers(config.providers, found.providers)},
         prices=Prices([*_prices(config.prices), *found.prices.own]),
         store=config.store.url or found.store,

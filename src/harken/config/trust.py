@@ -21,7 +21,7 @@ from harken.config.file import CONFIG
 from harken.config.home import Home
 from harken.config.trust_summary import CLAUDE, INSTRUCTIONS
 from harken.errors import ConfigError
-from harken.terminal.text import program
+from harken.terminal.text import program_name
 from harken.world.mcp.server_config import MCP_JSON
 from harken.world.private_file import replace_file
 
@@ -71,7 +71,7 @@ class Project:
         if self.obstacle:
             return f"{ignored} is ignored: {self.obstacle}"
         at = ["--home", str(home.folder)] if home.chosen else []
-        command = " ".join([program(), *map(shlex.quote, ["trust", str(self.root), *at])])
+        command = " ".join([program_name(), *map(shlex.quote, ["trust", str(self.root), *at])])
         return f"{ignored} is ignored until you trust it: `{command}`"
 
     def _has_more(self, runs_commands: bool) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from harken.agents.command_hooks.config import Entry, read_hooks, read_settings
+from harken.agents.command_hooks.config import CommandHookConfig, read_hooks, read_settings
 from harken.agents.templates.claude_code import ClaudeAgents
 from harken.agents.templates.front_matter import files_in
 from harken.agents.templates.prompt_file import PromptFiles
@@ -19,7 +19,7 @@ from harken.agents.tree.hook_file import HookFile, read_hook
 from harken.config.file import ConfigFile, read_config
 from harken.config.mcp import project_servers, runs
 from harken.errors import ConfigError
-from harken.terminal.text import safe
+from harken.terminal.text import escape_control_characters
 
 CLAUDE = ".claude"
 INSTRUCTIONS = "AGENTS.md"
@@ -73,7 +73,7 @@ def exact(line: str) -> str:
     >>> print(exact("rm -rf x\n  it says: nothing\x1b[2J"))
     rm -rf x\n  it says: nothing\x1b[2J
     """
-    shown = safe(line.replace("\n", "\\n").replace("\t", "\\t"))
+    shown = escape_control_characters(line.replace("\n", "\\n").replace("\t", "\\t"))
     left = len(shown) - LONGEST
     return shown if left <= 0 else f"{shown[:LONGEST]}… {left} more characters: read the file"
 
@@ -124,7 +124,9 @@ def _commands(root: Path, *, runs_commands: bool, may_allow: bool) -> Iterator[s
         yield "what these commands allow is allowed, without asking you: hooks.claude_may_allow"
 
 
-def _entries(entries: Iterable[Entry], where: str, *, runs_commands: bool) -> Iterator[str]:
+def _entries(
+    entries: Iterable[CommandHookConfig], where: str, *, runs_commands: bool
+) -> Iterator[str]:
     when = "" if runs_commands else " (only with --claude-hooks)"
     for one in entries:
         matcher = f" {one.matcher}" if one.matcher else ""

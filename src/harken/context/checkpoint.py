@@ -15,21 +15,21 @@ from harken.context.commit_content import read_artifact
 from harken.context.message_reader import messages_of
 from harken.core import commits as core
 from harken.core.arguments import check_arguments
-from harken.core.clock import normal
+from harken.core.clock import normalize_rfc3339
 from harken.core.commits import (
     ArtifactRef,
     Commit,
     CommitId,
+    CommitNotes,
     CommitType,
-    Entry,
+    DeltaEntry,
+    EncodedMessage,
     Hash,
-    Notes,
-    Said,
 )
 from harken.core.messages import ChatMessage, text_of
-from harken.errors import FormatError, ObjectMissing, UnknownName
-from harken.formats.base import WholeEntry
-from harken.store.base import Batch, Kind, Store, Thing
+from harken.errors import FormatError, NameNotFound, ObjectNotFound
+from harken.formats.base import ConversationEntry
+from harken.store.base import ObjectKind, Store, StoredObject, WriteBatch
 
 SUMMARY_CHARACTERS = 200
 """How long a derived summary is at most."""
@@ -42,7 +42,7 @@ _BYTES_PER_TOKEN = 4
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class CommitOrigin:
     """Where a commit comes from. Of all this nothing changes what is materialized."""
 
     template: str = ""
@@ -56,7 +56,7 @@ class Origin:
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class CommitDraft:
     """A commit that is not made yet.
 
     Its content is `messages`, or `entries`, or an `artifact` that is stored.
@@ -64,14 +64,14 @@ class Draft:
 
     messages: Sequence[ChatMessage] = ()
     """What is new since the parent, oldest first; their `time`, where they have one, is kept."""
-    entries: Sequence[WholeEntry] = ()
+    entries: Sequence[ConversationEntry] = ()
     """The same with their times and sources, in place of `messages`."""
     artifact: ArtifactRef | None = None
     parent: CommitId | None = None
     type: CommitType = "delta"
     trigger: core.Checkpoint = "explicit"
     format: str = "events-v1"
-    origin: Origin = field(default_factory=Origin)
+    origin: CommitOrigin = field(default_factory=CommitOrigin)
     summary: str = ""
     """Where it is empty, one is derived, and marked so."""
     labels: tuple[str, ...] = ()
@@ -84,22 +84,22 @@ class Draft:
 
 
 @check_arguments
-def checkpoint(store: Store, draft: Draft) -> CommitId:
+def checkpoint(store: Store, draft: CommitDraft) -> CommitId:
     """Write a commit and all that it needs, at once; on return it can be read.
 
-    Raises ValueError for a draft that is none, ObjectMissing where the artifact or the parent is
+    Raises ValueError for a draft that is none, ObjectNotFound where the artifact or the parent is
     not there, StoreError.
     """
     (made,) = checkpoint_all(store, [draft])
     return made
 
 
-def checkpoint_all(store: Store, drafts: Sequence[Draft]) -> list[CommitId]:
+def checkpoint_all(store: Store, drafts: Sequence[CommitDraft]) -> list[CommitId]:
     """Write several commits, all or nothing; each is the parent of the next.
 
     The parent of the first is its own; the others leave theirs out. As `checkpoint`.
     """
-    made: list[Prepared] = []
+    made: list[PreparedCommit] = []
     names: list[CommitId] = []
     for draft in drafts:
         parent = names[-1] if names else draft.parent
@@ -110,12 +110,12 @@ def checkpoint_all(store: Store, drafts: Sequence[Draft]) -> list[CommitId]:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCommit:
     """A commit that is made, and not written yet."""
 
     commit: Commit
-    notes: Notes
-    content: Content
+    notes: CommitNotes
+    content: DraftContent
 
     @property
     def id(self) -> CommitId:
@@ -123,7 +123,7 @@ class Prepared:
         return self.commit.id
 
 
-def prepare(draft: Draft) -> Prepared:
+def prepare(draft: CommitDraft) -> PreparedCommit:
     """Make a commit of a draft that has its content with it, not as an artifact.
 
     Raises ValueError for a draft that is none.
@@ -133,41 +133,41 @@ def prepare(draft: Draft) -> Prepared:
     return _prepared(draft, draft.parent, _new_content(draft))
 
 
-def things_of(content: Content) -> list[Thing]:
+def things_of(content: DraftContent) -> list[StoredObject]:
     """Return what has to be written for a new content, named; what is needed comes first."""
-    things: list[Thing] = []
+    things: list[StoredObject] = []
     for one in content.said:
-        things += [Thing(Kind.PART, name, body) for name, body in one.parts]
+        things += [StoredObject(ObjectKind.PART, name, body) for name, body in one.parts]
         needs = tuple(dict.fromkeys([name for name, _ in one.parts]))
-        things.append(Thing(Kind.MESSAGE, one.name, one.body, needs))
+        things.append(StoredObject(ObjectKind.MESSAGE, one.name, one.body, needs))
     needs = tuple(dict.fromkeys([one.name for one in content.said]))
-    things.append(Thing(Kind.DELTA, content.artifact, content.body, needs))
+    things.append(StoredObject(ObjectKind.DELTA, content.artifact, content.body, needs))
     return things
 
 
-def batch_of(made: Sequence[Prepared]) -> Batch:
+def batch_of(made: Sequence[PreparedCommit]) -> WriteBatch:
     """Return what has to be written for commits; parents stand before children, or are there."""
     contents = [one.content for one in made]
-    return Batch(
+    return WriteBatch(
         objects={name: body for content in contents for name, body in content.objects.items()},
         deltas={one.artifact: one.entries for one in contents if one.body},
         commits=[(one.commit, one.notes) for one in made],
     )
 
 
-def _prepared(draft: Draft, parent: CommitId | None, content: Content) -> Prepared:
+def _prepared(draft: CommitDraft, parent: CommitId | None, content: DraftContent) -> PreparedCommit:
     commit = _commit(draft, parent, content)
-    return Prepared(commit, _notes(draft, content.messages), content)
+    return PreparedCommit(commit, _notes(draft, content.messages), content)
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class DraftContent:
     """What a commit names."""
 
     artifact: ArtifactRef
-    entries: Sequence[Entry] = ()
+    entries: Sequence[DeltaEntry] = ()
     messages: Sequence[ChatMessage] = ()
-    said: Sequence[Said] = ()
+    said: Sequence[EncodedMessage] = ()
     """The messages by name, where they may be new."""
     body: bytes = b""
     """The canonical bytes of the delta, where it may be new."""
@@ -179,37 +179,37 @@ class Content:
         return parts | {one.name: one.body for one in self.said}
 
 
-def _content(store: Store, draft: Draft) -> Content:
+def _content(store: Store, draft: CommitDraft) -> DraftContent:
     if draft.artifact is None:
         return _new_content(draft)
     if draft.messages or draft.entries:
         raise ValueError("a draft has messages or an artifact, never both")
     stored = store.deltas([draft.artifact]).get(draft.artifact)
     if stored is not None:
-        return Content(draft.artifact, stored, messages_of(store, stored))
+        return DraftContent(draft.artifact, stored, messages_of(store, stored))
     if None not in (draft.message_count, draft.token_count, draft.created_at) and draft.summary:
-        return Content(draft.artifact)  # nothing has to be read to know the commit
+        return DraftContent(draft.artifact)  # nothing has to be read to know the commit
     try:
         said = read_artifact(store, draft.artifact, draft.format)
-    except (ObjectMissing, UnknownName, FormatError):
+    except (ObjectNotFound, NameNotFound, FormatError):
         said = []  # what is not there the store refuses; what cannot be read is committed as it is
-    entries = [core.entry_of(one.message, time=one.time)[0] for one in said]
-    return Content(draft.artifact, entries, [one.message for one in said])
+    entries = [core.encode_entry(one.message, time=one.time)[0] for one in said]
+    return DraftContent(draft.artifact, entries, [one.message for one in said])
 
 
-def _new_content(draft: Draft) -> Content:
+def _new_content(draft: CommitDraft) -> DraftContent:
     if draft.messages and draft.entries:
         raise ValueError("a draft has messages or entries, never both")
     messages = draft.messages or [whole.message for whole in draft.entries]
     varying = [(whole.time, whole.source) for whole in draft.entries] or [
         (getattr(message, "time", None) or None, None) for message in messages
     ]
-    said = [core.said_in(message) for message in messages]
+    said = [core.encode_message(message) for message in messages]
     entries = [
-        Entry(one.name, one.occurrence, *more) for one, more in zip(said, varying, strict=True)
+        DeltaEntry(one.name, one.occurrence, *more) for one, more in zip(said, varying, strict=True)
     ]
-    artifact, body = core.delta_of(entries)
-    return Content(artifact, entries, messages, said, body)
+    artifact, body = core.encode_delta(entries)
+    return DraftContent(artifact, entries, messages, said, body)
 
 
 def tokens_in(messages: Sequence[ChatMessage]) -> int:
@@ -248,12 +248,12 @@ def normal_time(time: str) -> str:
     '2026-01-31T12:00:00.000000Z'
     """
     try:
-        return normal(time)
+        return normalize_rfc3339(time)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{time!r} is no time such as 2026-01-31T12:00:00Z: {error}") from None
 
 
-def _commit(draft: Draft, parent: CommitId | None, content: Content) -> Commit:
+def _commit(draft: CommitDraft, parent: CommitId | None, content: DraftContent) -> Commit:
     for value, known in ((draft.type, _TYPES), (draft.trigger, _TRIGGERS)):
         if value not in known:
             raise ValueError(f"{value!r} is none of {', '.join(known)}")
@@ -283,13 +283,13 @@ def _commit(draft: Draft, parent: CommitId | None, content: Content) -> Commit:
     )
 
 
-def _notes(draft: Draft, messages: Sequence[ChatMessage]) -> Notes:
+def _notes(draft: CommitDraft, messages: Sequence[ChatMessage]) -> CommitNotes:
     if draft.summary.strip():
-        return Notes(summary=draft.summary, labels=draft.labels)
+        return CommitNotes(summary=draft.summary, labels=draft.labels)
     summary = derived_summary(messages)
     if draft.artifact is not None and not messages:
         summary = f"{draft.message_count or 0} messages as {draft.format}"
-    return Notes(summary=summary, derived=True, labels=draft.labels)
+    return CommitNotes(summary=summary, derived=True, labels=draft.labels)
 
 
 def _line(text: str) -> str:

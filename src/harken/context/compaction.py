@@ -11,24 +11,24 @@ from itertools import takewhile
 
 import msgspec
 
-from harken.context.checkpoint import Draft, checkpoint_all
+from harken.context.checkpoint import CommitDraft, checkpoint_all
 from harken.context.commit_content import as_deltas
 from harken.context.history import show
-from harken.context.materialize import materialize, picked
+from harken.context.materialize import materialize, select_commits
 from harken.core.arguments import check_arguments
-from harken.core.commits import CommitId, Notes, delta_of
+from harken.core.commits import CommitId, CommitNotes, encode_delta
 from harken.core.messages import ChatMessage, Message
-from harken.store.base import Batch, Store
+from harken.store.base import Store, WriteBatch
 
 
 @check_arguments
-def compact(store: Store, pending: Draft, context: str | Sequence[ChatMessage]) -> CommitId:
+def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMessage]) -> CommitId:
     """Commit what is pending, if there is something, then what stands for all before it.
 
     `pending` is the draft of a delta, or has no messages: then its parent is compacted as it is,
     also a second time, also by somebody else. `context` is what the agent reads from now on; a
     text is a summary, which follows the system prompt that the conversation began with. Both
-    commits are written, or neither. Raises UnknownName, ValueError, ObjectMissing, StoreError.
+    commits are written, or neither. Raises NameNotFound, ValueError, ObjectNotFound, StoreError.
     """
     parent = pending.parent
     time = pending.created_at
@@ -64,23 +64,23 @@ def snapshot(store: Store, ctx: CommitId) -> CommitId:
     """Commit the whole conversation of a commit as one object, on top of it.
 
     Default walks end there and read nothing before. The same commit gives the same snapshot.
-    Raises UnknownName, ObjectMissing, StoreError.
+    Raises NameNotFound, ObjectNotFound, StoreError.
     """
     stored = show(store, ctx)
-    commits = picked(store, ctx)
+    commits = select_commits(store, ctx)
     entries, objects = as_deltas(store, commits)
     commit = msgspec.structs.replace(
         stored.commit,
         parent=ctx,
         type="snapshot",
-        artifact=delta_of(entries)[0],
+        artifact=encode_delta(entries)[0],
         format="events-v1" if objects else stored.commit.format,
         checkpoint="explicit",
         message_count=len(entries),
         token_count=sum(one.commit.token_count for one in commits),
     )
-    notes = Notes(summary=stored.notes.summary, derived=True)
+    notes = CommitNotes(summary=stored.notes.summary, derived=True)
     store.write(
-        Batch(objects=objects, deltas={commit.artifact: entries}, commits=[(commit, notes)])
+        WriteBatch(objects=objects, deltas={commit.artifact: entries}, commits=[(commit, notes)])
     )
     return commit.id

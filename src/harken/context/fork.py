@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harken.context.checkpoint import SUMMARY_CHARACTERS, Draft, Origin, checkpoint
+from harken.context.checkpoint import SUMMARY_CHARACTERS, CommitDraft, CommitOrigin, checkpoint
 from harken.context.history import show
 from harken.context.refs import name_of
 from harken.core.arguments import check_arguments
-from harken.core.commits import CommitId, delta_of
+from harken.core.commits import CommitId, encode_delta
 from harken.store.base import Store
 
-EMPTY = delta_of([])[0]
+EMPTY = encode_delta([])[0]
 """The artifact of every fork: a delta without entries."""
 
 
@@ -24,7 +24,7 @@ EMPTY = delta_of([])[0]
 def fork(
     store: Store,
     ctx: CommitId,
-    origin: Origin,
+    origin: CommitOrigin,
     created_at: str,
     *,
     summary: str = "",
@@ -33,13 +33,13 @@ def fork(
     """Begin a branch at a commit and return its name. Forks that are equal in all are one.
 
     `created_at`: RFC 3339 with a time zone. Without a summary it has that of the commit. Raises
-    UnknownName, ValueError, StoreError.
+    NameNotFound, ValueError, StoreError.
     """
     before = show(store, ctx)
     if not origin.template:
         origin = replace(origin, template=before.commit.template)
     said = f"Fork of {name_of(store, ctx)}: {before.notes.summary}"[:SUMMARY_CHARACTERS]
-    draft = Draft(
+    draft = CommitDraft(
         parent=ctx,
         origin=origin,
         created_at=created_at,

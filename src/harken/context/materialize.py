@@ -29,12 +29,18 @@ from harken.context.commit_content import entries_in
 from harken.context.message_reader import read
 from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.core.commits import ArtifactRef, CommitId, raw_ref, sequence_of
+from harken.core.commits import ArtifactRef, CommitId, encode_sequence, hash_raw
 from harken.core.events import ContextLoaded
 from harken.core.messages import Message
-from harken.errors import NotMessages, ObjectMissing, StoreLocked, StoreWriteError, UnknownName
+from harken.errors import (
+    ArtifactNotMessages,
+    NameNotFound,
+    ObjectNotFound,
+    StoreLocked,
+    StoreWriteError,
+)
 from harken.session.fold import Resolver
-from harken.store.base import Batch, Store, Stored
+from harken.store.base import Store, StoredCommit, WriteBatch
 
 Stop: TypeAlias = str
 """`compaction`, `root`, or the full name of a commit."""
@@ -42,7 +48,7 @@ _FIRST_STEPS = 16
 """How many commits a walk asks for first; each time it asks for twice as many."""
 
 
-class Walked(msgspec.Struct, frozen=True):
+class WalkResult(msgspec.Struct, frozen=True):
     """What a walk came to."""
 
     ref: ArtifactRef
@@ -51,12 +57,12 @@ class Walked(msgspec.Struct, frozen=True):
     token_count: int
 
 
-Cache: TypeAlias = MutableMapping[tuple[CommitId, Stop], Walked]
+Cache: TypeAlias = MutableMapping[tuple[CommitId, Stop], WalkResult]
 """Walks that were done, by commit and stop; they hold for ever, whatever else is committed."""
 
 
 @dataclass(frozen=True)
-class Materialized:
+class MaterializedContext:
     """A whole conversation. It is read from the store when somebody asks for the messages."""
 
     ref: ArtifactRef
@@ -74,19 +80,21 @@ class Materialized:
     def messages(self) -> list[Message]:
         """Oldest first; bytes are read by the format of their commit.
 
-        Raises ObjectMissing, ObjectDamaged, StoreError.
+        Raises ObjectNotFound, ObjectCorrupted, StoreError.
         """
         artifacts = self.known
         if artifacts is None:
             artifacts = self.store.sequences([self.ref]).get(self.ref)
         if artifacts is None:
-            raise ObjectMissing("the store", self.ref)
+            raise ObjectNotFound("the store", self.ref)
         try:
             return read(self.store, artifacts)
-        except NotMessages:
+        except ArtifactNotMessages:
             if self.asked is None:
                 raise
-            commits = picked(self.store, *self.asked)  # which say the formats of their bytes
+            commits = select_commits(
+                self.store, *self.asked
+            )  # which say the formats of their bytes
             return [entry.message for entry in entries_in(self.store, commits)]
 
 
@@ -96,27 +104,27 @@ def materialize(
     ctx: CommitId | None,
     stop: Stop = "compaction",
     cache: Cache | None = None,
-) -> Materialized:
+) -> MaterializedContext:
     """Return the conversation of a commit; None: the empty one, with which all begin.
 
     The same commit and stop give the same artifact. The walk is done once: later the store says
-    what it came to, and a cache does so without being asked. Raises UnknownName for a commit that
-    is not there, or a stop that is none of those before it; ObjectMissing, ObjectDamaged.
+    what it came to, and a cache does so without being asked. Raises NameNotFound for a commit that
+    is not there, or a stop that is none of those before it; ObjectNotFound, ObjectCorrupted.
     """
     if ctx is None:
         empty = _summed(store, [])
         if empty.ref not in store.sequences([empty.ref]):
-            _keep(store, Batch(sequences={empty.ref: []}))
+            _keep(store, WriteBatch(sequences={empty.ref: []}))
         return empty
     found = None if cache is None else cache.get((ctx, stop))
     if found is None:
         found = _derived(store, ctx, stop)
     if found is None:
         whole = _walked(store, ctx, stop)
-        found = Walked(whole.ref, whole.message_count, whole.token_count)
+        found = WalkResult(whole.ref, whole.message_count, whole.token_count)
     else:
         counts = found.message_count, found.token_count
-        whole = Materialized(found.ref, *counts, store, (ctx, stop))
+        whole = MaterializedContext(found.ref, *counts, store, (ctx, stop))
     if cache is not None:
         cache[ctx, stop] = found
     return whole
@@ -131,12 +139,12 @@ def resolver(store: Store, cache: Cache | None = None) -> Resolver:
     return resolve
 
 
-def picked(store: Store, ctx: CommitId, stop: Stop = "compaction") -> list[Stored]:
+def select_commits(store: Store, ctx: CommitId, stop: Stop = "compaction") -> list[StoredCommit]:
     """Return the commits whose artifacts make up the conversation, oldest first.
 
-    Raises UnknownName as `materialize`.
+    Raises NameNotFound as `materialize`.
     """
-    found: list[Stored] = []
+    found: list[StoredCommit] = []
     for one in walk(store, ctx):
         whole = one.commit.type != "delta"
         ends = one.id == stop or is_spawn(one) or (whole and stop == "compaction")
@@ -145,11 +153,11 @@ def picked(store: Store, ctx: CommitId, stop: Stop = "compaction") -> list[Store
         if ends:
             break
     if stop not in ("compaction", "root") and (not found or found[-1].id != stop):
-        raise UnknownName(f"commit that {ctx} was built on", stop, (one.id for one in found))
+        raise NameNotFound(f"commit that {ctx} was built on", stop, (one.id for one in found))
     return found[::-1]
 
 
-def walk(store: Store, ctx: CommitId) -> Iterator[Stored]:
+def walk(store: Store, ctx: CommitId) -> Iterator[StoredCommit]:
     """Yield a commit and those before it, newest first, asking for more and more at once."""
     at: CommitId | None = ctx
     steps = _FIRST_STEPS
@@ -159,17 +167,17 @@ def walk(store: Store, ctx: CommitId) -> Iterator[Stored]:
         at, steps = commits[-1].commit.parent, steps * 2
 
 
-def is_spawn(one: Stored) -> bool:
+def is_spawn(one: StoredCommit) -> bool:
     """Whether a subagent begins with this commit."""
     return one.commit.type == "snapshot" and one.commit.checkpoint == "spawn"
 
 
 def _summed(
-    store: Store, commits: Sequence[Stored], asked: tuple[CommitId, Stop] | None = None
-) -> Materialized:
+    store: Store, commits: Sequence[StoredCommit], asked: tuple[CommitId, Stop] | None = None
+) -> MaterializedContext:
     artifacts = [one.commit.artifact for one in commits]
-    return Materialized(
-        ref=sequence_of(artifacts)[0],
+    return MaterializedContext(
+        ref=encode_sequence(artifacts)[0],
         message_count=sum(one.commit.message_count for one in commits),
         token_count=sum(one.commit.token_count for one in commits),
         store=store,
@@ -178,30 +186,30 @@ def _summed(
     )
 
 
-def _walked(store: Store, ctx: CommitId, stop: Stop) -> Materialized:
+def _walked(store: Store, ctx: CommitId, stop: Stop) -> MaterializedContext:
     """Walk, and have the store remember what that came to."""
-    whole = _summed(store, picked(store, ctx, stop), (ctx, stop))
-    walked = Walked(whole.ref, whole.message_count, whole.token_count)
-    record = canonical.canonical(walked)
-    made = (whole.ref, raw_ref(record))
+    whole = _summed(store, select_commits(store, ctx, stop), (ctx, stop))
+    walked = WalkResult(whole.ref, whole.message_count, whole.token_count)
+    record = canonical.to_canonical_bytes(walked)
+    made = (whole.ref, hash_raw(record))
     _keep(
         store,
-        Batch(
+        WriteBatch(
             sequences={whole.ref: whole.known or []},
-            raw={raw_ref(record): record},
+            raw={hash_raw(record): record},
             derived=dict(zip(_keys(ctx, stop), made, strict=True)),
         ),
     )
     return whole
 
 
-def _keep(store: Store, made: Batch) -> None:
+def _keep(store: Store, made: WriteBatch) -> None:
     """Write what can be made again; it is not worth a failure."""
     with suppress(StoreWriteError, StoreLocked):
         store.write(made)
 
 
-def _derived(store: Store, ctx: CommitId, stop: Stop) -> Walked | None:
+def _derived(store: Store, ctx: CommitId, stop: Stop) -> WalkResult | None:
     """Return what an earlier walk came to, if the store still has that, and the commit."""
     keys = _keys(ctx, stop)
     found = store.derived(keys)
@@ -209,8 +217,8 @@ def _derived(store: Store, ctx: CommitId, stop: Stop) -> Walked | None:
         return None
     sequence, record = (found[key] for key in keys)
     try:
-        walked = msgspec.convert(canonical.decode(store.raw(record)), Walked)
-    except (ObjectMissing, ValueError):
+        walked = msgspec.convert(canonical.from_json(store.raw(record)), WalkResult)
+    except (ObjectNotFound, ValueError):
         return None
     return walked if walked.ref == sequence else None
 

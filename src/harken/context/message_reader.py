@@ -11,9 +11,9 @@ from itertools import chain, groupby
 from typing import Any, Protocol, runtime_checkable
 
 from harken.core import canonical
-from harken.core.commits import ArtifactRef, Entry, Hash
-from harken.core.messages import Message, PureMessage, join
-from harken.errors import NotMessages, ObjectDamaged, ObjectMissing, StoreError
+from harken.core.commits import ArtifactRef, DeltaEntry, Hash
+from harken.core.messages import Message, MessageContent, join_occurrence
+from harken.errors import ArtifactNotMessages, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import Store
 
 _AT_ONCE = 4096
@@ -51,10 +51,10 @@ def read(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
     return found
 
 
-def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Entry]:
+def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[DeltaEntry]:
     """Return the entries of deltas, and of sequences of them, in order.
 
-    Raises ObjectMissing, ObjectDamaged, and NotMessages for raw bytes.
+    Raises ObjectNotFound, ObjectCorrupted, and ArtifactNotMessages for raw bytes.
     """
     deltas = store.deltas(dict.fromkeys(artifacts))
     if len(deltas) < len(artifacts):
@@ -66,10 +66,10 @@ def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Entry]:
     return [entry for artifact in artifacts for entry in deltas[artifact]]
 
 
-def messages_of(store: Store, entries: Sequence[Entry]) -> list[Message]:
+def messages_of(store: Store, entries: Sequence[DeltaEntry]) -> list[Message]:
     """Return the messages that entries stand for, each read once however often it occurs.
 
-    Raises ObjectMissing, ObjectDamaged.
+    Raises ObjectNotFound, ObjectCorrupted.
     """
     names = dict.fromkeys([entry.message for entry in entries])
     objects = store.objects(names)
@@ -83,12 +83,12 @@ def messages_of(store: Store, entries: Sequence[Entry]) -> list[Message]:
 
 
 def leaves(
-    store: Store, artifacts: Iterable[ArtifactRef], deltas: dict[ArtifactRef, list[Entry]]
+    store: Store, artifacts: Iterable[ArtifactRef], deltas: dict[ArtifactRef, list[DeltaEntry]]
 ) -> Iterator[ArtifactRef]:
     """Yield artifacts in order, those of sequences in place of the sequence.
 
     Deltas that were not read yet are, into `deltas`; what is not in there then is raw, or missing.
-    Raises ObjectDamaged where sequences come to more than `MOST_NESTED` artifacts.
+    Raises ObjectCorrupted where sequences come to more than `MOST_NESTED` artifacts.
     """
     waiting = list(artifacts)[::-1]
     sequences: dict[ArtifactRef, list[ArtifactRef]] = {}
@@ -113,7 +113,7 @@ def leaves(
 def check_size(
     artifacts: Iterable[ArtifactRef], deltas: Mapping[ArtifactRef, Sequence[object]]
 ) -> None:
-    """Raise ObjectDamaged where artifacts hold more than `MOST_MESSAGES` together."""
+    """Raise ObjectCorrupted where artifacts hold more than `MOST_MESSAGES` together."""
     messages = 0
     for name in artifacts:
         messages += len(deltas.get(name, ()))
@@ -121,48 +121,52 @@ def check_size(
             raise _too_much(name, f"{MOST_MESSAGES:,} messages")
 
 
-def _too_much(name: ArtifactRef, most: str) -> ObjectDamaged:
+def _too_much(name: ArtifactRef, most: str) -> ObjectCorrupted:
     reason = f"a conversation with it comes to more than {most}"
-    return ObjectDamaged("the store", name, reason=reason)
+    return ObjectCorrupted("the store", name, reason=reason)
 
 
 def _no_messages(store: Store, name: ArtifactRef) -> StoreError:
     """Return what to say of an artifact that is neither a delta nor a sequence."""
     try:
         next(store.pieces(name), None)
-    except ObjectMissing:
-        return ObjectMissing("the store", name)
-    return NotMessages("the store", name)
+    except ObjectNotFound:
+        return ObjectNotFound("the store", name)
+    return ArtifactNotMessages("the store", name)
 
 
 def _shape(name: Hash, body: bytes) -> tuple[Any, list[Hash]]:
     """Return the role of a message, and its parts by name."""
     try:
-        shape = canonical.decode(body)
+        shape = canonical.from_json(body)
         return shape["role"], list(shape["parts"])
     except (LookupError, TypeError, ValueError) as error:
         reason = f"it is no message ({error!r})"
-        raise ObjectDamaged("the store", name, reason=reason) from None
+        raise ObjectCorrupted("the store", name, reason=reason) from None
 
 
 def _value(name: Hash, body: bytes) -> Any:
     try:
-        return canonical.decode(body)
+        return canonical.from_json(body)
     except ValueError as error:
-        raise ObjectDamaged("the store", name, reason=f"it is no part ({error!r})") from None
+        raise ObjectCorrupted("the store", name, reason=f"it is no part ({error!r})") from None
 
 
-def _whole(entry: Entry, shape: tuple[Any, Sequence[Hash]], values: Mapping[Hash, Any]) -> Message:
+def _whole(
+    entry: DeltaEntry, shape: tuple[Any, Sequence[Hash]], values: Mapping[Hash, Any]
+) -> Message:
     """Put one message together; what another machine wrote may not fit together."""
     try:
         role, parts = shape
-        return join(PureMessage(role, [values[part] for part in parts]), entry.occurrence)
+        return join_occurrence(
+            MessageContent(role, [values[part] for part in parts]), entry.occurrence
+        )
     except (LookupError, TypeError, ValueError, StopIteration, RecursionError) as error:
         reason = f"its occurrence does not fit ({error!r})"
-        raise ObjectDamaged("the store", entry.message, reason=reason) from None
+        raise ObjectCorrupted("the store", entry.message, reason=reason) from None
 
 
 def _check_there(names: Iterable[str], found: Container[str]) -> None:
     for name in names:
         if name not in found:
-            raise ObjectMissing("the store", name)
+            raise ObjectNotFound("the store", name)

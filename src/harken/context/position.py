@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.commit_content import entries_in
-from harken.context.materialize import is_spawn, picked, walk
+from harken.context.materialize import is_spawn, select_commits, walk
 from harken.core.commits import CommitId, Hash
-from harken.errors import AmbiguousName, UnknownName
-from harken.formats.base import WholeEntry
-from harken.store.base import Store, Stored
+from harken.errors import AmbiguousName, NameNotFound
+from harken.formats.base import ConversationEntry
+from harken.store.base import Store, StoredCommit
 
 _IDS = frozenset({"id", "uuid", "uuids", "message_id"})
 """The members of a source that name a message, as runtimes call them."""
@@ -37,14 +37,14 @@ _LONG = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ConversationPosition:
     """A place in a conversation."""
 
     ctx: CommitId
     """The commit that holds the message."""
     number: int
     """Of the message, from 1; 0 where nothing was said yet."""
-    entries: list[WholeEntry]
+    entries: list[ConversationEntry]
     """What was read then, oldest first; the message is the last one."""
     own: int
     """How many of them are of `ctx` itself: the last ones."""
@@ -52,29 +52,31 @@ class Moment:
     """Whether these are all entries that `ctx` stands for."""
 
 
-def moment(store: Store, ctx: CommitId, at: str | None = None) -> Moment:
+def find_position(store: Store, ctx: CommitId, at: str | None = None) -> ConversationPosition:
     """Return what was read at a message of a conversation; None: at its end.
 
     at: a message's number, `-N` for the Nth from the end, or one of its native ids, or the unique
     beginning of one. Where a compaction repeats a message, the first time counts. Raises
-    UnknownName, AmbiguousName, ObjectMissing, ObjectDamaged.
+    NameNotFound, AmbiguousName, ObjectNotFound, ObjectCorrupted.
     """
     chain = chain_of(store, ctx)
     ends = [*accumulate(one.commit.message_count for one in chain)]
     if at is None:
-        entries = entries_in(store, picked(store, ctx))
-        return Moment(ctx, ends[-1], entries, chain[-1].commit.message_count)
+        entries = entries_in(store, select_commits(store, ctx))
+        return ConversationPosition(ctx, ends[-1], entries, chain[-1].commit.message_count)
     number = _number(store, chain, at, ends[-1])
     which = next(place for place, end in enumerate(ends) if number <= end)
     commit = chain[which]
-    before = picked(store, commit.id)[:-1]
+    before = select_commits(store, commit.id)[:-1]
     own = entries_in(store, [commit])
     cut = number - (ends[which] - commit.commit.message_count)
     entries = [*entries_in(store, before), *own[:cut]]
-    return Moment(commit.id, number, entries, min(cut, len(own)), is_tip=cut >= len(own))
+    return ConversationPosition(
+        commit.id, number, entries, min(cut, len(own)), is_tip=cut >= len(own)
+    )
 
 
-def commit_at(store: Store, found: Moment) -> CommitId:
+def commit_at(store: Store, found: ConversationPosition) -> CommitId:
     """Return the commit of a moment; in the midst of one, a new one that ends there is made.
 
     The same moment gives the same commit. Raises StoreError.
@@ -83,12 +85,12 @@ def commit_at(store: Store, found: Moment) -> CommitId:
         return found.ctx
     commit = store.commits([found.ctx])[found.ctx].commit
     own = found.entries[-found.own :]
-    draft = Draft(
+    draft = CommitDraft(
         entries=own,
         parent=commit.parent,
         type=commit.type,
         trigger="explicit" if commit.type == "delta" else commit.checkpoint,
-        origin=Origin(
+        origin=CommitOrigin(
             template=commit.template, principal=commit.principal, session_id=commit.session_id
         ),
         created_at=next((one.time for one in reversed(own) if one.time), commit.created_at),
@@ -104,12 +106,12 @@ def first_numbers(store: Store, ctx: CommitId) -> dict[CommitId, int]:
     return {one.id: start for one, start in zip(chain, starts, strict=True)}
 
 
-def chain_of(store: Store, ctx: CommitId) -> list[Stored]:
+def chain_of(store: Store, ctx: CommitId) -> list[StoredCommit]:
     """Return a commit and those before it, oldest first, from where its agent began.
 
-    Raises UnknownName.
+    Raises NameNotFound.
     """
-    found: list[Stored] = []
+    found: list[StoredCommit] = []
     for one in walk(store, ctx):
         found.append(one)
         if is_spawn(one):
@@ -117,7 +119,7 @@ def chain_of(store: Store, ctx: CommitId) -> list[Stored]:
     return found[::-1]
 
 
-def _number(store: Store, chain: Sequence[Stored], at: str, last: int) -> int:
+def _number(store: Store, chain: Sequence[StoredCommit], at: str, last: int) -> int:
     digits = at.removeprefix("-")
     if digits.isascii() and digits.isdecimal() and len(digits) <= len(str(last)):
         number = last + 1 - int(digits) if at.startswith("-") else int(digits)
@@ -125,13 +127,13 @@ def _number(store: Store, chain: Sequence[Stored], at: str, last: int) -> int:
             return number
     found = _named(store, chain, at)
     if not found:
-        raise UnknownName("message", at, [f"1 to {last}", f"-1 to -{last}", "their native ids"])
+        raise NameNotFound("message", at, [f"1 to {last}", f"-1 to -{last}", "their native ids"])
     if len(found) > 1:
         raise AmbiguousName("message", at, sorted(found))
     return next(iter(found.values()))
 
 
-def _named(store: Store, chain: Sequence[Stored], at: str) -> dict[str, int]:
+def _named(store: Store, chain: Sequence[StoredCommit], at: str) -> dict[str, int]:
     """Return the ids that are this name, else those that begin so, and whose they are.
 
     A short number begins none: one that is too large would else be somebody's id by chance.
@@ -156,7 +158,7 @@ def _named(store: Store, chain: Sequence[Stored], at: str) -> dict[str, int]:
     return fitting if len(set(fitting.values())) > 1 else dict([*fitting.items()][:1])
 
 
-def ids_of(entry: WholeEntry) -> Iterator[str]:
+def ids_of(entry: ConversationEntry) -> Iterator[str]:
     """Yield the native ids of a message: its own, and of a result that of its call."""
     yield from _ids(entry.source or {}, _DEPTH)
     if entry.message.tool_call_id:
@@ -184,8 +186,8 @@ class Said:
     """The places, from 0, of what is read at the position and was never said: summaries."""
 
 
-def count_said(store: Store, found: Moment) -> Said:
-    """Count the messages up to a position. Raises UnknownName, StoreError."""
+def count_said(store: Store, found: ConversationPosition) -> Said:
+    """Count the messages up to a position. Raises NameNotFound, StoreError."""
     chain = chain_of(store, found.ctx)
     at = next((at for at in range(len(chain) - 1, 0, -1) if _is_compaction(chain[at])), None)
     if at is None:
@@ -205,11 +207,11 @@ def count_said(store: Store, found: Moment) -> Said:
     return Said(said + after, max(said - repeated, 0), frozenset(summaries))
 
 
-def _is_compaction(one: Stored) -> bool:
+def _is_compaction(one: StoredCommit) -> bool:
     return one.commit.type != "delta"
 
 
-def _names(store: Store, commits: Sequence[Stored]) -> list[Hash | None]:
+def _names(store: Store, commits: Sequence[StoredCommit]) -> list[Hash | None]:
     """Return the hash of each message of commits. None: the commit holds bytes, not messages."""
     deltas = store.deltas(dict.fromkeys(one.commit.artifact for one in commits))
     names: list[Hash | None] = []

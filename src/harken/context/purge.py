@@ -23,19 +23,19 @@ from pathlib import Path
 import msgspec
 from blake3 import blake3
 
-from harken.context.materialize import picked, resolver
+from harken.context.materialize import resolver, select_commits
 from harken.context.message_reader import read
 from harken.core import canonical, commits
-from harken.core.clock import Clock, rfc3339, system_clock
-from harken.core.commits import ArtifactRef, CommitId, Notes
+from harken.core.clock import Clock, format_rfc3339, system_clock
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes
 from harken.core.events import ContextLoaded
 from harken.core.messages import extend_context_hash
-from harken.core.replace import PURGED, Removing, Secret, in_json
-from harken.errors import HarkenError, NotWiped
+from harken.core.replace import PURGED, Secret, TextRemover, in_json
+from harken.errors import HarkenError, PurgeIncomplete
 from harken.session.log.file import LogFile
 from harken.session.log.reader import events
-from harken.session.purge import PartOfStructure, Taking, check_log, places_in, purge_log
-from harken.store.base import Kind, Name, Store, Thing, Tombstone
+from harken.session.purge import PartOfStructure, PurgeOptions, check_log, places_in, purge_log
+from harken.store.base import Name, ObjectKind, Store, StoredObject, Tombstone
 from harken.store.batch import file_from
 
 _AT_ONCE = 500
@@ -44,7 +44,7 @@ _FIXED = ("type", "parent", "artifact", "checkpoint", "created_at")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PurgeMatch:
     """Where a text is. Nothing of the text is said."""
 
     where: str
@@ -56,7 +56,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purge:
+class PurgeRequest:
     """Who purges what, and why: this is kept. The text is not."""
 
     secret: Secret
@@ -66,37 +66,37 @@ class Purge:
 
 
 @dataclass(slots=True)
-class Found:
+class PurgeMatches:
     """What a store holds of a text."""
 
-    places: list[Place] = field(default_factory=list)
+    places: list[PurgeMatch] = field(default_factory=list)
     stand_ins: dict[Name, bytes] = field(default_factory=dict)
-    notes: dict[CommitId, Notes] = field(default_factory=dict)
+    notes: dict[CommitId, CommitNotes] = field(default_factory=dict)
     """Summaries and labels without the text."""
 
 
-def find_secret(store: Store, logs: Iterable[Path], secret: Secret) -> list[Place]:
+def find_secret(store: Store, logs: Iterable[Path], secret: Secret) -> list[PurgeMatch]:
     """Return every place that holds a text, as far as stores and logs can be read.
 
-    Nothing is changed. Raises StoreError, LogNotFound, NotALog.
+    Nothing is changed. Raises StoreError, LogNotFound, InvalidLog.
     """
     return [*found_in_store(store, secret).places, *_in_logs(logs, secret)]
 
 
-def purge_text(store: Store, logs: Sequence[Path], purge: Purge) -> list[Place]:
+def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[PurgeMatch]:
     """Take a text out of a store and of logs, for good; return where it was.
 
     First it is made sure that it can be done everywhere: a log that is being written, or that
     would be none without the text, is refused before anything is changed. Then the store is
     purged, also where it holds nothing: an earlier purge may have been cut off. Then each log, in
     one step. Cut off anywhere, it can be run again. Raises LogLocked, PartOfStructure, StoreError,
-    LogWriteError; NotWiped, after all that could be done was done; ValueError where the reason
-    itself holds the text.
+    LogWriteError; PurgeIncomplete, after all that could be done was done; ValueError where the
+    reason itself holds the text.
     """
     secret = purge.secret
     if secret.replace(purge.by + "\n" + purge.why) != purge.by + "\n" + purge.why:
         raise ValueError("the reason holds the text that shall go: say it in other words")
-    taking = Taking(
+    taking = PurgeOptions(
         replace=secret.replace,
         tail=secret.cut,
         by=purge.by,
@@ -107,7 +107,7 @@ def purge_text(store: Store, logs: Sequence[Path], purge: Purge) -> list[Place]:
     found = found_in_store(store, secret)
     with ExitStack() as holding:
         held: list[LogFile] = []
-        places: list[Place] = []
+        places: list[PurgeMatch] = []
         for path in logs:
             if theirs := _in_log(path, secret):
                 places += theirs
@@ -116,13 +116,13 @@ def purge_text(store: Store, logs: Sequence[Path], purge: Purge) -> list[Place]:
             held.append(LogFile(path))
             holding.callback(held[-1].close)
             check_log(path, taking)
-        tombstone = Tombstone(when=rfc3339(purge.clock()), by=purge.by, why=purge.why)
+        tombstone = Tombstone(when=format_rfc3339(purge.clock()), by=purge.by, why=purge.why)
         for name, notes in found.notes.items():
             store.annotate(name, notes)
-        not_wiped: NotWiped | None = None
+        not_wiped: PurgeIncomplete | None = None
         try:
             store.purge(found.stand_ins, tombstone)
-        except NotWiped as error:  # the logs need not wait for who reads the store
+        except PurgeIncomplete as error:  # the logs need not wait for who reads the store
             not_wiped = error
         for log in held:
             purge_log(log, taking)
@@ -131,36 +131,36 @@ def purge_text(store: Store, logs: Sequence[Path], purge: Purge) -> list[Place]:
     return found.places + places
 
 
-def found_in_store(store: Store, secret: Removing) -> Found:
+def found_in_store(store: Store, secret: TextRemover) -> PurgeMatches:
     """Return what a store holds of a text, and what shall stand in its place.
 
     Raises PartOfStructure where a thing would be none without the text; StoreError.
     """
-    found = Found()
+    found = PurgeMatches()
     cuts: dict[Name, list[tuple[int, int]]] = {}
-    files: list[Thing] = []
+    files: list[StoredObject] = []
     for thing in store.things():
-        if thing.kind is Kind.FILE:
+        if thing.kind is ObjectKind.FILE:
             files.append(thing)
             _cut_pieces(store, thing, secret, cuts)
-        elif thing.kind is Kind.RAW:
+        elif thing.kind is ObjectKind.RAW:
             if spans := list(secret.spans_in([thing.body])):
                 cuts.setdefault(thing.name, []).extend(spans)
         elif (body := _without(thing, secret)) is not None:
             found.stand_ins[thing.name] = body
-            found.places.append(Place("store", thing.kind.name.lower(), thing.name))
+            found.places.append(PurgeMatch("store", thing.kind.name.lower(), thing.name))
     new = {name: _cut(store.raw(ArtifactRef(name)), spans) for name, spans in cuts.items()}
     found.stand_ins |= new
-    found.places += [Place("store", "raw", name) for name in new]
+    found.places += [PurgeMatch("store", "raw", name) for name in new]
     for thing in files:
         if not new.keys().isdisjoint(thing.needs):
             found.stand_ins[thing.name] = _file_of(store, thing, new)
-            found.places.append(Place("store", "file", thing.name))
+            found.places.append(PurgeMatch("store", "file", thing.name))
     _look_at_notes(store, secret, found)
     return found
 
 
-def _without(thing: Thing, secret: Removing) -> bytes | None:
+def _without(thing: StoredObject, secret: TextRemover) -> bytes | None:
     """Return canonical bytes of a thing without the text; None where it does not hold it."""
     if not secret.is_in_json(thing.body):
         return None
@@ -169,14 +169,14 @@ def _without(thing: Thing, secret: Removing) -> bytes | None:
         return None
     try:
         match thing.kind:
-            case Kind.DELTA:
-                return commits.delta_of(commits.delta_from(new))[1]
-            case Kind.COMMIT:
+            case ObjectKind.DELTA:
+                return commits.encode_delta(commits.decode_delta(new))[1]
+            case ObjectKind.COMMIT:
                 return _commit(thing.body, new)
-            case Kind.PART:
-                old_part, part = canonical.decode(thing.body), canonical.decode(new)
+            case ObjectKind.PART:
+                old_part, part = canonical.from_json(thing.body), canonical.from_json(new)
                 if _skeleton(old_part) == _skeleton(part):
-                    return canonical.canonical(part)
+                    return canonical.to_canonical_bytes(part)
             case _:  # messages and sequences are names
                 pass
     except ValueError:
@@ -185,7 +185,7 @@ def _without(thing: Thing, secret: Removing) -> bytes | None:
 
 
 def _commit(old: bytes, new: bytes) -> bytes:
-    before, after = commits.commit_from(old), commits.commit_from(new)
+    before, after = commits.decode_commit(old), commits.decode_commit(new)
     if any(getattr(before, name) != getattr(after, name) for name in _FIXED):
         raise PartOfStructure
     return commits.commit_bytes(after)
@@ -201,7 +201,7 @@ def _skeleton(value: object) -> object:
 
 
 def _cut_pieces(
-    store: Store, file: Thing, secret: Removing, cuts: dict[Name, list[tuple[int, int]]]
+    store: Store, file: StoredObject, secret: TextRemover, cuts: dict[Name, list[tuple[int, int]]]
 ) -> None:
     """Note of a file's pieces what has to go; a text that crosses a border, in both pieces."""
     spans = list(secret.spans_in(store.pieces(ArtifactRef(file.name))))
@@ -229,18 +229,18 @@ def _cut(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
     return b"".join([*pieces, data[max(at, 0) :]])
 
 
-def _file_of(store: Store, file: Thing, new: Mapping[Name, bytes]) -> bytes:
+def _file_of(store: Store, file: StoredObject, new: Mapping[Name, bytes]) -> bytes:
     """Return a file of the same pieces, as they are now."""
     hasher = blake3(canonical.RAW)
     pieces: list[ArtifactRef] = []
     for name in file_from(file.body).pieces:
         body = new[name] if name in new else store.raw(name)
         hasher.update(body)
-        pieces.append(commits.raw_ref(body))
-    return canonical.canonical({"name": f"art-{hasher.hexdigest()}", "pieces": pieces})
+        pieces.append(commits.hash_raw(body))
+    return canonical.to_canonical_bytes({"name": f"art-{hasher.hexdigest()}", "pieces": pieces})
 
 
-def _look_at_notes(store: Store, secret: Removing, found: Found) -> None:
+def _look_at_notes(store: Store, secret: TextRemover, found: PurgeMatches) -> None:
     names = iter(store.newest(2**62))
     while some := list(islice(names, _AT_ONCE)):
         for stored in store.commits(some).values():
@@ -255,17 +255,17 @@ def _look_at_notes(store: Store, secret: Removing, found: Found) -> None:
                 ("label", new.labels != old.labels),
             ):
                 if is_other:
-                    found.places.append(Place("store", kind, stored.id))
+                    found.places.append(PurgeMatch("store", kind, stored.id))
 
 
-def _in_logs(logs: Iterable[Path], secret: Secret) -> Iterator[Place]:
+def _in_logs(logs: Iterable[Path], secret: Secret) -> Iterator[PurgeMatch]:
     for path in logs:
         yield from _in_log(path, secret)
 
 
-def _in_log(path: Path, secret: Secret) -> list[Place]:
+def _in_log(path: Path, secret: Secret) -> list[PurgeMatch]:
     return [
-        Place(f"{path}:{one.line}", one.event_type, one.message_id)
+        PurgeMatch(f"{path}:{one.line}", one.event_type, one.message_id)
         for one in places_in(path, secret.replace)
     ]
 
@@ -282,10 +282,10 @@ def _rests_on_the_text(store: Store, path: Path, secret: Secret) -> bool:
 
 
 def _has_text(store: Store, event: ContextLoaded, secret: Secret) -> bool:
-    walked = picked(store, CommitId(event.ctx), event.stop)
+    walked = select_commits(store, CommitId(event.ctx), event.stop)
     messages = read(store, [one.commit.artifact for one in walked])
     context_hash = ""
     for message in messages:
         context_hash = extend_context_hash(context_hash, message)
-    encoded = canonical.encode(messages)
+    encoded = canonical.to_json_line(messages)
     return context_hash != event.context_hash or in_json(encoded, secret.replace) != encoded

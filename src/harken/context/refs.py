@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from harken.core.commits import SHOWN, ArtifactRef, CommitId
-from harken.errors import AmbiguousName, UnknownName
+from harken.errors import AmbiguousName, NameNotFound
 from harken.store.base import Store
 
 PREFIX = "ctx-"
@@ -16,14 +16,14 @@ _ARTIFACT = re.compile(r"art-[0-9a-f]{1,64}")
 def find(store: Store, given: str) -> CommitId:
     """Return the commit with this name, or the only one whose name begins so.
 
-    Raises UnknownName (also for names of other things: `art-`, `tkt-`) and AmbiguousName, which
+    Raises NameNotFound (also for names of other things: `art-`, `tkt-`) and AmbiguousName, which
     lists the candidates.
     """
     there = store.named(given) if _GIVEN.fullmatch(given) else []
     if len(there) > 1:
         raise AmbiguousName("commit", given, (name_of(store, CommitId(one)) for one in there))
     if not there:
-        raise UnknownName("commit", given, (one[: len(PREFIX) + SHOWN] for one in _some(store)))
+        raise NameNotFound("commit", given, (one[: len(PREFIX) + SHOWN] for one in _some(store)))
     return CommitId(there[0])
 
 
@@ -45,7 +45,7 @@ def _some(store: Store) -> list[str]:
 def find_any(store: Store, given: str) -> CommitId | ArtifactRef:
     """Return the commit or the artifact with this name, or the only one whose name begins so.
 
-    Raises UnknownName and AmbiguousName.
+    Raises NameNotFound and AmbiguousName.
     """
     if given.startswith(PREFIX):
         return find(store, given)
@@ -53,7 +53,7 @@ def find_any(store: Store, given: str) -> CommitId | ArtifactRef:
     if len(there) > 1:
         raise AmbiguousName("artifact", given, there)
     if not there:
-        raise UnknownName(
+        raise NameNotFound(
             "commit or artifact", given, (one[: len(PREFIX) + SHOWN] for one in _some(store))
         )
     return there[0]

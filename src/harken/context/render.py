@@ -25,17 +25,17 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from harken.context.commit_content import Content, contents_of, entries_or_note, read_content
-from harken.context.materialize import Stop, picked
+from harken.context.commit_content import CommitContent, contents_of, entries_or_note, read_content
+from harken.context.materialize import Stop, select_commits
 from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.core.commits import SHOWN, ArtifactRef, CommitId, raw_ref
-from harken.errors import FormatError, ObjectMissing, StoreLocked, StoreWriteError, UnknownName
-from harken.formats.base import Format, WholeEntry
+from harken.core.commits import SHOWN, ArtifactRef, CommitId, hash_raw
+from harken.errors import FormatError, NameNotFound, ObjectNotFound, StoreLocked, StoreWriteError
+from harken.formats.base import ConversationEntry, Format
 from harken.formats.narrative import NAME as NARRATIVE
 from harken.formats.narrative import code, narrative
-from harken.formats.registry import FORMATS, Formats
-from harken.store.base import Batch, Store
+from harken.formats.registry import FORMATS, FormatRegistry
+from harken.store.base import Store, WriteBatch
 
 Tier: TypeAlias = Literal[1, 2, 3, 4]
 TIERS: dict[Tier, str] = {
@@ -55,7 +55,7 @@ _UNREAD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedConversation:
     """A conversation in some format."""
 
     ref: ArtifactRef
@@ -67,7 +67,7 @@ class Rendered:
     """As the commits say; so are tokens."""
     token_count: int
     read: Callable[[], bytes] = field(repr=False, compare=False)
-    """Returns the bytes. Raises ObjectMissing where they were taken away meanwhile."""
+    """Returns the bytes. Raises ObjectNotFound where they were taken away meanwhile."""
 
 
 @check_arguments
@@ -77,24 +77,24 @@ def render(
     format: str,
     stop: Stop = "compaction",
     *,
-    formats: Formats = FORMATS,
-) -> Rendered:
+    formats: FormatRegistry = FORMATS,
+) -> RenderedConversation:
     """Return the conversation of a commit in a format; None: the empty one.
 
-    Raises UnknownName for a format that is neither known here nor that of a commit, and for
-    commits as `materialize`; ConfigError for a format whose package is broken; ObjectMissing,
-    ObjectDamaged. A store that refuses to keep the result does no harm.
+    Raises NameNotFound for a format that is neither known here nor that of a commit, and for
+    commits as `materialize`; ConfigError for a format whose package is broken; ObjectNotFound,
+    ObjectCorrupted. A store that refuses to keep the result does no harm.
     """
     revision = formats.revision(format)
     key = f"{format}{f'.{revision}' if revision > 1 else ''}:{ctx}:{stop}"
     found = _derived(store, key)
     if found is not None:
         return found
-    commits = [] if ctx is None else picked(store, ctx, stop)
+    commits = [] if ctx is None else select_commits(store, ctx, stop)
     contents = contents_of(store, commits)
     target = formats.get(format)
     if target is None and all(content.format != format for content in contents):
-        raise UnknownName("format", format, formats.names())
+        raise NameNotFound("format", format, formats.names())
     tier, data = _made(contents, format, target, formats)
     if data is None:
         return render(store, ctx, NARRATIVE, stop, formats=formats)
@@ -105,11 +105,11 @@ def render(
         token_count=sum(one.commit.token_count for one in commits),
     )
     _keep(store, key, known, data)
-    return known.rendered(raw_ref(data), lambda: data)
+    return known.rendered(hash_raw(data), lambda: data)
 
 
 def _made(
-    contents: Sequence[Content], name: str, target: Format | None, formats: Formats
+    contents: Sequence[CommitContent], name: str, target: Format | None, formats: FormatRegistry
 ) -> tuple[Tier, bytes | None]:
     """Return the first way that fits, and what it gives; None: the format is not written."""
     tier, data = _joined(contents, name, target)
@@ -122,7 +122,7 @@ def _made(
 
 
 def _joined(
-    contents: Sequence[Content], name: str, target: Format | None
+    contents: Sequence[CommitContent], name: str, target: Format | None
 ) -> tuple[Tier, bytes | None]:
     """Return contents of one format, or of older versions of it, as one; None: they are not."""
     names = {content.format for content in contents}
@@ -143,7 +143,7 @@ def _joined(
         return tier, None
 
 
-def _piece(content: Content, name: str, target: Format | None) -> bytes | None:
+def _piece(content: CommitContent, name: str, target: Format | None) -> bytes | None:
     """Return the bytes of one content in the target's form. Raises FormatError."""
     if content.entries is not None:
         return target.writes(content.entries) if target and target.writes else None
@@ -152,15 +152,17 @@ def _piece(content: Content, name: str, target: Format | None) -> bytes | None:
     return target.older[content.format](content.data)
 
 
-def _entries(contents: Sequence[Content], formats: Formats) -> list[WholeEntry] | None:
+def _entries(
+    contents: Sequence[CommitContent], formats: FormatRegistry
+) -> list[ConversationEntry] | None:
     """Return the entries of all contents; None: not all can be read."""
     try:
         return [entry for content in contents for entry in read_content(content, formats)]
-    except (FormatError, UnknownName):
+    except (FormatError, NameNotFound):
         return None
 
 
-def _raw(contents: Sequence[Content], wanted: str, formats: Formats) -> bytes:
+def _raw(contents: Sequence[CommitContent], wanted: str, formats: FormatRegistry) -> bytes:
     """Return what is known of contents that cannot all be read: a list, and what they show."""
     lines = [
         f"# A conversation that cannot be written as {code(wanted)}",
@@ -186,11 +188,11 @@ class _Known(msgspec.Struct, frozen=True):
     message_count: int
     token_count: int
 
-    def rendered(self, ref: ArtifactRef, read: Callable[[], bytes]) -> Rendered:
-        return Rendered(**msgspec.structs.asdict(self), ref=ref, read=read)
+    def rendered(self, ref: ArtifactRef, read: Callable[[], bytes]) -> RenderedConversation:
+        return RenderedConversation(**msgspec.structs.asdict(self), ref=ref, read=read)
 
 
-def _derived(store: Store, key: str) -> Rendered | None:
+def _derived(store: Store, key: str) -> RenderedConversation | None:
     """Return what another call has made; None: nothing that can be used."""
     found = store.derived(_keys(key))
     if len(found) < 2:
@@ -198,27 +200,27 @@ def _derived(store: Store, key: str) -> Rendered | None:
     of_bytes, of_known = (found[one] for one in _keys(key))
     try:
         known = msgspec.json.decode(store.raw(of_known), type=_Known)
-    except (ValueError, ObjectMissing):
+    except (ValueError, ObjectNotFound):
         return None
     return known.rendered(of_bytes, partial(store.raw, of_bytes))
 
 
 def _keep(store: Store, key: str, known: _Known, data: bytes) -> None:
-    ref, record = raw_ref(data), canonical.canonical(known)
-    batch = _as_file(ref, data) if len(data) > _LARGE else Batch(raw={ref: data})
+    ref, record = hash_raw(data), canonical.to_canonical_bytes(known)
+    batch = _as_file(ref, data) if len(data) > _LARGE else WriteBatch(raw={ref: data})
     if known.tier != 4:
-        kept = raw_ref(record)
+        kept = hash_raw(record)
         derived = dict(zip(_keys(key), (ref, kept), strict=True))
         batch = replace(batch, raw={**batch.raw, kept: record}, derived=derived)
     with suppress(StoreWriteError, StoreLocked):
         store.write(batch)
 
 
-def _as_file(ref: ArtifactRef, data: bytes) -> Batch:
+def _as_file(ref: ArtifactRef, data: bytes) -> WriteBatch:
     """Return bytes as a file: what a longer conversation begins with is in the store once."""
     pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
-    refs = [raw_ref(piece) for piece in pieces]
-    return Batch(raw=dict(zip(refs, pieces, strict=True)), files={ref: refs})
+    refs = [hash_raw(piece) for piece in pieces]
+    return WriteBatch(raw=dict(zip(refs, pieces, strict=True)), files={ref: refs})
 
 
 def _keys(key: str) -> tuple[str, str]:

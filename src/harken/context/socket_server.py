@@ -1,4 +1,4 @@
-"""`ContextSockets`: tells the programs that agents run which commit their agent is at.
+"""`ContextSocketServer`: tells the programs that agents run which commit their agent is at.
 
 One idea: what a program is told is settled before it starts, and changes only when its agent acts
 again. So all calls of one message see the same commit, whatever is committed while they run.
@@ -55,7 +55,7 @@ class _Socket:
 
 
 @check_arguments
-class ContextSockets:
+class ContextSocketServer:
     """The sockets of the agents of this process. `close` removes them; so does a normal exit."""
 
     def __init__(

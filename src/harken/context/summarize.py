@@ -26,22 +26,22 @@ from harken.context.checkpoint import SUMMARY_CHARACTERS
 from harken.context.commit_content import entries_in
 from harken.context.history import update_metadata
 from harken.context.materialize import materialize
-from harken.core.clock import microseconds
+from harken.core.clock import parse_rfc3339
 from harken.core.commits import CommitId
 from harken.core.events import Usage
 from harken.core.messages import (
     ChatMessage,
     ImagePart,
     Message,
-    OtherPart,
+    UnknownPart,
     extend_context_hash,
     text_of,
 )
 from harken.core.secrets.redaction import redact
-from harken.core.stream import Draft
-from harken.errors import ModelError, NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
-from harken.llm.base import Model, Request
-from harken.store.base import Store, Stored
+from harken.core.stream import StreamAccumulator
+from harken.errors import ModelError, NameNotFound, NotesConflict, ObjectCorrupted, ObjectNotFound
+from harken.llm.base import Model, ModelRequest
+from harken.store.base import Store, StoredCommit
 
 CHARACTERS = 24_000
 """How long an excerpt is at most: some 6,000 tokens."""
@@ -54,7 +54,7 @@ _OF_A_CALL = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class BoundedTranscript:
     """What messages say and do."""
 
     text: str
@@ -62,7 +62,7 @@ class Excerpt:
     """How many credentials were taken out."""
 
 
-def excerpt(messages: Sequence[ChatMessage], most: int = CHARACTERS) -> Excerpt:
+def excerpt(messages: Sequence[ChatMessage], most: int = CHARACTERS) -> BoundedTranscript:
     """Return what messages say and do, oldest first, in about `most` characters.
 
     Long messages lose their middle; of many messages those in the middle are left out, since the
@@ -72,14 +72,14 @@ def excerpt(messages: Sequence[ChatMessage], most: int = CHARACTERS) -> Excerpt:
     rest = messages[len(first) :]
     last = _taken(rest[::-1], most - most // 4)[::-1]
     left_out = len(rest) - len(last)
-    note = [Excerpt(f"[{left_out} messages are left out here]")] if left_out else []
+    note = [BoundedTranscript(f"[{left_out} messages are left out here]")] if left_out else []
     told = [*first, *note, *last]
-    return Excerpt("\n".join(one.text for one in told), sum(one.redacted for one in told))
+    return BoundedTranscript("\n".join(one.text for one in told), sum(one.redacted for one in told))
 
 
-def _taken(messages: Iterable[ChatMessage], most: int) -> list[Excerpt]:
+def _taken(messages: Iterable[ChatMessage], most: int) -> list[BoundedTranscript]:
     """Return the first messages that are together no longer than this; no other is looked at."""
-    taken: list[Excerpt] = []
+    taken: list[BoundedTranscript] = []
     left = most
     for one in map(_written, messages):
         left -= len(one.text) + 1
@@ -89,7 +89,7 @@ def _taken(messages: Iterable[ChatMessage], most: int) -> list[Excerpt]:
     return taken
 
 
-def _written(message: ChatMessage) -> Excerpt:
+def _written(message: ChatMessage) -> BoundedTranscript:
     who = f"{message.role} {message.name}" if message.name else message.role
     said = redact(text_of(message.content))
     redacted = len(said.found)
@@ -98,12 +98,12 @@ def _written(message: ChatMessage) -> Excerpt:
         lines.append(said.text)
     parts = message.content if isinstance(message.content, list) else []
     lines += ["(an image)" for part in parts if isinstance(part, ImagePart)]
-    lines += [f"({part.kind[:40]})" for part in parts if isinstance(part, OtherPart)]
+    lines += [f"({part.kind[:40]})" for part in parts if isinstance(part, UnknownPart)]
     for call in message.tool_calls or ():
         arguments = redact(call.function.arguments)
         redacted += len(arguments.found)
         lines.append(f"-> {call.function.name[:80]}({_cut(arguments.text, _OF_A_CALL)})")
-    return Excerpt(_cut("\n".join(lines), _OF_A_MESSAGE), redacted)
+    return BoundedTranscript(_cut("\n".join(lines), _OF_A_MESSAGE), redacted)
 
 
 def _cut(text: str, most: int) -> str:
@@ -127,7 +127,7 @@ _ANSWER_TOKENS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class SummaryFilter:
     """Which commits get a summary."""
 
     every: bool = False
@@ -136,16 +136,16 @@ class Choice:
     before: str | None = None
     """RFC 3339: only commits that are older."""
 
-    def fits(self, one: Stored, model: str) -> bool:
+    def fits(self, one: StoredCommit, model: str) -> bool:
         """Whether a commit gets one by this model."""
         wanted = one.notes.summarized_by != model if self.every else one.notes.derived
-        made_us = microseconds(one.commit.created_at)
-        old = self.before is None or made_us < microseconds(self.before)
+        made_us = parse_rfc3339(one.commit.created_at)
+        old = self.before is None or made_us < parse_rfc3339(self.before)
         return wanted and old and self.principal in (None, one.commit.principal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class SummaryOptions:
     """How a model is asked."""
 
     whole: bool = False
@@ -158,7 +158,7 @@ class Manner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SummaryResult:
     """What became of one commit."""
 
     ctx: CommitId
@@ -171,7 +171,7 @@ class Outcome:
     """How many credentials were kept from the model."""
 
 
-def chosen(store: Store, choice: Choice, model: str) -> Iterator[Stored]:
+def chosen(store: Store, choice: SummaryFilter, model: str) -> Iterator[StoredCommit]:
     """Yield the commits that are to get a summary by this model, those written last first."""
     names = store.newest(2**62)
     for at in range(0, len(names), _AT_ONCE):
@@ -179,7 +179,7 @@ def chosen(store: Store, choice: Choice, model: str) -> Iterator[Stored]:
         yield from (one for one in found.values() if choice.fits(one, model))
 
 
-def expected(commits: Iterable[Stored], *, whole: bool = False) -> Usage:
+def expected(commits: Iterable[StoredCommit], *, whole: bool = False) -> Usage:
     """Estimate, without reading anything, what asking about these commits will use at most."""
     given = [one.commit.token_count if not whole else CHARACTERS for one in commits]
     read_tokens = sum(min(tokens, CHARACTERS // _CHARACTERS_A_TOKEN) for tokens in given)
@@ -188,17 +188,20 @@ def expected(commits: Iterable[Stored], *, whole: bool = False) -> Usage:
 
 
 async def summarize(
-    store: Store, model: Model, commits: Iterable[Stored], manner: Manner | None = None
-) -> AsyncGenerator[Outcome, None]:
+    store: Store,
+    model: Model,
+    commits: Iterable[StoredCommit],
+    manner: SummaryOptions | None = None,
+) -> AsyncGenerator[SummaryResult, None]:
     """Ask a model about each of these commits, write its answers down, and say what became of each.
 
     What was yielded is stored. Closing the generator ends what runs. Raises StoreError where the
     store cannot be written, ModelError where no call can succeed: no key, no such model.
     """
-    manner = manner or Manner()
+    manner = manner or SummaryOptions()
     pace = _Pace(manner.per_minute)
     left = iter(commits)
-    running: set[asyncio.Task[Outcome]] = set()
+    running: set[asyncio.Task[SummaryResult]] = set()
     try:
         while True:
             while len(running) < manner.at_once and (one := next(left, None)) is not None:
@@ -232,8 +235,8 @@ class _Pace:
 
 
 async def _summarized(
-    store: Store, model: Model, one: Stored, manner: Manner, pace: _Pace
-) -> Outcome:
+    store: Store, model: Model, one: StoredCommit, manner: SummaryOptions, pace: _Pace
+) -> SummaryResult:
     try:
         messages = (
             materialize(store, one.id).messages
@@ -250,13 +253,13 @@ async def _summarized(
     except ModelError as error:
         if error.why in ("auth", "unknown_model"):
             raise
-        return Outcome(ctx=one.id, failure=str(error))
-    except NotesChanged:
-        return Outcome(ctx=one.id, failure="somebody gave it another summary meanwhile")
-    except (ObjectMissing, ObjectDamaged, UnknownName) as error:
-        return Outcome(ctx=one.id, failure=str(error))
+        return SummaryResult(ctx=one.id, failure=str(error))
+    except NotesConflict:
+        return SummaryResult(ctx=one.id, failure="somebody gave it another summary meanwhile")
+    except (ObjectNotFound, ObjectCorrupted, NameNotFound) as error:
+        return SummaryResult(ctx=one.id, failure=str(error))
     finish = answer.finish
-    return Outcome(
+    return SummaryResult(
         ctx=one.id,
         summary=summary,
         usage=None if finish is None else finish.usage,
@@ -265,7 +268,7 @@ async def _summarized(
     )
 
 
-def _request(ctx: CommitId, text: str, manner: Manner) -> Request:
+def _request(ctx: CommitId, text: str, manner: SummaryOptions) -> ModelRequest:
     """Return what a model is asked about a commit."""
     # Of a hash that covers the content: nothing inside can hold this mark.
     mark = f"commit-{ctx[-16:]}"
@@ -273,7 +276,7 @@ def _request(ctx: CommitId, text: str, manner: Manner) -> Request:
     context_hash = ""
     for message in asked:
         context_hash = extend_context_hash(context_hash, message)
-    return Request(
+    return ModelRequest(
         agent="summarizer",
         messages=asked,
         parameters=manner.parameters,
@@ -281,9 +284,9 @@ def _request(ctx: CommitId, text: str, manner: Manner) -> Request:
     )
 
 
-async def _answer(model: Model, request: Request) -> Draft:
+async def _answer(model: Model, request: ModelRequest) -> StreamAccumulator:
     """Return the whole answer. Raises ModelError, whatever fails in the model."""
-    draft = Draft()
+    draft = StreamAccumulator()
     chunks: AsyncIterator[Any] = model.stream(request)
     try:
         async for chunk in chunks:

@@ -41,7 +41,7 @@ _sorted_encoder = msgspec.json.Encoder(enc_hook=_plain, order="sorted")
 _decoder = msgspec.json.Decoder()
 
 
-def encode(value: object) -> bytes:
+def to_json_line(value: object) -> bytes:
     """Return `value` as one line of JSON, members in their given order. Surrogates survive."""
     try:
         return _encoder.encode(value)
@@ -49,10 +49,10 @@ def encode(value: object) -> bytes:
         return _with_surrogates(msgspec.to_builtins(value, enc_hook=_plain), sort=False)
 
 
-def canonical(value: object) -> bytes:
+def to_canonical_bytes(value: object) -> bytes:
     """Return the canonical bytes of a JSON value (RFC 8785 for all but numbers, which parts lack).
 
-    >>> canonical({"b": 1, "a": [True, None]})
+    >>> to_canonical_bytes({"b": 1, "a": [True, None]})
     b'{"a":[true,null],"b":1}'
     """
     try:
@@ -61,12 +61,12 @@ def canonical(value: object) -> bytes:
         return _with_surrogates(msgspec.to_builtins(value, enc_hook=_plain), sort=True)
 
 
-def decode(data: bytes) -> Any:
+def from_json(data: bytes) -> Any:
     """Return the JSON value in `data`. Raises ValueError where it is none.
 
     What is no finite number is null, as `encode` writes it: so it means the same ever after.
 
-    >>> decode(b'[NaN, 1e999, 1.5]')
+    >>> from_json(b'[NaN, 1e999, 1.5]')
     [None, None, 1.5]
     """
     try:
@@ -84,14 +84,14 @@ def _finite(number: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def digest(domain: bytes, data: bytes) -> bytes:
+def hash_bytes(domain: bytes, data: bytes) -> bytes:
     """Return the 32 bytes of BLAKE3 over a domain line and the data."""
     return blake3(domain + data).digest()
 
 
-def hash_of(domain: bytes, value: object) -> str:
+def hash_value(domain: bytes, value: object) -> str:
     """Return the identity of a JSON value in a domain: 64 hex digits."""
-    return blake3(domain + canonical(value)).hexdigest()
+    return blake3(domain + to_canonical_bytes(value)).hexdigest()
 
 
 def _with_surrogates(value: object, *, sort: bool) -> bytes:

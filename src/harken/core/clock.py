@@ -16,33 +16,36 @@ def system_clock() -> int:
     return time.time_ns() // 1000
 
 
-def rfc3339(time_us: int) -> str:
+def format_rfc3339(time_us: int) -> str:
     """Write microseconds since 1970 as RFC 3339 in UTC. Raises ValueError out of its years.
 
-    >>> rfc3339(0)
+    >>> format_rfc3339(0)
     '1970-01-01T00:00:00.000000Z'
     """
     seconds, rest = divmod(time_us, 1_000_000)
     return f"{_second(seconds)}.{rest:06d}Z"
 
 
-def microseconds(text: str) -> int:
+def parse_rfc3339(text: str) -> int:
     """Return the microseconds since 1970 that a time of RFC 3339 names, whatever its offset.
 
     Raises ValueError for what is no such time, one without an offset included.
 
-    >>> microseconds("1970-01-01T01:00:00.000001+01:00")
+    >>> parse_rfc3339("1970-01-01T01:00:00.000001+01:00")
     1
     """
     return (_read(text) - _1970) // _MICROSECOND
 
 
-def normal(text: str) -> str:
+def normalize_rfc3339(text: str) -> str:
     """Return a time of RFC 3339 as everything here writes it: in UTC, with microseconds.
 
     Raises ValueError or OverflowError for what is no such time, one without an offset included.
 
-    >>> normal("2026-01-31T13:00:00+01:00"), normal("2026-01-31T12:00:00.250Z")
+    >>> (
+    ...     normalize_rfc3339("2026-01-31T13:00:00+01:00"),
+    ...     normalize_rfc3339("2026-01-31T12:00:00.250Z"),
+    ... )
     ('2026-01-31T12:00:00.000000Z', '2026-01-31T12:00:00.250000Z')
     """
     time_ = _read(text)

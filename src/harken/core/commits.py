@@ -20,11 +20,11 @@ from harken.core import canonical
 from harken.core.messages import (
     ChatMessage,
     Message,
+    MessageContent,
     Occurrence,
-    PureMessage,
-    apart,
-    join,
+    join_occurrence,
     part_bytes,
+    split_parts,
 )
 
 Hash = NewType("Hash", str)
@@ -43,7 +43,9 @@ SHOWN = 12
 """How many hex digits of a name people see."""
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+class DeltaEntry(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
     """One message of a delta: which one, and what varies with its occurrence."""
 
     message: Hash
@@ -77,10 +79,10 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     @property
     def id(self) -> CommitId:
         """Its name."""
-        return CommitId(f"ctx-{canonical.digest(canonical.COMMIT, commit_bytes(self)).hex()}")
+        return CommitId(f"ctx-{canonical.hash_bytes(canonical.COMMIT, commit_bytes(self)).hex()}")
 
 
-class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class CommitNotes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What of a commit may change."""
 
     summary: str = ""
@@ -91,9 +93,9 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     labels: tuple[str, ...] = ()
 
 
-def check_notes(notes: Notes) -> None:
+def check_notes(notes: CommitNotes) -> None:
     """Raise ValueError (msgspec.ValidationError) where a member has the wrong type."""
-    msgspec.convert(msgspec.to_builtins(notes, builtin_types=(bytes,)), Notes)
+    msgspec.convert(msgspec.to_builtins(notes, builtin_types=(bytes,)), CommitNotes)
 
 
 def commit_bytes(commit: Commit) -> bytes:
@@ -108,55 +110,55 @@ def commit_bytes(commit: Commit) -> bytes:
         for (name, default), value in zip(_DEFAULTS, msgspec.structs.astuple(commit), strict=True)
         if value is not default and (type(value) is not type(default) or value != default)
     }
-    return canonical.canonical(members)
+    return canonical.to_canonical_bytes(members)
 
 
-def commit_from(body: bytes) -> Commit:
+def decode_commit(body: bytes) -> Commit:
     """Read a commit from its canonical bytes. Raises ValueError where they are none."""
     return _typed(body, _commit_decoder, Commit)
 
 
-def delta_of(entries: Sequence[Entry]) -> tuple[ArtifactRef, bytes]:
+def encode_delta(entries: Sequence[DeltaEntry]) -> tuple[ArtifactRef, bytes]:
     """Return the name of a delta and its canonical bytes: the array of its entries, oldest first.
 
     As in a commit, members that have their default are left out.
     """
-    body = canonical.canonical(list(entries))
+    body = canonical.to_canonical_bytes(list(entries))
     if b'"shape":"text"' in body:  # a "text" that is not the very object that msgspec knows
-        body = canonical.canonical([_plain_shape(entry) for entry in entries])
-    return ArtifactRef(f"art-{canonical.digest(canonical.DELTA, body).hex()}"), body
+        body = canonical.to_canonical_bytes([_plain_shape(entry) for entry in entries])
+    return ArtifactRef(f"art-{canonical.hash_bytes(canonical.DELTA, body).hex()}"), body
 
 
-def delta_from(body: bytes) -> list[Entry]:
+def decode_delta(body: bytes) -> list[DeltaEntry]:
     """Read a delta from its canonical bytes. Raises ValueError where they are none."""
-    return _typed(body, _delta_decoder, list[Entry])
+    return _typed(body, _delta_decoder, list[DeltaEntry])
 
 
-def sequence_of(names: Sequence[ArtifactRef]) -> tuple[ArtifactRef, bytes]:
+def encode_sequence(names: Sequence[ArtifactRef]) -> tuple[ArtifactRef, bytes]:
     """Return the name of a sequence and its canonical bytes: the array of its artifacts' names."""
-    body = canonical.canonical(list(names))
-    return ArtifactRef(f"art-{canonical.digest(canonical.SEQUENCE, body).hex()}"), body
+    body = canonical.to_canonical_bytes(list(names))
+    return ArtifactRef(f"art-{canonical.hash_bytes(canonical.SEQUENCE, body).hex()}"), body
 
 
-def sequence_from(body: bytes) -> list[ArtifactRef]:
+def decode_sequence(body: bytes) -> list[ArtifactRef]:
     """Read a sequence from its canonical bytes. Raises ValueError where they are none."""
     return _typed(body, _sequence_decoder, list[ArtifactRef])
 
 
-def raw_ref(data: bytes) -> ArtifactRef:
+def hash_raw(data: bytes) -> ArtifactRef:
     """Return the name of raw bytes."""
-    return ArtifactRef(f"art-{canonical.digest(canonical.RAW, data).hex()}")
+    return ArtifactRef(f"art-{canonical.hash_bytes(canonical.RAW, data).hex()}")
 
 
-def entry_of(message: ChatMessage, **varying: Any) -> tuple[Entry, dict[Hash, bytes]]:
+def encode_entry(message: ChatMessage, **varying: Any) -> tuple[DeltaEntry, dict[Hash, bytes]]:
     """Take a message apart; return its entry and the objects (parts, message) that it needs."""
-    said = said_in(message)
+    said = encode_message(message)
     objects = dict(said.parts)
     objects[said.name] = said.body
-    return Entry(said.name, said.occurrence, **varying), objects
+    return DeltaEntry(said.name, said.occurrence, **varying), objects
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
+class EncodedMessage(msgspec.Struct, frozen=True, gc=False):
     """A message by its name, and all that has to be kept for it."""
 
     name: Hash
@@ -166,34 +168,34 @@ class Said(msgspec.Struct, frozen=True, gc=False):
     occurrence: Occurrence
 
 
-def said_in(message: ChatMessage) -> Said:
+def encode_message(message: ChatMessage) -> EncodedMessage:
     """Take a message apart; return what its name stands for. Raises ValueError: see `apart`."""
-    items, occurrence = apart(message)
+    items, occurrence = split_parts(message)
     parts = tuple([(_part_hash(body), body) for body in part_bytes(message, items)])
     names = ",".join([f'"{name}"' for name, _ in parts]).encode()
-    body = b'{"parts":[%b],"role":%b}' % (names, canonical.canonical(message.role))
+    body = b'{"parts":[%b],"role":%b}' % (names, canonical.to_canonical_bytes(message.role))
     name = Hash(blake3(canonical.MESSAGE + body).hexdigest())
-    return Said(name, body, parts, occurrence)
+    return EncodedMessage(name, body, parts, occurrence)
 
 
 def _part_hash(body: bytes) -> Hash:
     return Hash(blake3(canonical.PART + body).hexdigest())
 
 
-def message_of(entry: Entry, objects: Mapping[Hash, bytes]) -> Message:
+def decode_entry(entry: DeltaEntry, objects: Mapping[Hash, bytes]) -> Message:
     """Put an entry and its objects together again: the inverse of `entry_of`.
 
     Raises KeyError for an object that is not among them.
     """
-    shape = canonical.decode(objects[entry.message])
-    parts = [canonical.decode(objects[hash_]) for hash_ in shape["parts"]]
-    return join(PureMessage(shape["role"], parts), entry.occurrence)
+    shape = canonical.from_json(objects[entry.message])
+    parts = [canonical.from_json(objects[hash_]) for hash_ in shape["parts"]]
+    return join_occurrence(MessageContent(shape["role"], parts), entry.occurrence)
 
 
 T = TypeVar("T")
 _DEFAULTS = [(field.name, field.default) for field in msgspec.structs.fields(Commit)]
 _commit_decoder = msgspec.json.Decoder(Commit)
-_delta_decoder = msgspec.json.Decoder(list[Entry])
+_delta_decoder = msgspec.json.Decoder(list[DeltaEntry])
 _sequence_decoder = msgspec.json.Decoder(list[ArtifactRef])
 
 
@@ -201,10 +203,10 @@ def _typed(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or a wrong shape
-        return msgspec.convert(canonical.decode(body), kind)
+        return msgspec.convert(canonical.from_json(body), kind)
 
 
-def _plain_shape(entry: Entry) -> Entry:
+def _plain_shape(entry: DeltaEntry) -> DeltaEntry:
     """Return an equal entry whose shape, where it is the default, is the default object."""
     if entry.occurrence.shape != "text":
         return entry

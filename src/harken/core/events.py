@@ -14,7 +14,7 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import Content, Role, ToolCall, known_inside, known_members
+from harken.core.messages import Content, Role, ToolCall, drop_unknown_content, drop_unknown_members
 
 SCHEMA_VERSION = 1
 
@@ -345,10 +345,10 @@ def event_type(event: Event) -> str:
 def encode_event(event: Event) -> bytes:
     """Return the event as one JSON object on one line, without `sum`."""
     if isinstance(event, UnknownEvent):
-        return canonical.encode(event.data)
+        return canonical.to_json_line(event.data)
     if event.unknown:
-        return canonical.encode(event_dict(event))
-    return canonical.encode(event)
+        return canonical.to_json_line(event_dict(event))
+    return canonical.to_json_line(event)
 
 
 def event_dict(event: Event) -> dict[str, Json]:
@@ -369,10 +369,12 @@ def decode_event(body: bytes) -> Event:
         event: Event = _decoder.decode(body)
         return event
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return event_from(canonical.decode(body))  # rare: unknown members or types, surrogates
+        return event_from_dict(
+            canonical.from_json(body)
+        )  # rare: unknown members or types, surrogates
 
 
-def event_from(data: Json) -> Event:
+def event_from_dict(data: Json) -> Event:
     """Read one event from the dict that its line holds. Raises ValueError as `decode_event`.
 
     A member with something inside that this version does not know (a new member of a tool call,
@@ -392,10 +394,10 @@ def event_from(data: Json) -> Event:
 def _pruned(name: str, value: Json) -> Json:
     """Return a member as far as it is known inside."""
     if name in {"content", "tool_calls"}:
-        return known_inside(name, value)
+        return drop_unknown_content(name, value)
     if name in {"context", "segments"} and isinstance(value, list):
-        return [known_members(Segment, item) for item in value]
-    return known_members(Usage, value) if name == "usage" else value
+        return [drop_unknown_members(Segment, item) for item in value]
+    return drop_unknown_members(Usage, value) if name == "usage" else value
 
 
 def _unknown_event(data: dict[str, Json]) -> UnknownEvent:

@@ -41,10 +41,14 @@ def agent_id(number: int) -> AgentId:
     return AgentId(f"agent_{number:03d}")
 
 
-def number_of(id_: str, prefix: str) -> int | None:
+def parse_id_number(id_: str, prefix: str) -> int | None:
     """Return the number of an allocated id, None for a foreign one.
 
-    >>> number_of("msg_012", "msg_"), number_of("agent_root", "agent_"), number_of("0", "msg_")
+    >>> (
+    ...     parse_id_number("msg_012", "msg_"),
+    ...     parse_id_number("agent_root", "agent_"),
+    ...     parse_id_number("0", "msg_"),
+    ... )
     (12, None, None)
     """
     digits = id_.removeprefix(prefix)
@@ -53,19 +57,19 @@ def number_of(id_: str, prefix: str) -> int | None:
     return int(digits)
 
 
-def base_of(reference: str) -> MessageId:
+def reference_message_id(reference: str) -> MessageId:
     """Return the message that a reference names: a call is `msg_003` or `msg_003.call_abc`.
 
-    >>> base_of("msg_003.call_abc"), base_of("msg_003")
+    >>> reference_message_id("msg_003.call_abc"), reference_message_id("msg_003")
     ('msg_003', 'msg_003')
     """
     return MessageId(reference.partition(".")[0])
 
 
-def message_number(reference: str) -> int:
+def reference_number(reference: str) -> int:
     """Return where in a log a message stands, also that of a call; 0 for a foreign id.
 
-    >>> message_number("msg_012"), message_number("msg_012.call_a"), message_number("mine")
+    >>> reference_number("msg_012"), reference_number("msg_012.call_a"), reference_number("mine")
     (12, 12, 0)
     """
-    return number_of(base_of(reference), "msg_") or 0
+    return parse_id_number(reference_message_id(reference), "msg_") or 0

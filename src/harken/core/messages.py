@@ -57,7 +57,7 @@ class ImagePart(_Part, tag="image", frozen=True):
     meta: Meta | None = None
 
 
-class OtherPart(_Part, tag="other", frozen=True):
+class UnknownPart(_Part, tag="other", frozen=True):
     """A block that Harken has no kind for: its native kind and its JSON text, kept verbatim."""
 
     kind: str
@@ -65,14 +65,14 @@ class OtherPart(_Part, tag="other", frozen=True):
     meta: Meta | None = None
 
 
-class CallPlace(_Part, tag="call", frozen=True):
+class ToolCallSlot(_Part, tag="call", frozen=True):
     """The place of a tool call among the parts; the call itself is in `tool_calls`."""
 
     id: str
 
 
-Part: TypeAlias = TextPart | ThinkingPart | ImagePart | OtherPart
-ContentPart: TypeAlias = TextPart | ThinkingPart | ImagePart | OtherPart | CallPlace
+Part: TypeAlias = TextPart | ThinkingPart | ImagePart | UnknownPart
+ContentPart: TypeAlias = TextPart | ThinkingPart | ImagePart | UnknownPart | ToolCallSlot
 Content: TypeAlias = str | list[ContentPart] | None
 
 
@@ -139,7 +139,7 @@ _TEXT = {"text", "type"}
 _ROLES = frozenset(get_args(Role))
 
 
-class PureMessage(msgspec.Struct, frozen=True):
+class MessageContent(msgspec.Struct, frozen=True):
     """A role and its parts, as JSON values without ids: what a message's hash covers."""
 
     role: Role
@@ -159,11 +159,11 @@ def text_of(content: Content) -> str:
 
 PART_TYPES: dict[str, type[msgspec.Struct]] = {
     str(kind.__struct_config__.tag): kind
-    for kind in (TextPart, ThinkingPart, ImagePart, OtherPart, CallPlace)
+    for kind in (TextPart, ThinkingPart, ImagePart, UnknownPart, ToolCallSlot)
 }
 
 
-def known_inside(name: str, value: Any) -> Any:
+def drop_unknown_content(name: str, value: Any) -> Any:
     """Return the `content` or `tool_calls` of a message dict, as far as they are known inside.
 
     A part of an unknown kind becomes an "other" part; unknown members go to `meta`.
@@ -171,7 +171,7 @@ def known_inside(name: str, value: Any) -> Any:
     if not isinstance(value, list) or name not in {"content", "tool_calls"}:
         return value
     if name == "tool_calls":
-        return [known_members(ToolCall, item) for item in value]
+        return [drop_unknown_members(ToolCall, item) for item in value]
     return [_known_part(item) for item in value]
 
 
@@ -180,11 +180,11 @@ def _known_part(part: Any) -> Any:
     if not isinstance(kind, str):
         return part
     if kind not in PART_TYPES:
-        return {"type": "other", "kind": kind, "data": canonical.encode(part).decode()}
-    return known_members(PART_TYPES[kind], part)
+        return {"type": "other", "kind": kind, "data": canonical.to_json_line(part).decode()}
+    return drop_unknown_members(PART_TYPES[kind], part)
 
 
-def known_members(kind: type[msgspec.Struct], value: Any) -> Any:
+def drop_unknown_members(kind: type[msgspec.Struct], value: Any) -> Any:
     """Return a dict with the members that `kind` has; others go to its `meta`, if it has one."""
     if not isinstance(value, dict):
         return value
@@ -195,7 +195,7 @@ def known_members(kind: type[msgspec.Struct], value: Any) -> Any:
         meta = kept.get("meta")
         kept["meta"] = {**others, **(meta if isinstance(meta, dict) else {})}
     if kind is ToolCall and "function" in kept:
-        kept["function"] = known_members(FunctionCall, kept["function"])
+        kept["function"] = drop_unknown_members(FunctionCall, kept["function"])
     return kept
 
 
@@ -205,7 +205,7 @@ def message_from(data: Mapping[str, Any]) -> Message:
     Raises ValueError (msgspec.ValidationError) where a known member has the wrong shape.
     """
     known = {
-        name: known_inside(name, data[name])
+        name: drop_unknown_content(name, data[name])
         for name in Message.__struct_fields__
         if data.get(name) is not None
     }
@@ -214,21 +214,21 @@ def message_from(data: Mapping[str, Any]) -> Message:
     return msgspec.convert(known, Message, from_attributes=True)
 
 
-def split(message: ChatMessage) -> tuple[PureMessage, Occurrence]:
+def split_occurrence(message: ChatMessage) -> tuple[MessageContent, Occurrence]:
     """Take a message apart into its content and its occurrence.
 
     What means nothing is not kept: an empty list of calls is none, `is_error` counts in results
     only, and calls that have places come back in the order of their places. Raises ValueError
     where the places are not those of the calls, each once.
     """
-    items, occurrence = apart(message)
+    items, occurrence = split_parts(message)
     parts = [_pure(item) for item in items]
     if message.role == "tool":
         parts = [{"type": "tool_result", "content": parts, "is_error": message.is_error}]
-    return PureMessage(message.role, parts), occurrence
+    return MessageContent(message.role, parts), occurrence
 
 
-def apart(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence]:
+def split_parts(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence]:
     """Return the parts and calls of a message in order, and its occurrence. As `split`."""
     content, calls = message.content, message.tool_calls or []
     if isinstance(content, str) and not calls:  # as most are
@@ -239,7 +239,7 @@ def apart(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence]:
     shape: Any = "none" if content is None else "text" if isinstance(content, str) else "list"
     metas: dict[str, Meta] = {}
     items: list[Part | ToolCall] = []
-    if isinstance(content, list) and any(isinstance(item, CallPlace) for item in content):
+    if isinstance(content, list) and any(isinstance(item, ToolCallSlot) for item in content):
         shape, calls = "placed", _in_place(content, calls)
     for item in _items(content, calls):
         if not isinstance(item, ToolCall) and item.meta is not None:
@@ -268,7 +268,7 @@ def part_bytes(message: ChatMessage, items: Sequence[Part | ToolCall]) -> list[b
     return [b'{"content":[%b],"is_error":%b,"type":"tool_result"}' % (inside, is_error)]
 
 
-def join(pure: PureMessage, occurrence: Occurrence) -> Message:
+def join_occurrence(pure: MessageContent, occurrence: Occurrence) -> Message:
     """Put a content and an occurrence together again: the inverse of `split`.
 
     Both may come from anybody. Where they do not fit, or are of other types, it raises ValueError,
@@ -290,7 +290,7 @@ def join(pure: PureMessage, occurrence: Occurrence) -> Message:
         if part["type"] == "tool_call":
             calls.append(_call(part, next(varying)))
             if occurrence.shape == "placed":
-                items.append(CallPlace(calls[-1].id))
+                items.append(ToolCallSlot(calls[-1].id))
         else:
             items.append(msgspec.convert({**part, "meta": occurrence.metas.get(str(at))}, Part))
     content: Content = items
@@ -310,7 +310,7 @@ def join(pure: PureMessage, occurrence: Occurrence) -> Message:
 
 def part_hash(part: Mapping[str, Any]) -> str:
     """Return the identity of one part: 64 hex digits."""
-    return canonical.hash_of(canonical.PART, part)
+    return canonical.hash_value(canonical.PART, part)
 
 
 def message_hash(message: ChatMessage) -> str:
@@ -319,19 +319,21 @@ def message_hash(message: ChatMessage) -> str:
     >>> message_hash(Message("user", "hi")) == message_hash(Message("user", [TextPart("hi")]))
     True
     """
-    pure, _ = split(message)
+    pure, _ = split_occurrence(message)
     hashes = [part_hash(part) for part in pure.parts]
-    return canonical.hash_of(canonical.MESSAGE, {"parts": hashes, "role": pure.role})
+    return canonical.hash_value(canonical.MESSAGE, {"parts": hashes, "role": pure.role})
 
 
 def extend_context_hash(before: str, message: ChatMessage) -> str:
     """Return the rolling hash of a context after one more message (`""`: the empty context)."""
-    return extend_hash(before, message_hash(message))
+    return extend_context_hash_with(before, message_hash(message))
 
 
-def extend_hash(before: str, hash: str) -> str:
+def extend_context_hash_with(before: str, hash: str) -> str:
     """Return the same as `extend_context_hash`, where the hash of the message is known."""
-    return canonical.digest(canonical.CONTEXT, bytes.fromhex(before) + bytes.fromhex(hash)).hex()
+    return canonical.hash_bytes(
+        canonical.CONTEXT, bytes.fromhex(before) + bytes.fromhex(hash)
+    ).hex()
 
 
 def _items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]:
@@ -340,14 +342,14 @@ def _items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]
         yield TextPart(content)
     waiting = iter(calls)
     for item in content if isinstance(content, list) else ():
-        yield next(waiting) if isinstance(item, CallPlace) else item
+        yield next(waiting) if isinstance(item, ToolCallSlot) else item
     yield from waiting
 
 
 def _in_place(content: list[ContentPart], calls: list[ToolCall]) -> list[ToolCall]:
     """Return the calls in the order of their places."""
     by_id = {call.id: call for call in calls}
-    places = [item.id for item in content if isinstance(item, CallPlace)]
+    places = [item.id for item in content if isinstance(item, ToolCallSlot)]
     ids = [call.id for call in calls]
     if sorted(places) != sorted(ids) or len(by_id) < len(ids):
         raise ValueError(f"the content places calls {places}, the message makes {ids}")
@@ -371,7 +373,7 @@ def _pure(item: Part | ToolCall) -> dict[str, Any]:
                 "data": item.data,
                 "url": item.url,
             }
-        case OtherPart():
+        case UnknownPart():
             return {"type": "other", "kind": item.kind, "data": item.data}
         case ThinkingPart():
             return {"type": "thinking", "text": item.text}
@@ -383,16 +385,16 @@ def _pure_bytes(item: Part | ToolCall) -> bytes:
     """Return the canonical bytes of `_pure`: its members sorted."""
     match item:
         case TextPart():
-            return b'{"text":%b,"type":"text"}' % canonical.canonical(item.text)
+            return b'{"text":%b,"type":"text"}' % canonical.to_canonical_bytes(item.text)
         case ThinkingPart():
-            return b'{"text":%b,"type":"thinking"}' % canonical.canonical(item.text)
+            return b'{"text":%b,"type":"thinking"}' % canonical.to_canonical_bytes(item.text)
         case ToolCall():
             return b'{"arguments":%b,"kind":%b,"name":%b,"type":"tool_call"}' % (
-                canonical.canonical(item.function.arguments),
-                canonical.canonical(item.type),
-                canonical.canonical(item.function.name),
+                canonical.to_canonical_bytes(item.function.arguments),
+                canonical.to_canonical_bytes(item.type),
+                canonical.to_canonical_bytes(item.function.name),
             )
-    return canonical.canonical(_pure(item))
+    return canonical.to_canonical_bytes(_pure(item))
 
 
 def _varying(call: ToolCall) -> dict[str, Any]:

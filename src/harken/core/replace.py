@@ -30,7 +30,7 @@ _DEPTH = 2
 """How deep JSON texts are looked for in the strings of JSON texts."""
 
 
-class Removing(Protocol):
+class TextRemover(Protocol):
     """What has to go from texts and bytes, whatever it is."""
 
     def replace(self, text: str) -> str:
@@ -62,7 +62,7 @@ class Secret:
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         as_bytes = [form.encode("utf-8", "surrogatepass") for form in longest_first]
         self._in_bytes = re.compile(b"|".join(map(re.escape, as_bytes)))
-        in_json = {canonical.encode(form)[1:-1] for form in self._forms}
+        in_json = {canonical.to_json_line(form)[1:-1] for form in self._forms}
         self._in_json = re.compile(b"|".join(map(re.escape, in_json)))
         self._longest = len(max(as_bytes, key=len))
 
@@ -120,7 +120,7 @@ def in_json(data: bytes, replace: Replace) -> bytes:
         except ValueError:
             return found[0]
         new = replace(text)
-        return found[0] if new == text else canonical.encode(new)
+        return found[0] if new == text else canonical.to_json_line(new)
 
     return _LITERAL.sub(literal, data)
 

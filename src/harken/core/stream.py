@@ -1,7 +1,8 @@
-"""Chunks: the pieces in which an answer arrives, and the `Draft` that they add up to.
+"""Chunks: the pieces in which an answer arrives, and the `StreamAccumulator` that they add up to.
 
 One idea: whatever streams an answer (a provider, a script, a recording) says it in these pieces,
-and a whole message and its pieces are two forms of one thing: `Draft` joins what `chunks_of` cuts.
+and a whole message and its pieces are two forms of one thing: `StreamAccumulator` joins what
+`chunks_of` cuts.
 
 The partial: what had arrived of an answer that did not end, as the one text that a log keeps.
 
@@ -21,7 +22,6 @@ import msgspec
 
 from harken.core.events import Usage
 from harken.core.messages import (
-    CallPlace,
     ChatMessage,
     Content,
     ContentPart,
@@ -29,10 +29,11 @@ from harken.core.messages import (
     ImagePart,
     Message,
     Meta,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
 
 _THINKING = "[thinking]\n"
@@ -102,11 +103,11 @@ class PartDelta:
     Calls without a place stand after all parts; either all calls have one or none has.
     """
 
-    part: ImagePart | OtherPart | CallPlace
+    part: ImagePart | UnknownPart | ToolCallSlot
 
 
 @dataclass(frozen=True, slots=True)
-class CallDelta:
+class ToolCallDelta:
     """The next piece of a tool call; `id`, `name` and `type` come with its first piece.
 
     `index` counts the calls of the answer from 0.
@@ -131,23 +132,23 @@ class Finish:
     """The model that really answered, where the provider says so."""
 
 
-Chunk: TypeAlias = TextDelta | ThinkingDelta | PartDelta | CallDelta | Finish
+Chunk: TypeAlias = TextDelta | ThinkingDelta | PartDelta | ToolCallDelta | Finish
 
 
 @dataclass(slots=True)
-class Draft:
+class StreamAccumulator:
     """An answer while it arrives; `message` is what there is of it so far."""
 
     finish: Finish | None = None
     _parts: list[TextDelta | ThinkingDelta | PartDelta] = field(default_factory=list)
-    _calls: dict[int, list[CallDelta]] = field(default_factory=dict)
+    _calls: dict[int, list[ToolCallDelta]] = field(default_factory=dict)
 
     def add(self, chunk: Chunk) -> None:
         """Take the next chunk."""
         match chunk:
             case Finish():
                 self.finish = chunk
-            case CallDelta():
+            case ToolCallDelta():
                 self._calls.setdefault(chunk.index, []).append(chunk)
             case _:
                 self._parts.append(chunk)
@@ -165,7 +166,9 @@ class Draft:
     def message(self, *, with_calls: bool = True) -> Message:
         """Return the assistant message so far, without calls where they may be unfinished."""
         calls = [_joined(self._calls[index]) for index in sorted(self._calls)]
-        parts = [part for part in self._content() if with_calls or not isinstance(part, CallPlace)]
+        parts = [
+            part for part in self._content() if with_calls or not isinstance(part, ToolCallSlot)
+        ]
         content: Content = parts or None
         if len(parts) == 1 and isinstance(parts[0], TextPart) and not parts[0].meta:
             content = parts[0].text
@@ -192,9 +195,10 @@ class Draft:
 
 
 def chunks_of(message: ChatMessage) -> Iterator[Chunk]:
-    """Yield a whole message word by word, without `Finish`: the inverse of `Draft`.
+    """Yield a whole message word by word, without `Finish`: the inverse of `StreamAccumulator`.
 
-    What a `Draft` makes of the chunks has the same `message_hash` and the same call ids.
+    What a `StreamAccumulator` makes of the chunks has the same `message_hash` and the same call
+    ids.
     """
     content = message.content
     parts = [TextPart(content)] if isinstance(content, str) else content or []
@@ -208,16 +212,16 @@ def chunks_of(message: ChatMessage) -> Iterator[Chunk]:
         else:
             yield PartDelta(part)
     for index, call in enumerate(message.tool_calls or ()):
-        yield CallDelta(index, "", call.id, call.function.name, call.type, call.meta or None)
+        yield ToolCallDelta(index, "", call.id, call.function.name, call.type, call.meta or None)
         for word in _words(call.function.arguments):
-            yield CallDelta(index, word)
+            yield ToolCallDelta(index, word)
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\S+\s*|\s+", text)
 
 
-def _joined(pieces: list[CallDelta]) -> ToolCall:
+def _joined(pieces: list[ToolCallDelta]) -> ToolCall:
     name = "".join(piece.name for piece in pieces)
     arguments = "".join(piece.arguments for piece in pieces)
     id_ = next((piece.id for piece in pieces if piece.id), "")

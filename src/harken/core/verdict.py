@@ -45,7 +45,7 @@ _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u00ab": "\u00bb"}
 
 
-class Said(NamedTuple):
+class ParsedVerdict(NamedTuple):
     """A verdict in words."""
 
     word: VerdictWord
@@ -53,7 +53,7 @@ class Said(NamedTuple):
     """What follows it: the comment, the reason, the other text; empty for OK."""
 
 
-def said_in(entry: TranscriptEntry) -> Said | None:
+def parse_verdict_entry(entry: TranscriptEntry) -> ParsedVerdict | None:
     """Read what a hook said as a verdict; None where it is none.
 
     Code answers a question with the question as its cause, a model just answers.
@@ -64,25 +64,25 @@ def said_in(entry: TranscriptEntry) -> Said | None:
     return freely(words) if entry.cause is None else exactly(words)
 
 
-def exactly(words: str) -> Said | None:
+def exactly(words: str) -> ParsedVerdict | None:
     r"""Read a verdict as code writes it; None where it is none.
 
     >>> exactly("COMMENT: Mind this:\nOK"), exactly("I think: OK")
-    (Said(word='COMMENT', text='Mind this:\nOK'), None)
+    (ParsedVerdict(word='COMMENT', text='Mind this:\nOK'), None)
     """
     if words.strip().rstrip(".").upper() == "OK":
-        return Said("OK", "")
+        return ParsedVerdict("OK", "")
     match = _EXACT.fullmatch(words)
-    return None if match is None else Said(_word(match[1]), match[2])
+    return None if match is None else ParsedVerdict(_word(match[1]), match[2])
 
 
-def freely(words: str) -> Said | None:
+def freely(words: str) -> ParsedVerdict | None:
     r"""Read a verdict as a model says it; None where it says none, or two that differ.
 
     >>> freely("It only reads.\n\n**Verdict:** ok")
-    Said(word='OK', text='')
+    ParsedVerdict(word='OK', text='')
     >>> freely("It deletes files.\n**DENY:** ask first")
-    Said(word='DENY', text='ask first')
+    ParsedVerdict(word='DENY', text='ask first')
     >>> freely("It says:\n```\nOK\n```"), freely("OK\nDENY: no")
     (None, None)
     """
@@ -118,12 +118,12 @@ def _unwrapped(text: str) -> str:
     return inner
 
 
-def _verdicts(lines: list[str]) -> Iterator[Said]:
+def _verdicts(lines: list[str]) -> Iterator[ParsedVerdict]:
     """Yield the verdicts that begin lines, each with what is said up to the next one."""
     starts = [at for at in _outside_blocks(lines) if _begins(lines[at])]
     for at, end in zip(starts, [*starts[1:], len(lines)], strict=False):
         match = _SAID.fullmatch(lines[at])
-        yield Said("OK", "") if match is None else _said(match, lines[at + 1 : end])
+        yield ParsedVerdict("OK", "") if match is None else _said(match, lines[at + 1 : end])
 
 
 def _outside_blocks(lines: list[str]) -> Iterator[int]:
@@ -141,13 +141,13 @@ def _begins(line: str) -> bool:
     return _SAID.fullmatch(line) is not None or _OK.fullmatch(line) is not None
 
 
-def _said(match: re.Match[str], more: list[str]) -> Said:
+def _said(match: re.Match[str], more: list[str]) -> ParsedVerdict:
     """Return the verdict that a line begins, without the marks that stand around all of it."""
     text = "\n".join([match[6], *more]).strip()
     around = match[1] + match[2]
     if around and not match[4] and not match[5]:
         text = text.removesuffix(around)
-    return Said(_word(match[3].upper()), text)
+    return ParsedVerdict(_word(match[3].upper()), text)
 
 
 def _word(written: str) -> VerdictWord:
@@ -155,13 +155,13 @@ def _word(written: str) -> VerdictWord:
     return words[written]
 
 
-Point: TypeAlias = Literal["input", "action", "result", "response"]
+HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
 
 
-POINTS: frozenset[Point] = frozenset({"input", "action", "result", "response"})
+POINTS: frozenset[HookPoint] = frozenset({"input", "action", "result", "response"})
 
 
-GUARDED: frozenset[Point] = frozenset({"action", "response"})
+GUARDED: frozenset[HookPoint] = frozenset({"action", "response"})
 """Points where a hook that fails blocks; at the others it is passed over."""
 
 
@@ -197,7 +197,7 @@ class Rewrite:
 Verdict: TypeAlias = Ok | Comment | Deny | Rewrite
 
 
-ALLOWED: dict[Point, tuple[type, ...]] = {
+ALLOWED: dict[HookPoint, tuple[type, ...]] = {
     "input": (Ok, Comment),
     "result": (Ok, Comment),
     "action": (Ok, Comment, Deny, Rewrite),
@@ -215,7 +215,7 @@ FORMS: Mapping[type, str] = {
 """How a model is told to say each."""
 
 
-def checked(verdict: Verdict, point: Point) -> Verdict:
+def checked(verdict: Verdict, point: HookPoint) -> Verdict:
     """Return what a hook said, if it may say so at this point. Raises TypeError."""
     if not isinstance(verdict, ALLOWED[point]):
         forms = ", ".join(kind.__name__ for kind in ALLOWED[point])
@@ -228,10 +228,10 @@ def checked(verdict: Verdict, point: Point) -> Verdict:
 
 @check_arguments
 @dataclass(frozen=True, slots=True)
-class Question:
+class HookQuestion:
     """What a hook is asked to judge."""
 
-    point: Point
+    point: HookPoint
     agent: str
     """The name of the watched agent."""
     subject: Reference
@@ -288,7 +288,7 @@ def _named(name: str) -> str:
     return name if plain else json.dumps(name[:100])
 
 
-def in_words(verdict: Verdict) -> str:
+def format_verdict(verdict: Verdict) -> str:
     """Write a verdict in the words of the hook protocol."""
     match verdict:
         case Ok():
@@ -301,12 +301,12 @@ def in_words(verdict: Verdict) -> str:
             return f"REWRITE: {text}"
 
 
-class NoVerdict(ValueError):
+class UnparsableVerdict(ValueError):
     """What a model said is no verdict that there is at this point; the text says so to people."""
 
 
-def verdict_in(words: str, point: Point) -> Verdict:
-    r"""Read a verdict as a model says it, where it may be said. Raises NoVerdict.
+def verdict_in(words: str, point: HookPoint) -> Verdict:
+    r"""Read a verdict as a model says it, where it may be said. Raises UnparsableVerdict.
 
     >>> verdict_in("It is the third one.\n**DENY:** too many", "action"), verdict_in("ok", "input")
     (Deny(reason='too many'), Ok())
@@ -317,11 +317,11 @@ def verdict_in(words: str, point: Point) -> Verdict:
         forms = ", ".join(
             form.partition(" ")[0] for kind, form in FORMS.items() if kind in ALLOWED[point]
         )
-        raise NoVerdict(f"its answer {preview(words)!r} is none of {forms}")
+        raise UnparsableVerdict(f"its answer {preview(words)!r} is none of {forms}")
     return verdict
 
 
-def verdict_of(said: Said) -> Verdict:
+def verdict_of(said: ParsedVerdict) -> Verdict:
     """Return a verdict for its words."""
     match said.word:
         case "OK":
@@ -335,7 +335,7 @@ def verdict_of(said: Said) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class HookVerdict:
     """A verdict with whose it is and the message that says so."""
 
     hook: str

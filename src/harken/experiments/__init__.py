@@ -3,20 +3,20 @@
 from harken.experiments.change import Change
 from harken.experiments.compare import compare, compare_groups
 from harken.experiments.fork_point import ForkPoint
-from harken.experiments.outcome import Outcome, Run
+from harken.experiments.outcome import ComparedRun, RunMetrics
 from harken.experiments.provider_rules import ContextRefused, breaches, check_edit
-from harken.experiments.rerun import Rerun, rerun
+from harken.experiments.rerun import RerunResult, rerun
 from harken.experiments.sweep import Grid, Results, sweep
 
 __all__ = [
     "Change",
+    "ComparedRun",
     "ContextRefused",
     "ForkPoint",
     "Grid",
-    "Outcome",
-    "Rerun",
+    "RerunResult",
     "Results",
-    "Run",
+    "RunMetrics",
     "breaches",
     "check_edit",
     "compare",

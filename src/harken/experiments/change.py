@@ -15,7 +15,7 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.messages import Content, ContentPart, Message, TextPart, ThinkingPart
-from harken.errors import AmbiguousName, ConfigError, UnknownName
+from harken.errors import AmbiguousName, ConfigError, NameNotFound
 from harken.views.context import ContextMessage
 
 _SHOWN = 12
@@ -42,7 +42,7 @@ class Change:
     def context(self, rows: Sequence[ContextMessage]) -> list[Message]:
         """Return a recorded context with this change.
 
-        Raises UnknownName, AmbiguousName; ConfigError for what contradicts itself.
+        Raises NameNotFound, AmbiguousName; ConfigError for what contradicts itself.
         """
         messages: dict[int, Message] = {row.position: row.message for row in rows}
         dropped = {find_message(rows, given) for given in self.drop}
@@ -81,13 +81,13 @@ class Change:
         told += [f"model {self.model}"] if self.model is not None else []
         told += [f"without hook {name}" for name in self.without_hooks]
         return told + [
-            f"{name} {canonical.canonical(value).decode()}"
+            f"{name} {canonical.to_canonical_bytes(value).decode()}"
             for name, value in self.parameters.items()
         ]
 
 
 def find_message(rows: Sequence[ContextMessage], given: str) -> int:
-    """Return the place of a message in a context, from 0. Raises UnknownName, AmbiguousName."""
+    """Return the place of a message in a context, from 0. Raises NameNotFound, AmbiguousName."""
     digits = given[1:]
     is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _LONGEST_NUMBER
     if given[:1] in ("#", "-") and is_number:
@@ -99,7 +99,7 @@ def find_message(rows: Sequence[ContextMessage], given: str) -> int:
     if len(found) > 1:
         raise AmbiguousName("message of this context", given, [f"#{at}" for at in found])
     if not found:
-        raise UnknownName("message of this context", given, _named(rows))
+        raise NameNotFound("message of this context", given, _named(rows))
     return found[0]
 
 

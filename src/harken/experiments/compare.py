@@ -14,8 +14,8 @@ import msgspec
 
 from harken.core.messages import ChatMessage
 from harken.core.record import SparseRecord
-from harken.experiments.outcome import Outcome, Run
-from harken.views.message_diff import Span, spans
+from harken.experiments.outcome import ComparedRun, RunMetrics
+from harken.views.message_diff import TextSpan, spans
 from harken.views.message_text import heading, written
 
 METRICS = (
@@ -25,23 +25,23 @@ METRICS = (
 """What is compared of several runs, a number for each."""
 
 
-class Said(SparseRecord, frozen=True, kw_only=True):
+class ComparedMessage(SparseRecord, frozen=True, kw_only=True):
     """A message, as it is shown."""
 
     heading: str
     text: str
 
 
-class Parting(SparseRecord, frozen=True, kw_only=True):
+class Divergence(SparseRecord, frozen=True, kw_only=True):
     """Where two stories of an agent part."""
 
     agent: str
     position: int
     """So many messages are the same; the next one is not."""
-    before: Said | None = None
+    before: ComparedMessage | None = None
     """The next message of the first run; None: it ends there."""
-    after: Said | None = None
-    spans: list[Span] = msgspec.field(default_factory=list)
+    after: ComparedMessage | None = None
+    spans: list[TextSpan] = msgspec.field(default_factory=list)
     """How one text becomes the other, where both have the same heading."""
     answer: int | None = None
     """Which answer after that is the first that differs, from 1; None: they answer the same."""
@@ -49,19 +49,19 @@ class Parting(SparseRecord, frozen=True, kw_only=True):
     answer_after: str | None = None
 
 
-class Comparison(SparseRecord, frozen=True, kw_only=True):
+class RunComparison(SparseRecord, frozen=True, kw_only=True):
     """Two runs beside each other."""
 
     before: str
     """The session of the first."""
     after: str
-    partings: list[Parting]
+    partings: list[Divergence]
     """Of agents that are in both, in the order of the first; none where nothing differs."""
     only_before: list[str] = msgspec.field(default_factory=list)
     """Agents that are not in the other."""
     only_after: list[str] = msgspec.field(default_factory=list)
-    outcome_before: Outcome
-    outcome_after: Outcome
+    outcome_before: RunMetrics
+    outcome_after: RunMetrics
 
     @property
     def same(self) -> bool:
@@ -69,7 +69,7 @@ class Comparison(SparseRecord, frozen=True, kw_only=True):
         return not (self.partings or self.only_before or self.only_after)
 
 
-class Spread(SparseRecord, frozen=True, kw_only=True):
+class MetricSpread(SparseRecord, frozen=True, kw_only=True):
     """A figure over several runs; of those that say it."""
 
     median: float
@@ -81,11 +81,11 @@ class Metric(SparseRecord, frozen=True, kw_only=True):
     """A figure of both sides; None: no run says it."""
 
     name: str
-    before: Spread | None = None
-    after: Spread | None = None
+    before: MetricSpread | None = None
+    after: MetricSpread | None = None
 
 
-class Place(SparseRecord, frozen=True, kw_only=True):
+class DivergencePoint(SparseRecord, frozen=True, kw_only=True):
     """How many pairs of runs part first at one place."""
 
     agent: str
@@ -93,7 +93,7 @@ class Place(SparseRecord, frozen=True, kw_only=True):
     pairs: int
 
 
-class Answer(SparseRecord, frozen=True, kw_only=True):
+class FinalAnswer(SparseRecord, frozen=True, kw_only=True):
     """An answer in which runs ended; None: they gave none."""
 
     text: str | None
@@ -102,26 +102,26 @@ class Answer(SparseRecord, frozen=True, kw_only=True):
     after: int
 
 
-class Groups(SparseRecord, frozen=True, kw_only=True):
+class GroupComparison(SparseRecord, frozen=True, kw_only=True):
     """Several runs against several."""
 
     before: list[str]
     after: list[str]
     metrics: list[Metric]
-    answers: list[Answer]
+    answers: list[FinalAnswer]
     """The most frequent first."""
-    places: list[Place]
+    places: list[DivergencePoint]
     """Where pairs of one run of each side part, the most frequent first."""
     same: int
     """How many pairs do not part, though one may end sooner."""
     pairs: int
 
 
-def compare(before: Run, after: Run) -> Comparison:
+def compare(before: ComparedRun, after: ComparedRun) -> RunComparison:
     """Compare two runs. Raises HarkenError where a log lacks some of what was read."""
     before, after = before.beside([after]), after.beside([before])
     one, two = before.stories, after.stories
-    return Comparison(
+    return RunComparison(
         before=before.name,
         after=after.name,
         partings=[
@@ -136,14 +136,14 @@ def compare(before: Run, after: Run) -> Comparison:
     )
 
 
-def compare_groups(before: Sequence[Run], after: Sequence[Run]) -> Groups:
+def compare_groups(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) -> GroupComparison:
     """Compare several runs with several, each with each. Raises as `compare`."""
     left = [one.beside(after) for one in before]
     right = [one.beside(before) for one in after]
     first = [first_parting(one, two) for one in left for two in right]
     places = Counter(place for place in first if place is not None)
     sides = [Counter(run.outcome.answer for run in side) for side in (left, right)]
-    return Groups(
+    return GroupComparison(
         before=[one.name for one in left],
         after=[one.name for one in right],
         metrics=[
@@ -151,25 +151,26 @@ def compare_groups(before: Sequence[Run], after: Sequence[Run]) -> Groups:
             for name in METRICS
         ],
         answers=[
-            Answer(text=text, before=sides[0][text], after=sides[1][text])
+            FinalAnswer(text=text, before=sides[0][text], after=sides[1][text])
             for text, _ in (sides[0] + sides[1]).most_common()
         ],
         places=[
-            Place(agent=agent, position=at, pairs=n) for (agent, at), n in places.most_common()
+            DivergencePoint(agent=agent, position=at, pairs=n)
+            for (agent, at), n in places.most_common()
         ],
         same=first.count(None),
         pairs=len(first),
     )
 
 
-def figures(outcome: Outcome) -> dict[str, float | int | None]:
+def figures(outcome: RunMetrics) -> dict[str, float | int | None]:
     """Return the numbers of an outcome by the names in `METRICS`."""
     plain = msgspec.structs.asdict(outcome)
     plain["tool_calls"] = sum(outcome.tools.values())
     return {name: plain[name] for name in METRICS}
 
 
-def first_parting(before: Run, after: Run) -> tuple[str, int] | None:
+def first_parting(before: ComparedRun, after: ComparedRun) -> tuple[str, int] | None:
     """Return the first agent whose stories part, and after how many messages; None: none does.
 
     A run that ends sooner, and was the same up to there, does not part here: nobody asked it to go
@@ -181,7 +182,7 @@ def first_parting(before: Run, after: Run) -> tuple[str, int] | None:
     return None
 
 
-def _partings(before: Run, after: Run) -> dict[str, int | None]:
+def _partings(before: ComparedRun, after: ComparedRun) -> dict[str, int | None]:
     """Return for each agent of both how many messages are the same; None: all are."""
     one, two = before.keys, after.keys
     return {name: _same(keys, two[name]) for name, keys in one.items() if name in two}
@@ -195,13 +196,13 @@ def _same(one: Sequence[str], two: Sequence[str]) -> int | None:
 
 def _parting(
     agent: str, at: int, one: Sequence[ChatMessage], two: Sequence[ChatMessage]
-) -> Parting:
+) -> Divergence:
     before, after = _said(one, at), _said(two, at)
     alike = before is not None and after is not None and before.heading == after.heading
     answers = [[written(m) for m in story[at:] if m.role == "assistant"] for story in (one, two)]
     other = _same(*answers)
     said = [side[other] if other is not None and other < len(side) else None for side in answers]
-    return Parting(
+    return Divergence(
         agent=agent,
         position=at,
         before=before,
@@ -213,14 +214,14 @@ def _parting(
     )
 
 
-def _said(story: Sequence[ChatMessage], at: int) -> Said | None:
+def _said(story: Sequence[ChatMessage], at: int) -> ComparedMessage | None:
     if at >= len(story):
         return None
-    return Said(heading=heading(story[at]), text=written(story[at]))
+    return ComparedMessage(heading=heading(story[at]), text=written(story[at]))
 
 
-def _spread(runs: Sequence[Run], name: str) -> Spread | None:
+def _spread(runs: Sequence[ComparedRun], name: str) -> MetricSpread | None:
     values = [value for run in runs if (value := figures(run.outcome)[name]) is not None]
     if not values:
         return None
-    return Spread(median=median(values), least=min(values), most=max(values))
+    return MetricSpread(median=median(values), least=min(values), most=max(values))

@@ -13,14 +13,14 @@ from functools import cached_property, reduce
 from typing import Any
 
 from harken.core import events as ev
-from harken.core.ids import AgentId, MessageId, base_of, number_of
+from harken.core.ids import AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import Message, extend_context_hash, text_of
-from harken.errors import HarkenError, UnknownName
+from harken.errors import HarkenError, NameNotFound
 from harken.session.fold import Resolver, fold
 from harken.session.state import AgentState, SessionState
 from harken.views.context import ContextMessage
 from harken.views.model_calls import placeholders
-from harken.views.steps import Stepping
+from harken.views.steps import RequestSteps
 
 _NEAREST = 2
 """So many calls before and after are named where there is no such one."""
@@ -32,7 +32,7 @@ class ForkPoint:
 
     session: str
     """The name of the session."""
-    stepping: Stepping = field(repr=False)
+    stepping: RequestSteps = field(repr=False)
     number: int
     """Which call of the session it is, from 1."""
     resolver: Resolver = field(default=placeholders, repr=False)
@@ -51,13 +51,13 @@ class ForkPoint:
 
         at: its number, from 1, `-1` for the last one; or the id of the request, of its response
         or its answer. With `agent`, numbers count its calls. `resolver` gives the messages of
-        commits that agents started from. Raises UnknownName with the nearest calls there are.
+        commits that agents started from. Raises NameNotFound with the nearest calls there are.
         """
-        stepping = Stepping(events, resolver=resolver)
+        stepping = RequestSteps(events, resolver=resolver)
         try:
             number = stepping.find(at, agent)
-        except UnknownName as error:
-            raise UnknownName("model call", at, _nearest(stepping, at) or error.known) from None
+        except NameNotFound as error:
+            raise NameNotFound("model call", at, _nearest(stepping, at) or error.known) from None
         return cls(session, stepping, number, resolver)
 
     @property
@@ -162,13 +162,13 @@ def _is_told(event: ev.TranscriptEntry) -> bool:
     return event.role == "user" and event.cause is None
 
 
-def _nearest(stepping: Stepping, at: str) -> Sequence[str]:
+def _nearest(stepping: RequestSteps, at: str) -> Sequence[str]:
     """Return the calls around a message that is no call; nothing where it is no id."""
-    asked = number_of(base_of(at), "msg_")
+    asked = parse_id_number(reference_message_id(at), "msg_")
     if asked is None:
         return []
     numbered = [
-        (number_of(request.message_id, "msg_") or 0, number)
+        (parse_id_number(request.message_id, "msg_") or 0, number)
         for number, request in enumerate(stepping.requests, 1)
     ]
     before = [number for id_, number in numbered if id_ <= asked][-_NEAREST:]
@@ -176,6 +176,6 @@ def _nearest(stepping: Stepping, at: str) -> Sequence[str]:
     return [_called(stepping, number) for number in (*before, *after)]
 
 
-def _called(stepping: Stepping, number: int) -> str:
+def _called(stepping: RequestSteps, number: int) -> str:
     step = stepping.step(number)
     return f"{MessageId(step.request)} (call {number}, of {step.name})"

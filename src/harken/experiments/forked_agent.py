@@ -18,29 +18,29 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent, revive
-from harken.agents.agent_classes import kind_named
-from harken.agents.initial_transcript import message_dict, whole
-from harken.agents.load import start_from
-from harken.agents.runtime import Runtime
+from harken.agents.agent import Agent, load_agent
+from harken.agents.agent_classes import get_agent_class
+from harken.agents.initial_transcript import complete_transcript, message_dict
+from harken.agents.load import start_from_commit
+from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
-from harken.agents.tool_agent import Toolbox
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.agents.tool_agent import Toolset
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.commit_content import entries_in
-from harken.context.materialize import picked
+from harken.context.materialize import select_commits
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, message_from, message_hash
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.replay.recorded_world import RecordedTool, RecordedWorld, recorded_tools
 from harken.session.fold import context_now
 from harken.session.session import Session, entry_of
 from harken.session.state import AgentState, OpenCall
-from harken.store.base import Store, Stored
+from harken.store.base import Store, StoredCommit
 from harken.world.tool import Tool
 
 
@@ -50,7 +50,7 @@ def begin_with(
     *,
     store: Store | None,
     tip: str | None,
-    origin: Origin,
+    origin: CommitOrigin,
     time: str,
 ) -> None:
     """Let an agent that was just born begin with a context.
@@ -63,33 +63,38 @@ def begin_with(
     if store is None:
         _write_down(agent.session, agent.agent_id, messages)
         return
-    start_from(agent, commit_of(store, messages, tip=tip, origin=origin, time=time))
+    start_from_commit(agent, commit_of(store, messages, tip=tip, origin=origin, time=time))
 
 
 def commit_of(
-    store: Store, messages: Sequence[ChatMessage], *, tip: str | None, origin: Origin, time: str
+    store: Store,
+    messages: Sequence[ChatMessage],
+    *,
+    tip: str | None,
+    origin: CommitOrigin,
+    time: str,
 ) -> CommitId:
     """Return a commit that stands for a context; the same for the same. Raises StoreError."""
     before = _picked(store, tip)
     parent, shared = _shared(store, before, messages)
     if shared == len(messages) and parent is not None:
         return parent
-    draft = Draft(messages=messages[shared:], parent=parent, origin=origin, created_at=time)
+    draft = CommitDraft(messages=messages[shared:], parent=parent, origin=origin, created_at=time)
     if parent is None and before:
         draft = replace(draft, parent=before[-1].id, type="snapshot")
     return checkpoint(store, draft)
 
 
-def _picked(store: Store, tip: str | None) -> list[Stored]:
+def _picked(store: Store, tip: str | None) -> list[StoredCommit]:
     """Return the commits of a conversation, oldest first; none where the store has it not."""
     try:
-        return [] if tip is None else picked(store, CommitId(tip))
-    except UnknownName:
+        return [] if tip is None else select_commits(store, CommitId(tip))
+    except NameNotFound:
         return []
 
 
 def _shared(
-    store: Store, before: Sequence[Stored], messages: Sequence[ChatMessage]
+    store: Store, before: Sequence[StoredCommit], messages: Sequence[ChatMessage]
 ) -> tuple[CommitId | None, int]:
     """Return the last of these commits with which a context begins, and how much of it that is."""
     parent, at = None, 0
@@ -109,7 +114,7 @@ def _key(message: ChatMessage) -> tuple[Any, ...]:
 
 def _write_down(session: Session, agent_id: AgentId, messages: Sequence[ChatMessage]) -> None:
     """Let the messages enter the agent's transcript, as what it had read before anything new."""
-    taken = whole([message_dict(message) for message in messages])
+    taken = complete_transcript([message_dict(message) for message in messages])
     ids = [session.append(entry_of(agent_id, message_from(message))) for message in taken]
     edit = TranscriptEdited(
         agent_id=agent_id, segments=[Segment(entries=ids)], reason="context_loaded"
@@ -125,7 +130,12 @@ class ForkedAgent(SmartAgent):
     """A smart agent that is offered tools as they were recorded."""
 
     def __init__(
-        self, session: Session, *, runtime: Runtime, spec: Mapping[str, Any], tools: Sequence[Tool]
+        self,
+        session: Session,
+        *,
+        runtime: AgentRuntime,
+        spec: Mapping[str, Any],
+        tools: Sequence[Tool],
     ) -> None:
         """Make an agent, without its birth. `spec`: what the birth records beside the usual."""
         super().__init__(session, runtime=runtime)
@@ -133,7 +143,7 @@ class ForkedAgent(SmartAgent):
         self._told: (
             tuple[RecordedWorld, Mapping[MessageId, Sequence[ev.TranscriptEntry]]] | None
         ) = None
-        self._offered = Toolbox(("recorded",), {tool.name: tool for tool in tools})
+        self._offered = Toolset(("recorded",), {tool.name: tool for tool in tools})
 
     def check_kind(self) -> None:
         """Accept the class: a resume goes on with a plain smart agent, after the recorded calls."""
@@ -166,7 +176,7 @@ class ForkedAgent(SmartAgent):
             for entry in told.get(one.result.message_id, ()):
                 self.session.append(entry_of(self.agent_id, entry))
 
-    def toolbox(self) -> Toolbox:
+    def toolbox(self) -> Toolset:
         """Return the recorded tools, whatever there is today."""
         return self._offered
 
@@ -195,13 +205,13 @@ def _as_shown(action: Tool, schema: Mapping[str, Any]) -> Tool:
 
 
 @dataclass(slots=True)
-class Forking:
+class SessionForker:
     """Brings a fork point into a new session."""
 
     point: ForkPoint
     change: Change
     session: Session
-    runtime: Runtime
+    runtime: AgentRuntime
     store: Store | None = None
     _ids: dict[AgentId, AgentId] = field(default_factory=dict)
     """What agents of the recorded session are called here."""
@@ -281,11 +291,11 @@ class Forking:
     def _read(self, id_: AgentId, was: AgentState, messages: Sequence[ChatMessage]) -> None:
         template = was.spec.get("template")
         begin_with(
-            revive(self.session, id_, self.runtime),
+            load_agent(self.session, id_, self.runtime),
             messages,
             store=self.store,
             tip=was.ctx or was.born_from,
-            origin=Origin(
+            origin=CommitOrigin(
                 template=str(template.get("name", "")) if isinstance(template, dict) else "",
                 principal=f"{self.point.session}/{was.name or was.id}",
                 session_id=self.point.session,
@@ -294,8 +304,8 @@ class Forking:
         )
 
 
-def check_hooks(point: ForkPoint, change: Change, runtime: Runtime) -> None:
-    """Raise UnknownName or ConfigError for a hook that is not there, or not known here."""
+def check_hooks(point: ForkPoint, change: Change, runtime: AgentRuntime) -> None:
+    """Raise NameNotFound or ConfigError for a hook that is not there, or not known here."""
     if not point.is_own:
         if change.without_hooks:
             raise ConfigError(f"{point.session}: the hooks of another program are not known here")
@@ -304,12 +314,12 @@ def check_hooks(point: ForkPoint, change: Change, runtime: Runtime) -> None:
     names = [hook.name or hook.id for hook in hooks]
     for name in change.without_hooks:
         if name not in names:
-            raise UnknownName("hook", name, names)
+            raise NameNotFound("hook", name, names)
     for hook in hooks:
         if hook.name not in change.without_hooks:
             try:
-                kind_named(str(hook.spec.get("kind")), runtime)
-            except UnknownName as error:
+                get_agent_class(str(hook.spec.get("kind")), runtime)
+            except NameNotFound as error:
                 raise ConfigError(
                     f"{error}; rerun it in the program that registers it, or without that hook"
                 ) from None

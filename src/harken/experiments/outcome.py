@@ -1,4 +1,4 @@
-"""`Outcome`: what a run came to, from its beginning or from one of its model calls on.
+"""`RunMetrics`: what a run came to, from its beginning or from one of its model calls on.
 
 A story is what one agent read and said, in order: the context of its first call, then all that
 entered its transcript. So a rerun, which begins with a context, is told like what it comes from.
@@ -16,19 +16,19 @@ from typing import TypeVar
 import msgspec
 
 from harken.core import events as ev
-from harken.core.clock import microseconds
+from harken.core.clock import parse_rfc3339
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ChatMessage, message_hash, text_of
 from harken.core.record import SparseRecord
 from harken.experiments.forked_agent import born_from
 from harken.session.fold import Resolver
 from harken.views.model_calls import placeholders
-from harken.views.steps import Stepping
+from harken.views.steps import RequestSteps
 
 Number = TypeVar("Number", int, float)
 
 
-class Outcome(SparseRecord, frozen=True, kw_only=True):
+class RunMetrics(SparseRecord, frozen=True, kw_only=True):
     """Figures of a run, all agents together; None: nobody said."""
 
     model_calls: int
@@ -50,18 +50,20 @@ class Outcome(SparseRecord, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """A session as it is compared."""
 
     name: str
-    stepping: Stepping = field(repr=False)
+    stepping: RequestSteps = field(repr=False)
     since: MessageId | None = None
     """Only what came from this model call on; None: all."""
 
     @classmethod
-    def of(cls, name: str, events: Iterable[ev.Event], *, resolver: Resolver = placeholders) -> Run:
+    def of(
+        cls, name: str, events: Iterable[ev.Event], *, resolver: Resolver = placeholders
+    ) -> ComparedRun:
         """Take a session. `resolver` gives the messages of commits that agents started from."""
-        return cls(name, Stepping(events, resolver=resolver))
+        return cls(name, RequestSteps(events, resolver=resolver))
 
     @cached_property
     def rerun_of(self) -> tuple[str, MessageId] | None:
@@ -70,13 +72,13 @@ class Run:
         first = next(births, None)
         return None if first is None else born_from(first.spec or {})
 
-    def beside(self, others: Iterable[Run]) -> Run:
+    def beside(self, others: Iterable[ComparedRun]) -> ComparedRun:
         """Return the same from where one of these left it, if one did."""
         for other in others:
             if other.rerun_of is not None and other.rerun_of[0] == self.name:
                 request = other.rerun_of[1]
                 if request in self.stepping.links.at:
-                    return Run(self.name, self.stepping, request)
+                    return ComparedRun(self.name, self.stepping, request)
         return self
 
     @cached_property
@@ -124,7 +126,7 @@ class Run:
         return found
 
     @cached_property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunMetrics:
         """What it came to; what was written down before the first call is no part of it."""
         later = [*dropwhile(lambda one: not isinstance(one, ev.LlmRequest), self.events)]
         requests = [one for one in later if isinstance(one, ev.LlmRequest)]
@@ -135,7 +137,7 @@ class Run:
         said = [one for one in entries if one.is_utterance]
         usage = [one.usage for one in ends if one.usage is not None]
         answers = [text_of(one.content) for one in said if one.agent_id == self.first]
-        return Outcome(
+        return RunMetrics(
             model_calls=len(requests),
             turns=len(said),
             input_tokens=_sum(one.input_tokens for one in usage),
@@ -157,6 +159,6 @@ def _sum(values: Iterable[Number | None]) -> Number | None:
 
 def _seconds(start: str, end: str) -> float | None:
     try:
-        return (microseconds(end) - microseconds(start)) / 1e6
+        return (parse_rfc3339(end) - parse_rfc3339(start)) / 1e6
     except (ValueError, OverflowError):
         return None

@@ -30,7 +30,7 @@ _Check: TypeAlias = Callable[[Sequence[ChatMessage]], _Found]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ProviderRule:
     """What a provider demands."""
 
     name: str
@@ -40,10 +40,10 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class RuleViolation:
     """A rule that a context breaks."""
 
-    rule: Rule
+    rule: ProviderRule
     position: int
     """Of the message, from 0; the number of messages where it is the end."""
     what: str
@@ -59,12 +59,12 @@ class Breach:
 class ContextRefused(ConfigError):
     """An edit makes a context one that its provider refuses; nothing was run."""
 
-    def __init__(self, breach: Breach, messages: Sequence[ChatMessage]) -> None:
+    def __init__(self, breach: RuleViolation, messages: Sequence[ChatMessage]) -> None:
         super().__init__(f"the edited context is not valid: {breach.told(messages)}")
         self.breach = breach
 
 
-def breaches(messages: Sequence[ChatMessage], family: Family | None = None) -> list[Breach]:
+def breaches(messages: Sequence[ChatMessage], family: Family | None = None) -> list[RuleViolation]:
     """Return where a context breaks the rules of a family; None: the rules that all share.
 
     >>> from harken.core.messages import Message
@@ -72,7 +72,7 @@ def breaches(messages: Sequence[ChatMessage], family: Family | None = None) -> l
     ['result-without-call']
     """
     return [
-        Breach(rule, position, what)
+        RuleViolation(rule, position, what)
         for rule in RULES
         if (family in rule.families if family is not None else rule.families == FAMILIES)
         for position, what in rule.check(messages)
@@ -211,13 +211,13 @@ def _parts(message: ChatMessage) -> list[object]:
 
 def _changed_thinking(
     before: Sequence[ChatMessage], after: Sequence[ChatMessage]
-) -> Iterator[Breach]:
+) -> Iterator[RuleViolation]:
     """Yield thoughts whose signature is of another text: whoever signed them refuses them."""
     signed = {repr(part.meta): part.text for part in _thoughts(before)}
     for position, message in enumerate(after):
         for part in _thoughts([message]):
             if signed.get(repr(part.meta), part.text) != part.text:
-                yield Breach(SIGNED, position, part.text)
+                yield RuleViolation(SIGNED, position, part.text)
 
 
 def _thoughts(messages: Sequence[ChatMessage]) -> Iterator[ThinkingPart]:
@@ -227,53 +227,53 @@ def _thoughts(messages: Sequence[ChatMessage]) -> Iterator[ThinkingPart]:
                 yield part
 
 
-SIGNED = Rule(
+SIGNED = ProviderRule(
     "signed-thinking",
     "thinking is signed by its provider: it stays as it is, or goes as a whole",
     FAMILIES,
     lambda _: iter(()),
 )
 RULES = (
-    Rule(
+    ProviderRule(
         "nothing-to-answer",
         "a context holds more than its system prompt",
         FAMILIES,
         _nothing_left,
     ),
-    Rule(
+    ProviderRule(
         "result-without-call",
         "a result answers a call: drop the result where its call is dropped",
         FAMILIES,
         _without_call,
     ),
-    Rule(
+    ProviderRule(
         "result-elsewhere",
         "a result stands right after the message that made its call",
         FAMILIES,
         _elsewhere,
     ),
-    Rule("second-result", "a call has exactly one result", FAMILIES, _second),
-    Rule(
+    ProviderRule("second-result", "a call has exactly one result", FAMILIES, _second),
+    ProviderRule(
         "call-without-result",
         "each call has its result before anything else is said: drop the call where its result "
         "is dropped",
         FAMILIES,
         _without_result,
     ),
-    Rule(
+    ProviderRule(
         "ends-with-an-answer",
         "a context ends with something to answer: what a user said, or a result",
         FAMILIES,
         _no_question,
     ),
-    Rule(
+    ProviderRule(
         "user-first",
         "the first message after the system prompt is a user's",
         ("anthropic", "gemini"),
         _first,
     ),
-    Rule("empty-message", "a message is not empty", ("anthropic", "gemini"), _empty),
-    Rule(
+    ProviderRule("empty-message", "a message is not empty", ("anthropic", "gemini"), _empty),
+    ProviderRule(
         "empty-answer",
         "an answer has a text or calls",
         ("chat", "responses"),
@@ -281,8 +281,8 @@ RULES = (
             found for found in _empty(messages) if messages[found[0]].role == "assistant"
         ),
     ),
-    Rule("blank-text", "a text is more than white space", ("anthropic",), _blank),
-    Rule(
+    ProviderRule("blank-text", "a text is more than white space", ("anthropic",), _blank),
+    ProviderRule(
         "thinking-alone",
         "thinking is followed by what it led to: a text or a call",
         ("anthropic", "responses"),

@@ -17,13 +17,13 @@ from typing import Any
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.context.materialize import resolver
 from harken.core.messages import FunctionCall, Message
 from harken.errors import BudgetExceeded, ConfigError, ModelError
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
-from harken.experiments.forked_agent import Forking, check_hooks
+from harken.experiments.forked_agent import SessionForker, check_hooks
 from harken.experiments.provider_rules import check_edit, family_of
 from harken.experiments.replay.recorded_calls import RecordedCalls
 from harken.experiments.replay.recorded_world import RecordedWorld, recorded_actions, recorded_tools
@@ -47,7 +47,7 @@ _BY_PREFIX = {"claude": "anthropic", **dict.fromkeys(("gpt", "o1", "o3", "o4"), 
 
 
 @dataclass(frozen=True, slots=True)
-class Rerun:
+class RerunResult:
     """How a rerun ended."""
 
     log: Path
@@ -64,16 +64,16 @@ async def rerun(
     log: Path,
     change: Change | None = None,
     *,
-    runtime: Runtime,
+    runtime: AgentRuntime,
     store: Store | None = None,
     live: World | None = None,
     follow: bool = False,
-) -> Rerun:
+) -> RerunResult:
     """Take the other road into a new log, until the turn ends; return how it went.
 
     runtime: gives models and hooks by name; its world is not used. live: runs the calls that the
     record does not have; None: they are refused. follow: what the agent was told later is said
-    again, in order. Raises ContextRefused, UnknownName or ConfigError before anything is asked;
+    again, in order. Raises ContextRefused, NameNotFound or ConfigError before anything is asked;
     StoreError, LogError. A failing model is no exception here: the session says so, and so does
     what is returned.
     """
@@ -86,7 +86,7 @@ async def rerun(
     runtime = replace(runtime, world=world, model=model, actions=actions)
     options = SessionOptions(resolver=None if store is None else resolver(store))
     with Session(log, options=options) as session:
-        forking = Forking(point, _fitting(point, change), session, runtime, store)
+        forking = SessionForker(point, _fitting(point, change), session, runtime, store)
         agent = forking.begin(messages, offered_tools(point, model))
         if not point.is_own:
             agent.hear_with(world, point.told_with())
@@ -96,10 +96,10 @@ async def rerun(
         if runtime.checkpoints is not None:
             runtime.checkpoints.finish(session, runtime.tell)
         session.end(REASON if error is None else FAILED)
-    return Rerun(session.path, answer, error, tuple(world.differing))
+    return RerunResult(session.path, answer, error, tuple(world.differing))
 
 
-def check(point: ForkPoint, change: Change, runtime: Runtime) -> tuple[list[Message], Model]:
+def check(point: ForkPoint, change: Change, runtime: AgentRuntime) -> tuple[list[Message], Model]:
     """Return the context and the model of a rerun that can begin. Raises as `rerun`."""
     messages = edited(point, change)
     check_hooks(point, change, runtime)
@@ -109,7 +109,7 @@ def check(point: ForkPoint, change: Change, runtime: Runtime) -> tuple[list[Mess
 def edited(point: ForkPoint, change: Change) -> list[Message]:
     """Return the context of a fork point as it is changed.
 
-    Raises ContextRefused where its provider would refuse it, UnknownName for a message that is
+    Raises ContextRefused where its provider would refuse it, NameNotFound for a message that is
     not there, HarkenError where the log lacks some of the context.
     """
     if any(row.loaded for row in point.context) and not point.is_whole:
@@ -122,7 +122,7 @@ def edited(point: ForkPoint, change: Change) -> list[Message]:
     return messages
 
 
-def model_for(point: ForkPoint, change: Change, runtime: Runtime) -> Model:
+def model_for(point: ForkPoint, change: Change, runtime: AgentRuntime) -> Model:
     """Return the model to ask: a new one, or the recorded one. Raises ConfigError."""
     name = change.model or point.request.model
     if change.model is None and not point.is_own and "/" not in name and ":" not in name:

@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.context.materialize import resolver
 from harken.core import canonical
 from harken.core import events as ev
@@ -24,7 +24,7 @@ from harken.errors import ConfigError, LogError
 from harken.experiments.change import Change
 from harken.experiments.compare import figures, first_parting
 from harken.experiments.fork_point import ForkPoint
-from harken.experiments.outcome import Run
+from harken.experiments.outcome import ComparedRun
 from harken.experiments.provider_rules import family_of
 from harken.experiments.rerun import FAILED, REASON, check, rerun
 from harken.session.log.reader import events
@@ -53,7 +53,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SweepCell:
     """One of the things that are tried."""
 
     change: Change
@@ -77,7 +77,7 @@ class Cell:
             "seed": self.seed,
             "follow": self.follow,
         }
-        return "cell-" + canonical.hash_of(canonical.REQUEST, told)[:16]
+        return "cell-" + canonical.hash_value(canonical.REQUEST, told)[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Results:
         return [dict(row) for row in self.rows]
 
 
-def cells(grid: Grid) -> Iterator[Cell]:
+def cells(grid: Grid) -> Iterator[SweepCell]:
     """Yield the cells of a grid, the last list turning fastest."""
     base = grid.change
     for model, prompt, hooks, seed in product(
@@ -105,7 +105,7 @@ def cells(grid: Grid) -> Iterator[Cell]:
             system=base.system if prompt is None else prompt,
             without_hooks=(*base.without_hooks, *hooks),
         )
-        yield Cell(change, prompt, seed, grid.follow)
+        yield SweepCell(change, prompt, seed, grid.follow)
 
 
 async def sweep(
@@ -113,7 +113,7 @@ async def sweep(
     folder: Path,
     grid: Grid,
     *,
-    runtime: Runtime,
+    runtime: AgentRuntime,
     store: Store | None = None,
     live: Callable[[], World] | None = None,
     at_once: int = AT_ONCE,
@@ -132,10 +132,10 @@ async def sweep(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{folder}: it cannot be made ({error.strerror})") from None
-    recorded = Run(point.session, point.stepping, point.request.message_id)
+    recorded = ComparedRun(point.session, point.stepping, point.request.message_id)
     turn, ran = asyncio.Semaphore(at_once), 0
 
-    async def one(cell: Cell) -> dict[str, Any]:
+    async def one(cell: SweepCell) -> dict[str, Any]:
         nonlocal ran
         async with turn:
             log = _done(folder, cell.key(point))
@@ -158,12 +158,12 @@ async def sweep(
     return Results(list(rows), ran)
 
 
-def _once(all_cells: Sequence[Cell], point: ForkPoint) -> list[Cell]:
+def _once(all_cells: Sequence[SweepCell], point: ForkPoint) -> list[SweepCell]:
     """Return the cells without those that are another one again."""
     return list({cell.key(point): cell for cell in all_cells}.values())
 
 
-def _seeded(point: ForkPoint, cell: Cell) -> Change:
+def _seeded(point: ForkPoint, cell: SweepCell) -> Change:
     model = cell.change.model or point.request.model
     if cell.seed is None or family_of(model) == "anthropic":
         return cell.change
@@ -192,11 +192,13 @@ def _new(folder: Path, key: str) -> Path:
 
 
 def _row(
-    point: ForkPoint, cell: Cell, log: Path, recorded: Run, store: Store | None
+    point: ForkPoint, cell: SweepCell, log: Path, recorded: ComparedRun, store: Store | None
 ) -> dict[str, Any]:
     """Return what came of a cell."""
     found = list(events(log))
-    run = Run.of(log.stem, found, **({} if store is None else {"resolver": resolver(store)}))
+    run = ComparedRun.of(
+        log.stem, found, **({} if store is None else {"resolver": resolver(store)})
+    )
     parted = first_parting(recorded, run)
     last = found[-1] if found else None
     failed = isinstance(last, ev.SessionEnded) and last.reason == FAILED

@@ -18,7 +18,7 @@ from harken.core.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
-class WholeEntry:
+class ConversationEntry:
     """An entry of a delta, with the message itself in place of its name."""
 
     message: Message
@@ -28,10 +28,10 @@ class WholeEntry:
     """Native ids, usage and the like, as the runtime that it came from has them."""
 
 
-Reader: TypeAlias = Callable[[bytes], list[WholeEntry]]
+Reader: TypeAlias = Callable[[bytes], list[ConversationEntry]]
 """Reads a conversation, oldest first. Raises FormatError for bytes that are not of the format,
 whatever they are, and nothing else."""
-Writer: TypeAlias = Callable[[Sequence[WholeEntry]], bytes | None]
+Writer: TypeAlias = Callable[[Sequence[ConversationEntry]], bytes | None]
 """Writes a conversation, the same bytes each time; None: this one cannot be said in the format."""
 Joiner: TypeAlias = Callable[[Iterable[bytes]], bytes]
 """Makes one of the deltas of a chain, oldest first. Raises FormatError."""

@@ -120,7 +120,7 @@ PAYLOADS: dict[str, type[_Payload]] = {
 """The types of events."""
 
 
-class Own(msgspec.Struct, frozen=True, omit_defaults=True):
+class HarkenExtension(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a message is beyond what its events say by themselves; it stands at the first of them.
 
     All members but `events` are left out where the events say the same.
@@ -142,7 +142,7 @@ class Event:
     payload: Payload
     timestamp: str | None = None
     """UTC, RFC 3339, where it is known."""
-    own: Own | None = None
+    own: HarkenExtension | None = None
     """None: the event says all, or another before it does."""
 
     @property
@@ -163,7 +163,7 @@ def event_dict(event: Event) -> dict[str, Any]:
         found["timestamp"] = event.timestamp
     found[event.type] = {name: value for name, value in payload.items() if value is not None}
     if event.own is not None:
-        found[_OWN] = canonical.canonical(event.own).decode()
+        found[_OWN] = canonical.to_canonical_bytes(event.own).decode()
     return found
 
 
@@ -179,7 +179,7 @@ def event_from(data: object) -> Event:
     try:
         timestamp = msgspec.convert(data.get("timestamp"), str | None)
         if kind is None:
-            return Event(OutputEvent(canonical.encode(data).decode()), timestamp)
+            return Event(OutputEvent(canonical.to_json_line(data).decode()), timestamp)
         payload: Any = msgspec.convert({**_map(data.get(type_)), "type": type_}, kind)
         return Event(payload, timestamp, _own(data.get(_OWN)))
     except (ValueError, RecursionError) as error:
@@ -197,12 +197,12 @@ def is_json(value: object) -> bool:
     return value is None or isinstance(value, str | int)
 
 
-def _own(text: object) -> Own | None:
+def _own(text: object) -> HarkenExtension | None:
     if text is None:
         return None
     if not isinstance(text, str):
         raise ValueError(f"the member {_OWN} is JSON text, not {type(text).__name__}")
-    own = msgspec.convert(canonical.decode(text.encode()), Own)
+    own = msgspec.convert(canonical.from_json(text.encode()), HarkenExtension)
     if own.events < 1:
         raise ValueError(f"a message of {own.events} events")
     return own

@@ -19,7 +19,7 @@ from typing import Any
 import cbor2
 
 from harken.errors import FormatError
-from harken.formats.base import Format, WholeEntry
+from harken.formats.base import ConversationEntry, Format
 from harken.formats.events import NAME, Event, event_dict, event_from
 from harken.formats.hub import entries_of, events_of
 
@@ -111,11 +111,11 @@ def _head(data: bytes) -> tuple[int, int]:
     return int.from_bytes(data[1 : 1 + length]), 1 + length
 
 
-def _reads(data: bytes) -> list[WholeEntry]:
+def _reads(data: bytes) -> list[ConversationEntry]:
     return entries_of(decode(data))
 
 
-def _writes(entries: Sequence[WholeEntry]) -> bytes:
+def _writes(entries: Sequence[ConversationEntry]) -> bytes:
     return encode(chain.from_iterable(map(events_of, entries)))
 
 

@@ -22,25 +22,25 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
+    MessageContent,
     Occurrence,
-    OtherPart,
     Part,
-    PureMessage,
     TextPart,
     ThinkingPart,
     ToolCall,
-    join,
+    UnknownPart,
+    join_occurrence,
     message_from,
-    split,
+    split_occurrence,
 )
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.events import (
     INSTRUCTIONS,
     NAME,
     Event,
+    HarkenExtension,
     OutputEvent,
-    Own,
     Payload,
     PromptEvent,
     ResponseEvent,
@@ -57,33 +57,33 @@ _INTEGERS = range(-(2**63), 2**64)
 """What CBOR says without a tag, as far as others can read it, too."""
 
 
-def events_of(entry: WholeEntry) -> list[Event]:
+def events_of(entry: ConversationEntry) -> list[Event]:
     """Return the events of an entry, one or more. Raises ValueError as `split`."""
-    pure, occurrence = split(entry.message)
+    pure, occurrence = split_occurrence(entry.message)
     payloads = _payloads(pure, occurrence)
-    said, varying = split(_message(payloads))
-    is_said = canonical.canonical(varying) == canonical.canonical(occurrence)
+    said, varying = split_occurrence(_message(payloads))
+    is_said = canonical.to_canonical_bytes(varying) == canonical.to_canonical_bytes(occurrence)
     time = entry.time
     timestamp = time if time is None or clean(time) == time else None
-    own = Own(
+    own = HarkenExtension(
         events=len(payloads),
         parts=_unsaid(pure.parts, said.parts),
         occurrence=None if is_said else occurrence,
         source=entry.source,
         time=None if timestamp == time else time,
     )
-    is_marked = pure.role == "assistant" or own != Own()
+    is_marked = pure.role == "assistant" or own != HarkenExtension()
     first = Event(payloads[0], timestamp, own if is_marked else None)
     return [first, *(Event(payload, timestamp) for payload in payloads[1:])]
 
 
-def entries_of(events: Sequence[Event]) -> list[WholeEntry]:
+def entries_of(events: Sequence[Event]) -> list[ConversationEntry]:
     """Return what events say, oldest first; what is no message is passed over.
 
     In events of others, answers, thoughts and calls that follow each other are one message.
     Raises FormatError.
     """
-    found: list[WholeEntry] = []
+    found: list[ConversationEntry] = []
     at = 0
     while at < len(events):
         group = _group(events, at)
@@ -133,28 +133,28 @@ def _is_message(event: Event) -> bool:
     return False
 
 
-def _entry(group: Sequence[Event]) -> WholeEntry:
+def _entry(group: Sequence[Event]) -> ConversationEntry:
     own, timestamp = group[0].own, group[0].timestamp
     try:
         message = _message([event.payload for event in group])
         if own is None:
-            return WholeEntry(message, timestamp)
+            return ConversationEntry(message, timestamp)
         if own.parts is not None or own.occurrence is not None:
             message = _exact(message, own)
     except (LookupError, TypeError, AttributeError, ValueError, StopIteration) as error:
         raise FormatError(NAME, f"a message that does not fit together ({error!r})") from None
-    return WholeEntry(message, timestamp if own.time is None else own.time, own.source)
+    return ConversationEntry(message, timestamp if own.time is None else own.time, own.source)
 
 
-def _exact(message: Message, own: Own) -> Message:
+def _exact(message: Message, own: HarkenExtension) -> Message:
     """Return the message that was meant, where events alone say less. Checked: it is foreign."""
-    pure, occurrence = split(message)
+    pure, occurrence = split_occurrence(message)
     parts = pure.parts
     if own.parts is not None:
         parts = [pure.parts[at] if p is None else p for at, p in enumerate(own.parts)]
-    joined = join(PureMessage(pure.role, parts), own.occurrence or occurrence)
+    joined = join_occurrence(MessageContent(pure.role, parts), own.occurrence or occurrence)
     checked = message_from(msgspec.to_builtins(joined))
-    split(checked)
+    split_occurrence(checked)
     return checked
 
 
@@ -166,7 +166,7 @@ def _unsaid(parts: list[_PurePart], said: list[_PurePart]) -> list[_PurePart | N
     return [None if one == other else one for one, other in zip(parts, said, strict=True)]
 
 
-def _payloads(pure: PureMessage, occurrence: Occurrence) -> list[Payload]:
+def _payloads(pure: MessageContent, occurrence: Occurrence) -> list[Payload]:
     match pure.role:
         case "user":
             return [PromptEvent(readable(pure.parts))]
@@ -219,7 +219,7 @@ def _spoken(part: _PurePart, id_: str, meta: dict[str, Any] | None) -> Payload:
             return ToolCallEvent(id_, clean(part["name"]), _input(part["arguments"]))
         case "other":
             return _block(part)
-    return OutputEvent(canonical.canonical(part).decode())
+    return OutputEvent(canonical.to_canonical_bytes(part).decode())
 
 
 def _block(part: _PurePart) -> Payload:
@@ -227,7 +227,7 @@ def _block(part: _PurePart) -> Payload:
     data = clean(part["data"])
     block = as_object(data)
     if block is None or block.get("type") != part["kind"] or part["kind"] in PART_TYPES:
-        return OutputEvent(canonical.canonical(part).decode())
+        return OutputEvent(canonical.to_canonical_bytes(part).decode())
     match block:
         case {"type": "server_tool_use", "id": str(id_), "name": str(name), "input": dict(given)}:
             return ToolCallEvent(id_, name, _plain(given, "{}"), server_tool=True)
@@ -272,21 +272,21 @@ def _item(payload: Payload) -> Part | ToolCall:
         case ThinkingEvent(content=content, signature=signature):
             return ThinkingPart(content, {"signature": signature} if signature else None)
         case ToolCallEvent(id=id_, name=name, input=given, server_tool=False):
-            text = given if isinstance(given, str) else canonical.encode(given).decode()
+            text = given if isinstance(given, str) else canonical.to_json_line(given).decode()
             return ToolCall(id_, FunctionCall(name, text))
         case ToolCallEvent(id=id_, name=name, input=given):
             block = {"type": _SERVER_TOOL, "id": id_, "name": name, "input": given}
-            return OtherPart(_SERVER_TOOL, canonical.encode(block).decode())
+            return UnknownPart(_SERVER_TOOL, canonical.to_json_line(block).decode())
         case OutputEvent(raw=raw):
             return _part_in(raw)
     raise AssertionError(payload)  # `_group` lets nothing else through
 
 
 def _part_in(raw: str) -> Part:
-    value = canonical.decode(raw.encode())
+    value = canonical.from_json(raw.encode())
     kind = value.get("type") if isinstance(value, dict) else None
     if kind == "image":
         return msgspec.convert(value, ImagePart)
     if kind == "other":
-        return msgspec.convert(value, OtherPart)
-    return OtherPart(str(kind or ""), raw)
+        return msgspec.convert(value, UnknownPart)
+    return UnknownPart(str(kind or ""), raw)

@@ -19,29 +19,29 @@ _TITLE_CHARACTERS = 80
 _INTEGERS = range(-(2**63), 2**64)
 
 
-def text(record: Record, name: str) -> str:
+def get_text(record: Record, name: str) -> str:
     """Return a member that is a text; empty: it is none.
 
-    >>> text({"id": 5, "name": "Jill"}, "name")
+    >>> get_text({"id": 5, "name": "Jill"}, "name")
     'Jill'
     """
     value = record.get(name)
     return value if isinstance(value, str) else ""
 
 
-def inner(record: Record, name: str) -> Record:
+def get_object(record: Record, name: str) -> Record:
     """Return a member that is an object; empty: it is none."""
     value = record.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def items(record: Record, name: str) -> list[Record]:
+def get_objects(record: Record, name: str) -> list[Record]:
     """Return the objects of a member that is a list; empty: it is none."""
     value = record.get(name)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def count(record: Record, name: str) -> int | None:
+def get_count(record: Record, name: str) -> int | None:
     """Return a member that is a count; None: it is none."""
     value = record.get(name)
     is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
@@ -53,14 +53,14 @@ def title_of(prompt: str) -> str:
     return " ".join(prompt[: 8 * _TITLE_CHARACTERS].split())[:_TITLE_CHARACTERS]
 
 
-def plain(value: Any, levels: int = _DEPTH) -> Any:
+def to_safe_json(value: Any, levels: int = _DEPTH) -> Any:
     """Return a JSON value that every writer can say: not too deep, with numbers that all know."""
     if isinstance(value, dict | list) and levels == 0:
         return _written(value)
     if isinstance(value, dict):
-        return {name: plain(item, levels - 1) for name, item in value.items()}
+        return {name: to_safe_json(item, levels - 1) for name, item in value.items()}
     if isinstance(value, list):
-        return [plain(item, levels - 1) for item in value]
+        return [to_safe_json(item, levels - 1) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, int) and value not in _INTEGERS:
@@ -68,10 +68,10 @@ def plain(value: Any, levels: int = _DEPTH) -> Any:
     return value
 
 
-def unsaid(whole: Record, said: Record) -> Record:
+def members_not_in(whole: Record, said: Record) -> Record:
     """Return the members of `whole` that `said` does not have so: what it takes to restore it."""
     return {
-        name: plain(value)
+        name: to_safe_json(value)
         for name, value in whole.items()
         if name not in said or (said[name] is not value and said[name] != value)
     }
@@ -79,6 +79,6 @@ def unsaid(whole: Record, said: Record) -> Record:
 
 def _written(value: object) -> str:
     try:
-        return canonical.encode(value).decode()
+        return canonical.to_json_line(value).decode()
     except (ValueError, RecursionError):
         return "..."

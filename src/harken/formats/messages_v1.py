@@ -18,7 +18,7 @@ from typing import Any
 from harken.core import canonical
 from harken.core.messages import Message
 from harken.errors import FormatError
-from harken.formats.base import Format, WholeEntry
+from harken.formats.base import ConversationEntry, Format
 from harken.formats.providers import anthropic, openai_chat
 
 NAME = "messages-v1"
@@ -28,22 +28,25 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], list[Message]]] = {
 }
 
 
-def _reads(data: bytes) -> list[WholeEntry]:
+def _reads(data: bytes) -> list[ConversationEntry]:
     try:
-        value = canonical.decode(data)
+        value = canonical.from_json(data)
     except ValueError as error:
         raise FormatError(NAME, f"it is no JSON ({error})") from None
     for name, read in _READERS.items():
         body = value.get(name) if isinstance(value, dict) else None
         if isinstance(body, dict) and isinstance(body.get("messages"), list):
-            return [WholeEntry(message) for message in read(body)]
+            return [ConversationEntry(message) for message in read(body)]
     raise FormatError(NAME, f"it has no body of a request as {' or '.join(_READERS)}")
 
 
-def _writes(entries: Sequence[WholeEntry]) -> bytes:
+def _writes(entries: Sequence[ConversationEntry]) -> bytes:
     messages = [entry.message for entry in entries]
-    bodies = {"anthropic": anthropic.body_of(messages), "openai": openai_chat.body_of(messages)}
-    return canonical.encode(bodies) + b"\n"
+    bodies = {
+        "anthropic": anthropic.build_request_body(messages),
+        "openai": openai_chat.build_request_body(messages),
+    }
+    return canonical.to_json_line(bodies) + b"\n"
 
 
 FORMAT = Format(name=NAME, media_type="application/json", reads=_reads, writes=_writes)

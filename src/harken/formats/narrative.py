@@ -16,16 +16,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from harken.core.messages import (
-    CallPlace,
     ChatMessage,
     ContentPart,
     ImagePart,
-    OtherPart,
     TextPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
     text_of,
 )
-from harken.formats.base import Format, WholeEntry
+from harken.formats.base import ConversationEntry, Format
 
 NAME = "narrative-v1"
 MOST_SAID = 20_000
@@ -40,11 +40,11 @@ _CONTROL = re.compile(
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "Instructions", "tool": "Result"}
 
 
-def narrative(entries: Sequence[WholeEntry]) -> str:
+def narrative(entries: Sequence[ConversationEntry]) -> str:
     r"""Return a conversation as Markdown; that of two in a row is that of both together.
 
     >>> from harken.core.messages import Message
-    >>> print(narrative([WholeEntry(Message("user", "Hi"), "2026-01-31T12:00:00Z")]))
+    >>> print(narrative([ConversationEntry(Message("user", "Hi"), "2026-01-31T12:00:00Z")]))
     ## User, 2026-01-31T12:00:00Z
     <BLANKLINE>
     ```
@@ -56,7 +56,7 @@ def narrative(entries: Sequence[WholeEntry]) -> str:
     return "".join(f"{block}\n\n" for entry in entries for block in _blocks(entry))
 
 
-def _blocks(entry: WholeEntry) -> Iterator[str]:
+def _blocks(entry: ConversationEntry) -> Iterator[str]:
     message = entry.message
     yield _heading(message, entry.time)
     if message.role == "tool":
@@ -99,9 +99,9 @@ def _mark(part: ContentPart) -> str:
     match part:
         case ImagePart(media_type=kind):
             return f"[image {kind or ''}".rstrip() + "]"
-        case OtherPart(kind=kind):
+        case UnknownPart(kind=kind):
             return f"[{kind or 'a block'}]"
-        case TextPart() | CallPlace():
+        case TextPart() | ToolCallSlot():
             return ""
     return ""  # a thought
 
@@ -148,7 +148,7 @@ def _harmless(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def _writes(entries: Sequence[WholeEntry]) -> bytes:
+def _writes(entries: Sequence[ConversationEntry]) -> bytes:
     return narrative(entries).encode()
 
 

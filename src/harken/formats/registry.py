@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from harken.core.arguments import check_arguments
-from harken.errors import AmbiguousName, ConfigError, UnknownName
+from harken.errors import AmbiguousName, ConfigError, NameNotFound
 from harken.formats.base import Format, Reader
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _installed() -> Iterable[EntryPoint]:
 
 
 @check_arguments
-class Formats:
+class FormatRegistry:
     """Formats by name."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Formats:
     def find(self, given: str) -> Format:
         """Return the format with this name, or the only one whose name begins so.
 
-        Raises UnknownName and AmbiguousName, which list what there is, ConfigError as `get`.
+        Raises NameNotFound and AmbiguousName, which list what there is, ConfigError as `get`.
         """
         names = [name for name in self.names() if given and name.startswith(given)]
         found = self.get(given if given in names else names[0] if len(names) == 1 else "")
@@ -96,7 +96,7 @@ class Formats:
             return found
         if names:
             raise AmbiguousName("format", given, names)
-        raise UnknownName("format", given, self.names())
+        raise NameNotFound("format", given, self.names())
 
     def reader(self, name: str) -> Reader | None:
         """Return what reads bytes of this format: its own, or a later version that maps them."""
@@ -136,5 +136,5 @@ def _unusable(point: EntryPoint, reason: str) -> ConfigError:
     return ConfigError(f"the format {point.name} ({where}) cannot be used: {reason}")
 
 
-FORMATS = Formats()
+FORMATS = FormatRegistry()
 """What this process knows; `FORMATS.register` adds to it."""

@@ -19,7 +19,6 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.messages import (
-    CallPlace,
     ChatMessage,
     Content,
     ContentPart,
@@ -28,6 +27,7 @@ from harken.core.messages import (
     Part,
     TextPart,
     ToolCall,
+    ToolCallSlot,
 )
 from harken.core.stream import PartDelta
 
@@ -38,7 +38,7 @@ _DEPTH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class WireCall:
+class EncodedToolCall:
     """A call as it can be sent."""
 
     id: str
@@ -112,16 +112,16 @@ def well_formed(text: str, length: int) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", text)[:length]
 
 
-def wire_call(call: ToolCall, ids: Ids, name_length: int) -> WireCall:
+def wire_call(call: ToolCall, ids: Ids, name_length: int) -> EncodedToolCall:
     """Return a call as it can be sent; arguments that are no JSON object stand below `input`."""
     text = call.function.arguments
     arguments = as_object(text)
     if arguments is None:
         arguments = {"input": clean(text)} if text.strip() else {}
-        text = canonical.encode(arguments).decode()
+        text = canonical.to_json_line(arguments).decode()
     name = well_formed(call.function.name, name_length) or "unknown"
     meta = call.meta if isinstance(call.meta, dict) else {}
-    return WireCall(ids.new(call.id), name, arguments, clean(text), meta)
+    return EncodedToolCall(ids.new(call.id), name, arguments, clean(text), meta)
 
 
 def as_object(text: str) -> dict[str, Any] | None:
@@ -168,7 +168,7 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 
 @dataclass(slots=True)
-class Places:
+class CallPositions:
     """Where calls stand among the parts of an answer that streams.
 
     Calls after all parts need no place, and that is the rule: so a call gets its place when a
@@ -185,12 +185,12 @@ class Places:
             return []
         self._used = True
         due, self.waiting = self.waiting, []
-        return [PartDelta(CallPlace(id_)) for id_ in due]
+        return [PartDelta(ToolCallSlot(id_)) for id_ in due]
 
     def call(self, id_: str) -> list[PartDelta]:
         """Return what goes before the next call."""
         if self._used:
-            return [PartDelta(CallPlace(id_))]
+            return [PartDelta(ToolCallSlot(id_))]
         self.waiting.append(id_)
         return []
 
@@ -208,7 +208,7 @@ def spoken(items: Sequence[Part | ToolCall]) -> Message:
     parts = [item for item in items if not isinstance(item, ToolCall)]
     has_places = len({call.id for call in calls}) == len(calls)
     if has_places and any(isinstance(item, ToolCall) for item in items[: len(parts)]):
-        placed = [CallPlace(item.id) if isinstance(item, ToolCall) else item for item in items]
+        placed = [ToolCallSlot(item.id) if isinstance(item, ToolCall) else item for item in items]
         return Message("assistant", placed, calls)
     return Message("assistant", content_of(parts), calls or None)
 
@@ -224,7 +224,7 @@ def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
     """
     content, waiting = message.content, list(message.tool_calls or ())
     for part in [TextPart(content)] if isinstance(content, str) else content or ():
-        if not isinstance(part, CallPlace):
+        if not isinstance(part, ToolCallSlot):
             yield part
             continue
         placed = next((call for call in waiting if call.id == part.id), None)

@@ -52,7 +52,7 @@ _KEYS = {"source": "path", "lineage": "key", "spawned": "runtime, session, agent
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FileFingerprint:
     """By what it is seen that a file has changed."""
 
     size: int
@@ -62,10 +62,10 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CatalogueEntry:
     """A file that was read, and what was told of it."""
 
-    mark: Mark
+    mark: FileFingerprint
     record: bytes
 
 
@@ -79,7 +79,7 @@ class Catalogue:
         ConfigError, StoreError.
         """
         self.path = path
-        self._sources: dict[str, Known] = {}
+        self._sources: dict[str, CatalogueEntry] = {}
         self._lineage: dict[bytes, CommitId] = {}
         self._spawned: dict[tuple[str, str, str], CommitId] = {}
         self._database = open_database(path, _SCHEMA, repair or repair_catalogue)
@@ -94,24 +94,26 @@ class Catalogue:
         if self.is_incomplete:
             self._database.execute("DELETE FROM lost")
 
-    def known(self, paths: Iterable[str]) -> dict[str, Known]:
+    def known(self, paths: Iterable[str]) -> dict[str, CatalogueEntry]:
         """Return what is known of files."""
         listed = list(paths)
         names = [os.fsencode(path) for path in listed]
         query = "SELECT path, size, mtime_ns, tail, record FROM source WHERE path IN"
         rows = query_in(self._database, query, names)
-        found = {os.fsdecode(row[0]): Known(Mark(*row[1:4]), row[4]) for row in rows}
+        found = {
+            os.fsdecode(row[0]): CatalogueEntry(FileFingerprint(*row[1:4]), row[4]) for row in rows
+        }
         return found | {path: self._sources[path] for path in listed if path in self._sources}
 
-    def every(self) -> Iterator[tuple[str, Known]]:
+    def every(self) -> Iterator[tuple[str, CatalogueEntry]]:
         """Yield all files that were read, and what was told of each."""
         query = "SELECT path, size, mtime_ns, tail, record FROM source"
         for path, *mark, record in self._database.execute(query):
-            yield os.fsdecode(path), Known(Mark(*mark), record)
+            yield os.fsdecode(path), CatalogueEntry(FileFingerprint(*mark), record)
 
-    def note(self, path: str, mark: Mark, record: bytes) -> None:
+    def note(self, path: str, mark: FileFingerprint, record: bytes) -> None:
         """Note a file that was read."""
-        self._sources[path] = Known(mark, record)
+        self._sources[path] = CatalogueEntry(mark, record)
 
     def records(self) -> Iterator[bytes]:
         """Yield what was told of all files, those that were read."""

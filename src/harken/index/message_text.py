@@ -30,7 +30,7 @@ _NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, *ra
 
 
 @dataclass(slots=True)
-class Said:
+class MessageText:
     """What is in a message."""
 
     role: str = ""
@@ -45,7 +45,7 @@ class Said:
     is_error: bool = False
 
 
-class Shape(msgspec.Struct):
+class StoredMessageShape(msgspec.Struct):
     """A message as a store has it: its parts by their names."""
 
     role: str = ""
@@ -64,17 +64,17 @@ class _Inside(msgspec.Struct):
     is_error: bool = False
 
 
-def shape_of(body: bytes) -> Shape:
+def shape_of(body: bytes) -> StoredMessageShape:
     """Return what a message consists of; of one that cannot be read, nothing."""
     try:
-        return _decoded(body, _shapes, Shape)
+        return _decoded(body, _shapes, StoredMessageShape)
     except ValueError:
-        return Shape()
+        return StoredMessageShape()
 
 
-def said_in(shape: Shape, parts: Mapping[Hash, bytes]) -> Said:
+def extract_text(shape: StoredMessageShape, parts: Mapping[Hash, bytes]) -> MessageText:
     """Return what is in a message. Parts that are not there, or cannot be read, are left out."""
-    said = Said(shape.role)
+    said = MessageText(shape.role)
     for name in shape.parts:
         body = parts.get(name)
         if body is not None:
@@ -85,10 +85,10 @@ def said_in(shape: Shape, parts: Mapping[Hash, bytes]) -> Said:
     return said
 
 
-def words_of(said: Said) -> str:
+def words_of(said: MessageText) -> str:
     r"""Return what is indexed of a message: its words, with blanks where a script has none.
 
-    >>> words_of(Said("user", ["Tea, please.", "\u304a\u8336"]))
+    >>> words_of(MessageText("user", ["Tea, please.", "\u304a\u8336"]))
     'Tea, please.\n \u304a  \u8336 '
     """
     return spaced("\n".join(said.texts))
@@ -115,7 +115,7 @@ def utf8(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _take(part: _Inside, said: Said) -> None:
+def _take(part: _Inside, said: MessageText) -> None:
     match part.type:
         case "text":
             said.texts.append(part.text)
@@ -144,7 +144,7 @@ def _inside(data: str) -> list[str]:
     """
     found: list[str] = []
     try:
-        _collect(canonical.decode(data.encode("utf-8", "surrogatepass")), found)
+        _collect(canonical.from_json(data.encode("utf-8", "surrogatepass")), found)
     except (ValueError, RecursionError):
         return [data]
     return found
@@ -170,10 +170,10 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or a wrong shape
-        return msgspec.convert(canonical.decode(body), kind)
+        return msgspec.convert(canonical.from_json(body), kind)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-_shapes = msgspec.json.Decoder(Shape)
+_shapes = msgspec.json.Decoder(StoredMessageShape)
 _parts = msgspec.json.Decoder(_Inside)

@@ -37,7 +37,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class TextQuery:
     """What is looked for."""
 
     all: tuple[tuple[Term, ...], ...]
@@ -49,7 +49,7 @@ class Query:
         """All terms that a text may have."""
         return [term for terms in self.all for term in terms]
 
-    def spelled_out(self, words: Callable[[str], Sequence[str]]) -> Query:
+    def spelled_out(self, words: Callable[[str], Sequence[str]]) -> TextQuery:
         """Return the same query with all the words that begin so in the place of beginnings.
 
         words: returns, of a beginning in small letters of ASCII, those that there are; none: it
@@ -59,7 +59,7 @@ class Query:
         def spelled(terms: Sequence[Term]) -> tuple[Term, ...]:
             return tuple(one for term in terms for one in _spelled(term, words))
 
-        return Query(tuple(map(spelled, self.all)), spelled(self.none))
+        return TextQuery(tuple(map(spelled, self.all)), spelled(self.none))
 
     def __str__(self) -> str:
         """Return it in the language of FTS5."""
@@ -67,7 +67,7 @@ class Query:
         return f"({wanted}) NOT ({' OR '.join(map(str, self.none))})" if self.none else wanted
 
 
-def query_of(text: str) -> Query:
+def query_of(text: str) -> TextQuery:
     """Read a query. Raises ConfigError where there is no word in it, or there are too many.
 
     >>> str(query_of('tea -milk "in the cafe" pot*'))
@@ -97,7 +97,7 @@ def query_of(text: str) -> Query:
     if not wanted:  # then what was refused is what there is
         wanted, refused = [[term] for term in refused], []
     _check(text, [*(term for terms in wanted for term in terms), *refused])
-    return Query(tuple(map(tuple, wanted)), tuple(refused))
+    return TextQuery(tuple(map(tuple, wanted)), tuple(refused))
 
 
 def _spelled(term: Term, words: Callable[[str], Sequence[str]]) -> Sequence[Term]:

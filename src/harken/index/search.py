@@ -21,10 +21,10 @@ import apsw
 
 from harken.core.commits import CommitId, Hash
 from harken.index.database import query_in
-from harken.index.query import Query, query_of
+from harken.index.query import TextQuery, query_of
 from harken.index.row_ids import end_of_numbers, first_number, stretch_of
-from harken.index.session_index import Facts
-from harken.index.snippet import Excerpt, excerpt
+from harken.index.session_index import SessionIndex
+from harken.index.snippet import Snippet, excerpt
 from harken.index.stored_text import said_of
 from harken.store.base import Store
 
@@ -34,7 +34,7 @@ _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SearchQuery:
     """What is looked for, and where; None: anywhere."""
 
     words: str
@@ -56,7 +56,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MessageLocation:
     """Where a message can be read whole."""
 
     message: Hash
@@ -66,7 +66,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class SearchHit:
     """A message in which it stands."""
 
     time_us: int | None
@@ -81,17 +81,17 @@ class Hit:
     """Whose result it is."""
     ctx: CommitId | None
     """The commit that holds it, from which one can go on; None: only its log has it so far."""
-    excerpt: Excerpt
-    place: Place
+    excerpt: Snippet
+    place: MessageLocation
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResults:
     """What was found."""
 
     total: int
     """How many messages have it, as far as they were counted."""
-    hits: Iterator[Hit]
+    hits: Iterator[SearchHit]
     """So many of them as were asked for, newest first; read while one looks at them."""
     is_more: bool = False
     """Whether there are more than `total`."""
@@ -107,7 +107,7 @@ class _Matching:
     is_more: bool
 
 
-def search(facts: Facts, store: Store | None, asked: Asked) -> Found:
+def search(facts: SessionIndex, store: Store | None, asked: SearchQuery) -> SearchResults:
     """Find what is asked for. Raises ConfigError for a query without a word, StoreError.
 
     What a commit said that is no longer there is not found; the facts forget it.
@@ -118,10 +118,10 @@ def search(facts: Facts, store: Store | None, asked: Asked) -> Found:
         facts.forget(gone)
         found = _matching(facts, query, asked)
     hits = _hits(facts.database, store, query, found.newest)
-    return Found(found.total, hits, found.is_more)
+    return SearchResults(found.total, hits, found.is_more)
 
 
-def _matching(facts: Facts, query: Query, asked: Asked) -> _Matching:
+def _matching(facts: SessionIndex, query: TextQuery, asked: SearchQuery) -> _Matching:
     """Return the messages that fit.
 
     The index tells them by their numbers, the greatest first, and no more than are read: what was
@@ -152,7 +152,7 @@ def _words(database: apsw.Connection, beginning: str) -> list[str]:
     return [word for (word,) in found] if len(found) <= _MOST_WORDS else []
 
 
-def _statement(facts: Facts, asked: Asked) -> tuple[str, list[object]]:
+def _statement(facts: SessionIndex, asked: SearchQuery) -> tuple[str, list[object]]:
     """Return what asks for numbers, and the values in it but for the words.
 
     The index alone knows them, where nothing else is asked for and all that it has is there.
@@ -191,8 +191,8 @@ def _gone(database: apsw.Connection, store: Store | None, rows: Sequence[int]) -
 
 
 def _hits(
-    database: apsw.Connection, store: Store | None, query: Query, rows: Sequence[int]
-) -> Iterator[Hit]:
+    database: apsw.Connection, store: Store | None, query: TextQuery, rows: Sequence[int]
+) -> Iterator[SearchHit]:
     for some in _slices(rows):
         cursor = database.execute(_DETAILS.format(_marks(some)), some)
         found = {row[0]: dict(zip(_DETAIL_NAMES, row, strict=True)) for row in cursor}
@@ -201,7 +201,7 @@ def _hits(
             yield _hit(one, excerpt(said.texts, query))
 
 
-def _conditions(asked: Asked) -> tuple[str, list[object]]:
+def _conditions(asked: SearchQuery) -> tuple[str, list[object]]:
     """Return what is asked of a message beside its words, and the values in it."""
     projects = asked.projects
     given: list[tuple[str, list[object]]] = [
@@ -219,8 +219,8 @@ def _conditions(asked: Asked) -> tuple[str, list[object]]:
     return text, [value for _, values in wanted for value in values]
 
 
-def _hit(row: dict[str, Any], found: Excerpt) -> Hit:
-    return Hit(
+def _hit(row: dict[str, Any], found: Snippet) -> SearchHit:
+    return SearchHit(
         time_us=row["time"],
         session=row["session"],
         title=row["title"],
@@ -232,7 +232,7 @@ def _hit(row: dict[str, Any], found: Excerpt) -> Hit:
         tool=row["tool"],
         ctx=None if row["ctx"] is None else CommitId(f"ctx-{row['ctx'].hex()}"),
         excerpt=found,
-        place=Place(Hash(row["hash"].hex()), row["session_id"], row["position"]),
+        place=MessageLocation(Hash(row["hash"].hex()), row["session_id"], row["position"]),
     )
 
 

@@ -22,13 +22,13 @@ from harken.core.events import SessionStarted
 from harken.errors import LogError, StoreWriteError
 from harken.index import database, schema
 from harken.index.catalogue import Catalogue
-from harken.index.ingest.commits import HARKEN, Commits
+from harken.index.ingest.commits import HARKEN, CommitIngest
 from harken.index.ingest.import_reports import describe
-from harken.index.ingest.logs import LogChanged, LogRows, Mark, chunks, grown
+from harken.index.ingest.logs import LogChanged, LogOffset, LogRows, chunks, grown
 from harken.index.ingest.messages import Messages
 from harken.index.ingest.new_commits import batches, read, unread
-from harken.index.ingest.responses import Requests
-from harken.index.ingest.row_writer import Ledger
+from harken.index.ingest.responses import ResponseIngest
+from harken.index.ingest.row_writer import RowWriter
 from harken.index.ingest.usage import Costs
 from harken.index.message_text import utf8, words_of
 from harken.index.stored_text import said_of
@@ -78,7 +78,7 @@ _SCHEMA = database.DatabaseSchema(
 )
 
 
-class Facts:
+class SessionIndex:
     """The facts of a home, in a file that its owner alone can read."""
 
     def __init__(
@@ -166,14 +166,14 @@ class Facts:
         self.database = self._open()
 
     @contextmanager
-    def _writing(self) -> Iterator[Ledger]:
+    def _writing(self) -> Iterator[RowWriter]:
         """Hold a transaction; what is not written at its end never was.
 
         Raises StoreWriteError; of a damaged file, what the database says.
         """
         try:
             self.database.execute("BEGIN IMMEDIATE")
-            yield Ledger(self.database)
+            yield RowWriter(self.database)
             self.database.execute("COMMIT")
         except apsw.Error as error:
             if database.is_damage(error):
@@ -198,9 +198,9 @@ class Facts:
             with self._writing() as ledger:
                 known = self._known([one.id for one in batch])  # by another process, meanwhile
                 messages = Messages(ledger)
-                requests = Requests(ledger, self._costs)
+                requests = ResponseIngest(ledger, self._costs)
                 logged = {row for (row,) in self.database.execute(_LOGGED)}
-                rows = Commits(ledger, messages, requests, logged)
+                rows = CommitIngest(ledger, messages, requests, logged)
                 rows.take([one for one in found if one.stored.id not in known])
                 self._take_out(store, rows.superseded)
             done += len(batch)
@@ -220,9 +220,9 @@ class Facts:
     def _read_logs(self, logs: Iterable[Path]) -> None:
         """Read logs that have grown. One that cannot be read is left as far as it can."""
         rows = self.database.execute("SELECT path, session, size, tail FROM logs")
-        marks = {os.fsdecode(path): Mark(*mark) for path, *mark in rows}
+        marks = {os.fsdecode(path): LogOffset(*mark) for path, *mark in rows}
         for path in logs:
-            mark = marks.get(str(path)) or Mark()
+            mark = marks.get(str(path)) or LogOffset()
             try:
                 if grown(path, mark):
                     self._read_log(path)
@@ -238,7 +238,7 @@ class Facts:
                 if not mark.session:
                     return
                 session = ledger.session(mark.session, HARKEN, mark.session)
-                messages, requests = Messages(ledger), Requests(ledger, self._costs)
+                messages, requests = Messages(ledger), ResponseIngest(ledger, self._costs)
                 lines = next(chunks(path, mark), None)
                 is_more = lines is not None
                 if lines is not None:
@@ -248,12 +248,12 @@ class Facts:
                 where = os.fsencode(str(path)), mark.session, mark.size, mark.tail
                 self.database.execute(put, where)
 
-    def _mark(self, path: Path, ledger: Ledger) -> Mark:
+    def _mark(self, path: Path, ledger: RowWriter) -> LogOffset:
         """Return how far a log was read; of a new one, whose it is. Raises LogError, OSError."""
         query = "SELECT session, size, tail FROM logs WHERE path = ?"
         row = self.database.execute(query, (os.fsencode(str(path)),)).fetchone()
         if row is not None:
-            return Mark(*row)
+            return LogOffset(*row)
         first = next(events_of(path), None)
         own = first.session_id if isinstance(first, SessionStarted) else ""
         session = utf8(own or path.stem)
@@ -262,7 +262,7 @@ class Facts:
         logs = [Path(os.fsdecode(other)) for (other,) in rows]
         is_copy = any(log.exists() or is_packed(log) for log in logs)
         is_told = ledger.one(_TOLD, session) is not None  # its commits were read without it
-        return Mark("" if is_copy or is_told else session)
+        return LogOffset("" if is_copy or is_told else session)
 
     def _link(self) -> None:
         """Say of the messages of logs in which commit they are, as far as those are there."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from harken.index.message_text import spaced
-from harken.index.query import Query, Term
+from harken.index.query import Term, TextQuery
 
 BEFORE, WHOLE = 60, 200
 """How many characters an excerpt has before the first place, and altogether."""
@@ -22,7 +22,7 @@ _FOLDED = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class Snippet:
     """A piece of a text, on one line."""
 
     pieces: tuple[tuple[str, bool], ...]
@@ -44,7 +44,7 @@ class Excerpt:
         return found
 
 
-def excerpt(texts: Sequence[str], query: Query) -> Excerpt:
+def excerpt(texts: Sequence[str], query: TextQuery) -> Snippet:
     """Return where the first of several texts has what is looked for; else how they begin."""
     pattern = _pattern(query)
     for text in texts:
@@ -59,7 +59,7 @@ def excerpt(texts: Sequence[str], query: Query) -> Excerpt:
     return _cut(begins, begins, 0, pattern)
 
 
-def _first(pattern: re.Pattern[str], text: str, query: Query) -> int | None:
+def _first(pattern: re.Pattern[str], text: str, query: TextQuery) -> int | None:
     """Return where something that is looked for begins: the first, unless that is hard to find."""
     low, start = text.lower(), 0
     if len(low) == len(text):  # then a place of one is a place of the other, found far quicker
@@ -76,7 +76,7 @@ def _places(text: str, wanted: Iterable[str]) -> list[int]:
     return [at for at in (text.find(one) for one in wanted) if at >= 0]
 
 
-def _cut(text: str, shown: str, at: int, pattern: re.Pattern[str]) -> Excerpt:
+def _cut(text: str, shown: str, at: int, pattern: re.Pattern[str]) -> Snippet:
     """Return an excerpt around a place; `shown`: the text as it is looked at, place by place."""
     begin = max(at - BEFORE, 0)
     if begin:
@@ -94,7 +94,7 @@ def _cut(text: str, shown: str, at: int, pattern: re.Pattern[str]) -> Excerpt:
     pieces.append((text[last:end], False))
     if end < len(text):
         pieces.append((" …", False))
-    return Excerpt(tuple(_on_one_line(pieces)))
+    return Snippet(tuple(_on_one_line(pieces)))
 
 
 def _on_one_line(pieces: Iterable[tuple[str, bool]]) -> Iterable[tuple[str, bool]]:
@@ -109,7 +109,7 @@ def _on_one_line(pieces: Iterable[tuple[str, bool]]) -> Iterable[tuple[str, bool
 
 
 @lru_cache(16)
-def _pattern(query: Query) -> re.Pattern[str]:
+def _pattern(query: TextQuery) -> re.Pattern[str]:
     """Return what finds the terms of a query."""
     return re.compile("|".join(map(_of_term, query.terms)), re.IGNORECASE)
 

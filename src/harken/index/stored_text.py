@@ -9,17 +9,17 @@ from typing import Any
 
 import apsw
 
-from harken.core.commits import Hash, entry_of
+from harken.core.commits import Hash, encode_entry
 from harken.core.events import TranscriptEntry, decode_event
 from harken.errors import LogError
-from harken.index.message_text import Said, said_in, shape_of
+from harken.index.message_text import MessageText, extract_text, shape_of
 from harken.session.log.reader import open_log
 from harken.store.base import Store
 
 
 def said_of(
     database: apsw.Connection, store: Store | None, rows: Sequence[dict[str, Any]]
-) -> list[Said]:
+) -> list[MessageText]:
     """Return what messages say; nothing of one that cannot be read any more.
 
     rows: with `hash`, `session_id` and `position` of each. Raises StoreError.
@@ -31,11 +31,11 @@ def said_of(
     ]
 
 
-def stored_said(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
+def stored_said(store: Store, names: Sequence[Hash]) -> dict[Hash, MessageText]:
     """Return what those of these messages say that a store has. Raises StoreError."""
     shapes = {name: shape_of(body) for name, body in store.objects(dict.fromkeys(names)).items()}
     parts = store.objects(dict.fromkeys(part for one in shapes.values() for part in one.parts))
-    return {name: said_in(shape, parts) for name, shape in shapes.items()}
+    return {name: extract_text(shape, parts) for name, shape in shapes.items()}
 
 
 def logged_entry(
@@ -54,14 +54,14 @@ def logged_entry(
     return event if isinstance(event, TranscriptEntry) else None
 
 
-def _logged(database: apsw.Connection, row: dict[str, Any]) -> Said:
+def _logged(database: apsw.Connection, row: dict[str, Any]) -> MessageText:
     """Return what a line of a log says, if it is still the line that was read."""
     event = logged_entry(database, row["session_id"], row["position"])
     if event is None:
-        return Said()
-    entry, objects = entry_of(event)
+        return MessageText()
+    entry, objects = encode_entry(event)
     is_same = entry.message == row["hash"].hex()
-    return said_in(shape_of(objects[entry.message]), objects) if is_same else Said()
+    return extract_text(shape_of(objects[entry.message]), objects) if is_same else MessageText()
 
 
 _PLACE = """

@@ -32,20 +32,20 @@ from typing import Any, Self, TypeVar
 
 from harken.context.materialize import resolver
 from harken.core.arguments import check_arguments
-from harken.core.clock import Clock, rfc3339, system_clock
+from harken.core.clock import Clock, format_rfc3339, system_clock
 from harken.core.commits import Checkpoint
 from harken.core.events import ContextLoaded
 from harken.core.logged_string import preview
 from harken.core.messages import ChatMessage, message_hash
-from harken.errors import ConfigError, HarkenError, StoreError, UnknownName
+from harken.errors import ConfigError, HarkenError, NameNotFound, StoreError
 from harken.index.database import reset_database, run_with_repair
-from harken.index.session_index import Facts
+from harken.index.session_index import SessionIndex
 from harken.interactions import single_messages
 from harken.interactions.call import LoggedCall, Spoken, messages_in
 from harken.interactions.open_threads import OpenThreads, parsed
 from harken.interactions.records import (
     LoggedMessage,
-    MemoryOperation,
+    MemoryOperationRecord,
     MemoryOpType,
     MemoryType,
     ThreadEntry,
@@ -53,13 +53,14 @@ from harken.interactions.records import (
     ThreadSummary,
 )
 from harken.interactions.retention import drop_old
-from harken.interactions.sdk.background import Background
-from harken.interactions.sdk.wrap import recording, wrap
+from harken.interactions.sdk.background import BackgroundRecorder
+from harken.interactions.sdk.wrap import recording
+from harken.interactions.sdk.wrap import wrap_client as wrap
 from harken.interactions.search import found_in
 from harken.interactions.thread import ThreadRow, stand_ins, thread_rows
 from harken.interactions.thread_index import ThreadIndex
 from harken.interactions.unit import message_of
-from harken.interactions.writer import Asking
+from harken.interactions.writer import RequestSettings
 from harken.session.log.compressed import is_packed, log_of
 from harken.session.log.reader import events
 from harken.session.session import Durability
@@ -133,7 +134,7 @@ class InteractionLogger:
         """The sessions that were too old."""
         self._clock, self._store, self._owns_store = clock, store, store is None
         self._lock, self._closing = RLock(), ExitStack()
-        self._recording: Background | None = None
+        self._recording: BackgroundRecorder | None = None
         is_kept = self.config.enabled
         self._index = ThreadIndex(self.folder / INDEX if is_kept else None)
         self._threads = OpenThreads(
@@ -159,7 +160,7 @@ class InteractionLogger:
         with self._lock:
             if not self.config.enabled:
                 return message_hash(message_of(message))
-            time = message.timestamp or rfc3339(self._clock())
+            time = message.timestamp or format_rfc3339(self._clock())
             return single_messages.keep(self.open_store(), message, time)
 
     def get_message(self, id: str) -> LoggedMessage | None:
@@ -193,7 +194,7 @@ class InteractionLogger:
     def end_thread(self, thread_id: str, reason: str | None = None) -> None:
         """End a thread; with the first one of a session, the session.
 
-        It can be gone on with. Raises UnknownName, LogError.
+        It can be gone on with. Raises NameNotFound, LogError.
         """
         with self._lock:
             if self.config.enabled:
@@ -204,20 +205,20 @@ class InteractionLogger:
         """Log a row as it is; `get_thread` gives it back in its place, and unchanged.
 
         Rows of requests need not be logged by hand where `call` or `log_context_state` is used.
-        Raises UnknownName for a thread or a message that is not there, LogError.
+        Raises NameNotFound for a thread or a message that is not there, LogError.
         """
         with self._lock:
             if not self.config.enabled:
                 return
             logged = None if entry.message_id is None else self.get_message(entry.message_id)
             if entry.message_id is not None and logged is None:
-                raise UnknownName("logged message", entry.message_id[:_ID_DIGITS], ())
+                raise NameNotFound("logged message", entry.message_id[:_ID_DIGITS], ())
             self._threads.writer(thread_id).add(entry, logged)
 
     def get_thread(self, thread_id: str) -> list[ThreadEntry]:
         """Return the rows of a thread in order, of whichever session of the folder.
 
-        Raises UnknownName, LogError.
+        Raises NameNotFound, LogError.
         """
         return [row.entry for row in self.thread_rows(thread_id)]
 
@@ -228,13 +229,13 @@ class InteractionLogger:
         session_id, agent_id = parsed(thread_id)
         path = self.sessions_folder / f"{session_id}.jsonl"
         if not (path.is_file() or is_packed(path)):
-            raise UnknownName("thread", thread_id, [one.stem for one in self.logs()])
+            raise NameNotFound("thread", thread_id, [one.stem for one in self.logs()])
         if not agent_id:
             born = (one.agent_id for one in events(path) if one.agent_id is not None)
             agent_id = str(next(born, ""))
         elif all(one.agent_id != agent_id for one in events(path)):
             there = dict.fromkeys(f"{session_id}/{one.agent_id}" for one in events(path))
-            raise UnknownName("thread", thread_id, [one for one in there if one[-5:] != "/None"])
+            raise NameNotFound("thread", thread_id, [one for one in there if one[-5:] != "/None"])
         estimates = self.config.include_token_estimates
         find = self._resolve if self._has_store else None
         yield from thread_rows(events(path), agent_id, resolver=find, estimates=estimates)
@@ -250,7 +251,7 @@ class InteractionLogger:
         """Log a context as it is now, whole; the log gets what is new of it.
 
         Its rows: what the context before it held is replayed, all else added; of a request, and
-        of a response (what is new is the answer), the row of that. Raises UnknownName, LogError,
+        of a response (what is new is the answer), the row of that. Raises NameNotFound, LogError,
         ValueError for what is no message and for a type that is of memory.
         """
         if event_type in _MEMORY:
@@ -259,7 +260,7 @@ class InteractionLogger:
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
-                writer.context(said, event_type, Asking(model=model))
+                writer.context(said, event_type, RequestSettings(model=model))
                 writer.session.settle()
                 if event_type in _COMMITTED:
                     self._commit(thread_id, _COMMITTED[event_type])
@@ -276,9 +277,9 @@ class InteractionLogger:
         """Return a `with` around a model call: request before it, answer or failure after it.
 
         tools: `name`, `description` and `parameters` of each. Raises ValueError for what is no
-        message; in the `with`, UnknownName and LogError.
+        message; in the `with`, NameNotFound and LogError.
         """
-        asking = Asking(model=model, parameters=parameters or {}, tools=tools)
+        asking = RequestSettings(model=model, parameters=parameters or {}, tools=tools)
         said = messages_in(messages)
         begin = partial(self._begin, thread_id, said, asking)
         return LoggedCall(clock=self._clock, begin=begin, finish=partial(self._finish, thread_id))
@@ -308,8 +309,8 @@ class InteractionLogger:
         result_count: int | None = None,
         content_preview: str | None = None,
     ) -> None:
-        """Log a use of memory; of the content its beginning. Raises UnknownName, LogError."""
-        told = MemoryOperation(
+        """Log a use of memory; of the content its beginning. Raises NameNotFound, LogError."""
+        told = MemoryOperationRecord(
             memory_type=MemoryType(memory_type),
             operation=MemoryOpType(operation),
             file_path=file_path,
@@ -337,7 +338,7 @@ class InteractionLogger:
         path = self._beside(FACTS)
 
         def search() -> list[LoggedMessage]:
-            with closing(Facts(path)) as facts:
+            with closing(SessionIndex(path)) as facts:
                 store = self.open_store() if self._has_store else None
                 facts.update(store, None, self.logs())
                 return list(found_in(facts, store, query, limit, tokens=tokens))
@@ -399,7 +400,7 @@ class InteractionLogger:
     ) -> None:
         self.close()
 
-    def _begin(self, thread_id: str, messages: Sequence[Any], asking: Asking) -> None:
+    def _begin(self, thread_id: str, messages: Sequence[Any], asking: RequestSettings) -> None:
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)

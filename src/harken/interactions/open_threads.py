@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harken.context.checkpoint import Origin
-from harken.core.clock import Clock, rfc3339
+from harken.context.checkpoint import CommitOrigin
+from harken.core.clock import Clock, format_rfc3339
 from harken.core.commits import Checkpoint
 from harken.core.events import AgentMoved, ContextLoaded
 from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage
-from harken.errors import ConfigError, UnknownName
-from harken.interactions.writer import Moment, ThreadWriter
-from harken.recording.commits import Commits
+from harken.errors import ConfigError, NameNotFound
+from harken.interactions.writer import SettableClock, ThreadWriter
+from harken.recording.commits import SessionCommits
 from harken.session.log.compressed import is_packed, log_of
 from harken.session.log.file import new_log
 from harken.session.session import Durability, Session, SessionOptions
@@ -36,8 +36,8 @@ class _Open:
     """A session that is open, and its threads that are."""
 
     session: Session
-    moment: Moment
-    commits: Commits | None = None
+    moment: SettableClock
+    commits: SessionCommits | None = None
     writers: dict[str, ThreadWriter] = field(default_factory=dict)
 
 
@@ -61,7 +61,7 @@ class OpenThreads:
     def start(self, session_id: str | None, name: str | None, agent_id: str | None) -> str:
         """Begin a thread, or go on with the first one of a session that is there; return its id.
 
-        name: begins another agent of the session. Raises ConfigError, LogError, UnknownName.
+        name: begins another agent of the session. Raises ConfigError, LogError, NameNotFound.
         """
         if session_id is not None:
             check_name(session_id)
@@ -86,13 +86,13 @@ class OpenThreads:
         return f"{path.stem}/{root}"
 
     def writer(self, thread_id: str) -> ThreadWriter:
-        """Return who writes a thread. Raises UnknownName, ConfigError, LogError."""
+        """Return who writes a thread. Raises NameNotFound, ConfigError, LogError."""
         session_id, agent_id = parsed(thread_id)
         path = self.folder / f"{session_id}.jsonl"
         is_there = path.is_file() or is_packed(path)
         if session_id not in self._sessions and not is_there:
             there = sorted(log_of(one).stem for one in self.folder.glob("*.jsonl*"))
-            raise UnknownName("thread", thread_id, there)
+            raise NameNotFound("thread", thread_id, there)
         found = self._opened(path)
         agent_id = agent_id or str(found.session.state.root)
         if agent_id not in found.writers:
@@ -115,8 +115,8 @@ class OpenThreads:
             return
         id_ = found.session.state.session_id or found.session.path.stem
         if found.commits is None:
-            origin = Origin(principal=id_, machine=platform.node(), session_id=id_)
-            found.commits = Commits(self.open_store(), origin)
+            origin = CommitOrigin(principal=id_, machine=platform.node(), session_id=id_)
+            found.commits = SessionCommits(self.open_store(), origin)
         state = found.session.agents[writer.agent_id]
         if state.ctx and state.committed and state.edited is None:
             found.commits.know(writer.voice, state.committed, state.ctx)
@@ -142,7 +142,7 @@ class OpenThreads:
         found = self._sessions.pop(path.stem, None)
         if found is None:
             self._make_folder()
-            moment = Moment(self.clock)
+            moment = SettableClock(self.clock)
             options = SessionOptions(
                 durability=self.durability, clock=moment, resolver=self.resolver
             )
@@ -171,7 +171,7 @@ class OpenThreads:
         agent = session.agents.get(AgentId(agent_id))
         thread = f"{session.path.stem}/{agent_id}"
         if agent is None:
-            raise UnknownName(
+            raise NameNotFound(
                 "thread", thread, [f"{session.path.stem}/{a}" for a in session.agents]
             )
         if not agent.is_recorded:
@@ -190,7 +190,7 @@ class OpenThreads:
     def _new_log(self) -> Path:
         """Make an empty log with a name of its own. Raises ConfigError, LogWriteError."""
         self._make_folder()
-        digits = re.sub(r"\D", "", rfc3339(self.clock())[:19])
+        digits = re.sub(r"\D", "", format_rfc3339(self.clock())[:19])
         return new_log(self.folder, f"session_{digits[:8]}_{digits[8:]}")
 
 
@@ -203,12 +203,12 @@ def check_name(session_id: str) -> None:
 def parsed(thread_id: str) -> tuple[str, str]:
     """Return the session and the agent of a thread; no agent: the first one is meant.
 
-    Raises UnknownName for what names no file.
+    Raises NameNotFound for what names no file.
 
     >>> parsed("cafe/agent_002"), parsed("cafe")
     (('cafe', 'agent_002'), ('cafe', ''))
     """
     session_id, _, agent_id = thread_id.partition("/")
     if not _NAME.fullmatch(session_id):
-        raise UnknownName("thread", thread_id[:200], ())
+        raise NameNotFound("thread", thread_id[:200], ())
     return session_id, agent_id

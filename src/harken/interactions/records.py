@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
-from harken.core.clock import normal
+from harken.core.clock import normalize_rfc3339
 
 
 class MessageRole(StrEnum):
@@ -98,7 +98,7 @@ class ContextSnapshot(_Record, frozen=True, kw_only=True):
     model_used: str | None = None
 
 
-class MemoryOperation(_Record, frozen=True, kw_only=True):
+class MemoryOperationRecord(_Record, frozen=True, kw_only=True):
     """One use of a memory."""
 
     memory_type: MemoryType
@@ -119,7 +119,7 @@ class ThreadEntry(_Record, frozen=True, kw_only=True):
     """From 0. None for what a memory did."""
     event_type: ThreadEventType
     context_snapshot: ContextSnapshot | None = None
-    memory_operation: MemoryOperation | None = None
+    memory_operation: MemoryOperationRecord | None = None
 
     def __post_init__(self) -> None:
         """Write the time as all times are written. Raises ValueError where it is none."""
@@ -155,7 +155,7 @@ def _set_time(record: LoggedMessage | ThreadEntry, time: str) -> None:
 @lru_cache(maxsize=1024)  # the rows of a request have the same time
 def _normal(time: str) -> str:
     try:
-        return normal(time)
+        return normalize_rfc3339(time)
     except (ValueError, OverflowError) as error:
         shown = time[:40]
         raise ValueError(f"{shown!r} is no time such as 2026-01-31T12:00:00Z: {error}") from None

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from harken.core.clock import rfc3339
+from harken.core.clock import format_rfc3339
 from harken.core.commits import CommitId
 from harken.errors import LogError
 from harken.session.log.compressed import packs_of, stat_log
 from harken.session.log.file import LogFile
 from harken.session.log.reader import mentions
-from harken.store.base import Keeping, Store, Stored
+from harken.store.base import RetentionPolicy, Store, StoredCommit
 
 _DAY_US = 86_400_000_000
 
@@ -39,19 +39,19 @@ def drop_old(
                 _drop(path)
                 dropped.append(path.stem)
                 if own:
-                    gone = Keeping("ephemeral", until=rfc3339(now_us))
+                    gone = RetentionPolicy("ephemeral", until=format_rfc3339(now_us))
                     open_store().keep(dict.fromkeys((one.id for one in own), gone))
     return dropped
 
 
-def _own_commits(path: Path, open_store: Callable[[], Store]) -> list[Stored]:
+def _own_commits(path: Path, open_store: Callable[[], Store]) -> list[StoredCommit]:
     """Return the commits that were made in a session."""
     names = [CommitId(name) for name in mentions(path) if name.startswith("ctx-")]
     found = open_store().commits(names).values() if names else ()
     return [one for one in found if one.commit.session_id == path.stem]
 
 
-def _is_pinned(commits: Sequence[Stored], open_store: Callable[[], Store]) -> bool:
+def _is_pinned(commits: Sequence[StoredCommit], open_store: Callable[[], Store]) -> bool:
     if not commits:
         return False
     kept = open_store().kept()

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harken.core import canonical
-from harken.core.clock import rfc3339
+from harken.core.clock import format_rfc3339
 from harken.core.commits import Hash
-from harken.core.messages import PureMessage
-from harken.index.search import Asked, Hit, search
-from harken.index.session_index import Facts
+from harken.core.messages import MessageContent
+from harken.index.search import SearchHit, SearchQuery, search
+from harken.index.session_index import SessionIndex
 from harken.index.stored_text import logged_entry
 from harken.interactions.records import LoggedMessage
-from harken.interactions.unit import Unit, units_in, units_of
+from harken.interactions.unit import MessageUnit, units_in, units_of
 from harken.store.base import Store
 
 
 def found_in(
-    facts: Facts, store: Store | None, query: str, limit: int | None, *, tokens: bool
+    facts: SessionIndex, store: Store | None, query: str, limit: int | None, *, tokens: bool
 ) -> Iterator[LoggedMessage]:
     """Yield each message once in which it stands, the last said first.
 
     Raises ConfigError for a query without a word, StoreError.
     """
     told: set[str] = set()
-    for hit in search(facts, store, Asked(words=query, limit=None)).hits:
+    for hit in search(facts, store, SearchQuery(words=query, limit=None)).hits:
         for unit in _units_of(facts, store, hit):
             if unit.id not in told:
                 told.add(unit.id)
@@ -33,7 +33,7 @@ def found_in(
                     return
 
 
-def _units_of(facts: Facts, store: Store | None, hit: Hit) -> list[Unit]:
+def _units_of(facts: SessionIndex, store: Store | None, hit: SearchHit) -> list[MessageUnit]:
     """Return what of a message the words stand in; of one that is one, itself."""
     entry = logged_entry(facts.database, hit.place.session_id, hit.place.position)
     try:
@@ -45,18 +45,20 @@ def _units_of(facts: Facts, store: Store | None, hit: Hit) -> list[Unit]:
     return having if having and len(units) > 1 else list(units)
 
 
-def _stored(store: Store | None, name: Hash) -> tuple[Unit, ...]:
+def _stored(store: Store | None, name: Hash) -> tuple[MessageUnit, ...]:
     if store is None:
         return ()
-    shape = canonical.decode(store.objects([name])[name])
+    shape = canonical.from_json(store.objects([name])[name])
     names = [Hash(part) for part in shape["parts"]]
     parts = store.objects(names)
-    return units_in(PureMessage(shape["role"], [canonical.decode(parts[part]) for part in names]))
+    return units_in(
+        MessageContent(shape["role"], [canonical.from_json(parts[part]) for part in names])
+    )
 
 
-def _text(unit: Unit) -> str:
+def _text(unit: MessageUnit) -> str:
     return "\n".join([unit.content, unit.tool_name or "", unit.thinking or ""]).casefold()
 
 
-def _time(hit: Hit) -> str:
-    return "" if hit.time_us is None else rfc3339(hit.time_us)
+def _time(hit: SearchHit) -> str:
+    return "" if hit.time_us is None else format_rfc3339(hit.time_us)

@@ -8,29 +8,29 @@ What no thread comes to name goes with the next garbage collection, as all that 
 from __future__ import annotations
 
 from harken.core import canonical
-from harken.core.commits import Entry, Hash, delta_of, said_in
-from harken.core.messages import PureMessage
+from harken.core.commits import DeltaEntry, Hash, encode_delta, encode_message
+from harken.core.messages import MessageContent
 from harken.errors import FormatError
 from harken.interactions.records import LoggedMessage, MessageMetadata
 from harken.interactions.unit import joined, message_of, units_in
-from harken.store.base import Batch, Store
+from harken.store.base import Store, WriteBatch
 
 _KEY = "interactions-v1:"
 
 
 def keep(store: Store, message: LoggedMessage, time: str) -> str:
     """Store a message, if it is not there; return its id. Raises FormatError, StoreError."""
-    said = said_in(message_of(message))
+    said = encode_message(message_of(message))
     key = _KEY + said.name
     if store.derived([key]):
         return said.name
     metadata = message.metadata or MessageMetadata()
     source = {"model": metadata.model, "tool_name": metadata.tool_name}
     known = {name: value for name, value in source.items() if value is not None}
-    entry = Entry(said.name, said.occurrence, time or None, known or None)
-    artifact, _ = delta_of([entry])
+    entry = DeltaEntry(said.name, said.occurrence, time or None, known or None)
+    artifact, _ = encode_delta([entry])
     objects = {**dict(said.parts), said.name: said.body}
-    store.write(Batch(objects=objects, deltas={artifact: [entry]}, derived={key: artifact}))
+    store.write(WriteBatch(objects=objects, deltas={artifact: [entry]}, derived={key: artifact}))
     return said.name
 
 
@@ -44,10 +44,10 @@ def find(store: Store, id: str, *, tokens: bool) -> LoggedMessage | None:
     if body is None:
         return None
     try:
-        shape = canonical.decode(body)
+        shape = canonical.from_json(body)
         names = [Hash(part) for part in shape["parts"]]
         parts = store.objects(names)
-        pure = PureMessage(shape["role"], [canonical.decode(parts[part]) for part in names])
+        pure = MessageContent(shape["role"], [canonical.from_json(parts[part]) for part in names])
         entry = _occurrence(store, id)
         source = {} if entry is None else entry.source or {}
         unit, *others = units_in(pure, source.get("tool_name"))
@@ -60,7 +60,7 @@ def find(store: Store, id: str, *, tokens: bool) -> LoggedMessage | None:
     return unit.logged(time, source.get("model"), tokens=tokens)
 
 
-def _occurrence(store: Store, id: str) -> Entry | None:
+def _occurrence(store: Store, id: str) -> DeltaEntry | None:
     key = _KEY + id
     artifact = store.derived([key]).get(key)
     entries = [] if artifact is None else store.deltas([artifact]).get(artifact, [])

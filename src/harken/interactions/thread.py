@@ -18,18 +18,18 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from harken.core import events as ev
-from harken.core.clock import normal
+from harken.core.clock import normalize_rfc3339
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message
 from harken.interactions.records import (
     ContextSnapshot,
-    MemoryOperation,
+    MemoryOperationRecord,
     MemoryOpType,
     MemoryType,
     ThreadEntry,
     ThreadEventType,
 )
-from harken.interactions.unit import Unit, units_of
+from harken.interactions.unit import MessageUnit, units_of
 from harken.session.fold import Resolver, context_now, fold
 from harken.session.state import AgentState, SessionState
 
@@ -38,14 +38,14 @@ Key: TypeAlias = str | int
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class FirstSeen:
     """When a message entered the context first, and, of an answer, which model was asked."""
 
     time: str = ""
     model: str | None = None
 
 
-NEVER = Said()
+NEVER = FirstSeen()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ class ThreadRow:
     """A row of a thread, and where the log has it."""
 
     entry: ThreadEntry
-    unit: Unit | None = None
+    unit: MessageUnit | None = None
     """The message, where there is one."""
     of: MessageId | None = None
     """The entry, or another event, that it is about; None: a message that a commit brought in."""
     request: MessageId | None = None
     """The request for which it stood in the context."""
-    said: Said = NEVER
+    said: FirstSeen = NEVER
     """When the message was said, and by which model."""
 
 
-def _as_it_is(unit: Unit) -> Unit:
+def _as_it_is(unit: MessageUnit) -> MessageUnit:
     return unit
 
 
@@ -84,12 +84,12 @@ class ThreadReader:
     agent_id: AgentId
     estimates: bool = True
     """Whether snapshots say how many tokens a context takes."""
-    written: Callable[[Unit], Unit] = _as_it_is
+    written: Callable[[MessageUnit], MessageUnit] = _as_it_is
     """Returns what stands in a unit's place where the rows leave the machine."""
     is_told: bool = False
     """Whether somebody logged rows of the context since the last request."""
     waiting: list[_Waiting] = field(default_factory=list)
-    _units: dict[Key, tuple[Unit, ...]] = field(default_factory=dict)
+    _units: dict[Key, tuple[MessageUnit, ...]] = field(default_factory=dict)
     _places: dict[Key, int] = field(default_factory=dict)
     """Where the messages of the context now begin, as far as it was measured."""
     _size: int = 0
@@ -99,9 +99,9 @@ class ThreadReader:
     _seen: set[Key] = field(default_factory=set)
     """What the last context held that was told."""
     _ever: set[Key] = field(default_factory=set)
-    _by_id: dict[str, tuple[Unit, Key]] = field(default_factory=dict)
+    _by_id: dict[str, tuple[MessageUnit, Key]] = field(default_factory=dict)
     """All that ever stood in the context, with the first message that it is of."""
-    _said: dict[Key, Said] = field(default_factory=dict)
+    _said: dict[Key, FirstSeen] = field(default_factory=dict)
     _models: dict[MessageId, str] = field(default_factory=dict)
     _asking: str | None = None
     """The model whose answer is waited for."""
@@ -123,7 +123,7 @@ class ThreadReader:
             case ev.ContextLoaded():
                 self._measure_anew(agent)
                 self._said |= {
-                    _key(message): Said(_time(event.time))
+                    _key(message): FirstSeen(_time(event.time))
                     for message in context_now(agent)
                     if _key(message) not in self._said
                 }
@@ -174,7 +174,7 @@ class ThreadReader:
             model_used=model or None,
         )
 
-    def unit_at(self, agent: AgentState, position: int) -> tuple[Unit, Key] | None:
+    def unit_at(self, agent: AgentState, position: int) -> tuple[MessageUnit, Key] | None:
         """Return what stands at a position of the context, and the message it belongs to."""
         at = 0
         for message in context_now(agent):
@@ -197,7 +197,7 @@ class ThreadReader:
         self._measure(agent)
         at = self._places[event.message_id]
         model = self._asking if event.role == "assistant" else None
-        said = self._said[event.message_id] = Said(_time(event.time), model)
+        said = self._said[event.message_id] = FirstSeen(_time(event.time), model)
         rows = [
             _row(event, ThreadEventType.MESSAGE_ADDED, (unit, at + n), of=event.message_id)
             for n, unit in enumerate(self._units[event.message_id])
@@ -244,7 +244,7 @@ class ThreadReader:
         model = event.model or self._models.get(event.request)
         said = self._said.get(event.entry or "", NEVER)
         own = next((one for one in self.waiting if one.of == event.entry and one.is_entry), None)
-        units: Sequence[Unit | None] = self._units.get(event.entry or "", ()) or [None]
+        units: Sequence[MessageUnit | None] = self._units.get(event.entry or "", ()) or [None]
         at = self._places.get(event.entry or "", 0)
         snapshot = self.snapshot(agent, model)
         rows = [
@@ -273,7 +273,7 @@ class ThreadReader:
         self._place_anew()
         if event.summary is None and event.reason != "compaction":
             return
-        units: Sequence[Unit | None] = self._units.get(event.summary or "", ()) or [None]
+        units: Sequence[MessageUnit | None] = self._units.get(event.summary or "", ()) or [None]
         at = self._places.get(event.summary or "", 0)
         kind, snapshot = ThreadEventType.CONTEXT_COMPACTED, self.snapshot(agent, None)
         rows = [
@@ -328,7 +328,7 @@ class ThreadReader:
             position_in_context=event.position,
             event_type=ThreadEventType(event.entry_type),
             context_snapshot=_read(event.snapshot, ContextSnapshot),
-            memory_operation=_read(event.operation, MemoryOperation),
+            memory_operation=_read(event.operation, MemoryOperationRecord),
         )
         if found is None:
             return ThreadRow(entry, of=event.of)
@@ -355,7 +355,7 @@ class ThreadReader:
         self._places, self._size, self._measured = {}, 0, 0
         self._measure(agent)
 
-    def _units_of(self, message: ChatMessage) -> tuple[Unit, ...]:
+    def _units_of(self, message: ChatMessage) -> tuple[MessageUnit, ...]:
         key = _key(message)
         found = self._units.get(key)
         if found is None:
@@ -373,7 +373,7 @@ def thread_rows(
     *,
     resolver: Resolver | None = None,
     estimates: bool = True,
-    written: Callable[[Unit], Unit] | None = None,
+    written: Callable[[MessageUnit], MessageUnit] | None = None,
 ) -> Iterator[ThreadRow]:
     """Yield the rows of an agent's thread, from all events of its session, oldest first.
 
@@ -394,7 +394,7 @@ def stand_ins(event: ev.ContextLoaded) -> list[Message]:
     return [Message("system", text.format(n)) for n in range(event.count)]
 
 
-def _units(message: ChatMessage) -> tuple[Unit, ...]:
+def _units(message: ChatMessage) -> tuple[MessageUnit, ...]:
     """Return the units of a message; one that an odd log has in pieces is the text that it says."""
     try:
         return units_of(message)
@@ -409,7 +409,7 @@ def _key(message: ChatMessage) -> Key:
 def _row(
     event: ev.EventBase,
     kind: ThreadEventType,
-    at: tuple[Unit | None, int],
+    at: tuple[MessageUnit | None, int],
     *,
     of: MessageId | None,
     told: ContextSnapshot | None = None,
@@ -425,7 +425,7 @@ def _row(
     return ThreadRow(entry, unit, of)
 
 
-Record = TypeVar("Record", ContextSnapshot, MemoryOperation)
+Record = TypeVar("Record", ContextSnapshot, MemoryOperationRecord)
 
 
 def _read(value: Any, kind: type[Record]) -> Record | None:
@@ -440,14 +440,14 @@ def _read(value: Any, kind: type[Record]) -> Record | None:
 def _time(text: str) -> str:
     """Return a time as rows have it; nothing for what is none, as an older log may have it."""
     try:
-        return normal(text)
+        return normalize_rfc3339(text)
     except (ValueError, OverflowError):
         return ""
 
 
 def _memory(event: ev.MemoryOperation) -> ThreadRow:
     """Return the row of a use of memory."""
-    operation = MemoryOperation(
+    operation = MemoryOperationRecord(
         memory_type=MemoryType(event.memory_type),
         operation=MemoryOpType(event.operation),
         file_path=event.file_path,

@@ -32,10 +32,10 @@ from harken.core.logged_string import preview
 from harken.core.messages import text_of
 from harken.errors import LogError, StoreError, StoreWriteError
 from harken.index import database
-from harken.index.ingest.logs import LogChanged, Mark, chunks, grown
+from harken.index.ingest.logs import LogChanged, LogOffset, chunks, grown
 from harken.index.message_text import utf8
 from harken.interactions.records import LoggedMessage, ThreadSummary
-from harken.interactions.unit import Unit, units_of
+from harken.interactions.unit import MessageUnit, units_of
 from harken.session.log.reader import open_log
 
 _TABLES = """
@@ -200,9 +200,9 @@ class ThreadIndex:
     def _read(self, logs: Iterable[Path]) -> None:
         query = "SELECT path, session, size, tail FROM logs"
         rows: list[tuple[Any, ...]] = self._database.execute(query).fetchall()
-        marks = {os.fsdecode(path): Mark(*mark) for path, *mark in rows}
+        marks = {os.fsdecode(path): LogOffset(*mark) for path, *mark in rows}
         for path in logs:
-            mark = marks.get(str(path)) or Mark(path.stem)
+            mark = marks.get(str(path)) or LogOffset(path.stem)
             with suppress(LogError, OSError):
                 if grown(path, mark):
                     self._read_log(path)
@@ -224,14 +224,14 @@ class ThreadIndex:
                 write.executemany(_PUT_THREAD, threads)
                 write.execute(_PUT_MARK, (mark.size, mark.tail, log))
 
-    def _mark(self, write: apsw.Connection, path: Path) -> tuple[int, Mark]:
+    def _mark(self, write: apsw.Connection, path: Path) -> tuple[int, LogOffset]:
         """Return the row of a log, and how far it was read."""
         name = os.fsencode(path)
         write.execute(_NEW_LOG, (name, utf8(path.stem)))
         query = "SELECT id, session, size, tail FROM logs WHERE path = ?"
         rows: list[tuple[Any, ...]] = write.execute(query, (name,)).fetchall()
         log, *mark = rows[0]
-        return log, Mark(*mark)
+        return log, LogOffset(*mark)
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
@@ -250,7 +250,7 @@ class ThreadIndex:
                 write.execute("ROLLBACK")
 
 
-def _unit_at(path: Path, start: int, part: int) -> Unit | None:
+def _unit_at(path: Path, start: int, part: int) -> MessageUnit | None:
     """Return what stands at a place of a log; None: nothing does."""
     try:
         with open_log(path) as file:

@@ -1,4 +1,4 @@
-"""`Unit`: what has a position of its own in a thread, and an id.
+"""`MessageUnit`: what has a position of its own in a thread, and an id.
 
 One idea: a message is one unit, except that of an assistant's message each text and each call is
 one (a thought belongs to the text after it). A unit is itself a message, with one part: its id is
@@ -19,12 +19,12 @@ from harken.core import canonical
 from harken.core.messages import (
     ChatMessage,
     Message,
+    MessageContent,
     Occurrence,
-    PureMessage,
     Role,
-    join,
+    join_occurrence,
     part_hash,
-    split,
+    split_occurrence,
 )
 from harken.errors import FormatError
 from harken.interactions.records import LoggedMessage, MessageMetadata, MessageRole
@@ -40,7 +40,7 @@ Parts = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Unit:
+class MessageUnit:
     """A message, or what of an assistant's message stands for itself."""
 
     id: str
@@ -75,21 +75,21 @@ class Unit:
         )
 
 
-def units_of(message: ChatMessage) -> tuple[Unit, ...]:
+def units_of(message: ChatMessage) -> tuple[MessageUnit, ...]:
     """Return the units of a message, in order; at least one.
 
     >>> [unit.role.value for unit in units_of(Message("user", "Hi"))]
     ['USER']
     """
-    return units_in(split(message)[0], message.name)
+    return units_in(split_occurrence(message)[0], message.name)
 
 
-def units_in(pure: PureMessage, tool: str | None = None) -> tuple[Unit, ...]:
+def units_in(pure: MessageContent, tool: str | None = None) -> tuple[MessageUnit, ...]:
     """Return the same of a message without its occurrence. tool: whose result it is."""
     if pure.role == "tool":
         content = pure.parts[0]["content"]
         return (_unit("tool", pure.parts, _text(content), tool_name=tool or None),)
-    found: list[Unit] = []
+    found: list[MessageUnit] = []
     thoughts: Parts = []
     for part in pure.parts:
         if part["type"] == "thinking":
@@ -121,26 +121,26 @@ def message_of(logged: LoggedMessage) -> Message:
     return joined(pure, metadata.tool_name)
 
 
-def joined(pure: PureMessage, tool: str | None = None) -> Message:
+def joined(pure: MessageContent, tool: str | None = None) -> Message:
     """Put a unit's message together, without the ids of an occurrence."""
     types = [part["type"] for part in pure.parts]
     if pure.role == "tool":
         inner = pure.parts[0]["content"]
         shape: Any = "text" if [one["type"] for one in inner] == ["text"] else "list"
-        return join(pure, Occurrence(shape=shape, tool_call_id="", name=tool or ""))
+        return join_occurrence(pure, Occurrence(shape=shape, tool_call_id="", name=tool or ""))
     if types == ["tool_call"]:
-        return join(pure, Occurrence(shape="none", calls=[{"id": ""}]))
+        return join_occurrence(pure, Occurrence(shape="none", calls=[{"id": ""}]))
     shapes = {(): "none", ("text",): "text"}
-    return join(pure, Occurrence(shape=shapes.get(tuple(types), "list")))  # type: ignore[arg-type]
+    return join_occurrence(pure, Occurrence(shape=shapes.get(tuple(types), "list")))  # type: ignore[arg-type]
 
 
-def id_of(pure: PureMessage) -> str:
+def id_of(pure: MessageContent) -> str:
     """Return the hash of a message: `message_hash` of what was taken apart."""
     hashes = [part_hash(part) for part in pure.parts]
-    return canonical.hash_of(canonical.MESSAGE, {"parts": hashes, "role": pure.role})
+    return canonical.hash_value(canonical.MESSAGE, {"parts": hashes, "role": pure.role})
 
 
-def _readings(logged: LoggedMessage, metadata: MessageMetadata) -> Iterator[PureMessage]:
+def _readings(logged: LoggedMessage, metadata: MessageMetadata) -> Iterator[MessageContent]:
     """Yield what a record may stand for; its id says which of it. The plain one comes first."""
     content = logged.content
     text = {"type": "text", "text": content}
@@ -148,46 +148,46 @@ def _readings(logged: LoggedMessage, metadata: MessageMetadata) -> Iterator[Pure
         case MessageRole.TOOL_CALL:
             for kind in ("function", "custom"):
                 call = {"kind": kind, "name": metadata.tool_name or "", "arguments": content}
-                yield PureMessage("assistant", [{"type": "tool_call", **call}])
+                yield MessageContent("assistant", [{"type": "tool_call", **call}])
         case MessageRole.TOOL_RESULT:
             for inner in ([text], _json(content)):
                 for is_error in (False, True) if isinstance(inner, list) else ():
                     result = {"type": "tool_result", "content": inner, "is_error": is_error}
-                    yield PureMessage("tool", [result])
+                    yield MessageContent("tool", [result])
         case role:
             whose = next(name for name, known in _ROLES.items() if known is role)
             thinking = metadata.thinking_content
             thoughts = [] if thinking is None else [{"type": "thinking", "text": thinking}]
-            yield PureMessage(whose, [*thoughts, text])
+            yield MessageContent(whose, [*thoughts, text])
             if not content:
-                yield PureMessage(whose, thoughts)
+                yield MessageContent(whose, thoughts)
             elif isinstance(part := _json(content), dict):
-                yield PureMessage(whose, [part])
+                yield MessageContent(whose, [part])
 
 
 def _json(content: str) -> Any:
     try:
-        return canonical.decode(content.encode("utf-8", "surrogatepass"))
+        return canonical.from_json(content.encode("utf-8", "surrogatepass"))
     except ValueError:
         return None
 
 
-def _unit(role: Role, parts: Parts, content: str, **more: str | None) -> Unit:
-    return Unit(id_of(PureMessage(role, parts)), _ROLES[role], content, **more)
+def _unit(role: Role, parts: Parts, content: str, **more: str | None) -> MessageUnit:
+    return MessageUnit(id_of(MessageContent(role, parts)), _ROLES[role], content, **more)
 
 
-def _thought(role: Role, thoughts: Parts) -> Iterator[Unit]:
+def _thought(role: Role, thoughts: Parts) -> Iterator[MessageUnit]:
     """Yield the unit of a thought that no text follows."""
     if thoughts:
         yield _unit(role, thoughts, "", thinking=thoughts[0]["text"])
 
 
-def _other(role: Role, part: dict[str, Any]) -> Unit:
+def _other(role: Role, part: dict[str, Any]) -> MessageUnit:
     """Return the unit of a call, or of what is no text."""
     if part["type"] != "tool_call":
         return _unit(role, [part], _as_json(part))
-    id_ = id_of(PureMessage(role, [part]))
-    return Unit(id_, MessageRole.TOOL_CALL, part["arguments"], tool_name=part["name"])
+    id_ = id_of(MessageContent(role, [part]))
+    return MessageUnit(id_, MessageRole.TOOL_CALL, part["arguments"], tool_name=part["name"])
 
 
 def _text(content: Parts) -> str:
@@ -198,4 +198,4 @@ def _text(content: Parts) -> str:
 
 
 def _as_json(value: Any) -> str:
-    return canonical.canonical(value).decode("utf-8", "surrogatepass")
+    return canonical.to_canonical_bytes(value).decode("utf-8", "surrogatepass")

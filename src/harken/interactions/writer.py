@@ -15,20 +15,20 @@ import msgspec
 from msgspec.structs import replace
 
 from harken.core import events as ev
-from harken.core.clock import Clock, microseconds, rfc3339
+from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import CallPlace, ContentPart, Message, TextPart, ToolCall
+from harken.core.messages import ContentPart, Message, TextPart, ToolCall, ToolCallSlot
 from harken.core.stream import Finish
 from harken.interactions.records import (
     LoggedMessage,
-    MemoryOperation,
+    MemoryOperationRecord,
     MessageRole,
     ThreadEntry,
     ThreadEventType,
 )
 from harken.interactions.thread import ThreadReader
 from harken.interactions.unit import message_of
-from harken.recording.agent_recorder import Voice
+from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.context_diff import shared
 from harken.recording.item import Item
 from harken.session.fold import fold
@@ -40,7 +40,7 @@ Kind = ThreadEventType
 
 
 @dataclass(slots=True)
-class Moment:
+class SettableClock:
     """A clock that can be set: rows that are given say themselves when they were."""
 
     clock: Clock
@@ -52,11 +52,11 @@ class Moment:
 
     def set(self, time: str = "") -> None:
         """Let it be this time (RFC 3339) from now on; empty: the time of the clock."""
-        self.given_us = microseconds(time) if time else None
+        self.given_us = parse_rfc3339(time) if time else None
 
 
 @dataclass(slots=True, kw_only=True)
-class Asking:
+class RequestSettings:
     """What a model is asked, beside the context."""
 
     model: str = ""
@@ -67,16 +67,18 @@ class Asking:
 class ThreadWriter:
     """One thread of a session that this process writes."""
 
-    def __init__(self, session: Session, agent_id: str, moment: Moment, *, contexts: bool) -> None:
+    def __init__(
+        self, session: Session, agent_id: str, moment: SettableClock, *, contexts: bool
+    ) -> None:
         """Go on with a thread. contexts: whether requests say what they saw."""
         self.session, self.agent_id, self.moment = session, AgentId(agent_id), moment
         self.contexts = contexts
-        self.voice = Voice.resumed(session, agent_id)
+        self.voice = AgentRecorder.resumed(session, agent_id)
         self._reader: ThreadReader | None = None
         self._last: list[tuple[Message, Item]] = []
         """What the last context was made of."""
 
-    def ask(self, messages: Sequence[Message], asking: Asking) -> MessageId | None:
+    def ask(self, messages: Sequence[Message], asking: RequestSettings) -> MessageId | None:
         """Log a request; return its event. None: requests do not say what they saw here."""
         items = self._items(messages)
         self._confirm()
@@ -103,7 +105,9 @@ class ThreadWriter:
         else:
             self._note(ThreadEntry(event_type=Kind.LLM_RESPONSE))
 
-    def context(self, messages: Sequence[Message], kind: ThreadEventType, asking: Asking) -> None:
+    def context(
+        self, messages: Sequence[Message], kind: ThreadEventType, asking: RequestSettings
+    ) -> None:
         """Log a context as it was assembled, asked, answered or compacted."""
         if kind is Kind.LLM_REQUEST:
             self.ask(messages, asking)
@@ -142,7 +146,7 @@ class ThreadWriter:
         """Log a row as it is given. logged: the message that it names."""
         _ = self._now  # from here on rows are read as they are logged
         if not entry.timestamp:
-            entry = replace(entry, timestamp=rfc3339(self.moment()))
+            entry = replace(entry, timestamp=format_rfc3339(self.moment()))
         self.moment.set(entry.timestamp)
         try:
             self._add(entry, logged)
@@ -166,7 +170,7 @@ class ThreadWriter:
             case _:
                 self._note(entry)
 
-    def memory(self, operation: MemoryOperation) -> None:
+    def memory(self, operation: MemoryOperationRecord) -> None:
         """Log a use of memory."""
         told: dict[str, Any] = msgspec.structs.asdict(operation)
         self.session.append(ev.MemoryOperation(agent_id=self.agent_id, **told))
@@ -243,8 +247,8 @@ class ThreadWriter:
             parts += content or []
             for call in unit.tool_calls or ():
                 calls.append(ToolCall(f"{prefix}_{len(calls)}", call.function, call.type))
-                parts.append(CallPlace(calls[-1].id))
-        said = [part for part in parts if not isinstance(part, CallPlace)]
+                parts.append(ToolCallSlot(calls[-1].id))
+        said = [part for part in parts if not isinstance(part, ToolCallSlot)]
         if parts[: len(said)] == said:  # the calls stand after all else, as they do without places
             parts = list(said)
         text = parts[0] if len(parts) == 1 else None

@@ -9,9 +9,9 @@ from typing import Any
 from harken.core.arguments import check_arguments
 from harken.core.stream import Chunk
 from harken.formats.providers import anthropic as messages
-from harken.formats.providers.anthropic_stream import Decoder
-from harken.llm.base import Request
-from harken.llm.http_model import Endpoint, Import, Service, Vendor
+from harken.formats.providers.anthropic_stream import AnthropicStreamDecoder
+from harken.llm.base import ModelRequest
+from harken.llm.http_model import HttpModelClient, Import, ModelEndpoint, Vendor
 from harken.llm.prices import Cost
 
 MAX_TOKENS = 32_000
@@ -41,35 +41,39 @@ class AnthropicModel:
         name: str,
         model: str,
         *,
-        endpoint: Endpoint | None = None,
+        endpoint: ModelEndpoint | None = None,
         cost: Cost | None = None,
         import_sdk: Import = importlib.import_module,
     ) -> None:
         """Make a model. `name` is its name in logs, `model` its name at the provider."""
         self.name, self.model = name, model
-        self._service = Service(
-            _ANTHROPIC, endpoint or Endpoint(), name, cost=cost, import_sdk=import_sdk
+        self._service = HttpModelClient(
+            _ANTHROPIC, endpoint or ModelEndpoint(), name, cost=cost, import_sdk=import_sdk
         )
 
     def warm_up(self) -> None:
         """Import the SDK ahead of the first request, from any thread. Raises ConfigError."""
         self._service.warm_up()
 
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
-        body = body_of(self.model, request, self._service.endpoint)
-        return self._service.answer(body, Decoder(model=self.model))
+        body = build_request(self.model, request, self._service.endpoint)
+        return self._service.answer(body, AnthropicStreamDecoder(model=self.model))
 
 
-def body_of(model: str, request: Request, endpoint: Endpoint | None = None) -> dict[str, Any]:
+def build_request(
+    model: str, request: ModelRequest, endpoint: ModelEndpoint | None = None
+) -> dict[str, Any]:
     """Return the whole body of a request, with its cache breakpoints."""
-    body: Mapping[str, Any] = messages.body_of(request.messages, request.tools, model=model)
+    body: Mapping[str, Any] = messages.build_request_body(
+        request.messages, request.tools, model=model
+    )
     if "cache_control" not in request.parameters:
         body = messages.marked(body)
     parameters = {"max_tokens": MAX_TOKENS, **request.parameters}
     if _is_manual(parameters.get("thinking")) and messages.lacks_thinking(body):
         del parameters["thinking"]
-    sent = (endpoint or Endpoint()).sent(parameters)
+    sent = (endpoint or ModelEndpoint()).sent(parameters)
     return {**sent, "model": model, **body, "stream": True}
 
 

@@ -20,7 +20,7 @@ ToolSchema: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ModelRequest:
     """Everything that one model call may depend on."""
 
     agent: str
@@ -45,12 +45,12 @@ def request_hash(
 ) -> str:
     """Return the identity of a request, also of one that stands in a log: 64 hex digits."""
     covered = {"context": context_hash, "tools": tools_hash, "parameters": dict(parameters or {})}
-    return canonical.hash_of(canonical.REQUEST, covered)
+    return canonical.hash_value(canonical.REQUEST, covered)
 
 
 def tools_hash(tools: Sequence[ToolSchema]) -> str:
     """Return the identity of a list of tool schemas: 64 hex digits."""
-    return canonical.hash_of(canonical.TOOLS, [dict(tool) for tool in tools])
+    return canonical.hash_value(canonical.TOOLS, [dict(tool) for tool in tools])
 
 
 class Model(Protocol):
@@ -65,7 +65,7 @@ class Model(Protocol):
         """How the log calls it: `anthropic/...`, `scripted:FILE`, `replay:SESSION`."""
         ...
 
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer a request, piece by piece, ending with `Finish`.
 
         Raises ModelError where the call fails; never anything else for a failure outside.
@@ -78,7 +78,7 @@ ModelResolver: TypeAlias = Callable[[str], Model]
 """Turns a model's name into the model. Raises ConfigError for one that it does not know."""
 
 
-class Window(Sequence[ChatMessage]):
+class MessageWindow(Sequence[ChatMessage]):
     """The first `size` messages of a list that may grow meanwhile, without copying it."""
 
     __slots__ = ("_messages", "_size")

@@ -28,7 +28,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @check_arguments
-class Windows:
+class ContextWindows:
     """A table of windows: those that somebody gives, before those that come with the package."""
 
     def __init__(self, own: Mapping[str, int] | None = None) -> None:

@@ -80,7 +80,7 @@ _KEY_LIKE = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failures:
+class ModelErrorFactory:
     """Makes the errors of one model, each with the kind and one line of text."""
 
     model: str
@@ -91,7 +91,7 @@ class Failures:
     request: str = ""
     """What the provider calls the request, so that it can be found there; empty: unknown."""
 
-    def about(self, headers: Mapping[str, str]) -> Failures:
+    def about(self, headers: Mapping[str, str]) -> ModelErrorFactory:
         """Return those that name the request of an answer with these headers."""
         known = (headers.get(name) or "" for name in ("request-id", "x-request-id"))
         return replace(self, request=next(filter(self._is_id, known), ""))
@@ -126,7 +126,7 @@ class Failures:
         """Return the failure of an answer that is no stream: it may hold an error all the same."""
         reason = f"no stream of events, but {media_type or 'nothing'}"
         try:
-            said = canonical.decode(body)
+            said = canonical.from_json(body)
         except ValueError:
             return self.malformed(b"", reason)
         if isinstance(said, dict) and said.get("error"):

@@ -25,7 +25,7 @@ from harken.core.loopback import is_loopback
 from harken.core.stream import Chunk, Finish, ThinkingDelta
 from harken.errors import ConfigError, ModelError
 from harken.formats.providers.sse import EventReader, ServerEvent
-from harken.llm.http_errors import Failures
+from harken.llm.http_errors import ModelErrorFactory
 from harken.llm.prices import Cost
 from harken.llm.retries import watch_retries
 
@@ -51,7 +51,7 @@ _UNWHOLE = frozenset({"error", "cancelled", "interrupted", "abort", "insufficien
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class ModelEndpoint:
     """Where a service is, and how patiently it is asked."""
 
     base_url: str | None = None
@@ -91,7 +91,7 @@ class Vendor:
     path: str
 
 
-class Decoder(Protocol):
+class StreamDecoder(Protocol):
     """Turns the events of one answer into chunks."""
 
     ended: bool
@@ -108,13 +108,13 @@ class Decoder(Protocol):
         ...
 
 
-class Service:
+class HttpModelClient:
     """One service, through the SDK of its vendor. The SDK is imported when it is first used."""
 
     def __init__(
         self,
         vendor: Vendor,
-        endpoint: Endpoint,
+        endpoint: ModelEndpoint,
         name: str,
         *,
         cost: Cost | None = None,
@@ -122,7 +122,7 @@ class Service:
     ) -> None:
         """Prepare to ask; `name` is what errors call the model."""
         self.endpoint = endpoint
-        self.failures = Failures(
+        self.failures = ModelErrorFactory(
             model=name,
             host=host_of(endpoint.base_url or vendor.base_url),
             key=endpoint.api_key,
@@ -139,7 +139,9 @@ class Service:
         """
         self._clients.warm_up()
 
-    async def answer(self, body: Mapping[str, Any], decoder: Decoder) -> AsyncGenerator[Chunk]:
+    async def answer(
+        self, body: Mapping[str, Any], decoder: StreamDecoder
+    ) -> AsyncGenerator[Chunk]:
         """Ask, and yield the chunks of the answer, ending with its `Finish`.
 
         Closing the generator closes the connection. Raises ModelError, where the answer is none
@@ -152,7 +154,7 @@ class Service:
             stream = await client.post(
                 self._vendor.path,
                 cast_to=object,
-                content=canonical.encode(body),
+                content=canonical.to_json_line(body),
                 stream=True,
                 stream_cls=self._sdk().AsyncStream[object],
             )
@@ -289,7 +291,9 @@ class _Clients:
             await client.close()
 
 
-async def _events(response: Any, decoder: Decoder, begun: bytearray) -> AsyncGenerator[ServerEvent]:
+async def _events(
+    response: Any, decoder: StreamDecoder, begun: bytearray
+) -> AsyncGenerator[ServerEvent]:
     """Yield the events of an answer, then close it.
 
     Where it is no stream, its beginning is added to `begun`: it may tell of an error. After the
@@ -319,10 +323,12 @@ async def _events(response: Any, decoder: Decoder, begun: bytearray) -> AsyncGen
         await response.aclose()
 
 
-def _read(event: ServerEvent, decoder: Decoder, failures: Failures) -> Iterable[Chunk]:
+def _read(
+    event: ServerEvent, decoder: StreamDecoder, failures: ModelErrorFactory
+) -> Iterable[Chunk]:
     """Return the chunks of an event. Raises ModelError where it tells of a failure."""
     try:
-        value = event.data.decode() if event.data == b"[DONE]" else canonical.decode(event.data)
+        value = event.data.decode() if event.data == b"[DONE]" else canonical.from_json(event.data)
     except ValueError:
         if event.name == "error":
             raise failures.told(event.data.decode("utf-8", "replace")) from None

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from harken.core.events import LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from harken.session.session import Session
 
 
@@ -25,7 +25,7 @@ class ObservedCall:
     session: Session
     agent_id: AgentId
     model: str
-    request: Request
+    request: ModelRequest
     """With the context as the model reads it, its tools and parameters."""
     request_id: MessageId | None = None
     """The event of the request; None: it is not in the log yet."""

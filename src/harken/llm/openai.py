@@ -9,9 +9,9 @@ from typing import Any
 from harken.core.arguments import check_arguments
 from harken.core.stream import Chunk
 from harken.formats.providers import openai_chat as messages
-from harken.formats.providers.openai_chat_stream import Decoder
-from harken.llm.base import Request
-from harken.llm.http_model import Endpoint, Import, Service, Vendor, host_of
+from harken.formats.providers.openai_chat_stream import OpenAIStreamDecoder
+from harken.llm.base import ModelRequest
+from harken.llm.http_model import HttpModelClient, Import, ModelEndpoint, Vendor, host_of
 from harken.llm.prices import Cost
 
 _OPENAI = Vendor(
@@ -36,30 +36,32 @@ class OpenAIModel:
         name: str,
         model: str,
         *,
-        endpoint: Endpoint | None = None,
+        endpoint: ModelEndpoint | None = None,
         cost: Cost | None = None,
         import_sdk: Import = importlib.import_module,
     ) -> None:
         """Make a model. `name` is its name in logs, `model` its name at the provider."""
         self.name, self.model = name, model
-        self._service = Service(
-            _OPENAI, endpoint or Endpoint(), name, cost=cost, import_sdk=import_sdk
+        self._service = HttpModelClient(
+            _OPENAI, endpoint or ModelEndpoint(), name, cost=cost, import_sdk=import_sdk
         )
 
     def warm_up(self) -> None:
         """Import the SDK ahead of the first request, from any thread. Raises ConfigError."""
         self._service.warm_up()
 
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
-        body = body_of(self.model, request, self._service.endpoint)
-        return self._service.answer(body, Decoder(model=self.model))
+        body = build_request(self.model, request, self._service.endpoint)
+        return self._service.answer(body, OpenAIStreamDecoder(model=self.model))
 
 
-def body_of(model: str, request: Request, endpoint: Endpoint | None = None) -> dict[str, Any]:
+def build_request(
+    model: str, request: ModelRequest, endpoint: ModelEndpoint | None = None
+) -> dict[str, Any]:
     """Return the whole body of a request; it asks for the usage at the end of the stream."""
-    endpoint = endpoint or Endpoint()
-    body = messages.body_of(
+    endpoint = endpoint or ModelEndpoint()
+    body = messages.build_request_body(
         request.messages, request.tools, model=model, short_ids=endpoint.short_ids
     )
     usage = {"include_usage": True}
@@ -71,7 +73,7 @@ def body_of(model: str, request: Request, endpoint: Endpoint | None = None) -> d
     return {**sent, "model": model, **body, "stream": True}
 
 
-def _is_openai(endpoint: Endpoint) -> bool:
+def _is_openai(endpoint: ModelEndpoint) -> bool:
     """Whether it is OpenAI itself: all its models take the new name of a parameter, not the old."""
     host = host_of(endpoint.base_url or _OPENAI.base_url)
     return host == "api.openai.com" or host.endswith(".api.openai.com")

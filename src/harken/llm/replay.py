@@ -23,7 +23,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, TextPart, ThinkingPart, message_hash
 from harken.core.stream import Chunk, Finish, chunks_of
 from harken.errors import ReplayMiss
-from harken.llm.base import Request, request_hash
+from harken.llm.base import ModelRequest, request_hash
 from harken.session.log.reader import events, paused_gc
 from harken.session.segments import context_of
 
@@ -32,7 +32,7 @@ UNUSABLE = frozenset({"cancelled", "error", "interrupted"})
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedAnswer:
     """One whole answer, as it stands in the log."""
 
     entry: ev.TranscriptEntry
@@ -51,7 +51,7 @@ class Recorded:
 
 
 @dataclass(slots=True)
-class Recording:
+class ReplayLog:
     """What a replay needs of a log, each kind by its id, in the order of the log."""
 
     requests: dict[MessageId, ev.LlmRequest] = field(default_factory=dict)
@@ -62,15 +62,18 @@ class Recording:
     names: dict[AgentId, str] = field(default_factory=dict)
 
     @staticmethod
-    def read(session_file: Path) -> Recording:
-        """Read a log, also an older one. Raises LogNotFound, NotALog, LogTooNew, LogDamaged."""
+    def read(session_file: Path) -> ReplayLog:
+        """Read a log, also an older one.
+
+        Raises LogNotFound, InvalidLog, LogVersionUnsupported, LogCorrupted.
+        """
         with paused_gc():
-            return Recording.of(events(session_file))
+            return ReplayLog.of(events(session_file))
 
     @staticmethod
-    def of(session: Iterable[ev.Event]) -> Recording:
+    def of(session: Iterable[ev.Event]) -> ReplayLog:
         """Take the events of a session, oldest first; it may have no log."""
-        recording = Recording()
+        recording = ReplayLog()
         for event in session:
             recording.take(event)
         return recording
@@ -106,13 +109,13 @@ class Recording:
         """
         return context_of(request, self.requests, self.entries)
 
-    def answer_to(self, request: ev.LlmRequest) -> Recorded | None:
+    def answer_to(self, request: ev.LlmRequest) -> RecordedAnswer | None:
         """Return the whole answer to a recorded request; None where it was cut off or failed."""
         response = self.responses.get(request.message_id)
         if response is None or response.error or response.stop_reason in UNUSABLE:
             return None
         entry = self.entries.get(response.entry) if response.entry else None
-        return None if entry is None else Recorded(entry, response)
+        return None if entry is None else RecordedAnswer(entry, response)
 
     def called(self, request: ev.LlmRequest) -> str:
         """Return how a person would find a request: `msg_042 of Jack (agent_002)`."""
@@ -130,10 +133,10 @@ class ReplayModel:
     the model.
     """
 
-    def __init__(self, recording: Recording, name: str = "replay") -> None:
+    def __init__(self, recording: ReplayLog, name: str = "replay") -> None:
         self.name = name
         self._recording = recording
-        self._answers: dict[str, list[Recorded]] = {}
+        self._answers: dict[str, list[RecordedAnswer]] = {}
         self._given: dict[str, int] = {}
         for request in recording.requests.values():
             answer, hash_ = recording.answer_to(request), recording.hash_of(request)
@@ -142,14 +145,14 @@ class ReplayModel:
 
     @classmethod
     def load(cls, session_file: str | Path, *, name: str | None = None) -> ReplayModel:
-        """Read a log that nobody needs to have closed. Raises as `Recording.read`."""
-        return cls(Recording.read(Path(session_file)), name or f"replay:{session_file}")
+        """Read a log that nobody needs to have closed. Raises as `ReplayLog.read`."""
+        return cls(ReplayLog.read(Path(session_file)), name or f"replay:{session_file}")
 
-    def has(self, request: Request) -> bool:
+    def has(self, request: ModelRequest) -> bool:
         """Whether such a request was answered."""
         return request.hash in self._answers
 
-    def take(self, request: Request) -> Recorded:
+    def take(self, request: ModelRequest) -> RecordedAnswer:
         """Return the next recorded answer to a request. Raises ReplayMiss where there is none."""
         hash_ = request.hash
         answers = self._answers.get(hash_)
@@ -159,7 +162,7 @@ class ReplayModel:
         self._given[hash_] = given + 1
         return answers[min(given, len(answers) - 1)]
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer word by word, at once. Raises ReplayMiss where no such request was answered."""
         await asyncio.sleep(0)
         answer = self.take(request)
@@ -168,7 +171,7 @@ class ReplayModel:
         yield answer.finish
 
 
-def _explain(recording: Recording, request: Request) -> str:
+def _explain(recording: ReplayLog, request: ModelRequest) -> str:
     """Say which recorded request is nearest to one that was not found, and how they differ first.
 
     Nearest is that with the most messages in common from the beginning; among those, one of the
@@ -201,7 +204,7 @@ def _explain(recording: Recording, request: Request) -> str:
     return f"{asked}; nearest is {recording.called(nearest)}: {difference}"
 
 
-def _common(recording: Recording, asked: Sequence[str]) -> dict[MessageId, int]:
+def _common(recording: ReplayLog, asked: Sequence[str]) -> dict[MessageId, int]:
     """Return how many messages from the beginning each recorded request has in common with one.
 
     A request that begins with the context of an earlier one is compared from there on, so the
@@ -272,7 +275,9 @@ def _readable(message: ChatMessage) -> str:
     return " ".join(said)
 
 
-def _beside_messages(recording: Recording, recorded: ev.LlmRequest, request: Request) -> str | None:
+def _beside_messages(
+    recording: ReplayLog, recorded: ev.LlmRequest, request: ModelRequest
+) -> str | None:
     """Say how two requests differ beside their messages; None where they do not."""
     defined = recording.tools.get(recorded.tools) if recorded.tools else None
     if (defined.tools_hash if defined else None) != request.tools_hash:
@@ -280,7 +285,7 @@ def _beside_messages(recording: Recording, recorded: ev.LlmRequest, request: Req
             _by_name(defined.tools if defined else ()), _by_name(request.tools)
         )
     one, two = recorded.parameters or {}, request.parameters
-    if canonical.canonical(one) != canonical.canonical(dict(two)):
+    if canonical.to_canonical_bytes(one) != canonical.to_canonical_bytes(dict(two)):
         return "the messages are the same, the parameters differ: " + _first_difference(one, two)
     return None
 
@@ -293,7 +298,7 @@ def _first_difference(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> 
     """Name the first member that differs between two that are not the same."""
     for name in {**recorded, **asked}:
         one, two = (
-            canonical.canonical(side[name]).decode() if name in side else None
+            canonical.to_canonical_bytes(side[name]).decode() if name in side else None
             for side in (recorded, asked)
         )
         if one is None or two is None:
@@ -304,7 +309,7 @@ def _first_difference(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> 
     return "in their order"
 
 
-def _in_answer(recording: Recording, recorded: ev.LlmRequest) -> str:
+def _in_answer(recording: ReplayLog, recorded: ev.LlmRequest) -> str:
     """Say why a recorded request gives no answer, though it is the same."""
     response = recording.responses.get(recorded.message_id)
     if response is None:

@@ -64,7 +64,7 @@ def _unknown(name: str, providers: Mapping[str, Provider]) -> str:
 
 
 def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model:
-    from harken.llm.http_model import Endpoint  # noqa: PLC0415 - models in files need none of it
+    from harken.llm.http_model import ModelEndpoint  # noqa: PLC0415 - models in files need none of it
 
     provider = _with_key(provider)
     if find_spec(provider.extra) is None:
@@ -72,7 +72,7 @@ def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model
             f"{provider.name} needs the package {provider.extra}: "
             f"pip install 'harken[{provider.extra}]'"
         )
-    endpoint = Endpoint(
+    endpoint = ModelEndpoint(
         base_url=provider.base_url,
         api_key=provider.api_key,
         key_name=provider.key_env,

@@ -42,7 +42,7 @@ from harken.core.messages import (
 )
 from harken.core.stream import Chunk, Finish, chunks_of
 from harken.errors import ModelError, ScriptError
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 
 Answer: TypeAlias = str | Message | Sequence[Chunk]
 
@@ -51,7 +51,7 @@ _SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ScriptRule:
     """One rule of a script."""
 
     agent: str = "*"
@@ -101,13 +101,15 @@ class Rule:
 class ScriptedModel:
     """A model that answers by the first rule that fits."""
 
-    def __init__(self, rules: Iterable[Rule | Mapping[str, Any]], name: str = "scripted") -> None:
+    def __init__(
+        self, rules: Iterable[ScriptRule | Mapping[str, Any]], name: str = "scripted"
+    ) -> None:
         """Take rules as a script has them. Raises ScriptError for one that is malformed."""
         self.name = name
-        self.rules: list[Rule] = []
+        self.rules: list[ScriptRule] = []
         for number, rule in enumerate(rules, 1):
             try:
-                self.rules.append(rule if isinstance(rule, Rule) else _rule(rule))
+                self.rules.append(rule if isinstance(rule, ScriptRule) else _rule(rule))
             except _Malformed as error:
                 raise ScriptError(f"{name}: rule {number}: {error}") from None
 
@@ -116,7 +118,7 @@ class ScriptedModel:
         """Read the rules of a YAML file. Raises ScriptError: file, line, what is wrong."""
         return cls(_read(Path(path)), name or f"scripted:{path}")
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer word by word. Raises ScriptError where no rule fits, ModelError where one says so.
 
         `delay_s` is spread evenly: before each piece and before the end.
@@ -135,7 +137,7 @@ class ScriptedModel:
         usual = "tool_use" if rule.calls else "end_turn"
         yield Finish(stop_reason=rule.stop_reason or usual, usage=rule.usage)
 
-    def _fitting(self, request: Request, text: str) -> tuple[Rule, re.Match[str]]:
+    def _fitting(self, request: ModelRequest, text: str) -> tuple[ScriptRule, re.Match[str]]:
         turn = 0  # counted where a rule asks for it: this alone grows with the context
         for rule in self.rules:
             match = rule.pattern.search(text) if rule.is_for(request.agent) else None
@@ -148,7 +150,7 @@ class ScriptedModel:
             return rule, match
         raise ScriptError(self._missing(request, text))
 
-    def _missing(self, request: Request, text: str) -> str:
+    def _missing(self, request: ModelRequest, text: str) -> str:
         agent, numbered = request.agent, enumerate(self.rules, 1)
         own = [f"rule {number} ({rule})" for number, rule in numbered if rule.is_for(agent)]
         there = f"for {agent} there is {_listed(own)}"
@@ -168,12 +170,12 @@ class FunctionModel:
     """
 
     def __init__(
-        self, function: Callable[[Request], Answer | Awaitable[Answer]], name: str = "function"
+        self, function: Callable[[ModelRequest], Answer | Awaitable[Answer]], name: str = "function"
     ) -> None:
         self.name = name
         self._function = function
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer with what the function returns; what it raises is raised."""
         await asyncio.sleep(0)
         answer = self._function(request)
@@ -188,7 +190,7 @@ class FunctionModel:
             yield chunk
 
 
-def _turn(request: Request) -> int:
+def _turn(request: ModelRequest) -> int:
     """Return which answer of its agent is asked for, from 1."""
     return 1 + sum(message.role == "assistant" for message in request.messages)
 
@@ -250,7 +252,7 @@ _KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
 }
 
 
-def _rule(written: object) -> Rule:
+def _rule(written: object) -> ScriptRule:
     """Check a rule as a person wrote it. Raises _Malformed saying what to change."""
     if not isinstance(written, Mapping):
         raise _Malformed(f"a rule is a mapping: write `- answer: ...`, not {_short(str(written))}")
@@ -267,7 +269,7 @@ def _rule(written: object) -> Rule:
         "calls": _calls(written.get("calls", [])),
         "usage": _usage(written["usage"]) if "usage" in written else None,
     }
-    rule = Rule(**{**written, **read})
+    rule = ScriptRule(**{**written, **read})
     if rule.expand:
         _check_template(rule)
     return rule
@@ -281,7 +283,7 @@ def _pattern(written: str) -> re.Pattern[str]:
         raise _Malformed(text, "pattern") from None
 
 
-def _check_template(rule: Rule) -> None:
+def _check_template(rule: ScriptRule) -> None:
     if not rule.pattern.pattern:
         raise _Malformed("expand needs a pattern, whose groups the answer names", "expand")
     try:
@@ -339,14 +341,14 @@ def _arguments(tool: str, written: object) -> str:
     if written is not None and not isinstance(written, Mapping):
         raise _Malformed(f"arguments of {tool} are a mapping, not {_short(str(written))}")
     try:
-        return canonical.encode(written or {}).decode()
+        return canonical.to_json_line(written or {}).decode()
     except TypeError as error:
         raise _Malformed(
             f"arguments of {tool} are no JSON ({error}): put names in quotes"
         ) from None
 
 
-def _read(path: Path) -> list[Rule]:
+def _read(path: Path) -> list[ScriptRule]:
     """Read a script; its YAML nodes tell in which line something is wrong."""
     import yaml  # noqa: PLC0415 - slow to import, and only scripts in files need it
 
@@ -370,12 +372,12 @@ def _read(path: Path) -> list[Rule]:
         raise ScriptError(f"{path}: not YAML: {_short(str(error))}") from None
 
 
-def _rules(written: object) -> list[Rule]:
+def _rules(written: object) -> list[ScriptRule]:
     if not isinstance(written, Mapping) or not isinstance(written.get("rules"), list):
         raise _Malformed("a script begins with `rules:`; below it stands each rule after a `- `")
     for key in written.keys() - {"rules"}:
         raise _Malformed(f"a script has no key {key!r}; it has rules", key)
-    rules: list[Rule] = []
+    rules: list[ScriptRule] = []
     for at, rule in enumerate(written["rules"]):
         with _within("rules", at):
             rules.append(_rule(rule))

@@ -1,4 +1,4 @@
-"""`Voice`: one agent of a recorded session. What it reads and says is brought into the log.
+"""`AgentRecorder`: one agent of a recorded session. What it reads and says is brought into the log.
 
 One idea: each request is given whole, and the log gets what is new of it. What the agent has in its
 context is known as a row of items; a request that is that row and more is logged as its new
@@ -20,14 +20,14 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import (
     ChatMessage,
     Message,
-    OtherPart,
-    extend_hash,
+    UnknownPart,
+    extend_context_hash_with,
     message_hash,
 )
 from harken.core.stream import Finish, partial_of
 from harken.formats.wire.base import Form
-from harken.recording.context_diff import Segments, places, shared
-from harken.recording.item import Heard, Item, plain_key
+from harken.recording.context_diff import SegmentBuilder, places, shared
+from harken.recording.item import Item, LoggedItem, plain_key
 from harken.session.fold import held
 from harken.session.session import Session, entry_of
 
@@ -39,14 +39,14 @@ Known: TypeAlias = Callable[[Sequence[ChatMessage], Form], tuple[str, str]]
 """Entries of one item and its form -> its key and likeness."""
 
 
-class Voice:
+class AgentRecorder:
     """One agent that another program runs, in the log of a session."""
 
     def __init__(self, session: Session, agent_id: str) -> None:
         """Begin with an agent that was born and has heard nothing."""
         self.session = session
         self.agent_id = AgentId(agent_id)
-        self.row: list[Heard] = []
+        self.row: list[LoggedItem] = []
         """What is in its context, oldest first."""
         self.asked = 0
         """So many of them were in its last request."""
@@ -54,7 +54,7 @@ class Voice:
         """Its request that has no answer yet."""
         self.told_by: MessageId | None = None
         """What tells it what a user would; None: a person does."""
-        self.known: dict[str, list[Heard]] = {}
+        self.known: dict[str, list[LoggedItem]] = {}
         """All that it ever heard, by key."""
         self._before: list[tuple[int, str]] = [(0, "")]
         """Before each item: how many messages there are, and their rolling hash."""
@@ -63,7 +63,7 @@ class Voice:
         """Call -> its tool."""
 
     @classmethod
-    def beside(cls, other: Voice, agent_id: str) -> Voice:
+    def beside(cls, other: AgentRecorder, agent_id: str) -> AgentRecorder:
         """Begin with an agent whose first request may go on from what another one heard."""
         voice = cls(other.session, agent_id)
         voice.known = {key: list(same) for key, same in other.known.items()}
@@ -79,8 +79,8 @@ class Voice:
         *,
         forms: Mapping[MessageId, Form] | None = None,
         known: Known | None = None,
-        shared_by: dict[tuple[MessageId, ...], Heard] | None = None,
-    ) -> Voice:
+        shared_by: dict[tuple[MessageId, ...], LoggedItem] | None = None,
+    ) -> AgentRecorder:
         """Go on with an agent as its log has it.
 
         forms: what the log said last of how entries are written; known: how keys are made, for
@@ -138,7 +138,7 @@ class Voice:
 
         reason: why the context is another one, where it is; summary: the item that sums up what
         was left out. A request before it that has no answer is one that was interrupted. Raises
-        EventRefused, LogError.
+        InvalidEvent, LogError.
         """
         if self.open is not None:
             self.answer(self.open, finish=Finish(stop_reason="interrupted"))
@@ -173,7 +173,7 @@ class Voice:
         """Log what was answered, and how the call ended; return the last entry of the answer.
 
         partial: thinking and text of an answer of which nothing else is usable. Raises
-        EventRefused where the request is not the one that waits, LogError.
+        InvalidEvent where the request is not the one that waits, LogError.
         """
         entry = None
         for item in items:
@@ -204,7 +204,7 @@ class Voice:
         """Make these items the agent's context, without a request. As `ask`."""
         self._arrange(items, reason, summary)
 
-    def hear(self, item: Item) -> Heard:
+    def hear(self, item: Item) -> LoggedItem:
         """Add an item to the end of the context, without a request. As `ask`."""
         return self._append(item)
 
@@ -220,9 +220,9 @@ class Voice:
         new = {at: self._append(rest[at]) for at, place in enumerate(found) if place.is_new}
         if is_more:
             return
-        segments = Segments([])
+        segments = SegmentBuilder([])
         segments.keep(0, self._before[common][0])
-        arranged: list[Heard] = []
+        arranged: list[LoggedItem] = []
         for at, place in enumerate(found):
             heard = new.get(at) or place.returns or self.row[place.index or 0]
             arranged.append(heard)
@@ -267,7 +267,7 @@ class Voice:
         start, heard = self._before[index][0], self.row[index]
         return self.session.context(self.agent_id)[start : start + heard.size]
 
-    def _append(self, item: Item) -> Heard:
+    def _append(self, item: Item) -> LoggedItem:
         """Log a new item at the end of the context."""
         ids: list[MessageId] = []
         hashes: list[str] = []
@@ -279,24 +279,24 @@ class Voice:
             logged = self.session.context(self.agent_id)[-1]
             hashes.append(message_hash(logged))
             self._learn_calls(logged)
-        heard = Heard(item.key, tuple(ids), tuple(hashes), first.role)
+        heard = LoggedItem(item.key, tuple(ids), tuple(hashes), first.role)
         self._remember(heard)
         self._place(heard)
         return heard
 
-    def _place(self, heard: Heard) -> None:
+    def _place(self, heard: LoggedItem) -> None:
         """Note that an item is at the end of the context."""
         count, context_hash = self._before[-1]
         for hash_ in heard.hashes:
-            context_hash = extend_hash(context_hash, hash_)
+            context_hash = extend_context_hash_with(context_hash, hash_)
         self.row.append(heard)
         self._before.append((count + heard.size, context_hash))
 
-    def _remember(self, heard: Heard) -> None:
+    def _remember(self, heard: LoggedItem) -> None:
         """Note that it was heard; once for each, since many may say the same."""
         self.known.setdefault(heard.key, []).append(heard)
 
-    def _rename(self, heard: Heard, key: str) -> None:
+    def _rename(self, heard: LoggedItem, key: str) -> None:
         """Know an answer by the key of its client's copy, too."""
         if heard.key != key:
             heard.key = key
@@ -311,7 +311,7 @@ class Voice:
         try:
             message_hash(message)
         except ValueError:  # places of calls that are not there, and such: kept as they came
-            part = OtherPart("message", canonical.encode(message).decode())
+            part = UnknownPart("message", canonical.to_json_line(message).decode())
             message = Message(
                 message.role, [part], tool_call_id=message.tool_call_id, name=message.name
             )
@@ -325,10 +325,10 @@ class Voice:
         """Return the event that holds these schemas, written where no earlier one does."""
         if not tools:
             return None
-        raw = canonical.encode(tools)
+        raw = canonical.to_json_line(tools)
         if raw in self._tools:
             return self._tools[raw]
-        tools_hash = canonical.hash_of(canonical.TOOLS, tools)
+        tools_hash = canonical.hash_value(canonical.TOOLS, tools)
         id_ = self.session.state.tools.get(tools_hash)
         if id_ is None:
             schemas = [dict(schema) for schema in tools]
@@ -341,7 +341,7 @@ def _equal(one: Form, other: Form) -> bool:
     """Whether two forms are one, `1` and `1.0` and `true` being three."""
     if one is None or other is None:
         return one is other
-    return canonical.canonical(one) == canonical.canonical(other)
+    return canonical.to_canonical_bytes(one) == canonical.to_canonical_bytes(other)
 
 
 def items_of(
@@ -361,10 +361,10 @@ def _from_log(
     entries: Sequence[ev.TranscriptEntry],
     forms: Mapping[MessageId, Form],
     known: Known,
-    there_are: dict[tuple[MessageId, ...], Heard],
+    there_are: dict[tuple[MessageId, ...], LoggedItem],
     *,
     is_answer: bool,
-) -> Heard:
+) -> LoggedItem:
     """Return entries as they were heard: one for all agents that share them, as their forms are."""
     ids = tuple(entry.message_id for entry in entries)
     heard = there_are.get(ids)
@@ -372,7 +372,7 @@ def _from_log(
         form = forms.get(entries[0].message_id)
         key, likeness = known(entries, form)
         hashes = tuple(message_hash(entry) for entry in entries)
-        heard = Heard(key, ids, hashes, entries[0].role, form, likeness=likeness)
+        heard = LoggedItem(key, ids, hashes, entries[0].role, form, likeness=likeness)
         heard.is_joined = not is_answer
         there_are[ids] = heard
     if not is_answer:  # somebody sent it back

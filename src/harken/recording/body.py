@@ -24,7 +24,7 @@ _GZIP, _RAW = 31, -15
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class DecodedBody:
     """What a body says."""
 
     data: bytes
@@ -33,10 +33,10 @@ class Plain:
     """Why it could not; empty: it could."""
 
 
-def plain(data: bytes, encoding: str, most_bytes: int) -> Plain:
+def decode_body(data: bytes, encoding: str, most_bytes: int) -> DecodedBody:
     """Decompress a body. Never raises; `encoding` is the value of the header.
 
-    >>> plain(zlib.compress(b"Hi"), "deflate", 100).data
+    >>> decode_body(zlib.compress(b"Hi"), "deflate", 100).data
     b'Hi'
     """
     names = [name.strip().lower() for name in encoding.split(",") if name.strip()]
@@ -44,14 +44,20 @@ def plain(data: bytes, encoding: str, most_bytes: int) -> Plain:
         try:
             data = _once(data, name, most_bytes)
         except ImportError:
-            return Plain(b"", "it is compressed with br, to read which takes: pip install brotli")
+            return DecodedBody(
+                b"", "it is compressed with br, to read which takes: pip install brotli"
+            )
         except LookupError:
-            return Plain(b"", f"it is compressed in a way that nobody here knows: {name[:40]!r}")
+            return DecodedBody(
+                b"", f"it is compressed in a way that nobody here knows: {name[:40]!r}"
+            )
         except Exception as error:  # noqa: BLE001 - each library has its own; all mean damage
-            return Plain(b"", f"it is not compressed as it says ({name}: {error})")
+            return DecodedBody(b"", f"it is not compressed as it says ({name}: {error})")
         if len(data) > most_bytes:
-            return Plain(data[:most_bytes], f"decompressed, it has more than {most_bytes} bytes")
-    return Plain(data)
+            return DecodedBody(
+                data[:most_bytes], f"decompressed, it has more than {most_bytes} bytes"
+            )
+    return DecodedBody(data)
 
 
 def _once(data: bytes, name: str, most_bytes: int) -> bytes:
@@ -120,13 +126,13 @@ def _is_secret(pair: str) -> bool:
     return bool(_SECRET.search(unquote_plus(name)) or redact(unquote_plus(value)).found)
 
 
-def body_of(data: bytes, encoding: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+def body_from_bytes(data: bytes, encoding: str, *, most_bytes: int = MOST_BYTES) -> bytes:
     """Return a body as it was before it was compressed; one that was cut off, as far as it came.
 
     encoding: the header `Content-Encoding`; empty: it was not. Raises FormatError for an encoding
     that cannot be read here, for data that is not of it, and for more than `most_bytes`.
     """
-    found = plain(data, encoding, most_bytes)
+    found = decode_body(data, encoding, most_bytes)
     if found.problem:
         raise FormatError("body", found.problem)
     return found.data

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from harken.core import canonical
-from harken.recording.exchange import Hints
+from harken.recording.exchange import ClientHints
 
 _CLIENTS = (
     ("claude-cli", "claude-code"),
@@ -58,7 +58,7 @@ class _Said(msgspec.Struct):
     prompt_cache_key: Any = None
 
 
-def hints_of(headers: Mapping[str, str], path: str, body: bytes) -> Hints:
+def hints_of(headers: Mapping[str, str], path: str, body: bytes) -> ClientHints:
     """Return what a request says of its client. Never raises.
 
     headers: by lower-case name; path: with its query; body: decompressed.
@@ -66,7 +66,7 @@ def hints_of(headers: Mapping[str, str], path: str, body: bytes) -> Hints:
     said = _said(body)
     turn = _object(headers.get("x-codex-turn-metadata")) or _turn(said.client_metadata)
     subagent = _plain(headers.get("x-openai-subagent"))
-    return Hints(
+    return ClientHints(
         client=_client(headers),
         session=_first(headers, _SESSION) or _plain(turn.get("session_id")) or _session(said),
         agent=_first(headers, _AGENT) or _plain(turn.get("thread_id")),
@@ -115,7 +115,7 @@ def _object(text: Any) -> dict[str, Any]:
     if not isinstance(text, str):
         return {}
     try:
-        found = canonical.decode(text.encode("utf-8", "replace"))
+        found = canonical.from_json(text.encode("utf-8", "replace"))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from harken.context.checkpoint import Draft, Origin, checkpoint_all
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint_all
 from harken.core.commits import Checkpoint, CommitId, CommitType
 from harken.core.events import ContextCommitted
-from harken.core.ids import AgentId, MessageId, number_of
+from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.core.messages import ChatMessage
-from harken.recording.agent_recorder import Voice
-from harken.recording.item import Heard
+from harken.recording.agent_recorder import AgentRecorder
+from harken.recording.item import LoggedItem
 from harken.session.state import AgentState
 from harken.store.base import Store
 
@@ -31,11 +31,11 @@ from harken.store.base import Store
 class _Road:
     """What an agent has in its context, and a number for each beginning of it."""
 
-    row: list[Heard] = field(default_factory=list)
+    row: list[LoggedItem] = field(default_factory=list)
     marks: list[int] = field(default_factory=lambda: [0])
     """Equal where two agents have the same entries up to there."""
 
-    def follow(self, row: Sequence[Heard]) -> None:
+    def follow(self, row: Sequence[LoggedItem]) -> None:
         """Bring it up to what the context is now."""
         same = 0
         for mine, other in zip(self.row, row, strict=False):
@@ -49,29 +49,29 @@ class _Road:
 
 
 @dataclass(slots=True)
-class Commits:
+class SessionCommits:
     """The commits of one recorded session."""
 
     store: Store
-    origin: Origin
+    origin: CommitOrigin
     """Of the first agent; those below it have their names after its principal."""
     _roads: dict[AgentId, _Road] = field(default_factory=dict)
     _made: dict[int, CommitId] = field(default_factory=dict)
     """The mark of a context -> the commit that holds it."""
 
-    def know(self, voice: Voice, upto: MessageId, ctx: str) -> None:
+    def know(self, voice: AgentRecorder, upto: MessageId, ctx: str) -> None:
         """Take over a commit that the log names: it holds the context up to this entry."""
         road = self._road(voice)
-        newest = number_of(upto, "msg_") or 0
+        newest = parse_id_number(upto, "msg_") or 0
         at = 0
         for heard in voice.row:
-            if (number_of(heard.ids[-1], "msg_") or 0) > newest:
+            if (parse_id_number(heard.ids[-1], "msg_") or 0) > newest:
                 break
             at += 1
         if at:
             self._made[road.marks[at]] = CommitId(ctx)
 
-    def take(self, voice: Voice, trigger: Checkpoint) -> CommitId | None:
+    def take(self, voice: AgentRecorder, trigger: Checkpoint) -> CommitId | None:
         """Commit what is new in an agent's context; return the commit, None where there is none.
 
         trigger: `compaction` where a summary stands in place of what was there. A context that has
@@ -109,12 +109,12 @@ class Commits:
         self._made[road.marks[-1]] = made[-1]
         return made[-1]
 
-    def _road(self, voice: Voice) -> _Road:
+    def _road(self, voice: AgentRecorder) -> _Road:
         road = self._roads.setdefault(voice.agent_id, _Road())
         road.follow(voice.row)
         return road
 
-    def _origin(self, voice: Voice) -> Origin:
+    def _origin(self, voice: AgentRecorder) -> CommitOrigin:
         state = voice.session.agents[voice.agent_id]
         if voice.agent_id == voice.session.state.root:
             return self.origin
@@ -127,29 +127,29 @@ def _newest(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | No
     """Return the newest entry that a commit of this context covers."""
     entries = [*(state.transcript or ())[-1:], *context]
     ids = [id_ for one in entries if (id_ := getattr(one, "message_id", None))]
-    return max(ids, key=lambda id_: number_of(id_, "msg_") or 0, default=None)
+    return max(ids, key=lambda id_: parse_id_number(id_, "msg_") or 0, default=None)
 
 
 def _is_worth_it(state: AgentState, count: int) -> bool:
     """Whether half of a context came after the agent's last commit."""
     if state.ctx is None or state.committed is None:
         return True
-    upto = number_of(state.committed, "msg_") or 0
+    upto = parse_id_number(state.committed, "msg_") or 0
     newer = takewhile(
-        lambda entry: (number_of(entry.message_id, "msg_") or 0) > upto,
+        lambda entry: (parse_id_number(entry.message_id, "msg_") or 0) > upto,
         reversed(state.transcript or ()),
     )
     return 2 * sum(1 for _ in newer) >= count
 
 
-def _staying(state: AgentState, row: Sequence[Heard]) -> int:
+def _staying(state: AgentState, row: Sequence[LoggedItem]) -> int:
     """Return how many items were there when the agent's last commit was made, and are again.
 
     They are likely to stay, so they get a commit without what came after them: that may be gone
     with the next request, and the commit after it has something to go on from.
     """
-    upto = number_of(state.committed or "", "msg_") or 0
-    stay = takewhile(lambda heard: (number_of(heard.ids[-1], "msg_") or 0) <= upto, row)
+    upto = parse_id_number(state.committed or "", "msg_") or 0
+    stay = takewhile(lambda heard: (parse_id_number(heard.ids[-1], "msg_") or 0) <= upto, row)
     return sum(1 for _ in stay)
 
 
@@ -159,24 +159,24 @@ def _drafts(
     base: CommitId | None,
     trigger: Checkpoint,
     split: int,
-) -> list[Draft]:
+) -> list[CommitDraft]:
     """Return what has to be committed, each the parent of the next.
 
     new: what the context has beyond `base`; all of it, where that is None. split: so many of
     these messages have a commit of their own.
     """
     if base is not None:
-        first = Draft(messages=new[: split or len(new)], parent=base, trigger=trigger)
+        first = CommitDraft(messages=new[: split or len(new)], parent=base, trigger=trigger)
         rest = new[split:] if split else []
-        return [first, Draft(messages=rest, trigger=trigger)] if rest else [first]
+        return [first, CommitDraft(messages=rest, trigger=trigger)] if rest else [first]
     before = state.ctx or state.born_from
     parent = None if before is None else CommitId(before)
     if state.ctx is not None:
         kind: CommitType = "compaction" if trigger == "compaction" else "snapshot"
-        return [Draft(messages=new, parent=parent, type=kind, trigger=trigger)]
+        return [CommitDraft(messages=new, parent=parent, type=kind, trigger=trigger)]
     if state.parent is None:
-        return [Draft(messages=new, trigger=trigger)]
+        return [CommitDraft(messages=new, trigger=trigger)]
     heard = list(takewhile(lambda message: message.role != "assistant", new))
-    told = Draft(messages=heard or new, parent=parent, type="snapshot", trigger="spawn")
+    told = CommitDraft(messages=heard or new, parent=parent, type="snapshot", trigger="spawn")
     rest = new[len(heard) :] if heard else []
-    return [told, Draft(messages=rest, trigger=trigger)] if rest else [told]
+    return [told, CommitDraft(messages=rest, trigger=trigger)] if rest else [told]

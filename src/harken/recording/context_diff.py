@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 
 from harken.core.events import Segment
 from harken.core.ids import MessageId
-from harken.recording.item import Heard, Item
+from harken.recording.item import Item, LoggedItem
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ItemOrigin:
     """Where an item of a request is taken from; neither: it is new."""
 
     index: int | None = None
     """Its position among the items of the context now."""
-    returns: Heard | None = None
+    returns: LoggedItem | None = None
     """It was heard before, and is not in the context now."""
 
     @property
@@ -30,17 +30,17 @@ class Place:
         return self.index is None and self.returns is None
 
 
-NEW = Place()
+NEW = ItemOrigin()
 
 
-def is_same(item: Item, heard: Heard) -> bool:
+def is_same(item: Item, heard: LoggedItem) -> bool:
     """Whether an item says what was heard; an answer may come back slightly changed."""
     if item.key == heard.key:
         return True
     return bool(heard.likeness) and heard.likeness == item.likeness
 
 
-def shared(items: Sequence[Item], row: Sequence[Heard]) -> int:
+def shared(items: Sequence[Item], row: Sequence[LoggedItem]) -> int:
     """Return how many items the two have in common from the beginning."""
     count = 0
     for item, heard in zip(items, row, strict=False):
@@ -52,10 +52,10 @@ def shared(items: Sequence[Item], row: Sequence[Heard]) -> int:
 
 def places(
     items: Sequence[Item],
-    row: Sequence[Heard],
+    row: Sequence[LoggedItem],
     common: int,
-    known: Mapping[str, Sequence[Heard]],
-) -> list[Place]:
+    known: Mapping[str, Sequence[LoggedItem]],
+) -> list[ItemOrigin]:
     """Return where each item after the first `common` comes from.
 
     row: the context now, which begins with those; known: what was heard before, by key.
@@ -68,7 +68,7 @@ def places(
     for at, place in enumerate(found):
         heard = gone.first(items[common + at].key) if place.is_new else None
         if heard is not None and (at < last or follows or heard.role != "user"):
-            found[at] = Place(returns=heard)
+            found[at] = ItemOrigin(returns=heard)
             gone.take(heard)
         # What a person says last is new, though the same words were there before, and dropped.
         follows = found[at].returns is not None
@@ -84,7 +84,7 @@ class _Waiting:
     taken: set[int]
 
     @classmethod
-    def of(cls, row: Sequence[Heard], common: int) -> _Waiting:
+    def of(cls, row: Sequence[LoggedItem], common: int) -> _Waiting:
         by_key: dict[str, list[int]] = {}
         for at in range(len(row) - 1, common - 1, -1):
             by_key.setdefault(row[at].key, []).append(at)
@@ -92,19 +92,19 @@ class _Waiting:
         return cls(by_key, alike, set())
 
 
-def _kept(item: Item, waiting: _Waiting) -> Place:
+def _kept(item: Item, waiting: _Waiting) -> ItemOrigin:
     """Return the first item of the context with this key that is not taken yet."""
     same = waiting.by_key.get(item.key, [])
     while same:
         at = same.pop()
         if at not in waiting.taken:
             waiting.taken.add(at)
-            return Place(index=at)
+            return ItemOrigin(index=at)
     if waiting.by_likeness:
         alike = waiting.by_likeness.get(item.likeness or "?")
         if alike is not None and alike not in waiting.taken:
             waiting.taken.add(alike)
-            return Place(index=alike)
+            return ItemOrigin(index=alike)
     return NEW
 
 
@@ -115,12 +115,12 @@ class _Gone:
     It is looked at once: a context may say the same a thousand times.
     """
 
-    known: Mapping[str, Sequence[Heard]]
-    row: Sequence[Heard]
+    known: Mapping[str, Sequence[LoggedItem]]
+    row: Sequence[LoggedItem]
     _taken: set[int] = field(default_factory=set)
     _at: dict[str, int] = field(default_factory=dict)
 
-    def first(self, key: str) -> Heard | None:
+    def first(self, key: str) -> LoggedItem | None:
         """Return the first with this key that is not in the context, nor taken; None: none is."""
         same = self.known.get(key, ())
         if same and not self._taken:
@@ -131,13 +131,13 @@ class _Gone:
         self._at[key] = at
         return same[at] if at < len(same) else None
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: LoggedItem) -> None:
         """Note that it returns."""
         self._taken.add(id(heard))
 
 
 @dataclass(slots=True)
-class Segments:
+class SegmentBuilder:
     """The segments of an edit, neighbours as one."""
 
     made: list[Segment]

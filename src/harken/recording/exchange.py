@@ -1,4 +1,4 @@
-"""`Call` and `Reply`: a model call that another program made, as whoever saw it hands it over.
+"""`CapturedRequest` and `CapturedResponse`: a model call of another program, as it was captured.
 
 Source: docs/design/006-what-the-model-saw.md.
 """
@@ -18,7 +18,7 @@ LATE = frozenset({CUT, HUNG_UP, ENDED})
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hints:
+class ClientHints:
     """What the client says of itself beside the request; all of it may be missing or false."""
 
     client: str = ""
@@ -35,11 +35,11 @@ class Hints:
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CapturedRequest:
     """A request, at the moment at which it was made."""
 
     id: str
-    """The same in its `Reply`; never used twice."""
+    """The same in its `CapturedResponse`; never used twice."""
     protocol: str
     """The name of a `harken.formats.wire` protocol."""
     path: str
@@ -48,12 +48,12 @@ class Call:
     """As it was sent, decompressed."""
     time: str
     """UTC, RFC 3339, microseconds."""
-    hints: Hints = Hints()
+    hints: ClientHints = ClientHints()
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class CapturedResponse:
     """How a call ended."""
 
     id: str

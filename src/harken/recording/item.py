@@ -1,10 +1,10 @@
-"""`Item`: what requests are made of; `Heard`: how one stands in a log.
+"""`Item`: what requests are made of; `LoggedItem`: how one stands in a log.
 
 One idea: an item is known again by its key, so only a new one is read. Two items with one key say
 the same. How one is written may change from request to request (its *dress*); what the entries do
 not say of that is its form, which is logged where it changes.
 
-`Wired`: a piece of a protocol as an item, read only when something is new about it.
+`WireItem`: a piece of a protocol as an item, read only when something is new about it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Item:
 
 
 @dataclass(slots=True, eq=False)
-class Heard:
+class LoggedItem:
     """An item that is in the log, whoever heard it first; agents that share it share this."""
 
     key: str
@@ -95,7 +95,7 @@ def plain_key(message: ChatMessage) -> str:
     return f"{message_hash(message)} {' '.join(named)}".rstrip()
 
 
-class Wired(Item):
+class WireItem(Item):
     """A piece as it stood on the wire; its bytes, in its protocol, say how it is dressed."""
 
     __slots__ = ("_likeness", "_read", "piece", "protocol")
@@ -130,7 +130,7 @@ class Wired(Item):
 
 def wired(protocol: Protocol, pieces: Iterable[Piece]) -> list[Item]:
     """Return the pieces of a request, or of an answer, as items."""
-    return [Wired(protocol, piece) for piece in pieces]
+    return [WireItem(protocol, piece) for piece in pieces]
 
 
 def known_by(protocol: Protocol, messages: Sequence[ChatMessage], form: Form) -> tuple[str, str]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
-from harken.core.messages import ChatMessage, OtherPart, text_of
-from harken.recording.agent_recorder import Voice
+from harken.core.messages import ChatMessage, UnknownPart, text_of
+from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.context_diff import shared
-from harken.recording.item import Heard, Item
+from harken.recording.item import Item, LoggedItem
 
 How: TypeAlias = Literal["on", "waits", "again", "rewritten", "compaction", "fork"]
 """It goes on; it does, once the request before it is answered; it asks the same once more; parts of
@@ -38,10 +38,10 @@ _LINE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class AgentMatch:
     """An agent that a request belongs to."""
 
-    voice: Voice
+    voice: AgentRecorder
     how: How
     common: int
     """How many items the two share from the beginning."""
@@ -57,23 +57,23 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class SummaryCandidate:
     """An answer that a later context may tell in place of what came before."""
 
-    voice: Voice
+    voice: AgentRecorder
     lines: tuple[str, ...]
 
 
-def summed(voice: Voice, messages: Iterable[ChatMessage]) -> Summed | None:
+def summed(voice: AgentRecorder, messages: Iterable[ChatMessage]) -> SummaryCandidate | None:
     """Return an answer as it may be told again; None for one that says too little."""
     text = "\n".join(text_of(message.content) for message in messages)
     lines = tuple(line for line in map(str.strip, text.splitlines()) if len(line) >= _LINE)
-    return Summed(voice, lines) if lines else None
+    return SummaryCandidate(voice, lines) if lines else None
 
 
 def match(
-    items: Sequence[Item], voices: Sequence[Voice], answers: Sequence[Summed] = ()
-) -> Match | None:
+    items: Sequence[Item], voices: Sequence[AgentRecorder], answers: Sequence[SummaryCandidate] = ()
+) -> AgentMatch | None:
     """Return whose request this is, among these agents; None: nobody's.
 
     answers: the last ones that were given, the newest last.
@@ -90,34 +90,34 @@ def match(
     return max(told, key=lambda one: one.rank, default=best)
 
 
-def opening(row: Sequence[Heard]) -> int:
+def opening(row: Sequence[LoggedItem]) -> int:
     """Return how many items stand before the first answer."""
     return next((at for at, heard in enumerate(row) if heard.role == "assistant"), len(row))
 
 
-def _continued(items: Sequence[Item], voice: Voice, common: int) -> Match | None:
+def _continued(items: Sequence[Item], voice: AgentRecorder, common: int) -> AgentMatch | None:
     """Return an agent whose context a request is, and more; or that it was asked with before."""
     is_all = common == len(items)
     if common == len(voice.row) > 0 and not (voice.open and is_all):
-        return Match(voice, "waits" if voice.open else "on", common)
+        return AgentMatch(voice, "waits" if voice.open else "on", common)
     if is_all and common == voice.asked and voice.open is None:
-        return Match(voice, "again", common)
+        return AgentMatch(voice, "again", common)
     return None
 
 
-def _changed(items: Sequence[Item], voice: Voice, common: int) -> Match | None:
+def _changed(items: Sequence[Item], voice: AgentRecorder, common: int) -> AgentMatch | None:
     """Return an agent whose context became a request, or from which it goes another way."""
     row, is_all = voice.row, common == len(items)
     kept = _kept(items[common:], row[common:])
     if kept and not _has_its_prompt(items, common, voice):
-        return Match(voice, "fork", common, kept=kept)
+        return AgentMatch(voice, "fork", common, kept=kept)
     if kept and voice.open is None:
-        return Match(voice, "rewritten", common, kept=kept)
+        return AgentMatch(voice, "rewritten", common, kept=kept)
     is_road = common >= opening(row) or (is_all and any(h.role == "user" for h in row[:common]))
-    return Match(voice, "fork", common) if is_road and common else None
+    return AgentMatch(voice, "fork", common) if is_road and common else None
 
 
-def _has_its_prompt(items: Sequence[Item], common: int, voice: Voice) -> bool:
+def _has_its_prompt(items: Sequence[Item], common: int, voice: AgentRecorder) -> bool:
     """Whether a request has the system prompt of an agent, or a new version of it.
 
     Programs ask agents with prompts of their own about one conversation: each is somebody.
@@ -139,7 +139,7 @@ def _common(one: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _kept(items: Sequence[Item], row: Sequence[Heard]) -> int:
+def _kept(items: Sequence[Item], row: Sequence[LoggedItem]) -> int:
     """Return how many items of a row a request still has; none, where no answer is among them."""
     roles = {heard.key: heard.role for heard in row if heard.key}
     alike = {heard.likeness: heard.role for heard in row if heard.likeness}
@@ -157,7 +157,9 @@ _RANK: Mapping[How, int] = {
 }
 
 
-def _compacted(items: Sequence[Item], voice: Voice, answers: Sequence[Summed]) -> Match | None:
+def _compacted(
+    items: Sequence[Item], voice: AgentRecorder, answers: Sequence[SummaryCandidate]
+) -> AgentMatch | None:
     """Return the agent as the one in place of whose past a request tells a summary of it."""
     common = shared(items, voice.row)
     is_known = True
@@ -174,10 +176,10 @@ def _compacted(items: Sequence[Item], voice: Voice, answers: Sequence[Summed]) -
     else:
         return None
     kept = _kept(items[common:], voice.row[common:])
-    return Match(voice, "compaction", common, summary=at, kept=kept)
+    return AgentMatch(voice, "compaction", common, summary=at, kept=kept)
 
 
-def _tells(item: Item, answers: Sequence[Summed]) -> bool:
+def _tells(item: Item, answers: Sequence[SummaryCandidate]) -> bool:
     """Whether an item says most of what one of the answers said, letter for letter."""
     text = "\n".join(text_of(one.content) for one in item.messages if one.role == "user")
     return bool(text) and any(
@@ -190,7 +192,8 @@ def is_summary(item: Item) -> bool:
     """Whether an item says of itself that it stands for a past."""
     for message in item.messages:
         if isinstance(message.content, list) and any(
-            isinstance(part, OtherPart) and part.kind in _SUMMARY_KINDS for part in message.content
+            isinstance(part, UnknownPart) and part.kind in _SUMMARY_KINDS
+            for part in message.content
         ):
             return True
         text = text_of(message.content) if message.role == "user" else ""

@@ -33,7 +33,7 @@ _DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class MadeCall:
+class OpenToolCall:
     """A tool call that an agent made."""
 
     agent: AgentId
@@ -45,10 +45,10 @@ class MadeCall:
 
 
 @dataclass(slots=True)
-class Calls:
+class OpenToolCalls:
     """The last calls of a session that nobody was born from."""
 
-    made: deque[MadeCall] = field(default_factory=lambda: deque(maxlen=_MOST_CALLS))
+    made: deque[OpenToolCall] = field(default_factory=lambda: deque(maxlen=_MOST_CALLS))
 
     def learn(self, agent: AgentId, entry: TranscriptEntry) -> None:
         """Take the calls of an answer."""
@@ -59,9 +59,9 @@ class Calls:
                 name = next(filter(None, (_name(arguments.get(one)) for one in _NAMES)), "")
                 reference = reference_to(entry, call.id)
                 name = name or call.function.name
-                self.made.append(MadeCall(agent, reference, name, tuple(texts)))
+                self.made.append(OpenToolCall(agent, reference, name, tuple(texts)))
 
-    def take(self, items: Sequence[Item]) -> MadeCall | None:
+    def take(self, items: Sequence[Item]) -> OpenToolCall | None:
         """Return, and forget, the call whose prompt a conversation begins with."""
         begins = takewhile(lambda item: item.messages[0].role != "assistant", items)
         said = [
@@ -78,7 +78,7 @@ class Calls:
         return None
 
 
-def cause(session: Session, call: MadeCall | None, parent: AgentId) -> Reference:
+def cause(session: Session, call: OpenToolCall | None, parent: AgentId) -> Reference:
     """Return the cause of a birth: the call, while it has no result; else the parent's birth."""
     if call is not None and call.reference in session.state.open_references:
         return call.reference
@@ -95,7 +95,7 @@ def free_name(session: Session, wished: str) -> str:
 
 def _arguments(call: ToolCall) -> dict[str, Any]:
     try:
-        found = canonical.decode(call.function.arguments.encode("utf-8", "replace"))
+        found = canonical.from_json(call.function.arguments.encode("utf-8", "replace"))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -13,21 +13,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harken.core import events as ev
-from harken.core.ids import MessageId, number_of
+from harken.core.ids import MessageId, parse_id_number
 from harken.core.messages import ChatMessage
-from harken.errors import FormatError, UnknownName
+from harken.errors import FormatError, NameNotFound
 from harken.formats.wire import registry as wires
-from harken.formats.wire.base import Asked, Body, Form, Protocol
+from harken.formats.wire.base import Body, Form, ParsedRequest, Protocol
 from harken.recording.agent_recorder import JOINED
 from harken.session.segments import Loaded, context_of, length
 
 
-def body_of(events: Iterable[ev.Event], request_id: str, loaded: Loaded | None = None) -> Body:
-    """Return the body of a recorded request, from the events of its log. As `Rebuilder.body`."""
-    return Rebuilder(events, loaded).body(request_id)
+def rebuild_body(events: Iterable[ev.Event], request_id: str, loaded: Loaded | None = None) -> Body:
+    """Return the body of a recorded request, from the events of its log."""
+    return RequestRebuilder(events, loaded).body(request_id)
 
 
-class Rebuilder:
+class RequestRebuilder:
     """The requests of a log. Reading it takes one pass, a request the time of its own length."""
 
     def __init__(self, events: Iterable[ev.Event], loaded: Loaded | None = None) -> None:
@@ -56,7 +56,7 @@ class Rebuilder:
                     self._forms.setdefault(id_, []).append((_number(event.message_id), form))
 
     def messages(self, request_id: str) -> list[ChatMessage]:
-        """Return what a request saw, oldest first. Raises UnknownName, FormatError."""
+        """Return what a request saw, oldest first. Raises NameNotFound, FormatError."""
         request = self._request(request_id)
         try:
             chain = self._chain(request)
@@ -111,14 +111,14 @@ class Rebuilder:
     def body(self, request_id: str) -> Body:
         """Return the body of a request, equal as JSON to the one that was sent.
 
-        Raises UnknownName for a request that is not there, or that says of no wire how it was
+        Raises NameNotFound for a request that is not there, or that says of no wire how it was
         sent; FormatError where the log is not whole.
         """
         request = self._request(request_id)
         protocol = self._protocol(request)
         wire = request.wire or {}
         defined = None if request.tools is None else self._tools.get(request.tools)
-        asked = Asked(
+        asked = ParsedRequest(
             model=request.model,
             tools=() if defined is None else defined.tools,
             parameters=request.parameters or {},
@@ -149,7 +149,7 @@ class Rebuilder:
     def _request(self, request_id: str) -> ev.LlmRequest:
         request = self.requests.get(MessageId(request_id))
         if request is None:
-            raise UnknownName("request", request_id, self.requests)
+            raise NameNotFound("request", request_id, self.requests)
         return request
 
     def _protocol(self, request: ev.LlmRequest) -> Protocol:
@@ -157,7 +157,7 @@ class Rebuilder:
         protocol = wires.WIRES.get(name) if isinstance(name, str) else None
         if protocol is None:
             known = (id_ for id_, one in self.requests.items() if one.wire)
-            raise UnknownName("recorded request", request.message_id, known)
+            raise NameNotFound("recorded request", request.message_id, known)
         return protocol
 
 
@@ -174,7 +174,7 @@ def _at(changes: Sequence[tuple[int, Form]], number: int) -> Form:
 
 
 def _number(id_: str) -> int:
-    return number_of(id_, "msg_") or 0
+    return parse_id_number(id_, "msg_") or 0
 
 
 _NOTHING = ev.Segment(entries=[])

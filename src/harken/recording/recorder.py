@@ -23,13 +23,13 @@ from harken.core.ids import AgentId
 from harken.errors import HarkenError, LogError, StoreError
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Protocol
-from harken.formats.wire.piece_cache import Known
-from harken.recording.agent_recorder import Voice
-from harken.recording.exchange import Call, Reply
+from harken.formats.wire.piece_cache import PieceCache
+from harken.recording.agent_recorder import AgentRecorder
+from harken.recording.exchange import CapturedRequest, CapturedResponse
 from harken.recording.item import wired
-from harken.recording.matcher import Match
-from harken.recording.recorded_session import Request, Run
-from harken.recording.session_pool import RecorderOptions, Shelf
+from harken.recording.matcher import AgentMatch
+from harken.recording.recorded_session import ParsedCall, RecordedSession
+from harken.recording.session_pool import RecorderOptions, SessionPool
 from harken.session.session import Session
 from harken.store.base import Store
 
@@ -41,10 +41,10 @@ _FRESH_US = 3600 * 1_000_000
 class _Held:
     """A call that goes on from an answer that is not here yet."""
 
-    run: Run
-    voice: Voice
-    request: Request
-    reply: Reply | None = None
+    run: RecordedSession
+    voice: AgentRecorder
+    request: ParsedCall
+    reply: CapturedResponse | None = None
 
 
 @dataclass(slots=True)
@@ -83,19 +83,19 @@ class Recorder:
 
         tell: is told, on one line, what a person should know.
         """
-        self._shelf = Shelf(folder, store, clock, options or RecorderOptions())
+        self._shelf = SessionPool(folder, store, clock, options or RecorderOptions())
         self._clock = clock
         self.failure: Exception | None = None
         """What kept the last call or reply from being recorded; None: nothing did."""
         self.answered: Callable[[Session, AgentId], None] = lambda *_: None
         """Is told of each answer that is in the log."""
         self._troubles = _Troubles(tell)
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, PieceCache] = {}
         self._held: dict[str, _Held] = {}
         self._passed_over: set[str] = set()
         """Calls that could not be recorded, and so no reply can."""
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: CapturedRequest) -> None:
         """Record that a call was made. Never raises for anything that came in."""
         with self._borne(call.id):
             self._passed_over.add(call.id)
@@ -115,7 +115,7 @@ class Recorder:
                     self._begin(run, request, found)
                 self._passed_over.discard(call.id)
 
-    def end(self, reply: Reply) -> None:
+    def end(self, reply: CapturedResponse) -> None:
         """Record how a call ended. Never raises for anything that came in."""
         with self._borne(reply.id):
             held = self._held.get(reply.id)
@@ -153,19 +153,19 @@ class Recorder:
     ) -> None:
         self.close()
 
-    def _request(self, call: Call, protocol: Protocol) -> Request:
-        known = self._known.setdefault(protocol.name, Known())
+    def _request(self, call: CapturedRequest, protocol: Protocol) -> ParsedCall:
+        known = self._known.setdefault(protocol.name, PieceCache())
         asked = protocol.take_apart(call.path, call.body, known)
-        return Request(call, protocol, asked, wired(protocol, asked.pieces))
+        return ParsedCall(call, protocol, asked, wired(protocol, asked.pieces))
 
-    def _place(self, request: Request) -> tuple[Run, Match | None]:
+    def _place(self, request: ParsedCall) -> tuple[RecordedSession, AgentMatch | None]:
         """Return whose call it is; the run may be a new one."""
         hints = request.call.hints
         self._shelf.began.set(request.call.time, self._clock())
         if hints.session:
             run = self._shelf.of_session(hints.client, hints.session)
             return run, run.placed(request)
-        best: tuple[Run, Match] | None = None
+        best: tuple[RecordedSession, AgentMatch] | None = None
         for run in self._shelf.unnamed(hints.client):
             found = self._own(run, request)
             if found is not None and (best is None or found.rank > best[1].rank):
@@ -176,7 +176,7 @@ class Recorder:
                 return run, found
         return best or (self._shelf.new(hints.client, request.call.id), None)
 
-    def _own(self, run: Run, request: Request) -> Match | None:
+    def _own(self, run: RecordedSession, request: ParsedCall) -> AgentMatch | None:
         """Return whose call it is where a run without a name can be sure that it is its own."""
         if request.call.id in run.calls:
             return run.placed(request)
@@ -189,13 +189,13 @@ class Recorder:
         is_fresh = run.time_of(request) - run.moment.now_us < _FRESH_US
         return found if is_more or is_fresh else None
 
-    def _begin(self, run: Run, request: Request, found: Match | None) -> None:
+    def _begin(self, run: RecordedSession, request: ParsedCall, found: AgentMatch | None) -> None:
         run.moment.set(request.call.time, self._clock())
         run.begin(request, found)
         if found is not None and found.how == "compaction":
             self._commit(run, found.voice, "compaction")
 
-    def _end(self, run: Run, reply: Reply) -> None:
+    def _end(self, run: RecordedSession, reply: CapturedResponse) -> None:
         run.moment.set(reply.time, self._clock())
         voice = run.end(reply)
         if voice is None:
@@ -218,7 +218,7 @@ class Recorder:
         if held.reply is not None:
             self._end(held.run, held.reply)
 
-    def _commit(self, run: Run, voice: Voice, trigger: Checkpoint) -> None:
+    def _commit(self, run: RecordedSession, voice: AgentRecorder, trigger: Checkpoint) -> None:
         if run.commits is None:
             return
         try:
@@ -229,7 +229,7 @@ class Recorder:
         else:
             self._troubles.over("store", "commits are being kept again")
 
-    def _finish(self, run: Run) -> None:
+    def _finish(self, run: RecordedSession) -> None:
         """Close a run: what waits in it is logged as it is, what is pending committed."""
         with self._borne("the end"), self._kept(run):
             for held in [one for one in self._held.values() if one.run is run]:
@@ -240,7 +240,7 @@ class Recorder:
         self._shelf.drop(run)
 
     @contextmanager
-    def _kept(self, run: Run) -> Iterator[None]:
+    def _kept(self, run: RecordedSession) -> Iterator[None]:
         """Let go of a run where something failed; the next call finds it as its log has it."""
         try:
             yield

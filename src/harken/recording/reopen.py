@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from harken.context.checkpoint import Origin
+from harken.context.checkpoint import CommitOrigin
 from harken.core import events as ev
-from harken.core.ids import AgentId, MessageId, base_of
+from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.errors import LogError
 from harken.formats.wire import messages_v1
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Form, Protocol
-from harken.recording.agent_recorder import Voice
-from harken.recording.commits import Commits
-from harken.recording.item import Heard, known_by
+from harken.recording.agent_recorder import AgentRecorder
+from harken.recording.commits import SessionCommits
+from harken.recording.item import LoggedItem, known_by
 from harken.recording.rebuild import forms_in
-from harken.recording.recorded_session import Moment, Run, Waiting
+from harken.recording.recorded_session import CallClock, PendingCall, RecordedSession
 from harken.session.log.reader import events
 from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store
@@ -51,34 +51,34 @@ class _Told:
             self.protocols[event.agent_id or AgentId("")] = protocol or messages_v1.PROTOCOL
         elif isinstance(event, ev.TranscriptEntry):
             if event.role == "user" and isinstance(event.cause, str):
-                self.told_by[event.agent_id or AgentId("")] = base_of(event.cause)
+                self.told_by[event.agent_id or AgentId("")] = reference_message_id(event.cause)
         elif isinstance(event, ev.LlmResponse):
             self.open.pop(event.request, None)
 
 
-def opened(
+def open_recorded_session(
     path: Path,
-    moment: Moment,
+    moment: CallClock,
     *,
     durability: Durability = "turn",
     client: str = "",
     client_session: str = "",
     store: Store | None = None,
     machine: str = "",
-) -> Run:
+) -> RecordedSession:
     """Open a recorded session, or begin one. Raises LogError."""
     told = _Told()
     if path.exists() and path.stat().st_size:
         for event in events(path):
             told.take(event)
     session = Session(path, options=SessionOptions(clock=moment, durability=durability))
-    run = Run(session, moment, client, client_session)
+    run = RecordedSession(session, moment, client, client_session)
     if store is not None:
         id_ = session.state.session_id or path.stem
-        origin = Origin(template=client, principal=id_, machine=machine, session_id=id_)
-        run.commits = Commits(store, origin)
+        origin = CommitOrigin(template=client, principal=id_, machine=machine, session_id=id_)
+        run.commits = SessionCommits(store, origin)
     try:
-        shared: dict[tuple[MessageId, ...], Heard] = {}
+        shared: dict[tuple[MessageId, ...], LoggedItem] = {}
         for agent_id, state in session.agents.items():
             if state.is_recorded:
                 _restore(run, agent_id, told, shared)
@@ -90,12 +90,17 @@ def opened(
 
 
 def _restore(
-    run: Run, agent_id: AgentId, told: _Told, shared: dict[tuple[MessageId, ...], Heard]
+    run: RecordedSession,
+    agent_id: AgentId,
+    told: _Told,
+    shared: dict[tuple[MessageId, ...], LoggedItem],
 ) -> None:
     """Go on with an agent."""
     protocol = told.protocols.get(agent_id, messages_v1.PROTOCOL)
     known = partial(known_by, protocol)
-    voice = Voice.resumed(run.session, agent_id, forms=told.forms, known=known, shared_by=shared)
+    voice = AgentRecorder.resumed(
+        run.session, agent_id, forms=told.forms, known=known, shared_by=shared
+    )
     run.voices[agent_id], voice.told_by = voice, told.told_by.get(agent_id)
     state = run.session.agent(agent_id)
     if run.commits is not None and state.ctx and state.committed and state.edited is None:
@@ -104,7 +109,7 @@ def _restore(
     for entry in said[-4:]:
         run.learn(voice, [entry])
     if voice.open is not None and voice.open in told.open:
-        run.waiting[told.open[voice.open]] = Waiting(voice, voice.open, protocol)
+        run.waiting[told.open[voice.open]] = PendingCall(voice, voice.open, protocol)
 
 
 def client_of(path: Path) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`Shelf`: the recorded sessions of a folder: found, opened when they are needed, closed when idle.
+"""The recorded sessions of a folder: found, opened when they are needed, closed when idle.
 
 One idea: a session is one file, whose name follows from what its client calls it. So it is found
 again after a restart, and nothing else has to be remembered. Sessions without a name of their own
@@ -27,8 +27,8 @@ from harken.formats.wire import registry as wires
 from harken.recording.agent_recorder import items_of
 from harken.recording.item import known_by
 from harken.recording.rebuild import forms_in
-from harken.recording.recorded_session import Moment, Request, Run
-from harken.recording.reopen import client_of, opened
+from harken.recording.recorded_session import CallClock, ParsedCall, RecordedSession
+from harken.recording.reopen import client_of, open_recorded_session
 from harken.session.log.reader import events
 from harken.session.session import Durability
 from harken.store.base import Store
@@ -57,27 +57,27 @@ class RecorderOptions:
 
 
 @dataclass(slots=True)
-class Shelf:
+class SessionPool:
     """The sessions in a folder. Not for several threads."""
 
     folder: Path
     store: Store | None
     clock: Clock
     options: RecorderOptions = RecorderOptions()
-    began: Moment = field(default_factory=Moment)
+    began: CallClock = field(default_factory=CallClock)
     """When a run begins that is begun."""
-    _open: dict[Path, Run] = field(default_factory=dict)
+    _open: dict[Path, RecordedSession] = field(default_factory=dict)
     """The one used last is the last."""
     _used_us: dict[Path, int] = field(default_factory=dict)
     _by_opening: dict[str, list[Path]] = field(default_factory=dict)
     _looked_at: set[Path] = field(default_factory=set)
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RecordedSession]:
         """Those that are open."""
         return list(self._open.values())
 
-    def of_session(self, client: str, session: str) -> Run:
+    def of_session(self, client: str, session: str) -> RecordedSession:
         """Return the run that a client calls so, or begin it. Raises LogError, OSError."""
         for path, run in self._open.items():
             if (run.client, run.client_session) == (client, session):
@@ -88,19 +88,19 @@ class Shelf:
                     return self._opened(path, client, session)
         raise LogError(self.folder, f"no name is left for the session {session} of {client}")
 
-    def new(self, client: str, seed: str) -> Run:
+    def new(self, client: str, seed: str) -> RecordedSession:
         """Begin a run without a name of its own; seed: says which, when it is tried again."""
         for path in _names(self.folder, client, blake3(seed.encode()).hexdigest()):
             if not path.exists():
                 return self._opened(path, client, "")
         raise LogError(self.folder, "no name is left for a new session")
 
-    def unnamed(self, client: str) -> list[Run]:
+    def unnamed(self, client: str) -> list[RecordedSession]:
         """Return the open runs of a client that have no name of their own, the last used first."""
         runs = reversed(self._open.values())
         return [run for run in runs if run.client == client and not run.client_session]
 
-    def beginning_as(self, request: Request) -> Iterator[Run]:
+    def beginning_as(self, request: ParsedCall) -> Iterator[RecordedSession]:
         """Yield runs that are not open, and begin with what a request begins with."""
         self._look()
         like = self._by_opening.get(opening_of(request), [])
@@ -109,16 +109,16 @@ class Shelf:
             with contextlib.suppress(LogError, OSError):
                 yield self._opened(path, request.call.hints.client, "")
 
-    def with_call(self, call_id: str) -> Run | None:
+    def with_call(self, call_id: str) -> RecordedSession | None:
         """Return the run in whose log a call waits for its answer."""
         for path, run in self._open.items():
             if call_id in run.waiting:
                 return self._use(path, run)
         return None
 
-    def with_call_in_log(self, call_id: str) -> Run | None:
+    def with_call_in_log(self, call_id: str) -> RecordedSession | None:
         """Return the run in whose log a call waits, that nobody told of since a restart."""
-        wanted = canonical.encode(call_id)
+        wanted = canonical.to_json_line(call_id)
         for path in self._newest()[: -_MOST_SEARCHED - 1 : -1]:
             with contextlib.suppress(LogError, OSError):
                 if path not in self._open and wanted in path.read_bytes():
@@ -127,7 +127,7 @@ class Shelf:
                         return run
         return None
 
-    def drop(self, run: Run) -> None:
+    def drop(self, run: RecordedSession) -> None:
         """Close a run, whatever state it is in; its log has what it has."""
         path = run.session.path
         self._open.pop(path, None)
@@ -135,7 +135,7 @@ class Shelf:
         with contextlib.suppress(LogError, OSError):
             run.close()
 
-    def idle(self) -> list[Run]:
+    def idle(self) -> list[RecordedSession]:
         """Return the runs that may be closed: nobody waits, and they were not used for a while."""
         before = self.clock() - int(self.options.idle_s * 1_000_000)
         free = [(path, run) for path, run in self._open.items() if not run.waiting]
@@ -146,11 +146,11 @@ class Shelf:
             if at < surplus or self._used_us[path] < before
         ]
 
-    def _opened(self, path: Path, client: str, session: str) -> Run:
+    def _opened(self, path: Path, client: str, session: str) -> RecordedSession:
         self.folder.mkdir(parents=True, exist_ok=True)
-        run = opened(
+        run = open_recorded_session(
             path,
-            Moment(self.began.now_us or self.clock()),
+            CallClock(self.began.now_us or self.clock()),
             durability=self.options.durability,
             client=client,
             client_session=session,
@@ -159,7 +159,7 @@ class Shelf:
         )
         return self._use(run.session.path, run)
 
-    def _use(self, path: Path, run: Run) -> Run:
+    def _use(self, path: Path, run: RecordedSession) -> RecordedSession:
         self._open.pop(path, None)
         self._open[path] = run
         self._used_us[path] = self.clock()
@@ -182,7 +182,7 @@ class Shelf:
         return []
 
 
-def opening_of(request: Request) -> str:
+def opening_of(request: ParsedCall) -> str:
     """Return what is the same for requests that begin with the same words, up to an answer."""
     return _opening((item.messages[0].role, item.key) for item in request.items)
 

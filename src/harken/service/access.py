@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harken.core.loopback import browser_refusal
 from harken.errors import ConfigError
-from harken.store.remote.errors import Refused
+from harken.store.remote.errors import RequestRefused
 from harken.world.private_file import read_own_file
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32,256}")
@@ -67,7 +67,7 @@ OPEN_PATH = "/v1/health"
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class AccessCheck:
     """Says who is refused."""
 
     token: str | None
@@ -80,11 +80,13 @@ class Gate:
         origin, host = headers.get("origin"), headers.get("host")
         site = headers.get("sec-fetch-site")
         if refusal := browser_refusal(origin, host, site, any_host=self.any_host):
-            raise Refused("forbidden", refusal)
+            raise RequestRefused("forbidden", refusal)
         if self.token is None or path == OPEN_PATH:
             return
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
-            raise Refused("unauthorized", "send the token of the service: Authorization: Bearer")
+            raise RequestRefused(
+                "unauthorized", "send the token of the service: Authorization: Bearer"
+            )
         if not hmac.compare_digest(given.strip().encode(), self.token.encode()):
-            raise Refused("unauthorized", "this is not the token of this service")
+            raise RequestRefused("unauthorized", "this is not the token of this service")

@@ -16,15 +16,15 @@ from starlette.exceptions import HTTPException
 
 from harken.errors import HarkenError
 from harken.service import commit_routes, lifecycle_routes, log_routes, store_routes
-from harken.service.access import OPEN_PATH, Gate
+from harken.service.access import OPEN_PATH, AccessCheck
 from harken.service.body import Json, only_known
-from harken.service.dependencies import Limits
+from harken.service.dependencies import ServiceLimits
 from harken.service.log_routes import Logs
-from harken.service.middleware import Border, hints
+from harken.service.middleware import ErrorMiddleware, hints
 from harken.service.openapi import SCHEMAS, describe, failure, methods_of
 from harken.service.schemas import Health
 from harken.store.base import Store
-from harken.store.remote.errors import Failed, Problem, problem_of
+from harken.store.remote.errors import ErrorBody, Problem, problem_of
 from harken.store.remote.wire import JSON
 
 # Nobody but whoever asks learns anything of what is asked. (Older versions of FastAPI have none.)
@@ -39,17 +39,17 @@ _NO_TELEMETRY: Any = {
 
 def make_app(
     store: Store,
-    gate: Gate,
+    gate: AccessCheck,
     *,
-    limits: Limits | None = None,
+    limits: ServiceLimits | None = None,
     read_only: bool = False,
     sessions: Path | None = None,
-) -> Border:
+) -> ErrorMiddleware:
     """Return the service over an open store, as an ASGI application. Closing is the caller's.
 
     Logs that are shipped here go into the folder `sessions`; None: it takes none.
     """
-    limits = limits or Limits()
+    limits = limits or ServiceLimits()
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
@@ -82,7 +82,7 @@ def make_app(
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _no_route)
-    return Border(app, gate, limits)
+    return ErrorMiddleware(app, gate, limits)
 
 
 def _add_own(app: FastAPI) -> None:
@@ -111,7 +111,7 @@ def _add_own(app: FastAPI) -> None:
 
 
 def _answer(problem: Problem) -> Json:
-    return Json(Failed(problem), problem.status, hints(problem))
+    return Json(ErrorBody(problem), problem.status, hints(problem))
 
 
 async def _failed(_: Request, error: Exception) -> Json:
@@ -131,7 +131,7 @@ async def _no_route(request: Request, error: Exception) -> Json:
     if error.status_code == 405:
         methods = ", ".join(methods_of(request.app, request.url.path))
         problem = Problem("method_not_allowed", f"this path is asked with {methods}")
-        return Json(Failed(problem), problem.status, {"allow": methods})
+        return Json(ErrorBody(problem), problem.status, {"allow": methods})
     if error.status_code == 404:
         problem = Problem("not_found", "there is no such path; /v1/openapi.json describes all")
     else:

@@ -15,8 +15,8 @@ from fastapi.responses import JSONResponse, Response
 from starlette.requests import ClientDisconnect
 
 from harken.core import canonical
-from harken.service.dependencies import Limits
-from harken.store.remote.errors import Refused
+from harken.service.dependencies import ServiceLimits
+from harken.store.remote.errors import RequestRefused
 from harken.store.remote.wire import BYTES, JSON, PACKED, pack, read_json
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Json(JSONResponse):
     """An answer in JSON."""
 
     def render(self, content: Any) -> bytes:
-        return canonical.encode(content)
+        return canonical.to_json_line(content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Body:
     def json(self, kind: type[T]) -> T:
         """Read it as JSON. Raises ValueError, Refused."""
         if self.is_packed:
-            raise Refused("unsupported_media", f"this takes {JSON} only")
+            raise RequestRefused("unsupported_media", f"this takes {JSON} only")
         return read_json(self.data, kind)
 
     def answer(self, packed: Callable[[], object], plain: Callable[[], object]) -> Response:
@@ -68,14 +68,14 @@ def _kind(request: Request, *taken: str) -> str:
     """Return what a body is said to be; the first where nothing is. Raises Refused."""
     kind = request.headers.get("content-type", taken[0]).partition(";")[0].strip().lower()
     if kind not in taken:
-        raise Refused("unsupported_media", f"send {' or '.join(taken)}")
+        raise RequestRefused("unsupported_media", f"send {' or '.join(taken)}")
     return kind
 
 
 async def _read_whole(request: Request) -> bytes:
-    limits: Limits = request.app.state.limits
+    limits: ServiceLimits = request.app.state.limits
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused("unsupported_media", "send it as it is, not compressed")
+        raise RequestRefused("unsupported_media", "send it as it is, not compressed")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limits.body_bytes:
         raise _too_large(limits)
@@ -87,7 +87,9 @@ async def _read_whole(request: Request) -> bytes:
                 if len(data) > limits.body_bytes:
                     raise _too_large(limits)
     except (TimeoutError, ClientDisconnect):
-        raise Refused("too_slow", f"the body did not arrive in {limits.body_s:g} s") from None
+        raise RequestRefused(
+            "too_slow", f"the body did not arrive in {limits.body_s:g} s"
+        ) from None
     return bytes(data)
 
 
@@ -98,14 +100,16 @@ async def only_known(request: Request) -> None:
     for name in given:
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
-            raise Refused("invalid", f"there is no parameter {name!r} here; there is: {there}")
+            raise RequestRefused(
+                "invalid", f"there is no parameter {name!r} here; there is: {there}"
+            )
         if given.count(name) > 1:
-            raise Refused("invalid", f"{name} is given more than once")
+            raise RequestRefused("invalid", f"{name} is given more than once")
 
 
-def _too_large(limits: Limits) -> Refused:
+def _too_large(limits: ServiceLimits) -> RequestRefused:
     size_mb = limits.body_bytes / 1024 / 1024
-    return Refused("too_large", f"a body has at most {size_mb:g} MB here: send less at once")
+    return RequestRefused("too_large", f"a body has at most {size_mb:g} MB here: send less at once")
 
 
 Given = Annotated[Body, Depends(read)]

@@ -18,21 +18,21 @@ from harken.context import fork as forks
 from harken.context.materialize import materialize
 from harken.context.refs import find
 from harken.context.render import render
-from harken.core.commits import Notes
+from harken.core.commits import CommitNotes
 from harken.service.body import Given, Json
 from harken.service.dependencies import CHANGES, Open
 from harken.service.openapi import operation
 from harken.service.schemas import (
-    Apart,
-    Conversation,
-    Made,
-    NewCommit,
+    CommitCreated,
+    CommitDiffBody,
+    CommitInfo,
+    CommitInfoList,
+    CommitRequest,
+    ConversationBody,
     NewCompaction,
     NewFork,
     NewNotes,
-    Row,
-    Rows,
-    Translated,
+    RenderedBody,
     row_of,
 )
 from harken.store.remote.wire import MOST_NAMES, CommitList, LabelList, MaybeCommit, NameList
@@ -41,10 +41,12 @@ routes = APIRouter(prefix="/v1", tags=["commits"])
 Most: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NAMES)]
 
 
-@routes.post("/checkpoint", **operation(Made, NewCommit, names=True), dependencies=CHANGES)
+@routes.post(
+    "/checkpoint", **operation(CommitCreated, CommitRequest, names=True), dependencies=CHANGES
+)
 def checkpoint(store: Open, given: Given) -> Json:
     """Make a commit; once answered it is durable. The same request gives the same commit."""
-    asked = given.json(NewCommit)
+    asked = given.json(CommitRequest)
     parent = None if asked.parent is None else find(store, asked.parent)
     draft = replace(
         asked.draft(parent),
@@ -56,10 +58,10 @@ def checkpoint(store: Open, given: Given) -> Json:
         message_count=asked.message_count,
         token_count=asked.token_count,
     )
-    return Json(Made(checkpoints.checkpoint(store, draft)))
+    return Json(CommitCreated(checkpoints.checkpoint(store, draft)))
 
 
-@routes.get("/materialize", **operation(Conversation, names=True))
+@routes.get("/materialize", **operation(ConversationBody, names=True))
 def materialized(
     store: Open,
     ctx: str | None = None,
@@ -75,10 +77,10 @@ def materialized(
     until = stop if stop in ("compaction", "root") else find(store, stop)
     found = materialize(store, name, until)
     whole = found.messages if messages else None
-    return Json(Conversation(found.ref, found.message_count, found.token_count, whole))
+    return Json(ConversationBody(found.ref, found.message_count, found.token_count, whole))
 
 
-@routes.get("/render", **operation(Translated, names=True))
+@routes.get("/render", **operation(RenderedBody, names=True))
 def rendered(store: Open, format: str, ctx: str | None = None, stop: str = "compaction") -> Json:
     """Give the conversation of a commit in a format: its bytes are a raw artifact.
 
@@ -88,7 +90,7 @@ def rendered(store: Open, format: str, ctx: str | None = None, stop: str = "comp
     until = stop if stop in ("compaction", "root") else find(store, stop)
     made = render(store, name, format, until)
     counts = made.message_count, made.token_count
-    return Json(Translated(made.ref, made.tier, made.format, *counts))
+    return Json(RenderedBody(made.ref, made.tier, made.format, *counts))
 
 
 @routes.get("/resolve", **operation(MaybeCommit))
@@ -97,21 +99,23 @@ def resolve(store: Open, principal: str, time: str) -> Json:
     return Json(MaybeCommit(history.resolve(store, principal, time)))
 
 
-@routes.get("/commits", **operation(Rows))
+@routes.get("/commits", **operation(CommitInfoList))
 def newest(store: Open, limit: Most = 20) -> Json:
     """List the commits that were written last, the last first."""
     names = store.newest(limit)
     found = store.commits(names)
-    return Json(Rows([row_of(found[name]) for name in names if name in found]))
+    return Json(CommitInfoList([row_of(found[name]) for name in names if name in found]))
 
 
-@routes.get("/commits/{ctx}", **operation(Row, names=True))
+@routes.get("/commits/{ctx}", **operation(CommitInfo, names=True))
 def show(store: Open, ctx: str) -> Json:
     """Give all fields of a commit."""
     return Json(row_of(history.show(store, find(store, ctx))))
 
 
-@routes.patch("/commits/{ctx}", **operation(Notes, NewNotes, names=True), dependencies=CHANGES)
+@routes.patch(
+    "/commits/{ctx}", **operation(CommitNotes, NewNotes, names=True), dependencies=CHANGES
+)
 def annotate(store: Open, ctx: str, given: Given) -> Json:
     """Replace the summary or the labels of a commit: nothing else of it can change."""
     asked = given.json(NewNotes)
@@ -122,10 +126,14 @@ def annotate(store: Open, ctx: str, given: Given) -> Json:
     return Json(notes)
 
 
-@routes.get("/commits/{ctx}/history", **operation(Rows, names=True))
+@routes.get("/commits/{ctx}/history", **operation(CommitInfoList, names=True))
 def past(store: Open, ctx: str, depth: Most = MOST_NAMES) -> Json:
     """List a commit and those before it, newest first."""
-    return Json(Rows([row_of(one) for one in history.history(store, find(store, ctx), depth)]))
+    return Json(
+        CommitInfoList(
+            [row_of(one) for one in history.commit_history(store, find(store, ctx), depth)]
+        )
+    )
 
 
 @routes.get("/commits/{ctx}/children", **operation(CommitList, names=True))
@@ -134,37 +142,43 @@ def children(store: Open, ctx: str) -> Json:
     return Json(CommitList(store.children(find(store, ctx))))
 
 
-@routes.post("/commits/{ctx}/fork", **operation(Made, NewFork, names=True), dependencies=CHANGES)
+@routes.post(
+    "/commits/{ctx}/fork", **operation(CommitCreated, NewFork, names=True), dependencies=CHANGES
+)
 def fork(store: Open, ctx: str, given: Given) -> Json:
     """Begin a branch: a commit on top of this one with nothing new in it."""
     asked = given.json(NewFork)
     name = find(store, ctx)
     time = asked.created_at or history.show(store, name).commit.created_at
     made = forks.fork(store, name, asked.origin, time, summary=asked.summary, labels=asked.labels)
-    return Json(Made(made))
+    return Json(CommitCreated(made))
 
 
 @routes.post(
-    "/commits/{ctx}/compact", **operation(Made, NewCompaction, names=True), dependencies=CHANGES
+    "/commits/{ctx}/compact",
+    **operation(CommitCreated, NewCompaction, names=True),
+    dependencies=CHANGES,
 )
 def compact(store: Open, ctx: str, given: Given) -> Json:
     """Commit what is pending, then what stands for all before it from now on."""
     asked = given.json(NewCompaction)
     pending = replace(asked.draft(find(store, ctx)), messages=asked.pending)
-    return Json(Made(compaction.compact(store, pending, asked.context)))
+    return Json(CommitCreated(compaction.compact(store, pending, asked.context)))
 
 
-@routes.post("/commits/{ctx}/snapshot", **operation(Made, names=True), dependencies=CHANGES)
+@routes.post(
+    "/commits/{ctx}/snapshot", **operation(CommitCreated, names=True), dependencies=CHANGES
+)
 def snapshot(store: Open, ctx: str) -> Json:
     """Commit the whole conversation of a commit as one object, on top of it."""
-    return Json(Made(compaction.snapshot(store, find(store, ctx))))
+    return Json(CommitCreated(compaction.snapshot(store, find(store, ctx))))
 
 
-@routes.get("/diff", **operation(Apart, names=True))
+@routes.get("/diff", **operation(CommitDiffBody, names=True))
 def diff(store: Open, ours: str, theirs: str) -> Json:
     """Give where two commits went apart, and what each saw since."""
     found = history.diff(store, find(store, ours), find(store, theirs))
-    return Json(Apart(found.ancestor, found.ours, found.theirs))
+    return Json(CommitDiffBody(found.ancestor, found.ours, found.theirs))
 
 
 @routes.get("/labels", **operation(LabelList))

@@ -12,12 +12,12 @@ import anyio
 from fastapi import Depends, Request
 
 from harken.store.base import Store
-from harken.store.remote.errors import Refused
+from harken.store.remote.errors import RequestRefused
 from harken.store.remote.wire import BATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServiceLimits:
     """What nobody may go beyond. Whoever does is refused, and nothing of it is done."""
 
     body_bytes: int = BATCH_BYTES
@@ -47,7 +47,9 @@ async def streams_of(request: Request) -> anyio.CapacityLimiter:
 async def may_change(request: Request) -> None:
     """Raise Refused where the service only reads."""
     if request.app.state.read_only:
-        raise Refused("read_only", "this service only reads: it was started with --read-only")
+        raise RequestRefused(
+            "read_only", "this service only reads: it was started with --read-only"
+        )
 
 
 Open = Annotated[Store, Depends(store_of)]

@@ -16,7 +16,7 @@ from harken.service.body import Given, Json
 from harken.service.dependencies import CHANGES, Open, Streams
 from harken.service.openapi import operation
 from harken.service.streaming import gathered, streamed
-from harken.store.base import Collected, Stats, Thing, Tombstone
+from harken.store.base import GcResult, StoredObject, StoreStats, Tombstone
 from harken.store.remote import wire
 
 routes = APIRouter(prefix="/v1/store", tags=["store"])
@@ -34,28 +34,30 @@ async def things(store: Open, streams: Streams) -> Response:
     return await streamed(lambda: gathered(_frames(store.things())), streams, wire.BYTES)
 
 
-@routes.get("/stats", **operation(Stats))
+@routes.get("/stats", **operation(StoreStats))
 def stats(store: Open) -> Json:
     """Say how much is there."""
     return Json(store.stats())
 
 
-@routes.get("/kept", **operation(wire.Kept))
+@routes.get("/kept", **operation(wire.RetentionBody))
 def kept(store: Open) -> Json:
     """List what is kept otherwise than usual."""
     found = store.kept()
-    return Json(wire.Kept({name: found[name] for name in found}))
+    return Json(wire.RetentionBody({name: found[name] for name in found}))
 
 
-@routes.post("/keep", **operation(wire.Done, wire.Kept, names=True), dependencies=CHANGES)
+@routes.post(
+    "/keep", **operation(wire.DoneBody, wire.RetentionBody, names=True), dependencies=CHANGES
+)
 def keep(store: Open, given: Given) -> Json:
     """Say how long commits and artifacts are kept; null: as all others."""
-    asked = given.json(wire.Kept).kept
+    asked = given.json(wire.RetentionBody).kept
     store.keep({ArtifactRef(name): keeping for name, keeping in asked.items()})
-    return Json(wire.Done())
+    return Json(wire.DoneBody())
 
 
-@routes.post("/collect", **operation(Collected, wire.Collection), dependencies=CHANGES)
+@routes.post("/collect", **operation(GcResult, wire.Collection), dependencies=CHANGES)
 def collect(store: Open, given: Given) -> Json:
     """Remove what nothing needs, and what has expired. It may be cut off, and asked for again."""
     asked = given.json(wire.Collection)
@@ -65,7 +67,7 @@ def collect(store: Open, given: Given) -> Json:
 
 @routes.post(
     "/purge",
-    **operation(wire.Done, wire.PlainPurge, names=True, takes_packed=True),
+    **operation(wire.DoneBody, wire.PlainPurge, names=True, takes_packed=True),
     dependencies=CHANGES,
 )
 def purge(store: Open, given: Given) -> Json:
@@ -75,9 +77,11 @@ def purge(store: Open, given: Given) -> Json:
         store.purge(packed.stand_ins, wire.read_json(packed.tombstone, Tombstone))
     else:
         asked = given.json(wire.PlainPurge)
-        values = {name: canonical.canonical(value) for name, value in asked.stand_ins.items()}
+        values = {
+            name: canonical.to_canonical_bytes(value) for name, value in asked.stand_ins.items()
+        }
         store.purge({**values, **asked.raw}, asked.tombstone)
-    return Json(wire.Done())
+    return Json(wire.DoneBody())
 
 
 @routes.get("/tombstones", **operation(wire.Tombstones))
@@ -86,7 +90,7 @@ def tombstones(store: Open) -> Json:
     return Json(wire.Tombstones(dict(store.tombstones())))
 
 
-def _frames(things: Iterator[Thing]) -> Iterator[bytes]:
+def _frames(things: Iterator[StoredObject]) -> Iterator[bytes]:
     for thing in things:
         yield wire.frame(wire.PackedThing(thing.kind, thing.body))
     yield wire.END

@@ -18,9 +18,9 @@ from harken.service.body import Json, Sent
 from harken.service.dependencies import CHANGES
 from harken.service.openapi import operation
 from harken.session.log import receive as received
-from harken.session.log.receive import End
+from harken.session.log.receive import LogEnd
 from harken.store.remote import wire
-from harken.store.remote.errors import Refused
+from harken.store.remote.errors import RequestRefused
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
@@ -37,11 +37,11 @@ class Logs:
         """A request that was cut off may still be running when it is asked again: it is waited for,
         while other programs that write a log are not."""
 
-    def end(self, name: str) -> End:
-        """Return how far a log goes. Raises Refused, NotALog."""
+    def end(self, name: str) -> LogEnd:
+        """Return how far a log goes. Raises Refused, InvalidLog."""
         return received.end_of(self._path(name))
 
-    def receive(self, name: str, at: int, lines: bytes) -> End:
+    def receive(self, name: str, at: int, lines: bytes) -> LogEnd:
         """Add lines to a log. Raises Refused, and as `session.received.receive`."""
         path = self._path(name)
         with self._locks[hash(name) % _LOCKS]:
@@ -49,7 +49,7 @@ class Logs:
 
     def _path(self, name: str) -> Path:
         if self._folder is None:
-            raise Refused("not_found", "this service keeps no logs")
+            raise RequestRefused("not_found", "this service keeps no logs")
         if not _NAME.fullmatch(name):
             raise ValueError("the name of a log has letters, digits, '.', '_' and '-' only")
         return self._folder / f"{name}.jsonl"
@@ -67,14 +67,14 @@ async def logs_of(request: Request) -> Logs:
 Kept = Annotated[Logs, Depends(logs_of)]
 
 
-@routes.get("/{name}", **operation(wire.LogEnd, names=True))
+@routes.get("/{name}", **operation(wire.LogEndBody, names=True))
 def end(logs: Kept, name: str) -> Json:
     """Say how much is there of the log of a session; nothing, where there is none."""
     return _told(logs.end(name))
 
 
 @routes.post(
-    "/{name}", **operation(wire.LogEnd, names=True, takes_bytes=True), dependencies=CHANGES
+    "/{name}", **operation(wire.LogEndBody, names=True, takes_bytes=True), dependencies=CHANGES
 )
 def append(logs: Kept, name: str, at: Offset, given: Sent) -> Json:
     """Add whole lines after the first `from` bytes; once answered they are durable.
@@ -84,5 +84,5 @@ def append(logs: Kept, name: str, at: Offset, given: Sent) -> Json:
     return _told(logs.receive(name, at, given))
 
 
-def _told(found: End) -> Json:
-    return Json(wire.LogEnd(found.size_bytes, found.last_sum.decode("ascii", "replace")))
+def _told(found: LogEnd) -> Json:
+    return Json(wire.LogEndBody(found.size_bytes, found.last_sum.decode("ascii", "replace")))

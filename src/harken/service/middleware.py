@@ -15,19 +15,19 @@ from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
 from harken.core import canonical
-from harken.service.access import Gate
-from harken.service.dependencies import Limits
-from harken.service.streaming import Cut
-from harken.store.remote.errors import Failed, Problem, Refused, problem_of
+from harken.service.access import AccessCheck
+from harken.service.dependencies import ServiceLimits
+from harken.service.streaming import StreamInterrupted
+from harken.store.remote.errors import ErrorBody, Problem, RequestRefused, problem_of
 from harken.store.remote.wire import JSON
 
 log = logging.getLogger("harken.service")
 
 
-class Border:
+class ErrorMiddleware:
     """The ASGI application around the routes."""
 
-    def __init__(self, inner: FastAPI, gate: Gate, limits: Limits) -> None:
+    def __init__(self, inner: FastAPI, gate: AccessCheck, limits: ServiceLimits) -> None:
         self.inner = inner
         self._gate, self._limits = gate, limits
         self._running = 0
@@ -59,11 +59,11 @@ class Border:
         }
         self._gate.check(scope["path"], headers)
         if self._running > self._limits.requests:
-            raise Refused("busy", "too much is asked at once: ask again in a second")
+            raise RequestRefused("busy", "too much is asked at once: ask again in a second")
 
     async def _failed(self, error: Exception, scope: Scope, answer: _Answer) -> None:
         problem = problem_of(error)
-        if isinstance(error, Cut):
+        if isinstance(error, StreamInterrupted):
             log.warning("an answer was cut off: %s", error)
             return
         if problem.code == "internal":
@@ -87,7 +87,7 @@ class _Answer:
         await self._send(message)
 
     async def say(self, problem: Problem) -> None:
-        body = canonical.encode(Failed(problem))
+        body = canonical.to_json_line(ErrorBody(problem))
         headers = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body))]
         headers += [(name.encode(), text.encode()) for name, text in hints(problem).items()]
         await self.send(

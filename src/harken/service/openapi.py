@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from harken.service.body import Json
-from harken.store.remote.errors import Failed
+from harken.store.remote.errors import ErrorBody
 from harken.store.remote.wire import BYTES, JSON, PACKED
 
 _REF = "#/components/schemas/{name}"
@@ -37,7 +37,7 @@ _OF_STORES = (409, 422, 507)
 _OF_BODIES = (408, 413, 415)
 
 
-class Schemas:
+class OpenApiSchemas:
     """The JSON schemas of all types that the API takes and gives, each once."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Schemas:
         return schema
 
 
-SCHEMAS = Schemas()
+SCHEMAS = OpenApiSchemas()
 
 
 def operation(
@@ -88,7 +88,7 @@ def failure(status: int) -> dict[str, Any]:
     """Return what the description says of a failure."""
     return {
         "description": FAILURES[status],
-        "content": {JSON: {"schema": SCHEMAS.of(Failed)}},
+        "content": {JSON: {"schema": SCHEMAS.of(ErrorBody)}},
     }
 
 

@@ -6,12 +6,12 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from harken.context.checkpoint import Draft, Origin
+from harken.context.checkpoint import CommitDraft, CommitOrigin
 from harken.context.render import Tier
 from harken.core import commits
 from harken.core.commits import ArtifactRef, CommitId, CommitType
 from harken.core.messages import Message
-from harken.store.base import Stored
+from harken.store.base import StoredCommit
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
@@ -38,9 +38,9 @@ class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """RFC 3339; null: the time of the last message."""
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> CommitOrigin:
         """Where the commit comes from."""
-        return Origin(
+        return CommitOrigin(
             template=self.template,
             principal=self.principal,
             machine=self.machine,
@@ -49,9 +49,9 @@ class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             thread_id=self.thread_id,
         )
 
-    def draft(self, parent: CommitId | None) -> Draft:
+    def draft(self, parent: CommitId | None) -> CommitDraft:
         """Return the commit with nothing in it yet."""
-        return Draft(
+        return CommitDraft(
             parent=parent,
             origin=self.origin,
             summary=self.summary,
@@ -60,7 +60,7 @@ class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
 
-class NewCommit(_About, frozen=True, kw_only=True):
+class CommitRequest(_About, frozen=True, kw_only=True):
     """A commit to be made, of `messages` or of an `artifact` that is stored already."""
 
     parent: str | None = None
@@ -98,13 +98,13 @@ class NewNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The model that wrote the summary; empty: a person."""
 
 
-class Made(msgspec.Struct, frozen=True):
+class CommitCreated(msgspec.Struct, frozen=True):
     """The commit that there is now."""
 
     id: CommitId
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A commit with all its fields."""
 
     id: CommitId
@@ -130,13 +130,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
 
 
-class Rows(msgspec.Struct, frozen=True):
+class CommitInfoList(msgspec.Struct, frozen=True):
     """Commits, newest first."""
 
-    commits: list[Row]
+    commits: list[CommitInfo]
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class ConversationBody(msgspec.Struct, frozen=True):
     """What a commit stands for."""
 
     ref: ArtifactRef
@@ -147,7 +147,7 @@ class Conversation(msgspec.Struct, frozen=True):
     """Oldest first; null where they were not asked for."""
 
 
-class Translated(msgspec.Struct, frozen=True):
+class RenderedBody(msgspec.Struct, frozen=True):
     """A conversation in some format, and how it came into it."""
 
     ref: ArtifactRef
@@ -160,7 +160,7 @@ class Translated(msgspec.Struct, frozen=True):
     token_count: int
 
 
-class Apart(msgspec.Struct, frozen=True):
+class CommitDiffBody(msgspec.Struct, frozen=True):
     """Where two commits went apart, and what each saw since."""
 
     ancestor: CommitId | None
@@ -175,7 +175,7 @@ class Health(msgspec.Struct, frozen=True):
     version: str
 
 
-def row_of(stored: Stored) -> Row:
+def row_of(stored: StoredCommit) -> CommitInfo:
     """Return a commit with all its fields."""
     commit, notes = msgspec.structs.asdict(stored.commit), msgspec.structs.asdict(stored.notes)
-    return Row(id=stored.id, **commit, **notes)
+    return CommitInfo(id=stored.id, **commit, **notes)

@@ -18,8 +18,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from harken.service.dependencies import Limits
-from harken.service.middleware import Border
+from harken.service.dependencies import ServiceLimits
+from harken.service.middleware import ErrorMiddleware
 
 _KEPT_S = 30
 """How long a connection that does nothing is kept: clients let go of theirs before."""
@@ -30,24 +30,24 @@ _LAST_S = 45
 
 
 def serve(
-    app: Border,
+    app: ErrorMiddleware,
     listeners: Sequence[socket.socket],
     *,
-    limits: Limits | None = None,
+    limits: ServiceLimits | None = None,
     idle_s: float | None = None,
 ) -> None:
     """Serve until a signal comes, or until nobody has asked for anything for `idle_s`."""
-    _Server(app, limits or Limits(), ends=lambda: idle_s is not None and app.idle_s >= idle_s).run(
-        sockets=list(listeners)
-    )
+    _Server(
+        app, limits or ServiceLimits(), ends=lambda: idle_s is not None and app.idle_s >= idle_s
+    ).run(sockets=list(listeners))
 
 
 @contextmanager
 def serving(
-    app: ASGIApp, listeners: Sequence[socket.socket], *, limits: Limits | None = None
+    app: ASGIApp, listeners: Sequence[socket.socket], *, limits: ServiceLimits | None = None
 ) -> Iterator[None]:
     """Serve in a thread, to the end of the block."""
-    server = _Server(app, limits or Limits())
+    server = _Server(app, limits or ServiceLimits())
     thread = threading.Thread(target=server.run, args=(list(listeners),), name="harken-service")
     thread.start()
     try:
@@ -63,7 +63,7 @@ class _Server(uvicorn.Server):
     """A server that ends by itself, and whose signals end with it."""
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, ends: Callable[[], bool] = lambda: False
+        self, app: ASGIApp, limits: ServiceLimits, ends: Callable[[], bool] = lambda: False
     ) -> None:
         super().__init__(_config(app, limits))
         self._ends = ends
@@ -86,7 +86,7 @@ class _Server(uvicorn.Server):
                 signal.signal(one, handler)
 
 
-def _config(app: ASGIApp, limits: Limits) -> uvicorn.Config:
+def _config(app: ASGIApp, limits: ServiceLimits) -> uvicorn.Config:
     class Patience(_Patience):
         most = limits.connections
         silence_s = limits.silence_s

@@ -16,11 +16,11 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from harken.core import commits
-from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Notes
+from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry
 from harken.service.body import Given, Json
 from harken.service.dependencies import CHANGES, Open
 from harken.service.openapi import operation
-from harken.store.base import Stored
+from harken.store.base import StoredCommit
 from harken.store.remote import wire
 
 routes = APIRouter(prefix="/v1/store", tags=["store"])
@@ -79,8 +79,8 @@ class NewNotesOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What of a commit may change, whole."""
 
     name: CommitId
-    notes: Notes
-    was: Notes | None = None
+    notes: CommitNotes
+    was: CommitNotes | None = None
     """What they must be now; null: whatever they are."""
 
 
@@ -94,7 +94,7 @@ class Objects(msgspec.Struct, frozen=True):
 class Deltas(msgspec.Struct, frozen=True):
     """Deltas of the first `asked` names, their entries oldest first."""
 
-    found: dict[str, list[Entry]]
+    found: dict[str, list[DeltaEntry]]
     asked: int
 
 
@@ -110,7 +110,7 @@ class KnownCommit(msgspec.Struct, frozen=True):
 
     id: CommitId
     commit: Commit
-    notes: Notes
+    notes: CommitNotes
 
 
 class KnownCommits(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ class KnownCommits(msgspec.Struct, frozen=True):
 
 @routes.post(
     "/write",
-    **operation(wire.Done, wire.PlainBatch, names=True, takes_packed=True),
+    **operation(wire.DoneBody, wire.PlainBatch, names=True, takes_packed=True),
     dependencies=CHANGES,
 )
 def write(store: Open, given: Given) -> Json:
@@ -132,7 +132,7 @@ def write(store: Open, given: Given) -> Json:
     else:
         batch = wire.batch_of(given.json(wire.PlainBatch))
     store.write(batch)
-    return Json(wire.Done())
+    return Json(wire.DoneBody())
 
 
 @routes.post("/objects", **operation(Objects, wire.AskedNames, packed=True))
@@ -152,7 +152,7 @@ def deltas(store: Open, given: Given) -> Response:
     names = given.json(wire.AskedNames).names
     found, asked = _some(names, store.deltas, lambda entries: 200 * len(entries))
     return given.answer(
-        lambda: wire.PackedFound({k: commits.delta_of(v)[1] for k, v in found.items()}, asked),
+        lambda: wire.PackedFound({k: commits.encode_delta(v)[1] for k, v in found.items()}, asked),
         lambda: Deltas(found, asked),
     )
 
@@ -163,7 +163,9 @@ def sequences(store: Open, given: Given) -> Response:
     names = given.json(wire.AskedNames).names
     found, asked = _some(names, store.sequences, lambda refs: 70 * len(refs))
     return given.answer(
-        lambda: wire.PackedFound({k: commits.sequence_of(v)[1] for k, v in found.items()}, asked),
+        lambda: wire.PackedFound(
+            {k: commits.encode_sequence(v)[1] for k, v in found.items()}, asked
+        ),
         lambda: Sequences(found, asked),
     )
 
@@ -204,18 +206,18 @@ def newest(store: Open, given: Given) -> Json:
 
 
 @routes.post("/named", **operation(wire.NameList, AskedNamed))
-def named(store: Open, given: Given) -> Json:
+def list_names(store: Open, given: Given) -> Json:
     """List the names of commits and artifacts that begin so, sorted."""
     asked = given.json(AskedNamed)
     return Json(wire.NameList([*store.named(asked.beginning, asked.limit)]))
 
 
-@routes.post("/annotate", **operation(wire.Done, NewNotesOf, names=True), dependencies=CHANGES)
+@routes.post("/annotate", **operation(wire.DoneBody, NewNotesOf, names=True), dependencies=CHANGES)
 def annotate(store: Open, given: Given) -> Json:
     """Replace what of a commit may change."""
     asked = given.json(NewNotesOf)
     store.annotate(asked.name, asked.notes, was=asked.was)
-    return Json(wire.Done())
+    return Json(wire.DoneBody())
 
 
 @routes.post("/labelled", **operation(wire.LabelList, AskedLabel))
@@ -246,7 +248,7 @@ def _some(
     return found, min(asked, len(names))
 
 
-def _commits(given: Given, stored: list[Stored], asked: int) -> Response:
+def _commits(given: Given, stored: list[StoredCommit], asked: int) -> Response:
     return given.answer(
         lambda: wire.PackedCommits(wire.packed_commits(stored), asked),
         lambda: KnownCommits([KnownCommit(one.id, one.commit, one.notes) for one in stored], asked),

@@ -19,7 +19,7 @@ _AHEAD = 2
 _PIECE_BYTES = 64 * 1024
 
 
-class Cut(Exception):  # no HarkenError: nobody can be told any more
+class StreamInterrupted(Exception):  # no HarkenError: nobody can be told any more
     """An answer that had begun could not be ended."""
 
 
@@ -54,7 +54,7 @@ async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[by
         async for piece in rest:
             yield piece
     except Exception as error:
-        raise Cut(type(error).__name__) from error
+        raise StreamInterrupted(type(error).__name__) from error
 
 
 async def _from_thread(

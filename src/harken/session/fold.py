@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from harken.core import events as ev
-from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
+from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
-from harken.session.segments import cut, length
-from harken.session.state import AgentState, Counted, Happened, OpenCall, SessionState
+from harken.session.segments import length, slice_segments
+from harken.session.state import AgentState, ContextTokens, OpenCall, SessionState, TriggerState
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
 """Gives the messages of a commit that an agent started from."""
@@ -73,7 +73,7 @@ def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
     if earlier is not None and not earlier.birth:  # an older dialect spoke of it before
         agent.transcript, agent.open_calls = earlier.transcript, earlier.open_calls
     state.agents[agent_id] = agent
-    number = number_of(agent_id, "agent_")
+    number = parse_id_number(agent_id, "agent_")
     if number is not None and number >= state.next_agent:
         state.next_agent = number + 1
     parent = _parent_of(state, event)
@@ -89,7 +89,7 @@ def _parent_of(state: SessionState, event: ev.AgentCreated) -> AgentId | None:
     if not event.cause:
         return None
     first = event.cause if isinstance(event.cause, str) else event.cause[0]
-    return state.owners.get(base_of(first), state.root)
+    return state.owners.get(reference_message_id(first), state.root)
 
 
 def _place(state: SessionState, agent: AgentState, place: ev.Place, parent: AgentId | None) -> None:
@@ -198,9 +198,9 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
     if call is None:
         return  # an older log may hold two results for one call
     state.open_references.discard(call.reference)
-    message = base_of(call.reference)
+    message = reference_message_id(call.reference)
     others = agent.open_calls.values()
-    if not others or message not in {base_of(other.reference) for other in others}:
+    if not others or message not in {reference_message_id(other.reference) for other in others}:
         state.owners.pop(message, None)
 
 
@@ -213,7 +213,7 @@ def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
     if agent is None:
         return
     if event.trigger is not None:
-        agent.happened[event.trigger] = Happened(event.time, event.seen)
+        agent.happened[event.trigger] = TriggerState(event.time, event.seen)
         agent.unheard[event.message_id] = event.content
     elif agent.id in state.reporting:
         state.reporting[agent.id] = event.message_id
@@ -265,7 +265,7 @@ def _transcript_edited(state: SessionState, event: ev.TranscriptEdited) -> None:
             if not 0 <= start <= stop <= len(before):
                 raise ValueError(f"{event.message_id} keeps {start} to {stop} of {len(before)}")
             context.extend(before[start:stop])
-            layout.extend(cut(described, start, stop))
+            layout.extend(slice_segments(described, start, stop))
     agent.context, agent.layout, agent.fresh, agent.request = context, layout, [], None
     agent.edited, agent.counted = event, None
 
@@ -361,7 +361,7 @@ def _llm_response(state: SessionState, event: ev.LlmResponse) -> None:
     agent.spent.input_tokens += read or 0
     agent.spent.output_tokens += written
     if read and request is not None and request is agent.request:
-        agent.counted = Counted(request.count + (event.entry is not None), read + written)
+        agent.counted = ContextTokens(request.count + (event.entry is not None), read + written)
 
 
 def context_now(agent: AgentState) -> Sequence[ChatMessage]:

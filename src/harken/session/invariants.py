@@ -1,6 +1,6 @@
 """What the writer refuses: the invariants of the log, checked before an event is written.
 
-Each rule is one function that raises EventRefused with the reason. Reading is lenient, writing
+Each rule is one function that raises InvalidEvent with the reason. Reading is lenient, writing
 is not: what is in a log that Harken wrote can be relied on.
 
 Source: docs/formats/session-log.md, "Invariants".
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harken.core import events as ev
-from harken.core.ids import USER, AgentId, base_of, message_id, number_of
-from harken.core.messages import CallPlace, ChatMessage, extend_context_hash
-from harken.errors import EventRefused
+from harken.core.ids import USER, AgentId, message_id, parse_id_number, reference_message_id
+from harken.core.messages import ChatMessage, ToolCallSlot, extend_context_hash
+from harken.errors import InvalidEvent
 from harken.session.fold import Resolver, context_length, find_entries
 from harken.session.state import AgentState, SessionState
 
@@ -22,7 +22,7 @@ ROLES = ("user", "assistant", "tool", "system")
 
 
 def check(state: SessionState, event: ev.Event) -> None:
-    """Raise EventRefused where writing `event` next would break an invariant."""
+    """Raise InvalidEvent where writing `event` next would break an invariant."""
     if isinstance(event, ev.UnknownEvent):
         return
     for what in _LINKS[type(event)]:
@@ -35,30 +35,30 @@ def check(state: SessionState, event: ev.Event) -> None:
 def as_written(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
     """Return the event's JSON object and the event that every later reader gets from it.
 
-    Raises EventRefused where that is another one, or none: a log must not hold what cannot be
+    Raises InvalidEvent where that is another one, or none: a log must not hold what cannot be
     read, and what is not plain JSON (a set, a tuple, NaN) would change with the next resume.
     """
     try:
         body = ev.encode_event(event)
         again = ev.decode_event(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise EventRefused(f"this {ev.event_type(event)} cannot be written: {error}") from None
+        raise InvalidEvent(f"this {ev.event_type(event)} cannot be written: {error}") from None
     if again == event:
         return body, again
     if isinstance(again, ev.UnknownEvent) or b"\\ud" not in body:
-        raise EventRefused(f"this {ev.event_type(event)} holds something that is not plain JSON")
+        raise InvalidEvent(f"this {ev.event_type(event)} holds something that is not plain JSON")
     return ev.encode_event(again), again  # two halves of a surrogate pair are one character now
 
 
 def loaded(event: ev.ContextLoaded, resolver: Resolver | None) -> Sequence[ChatMessage]:
-    """Return the messages that a `context_loaded` brings in. Raises EventRefused."""
+    """Return the messages that a `context_loaded` brings in. Raises InvalidEvent."""
     if resolver is None:
-        raise EventRefused(f"{event.ctx}: this session was opened without a store")
+        raise InvalidEvent(f"{event.ctx}: this session was opened without a store")
     messages, context_hash = resolver(event), ""
     for message in messages:
         context_hash = extend_context_hash(context_hash, message)
     if (len(messages), context_hash) != (event.count, event.context_hash):
-        raise EventRefused(
+        raise InvalidEvent(
             f"{event.ctx} has {len(messages)} messages with hash {context_hash or 'none'}, "
             f"not {event.count} with {event.context_hash or 'none'}"
         )
@@ -68,63 +68,63 @@ def loaded(event: ev.ContextLoaded, resolver: Resolver | None) -> Sequence[ChatM
 def _check_cause(state: SessionState, cause: Any, what: str) -> None:
     references = [cause] if isinstance(cause, str) else cause
     if not references:
-        raise EventRefused("a cause that is a list names at least one message")
+        raise InvalidEvent("a cause that is a list names at least one message")
     for reference in references:
         if "." in reference and reference not in state.open_references:
-            raise EventRefused(f"cause {reference}: no call in progress has this name")
-        _check_exists(state, base_of(reference), what)
+            raise InvalidEvent(f"cause {reference}: no call in progress has this name")
+        _check_exists(state, reference_message_id(reference), what)
 
 
 def _check_exists(state: SessionState, id_: str, what: str) -> None:
-    number = number_of(id_, "msg_")
+    number = parse_id_number(id_, "msg_")
     if number is None or number >= state.next_message or id_ != message_id(number):
-        raise EventRefused(f"{what} {id_}: there is no such message in this session")
+        raise InvalidEvent(f"{what} {id_}: there is no such message in this session")
 
 
 def _check_substance(state: SessionState, substance: Any, what: str) -> None:
     _check_exists(state, substance, what)
     if substance in state.copies:
-        raise EventRefused(f"substance {substance} is itself a copy: name the original")
+        raise InvalidEvent(f"substance {substance} is itself a copy: name the original")
 
 
 def _check_born(state: SessionState, event: ev.EventBase) -> None:
     agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
     if agent is None:
-        raise EventRefused(f"agent {event.agent_id} was not born: log its birth first")
+        raise InvalidEvent(f"agent {event.agent_id} was not born: log its birth first")
 
 
 def _started(state: SessionState, event: ev.SessionStarted) -> None:
     _session_event(state, event)
     if state.last_id:
-        raise EventRefused("a session starts once, with its first event")
+        raise InvalidEvent("a session starts once, with its first event")
 
 
 def _birth(state: SessionState, event: ev.AgentCreated) -> None:
     if not event.agent_id or event.agent_id == USER:
-        raise EventRefused("a birth needs the new agent's id")
+        raise InvalidEvent("a birth needs the new agent's id")
     if event.relation is None or (event.relation == "primary") != (event.cause is None):
-        raise EventRefused("a birth has a relation: primary without a cause, else subagent or hook")
+        raise InvalidEvent("a birth has a relation: primary without a cause, else subagent or hook")
     if event.agent_id in state.agents:
-        raise EventRefused(f"agent {event.agent_id} was born before")
+        raise InvalidEvent(f"agent {event.agent_id} was born before")
     if event.cause is None and state.root is not None:
-        raise EventRefused("a birth without a cause is the root's; this session has a root")
+        raise InvalidEvent("a birth without a cause is the root's; this session has a root")
     if event.cause is not None:
         first = event.cause if isinstance(event.cause, str) else event.cause[0]
-        if base_of(first) not in state.owners:
-            raise EventRefused(f"cause {first} of a birth is no call in progress and no birth")
+        if reference_message_id(first) not in state.owners:
+            raise InvalidEvent(f"cause {first} of a birth is no call in progress and no birth")
 
 
 def _entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if event.substance is not None and event.cause is not None:
-        raise EventRefused("an event has a substance or a cause, never both")
+        raise InvalidEvent("an event has a substance or a cause, never both")
     if event.role not in ROLES:
-        raise EventRefused(f"role {event.role!r} is none of {', '.join(ROLES)}")
+        raise InvalidEvent(f"role {event.role!r} is none of {', '.join(ROLES)}")
     if event.agent_id != USER:
         _check_born(state, event)
     if event.role == "tool":
         _result(state, event)
     elif event.tool_call_id is not None:
-        raise EventRefused("only a result (role tool) has a tool_call_id")
+        raise InvalidEvent("only a result (role tool) has a tool_call_id")
     if event.tool_calls is not None:
         _calls(state, event)
 
@@ -132,11 +132,11 @@ def _entry(state: SessionState, event: ev.TranscriptEntry) -> None:
 def _result(state: SessionState, event: ev.TranscriptEntry) -> None:
     agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
     if not event.tool_call_id or not event.name:
-        raise EventRefused("a result names its call (tool_call_id) and its tool (name)")
+        raise InvalidEvent("a result names its call (tool_call_id) and its tool (name)")
     if agent is not None and agent.is_recorded:
         return
     if agent is None or event.tool_call_id not in agent.open_calls:
-        raise EventRefused(
+        raise InvalidEvent(
             f"result for call {event.tool_call_id}: {event.agent_id} has no such call open; "
             f"each call gets exactly one result"
         )
@@ -144,7 +144,7 @@ def _result(state: SessionState, event: ev.TranscriptEntry) -> None:
 
 def _calls(state: SessionState, event: ev.TranscriptEntry) -> None:
     if event.role != "assistant" or not event.tool_calls:
-        raise EventRefused("tool calls are made by an assistant message, at least one")
+        raise InvalidEvent("tool calls are made by an assistant message, at least one")
     ids = [call.id for call in event.tool_calls]
     agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
     if agent is not None and agent.is_recorded:
@@ -152,17 +152,17 @@ def _calls(state: SessionState, event: ev.TranscriptEntry) -> None:
     taken = agent.open_calls if agent is not None else {}
     for id_ in ids:
         if not id_ or ids.count(id_) > 1 or id_ in taken:
-            raise EventRefused(f"call id {id_!r} is empty or used twice among open calls")
+            raise InvalidEvent(f"call id {id_!r} is empty or used twice among open calls")
     content = event.content if isinstance(event.content, list) else []
-    places = [part.id for part in content if isinstance(part, CallPlace)]
+    places = [part.id for part in content if isinstance(part, ToolCallSlot)]
     if places and sorted(places) != sorted(ids):
-        raise EventRefused("a content that places calls places each of them once")
+        raise InvalidEvent("a content that places calls places each of them once")
 
 
 def _piece(state: SessionState, event: ev.PieceOfText) -> None:
     _check_born(state, event)
     if event.cause is None:
-        raise EventRefused("a piece of text has a cause")
+        raise InvalidEvent("a piece of text has a cause")
 
 
 def _request(state: SessionState, event: ev.LlmRequest) -> None:
@@ -171,29 +171,29 @@ def _request(state: SessionState, event: ev.LlmRequest) -> None:
     if agent is not None and (
         event.count != context_length(agent) or event.context != agent.segments()
     ):
-        raise EventRefused(f"the segments of a request are those of {agent.id}'s context")
+        raise InvalidEvent(f"the segments of a request are those of {agent.id}'s context")
     if event.tools is not None and event.tools not in state.tools.values():
-        raise EventRefused(f"tools {event.tools}: no such tools_defined")
+        raise InvalidEvent(f"tools {event.tools}: no such tools_defined")
 
 
 def _response(state: SessionState, event: ev.LlmResponse) -> None:
     _check_born(state, event)
     request = state.requests.get(event.agent_id) if event.agent_id is not None else None
     if request is None or request.message_id != event.request:
-        raise EventRefused(f"request {event.request}: {event.agent_id} waits for no answer to it")
+        raise InvalidEvent(f"request {event.request}: {event.agent_id} waits for no answer to it")
 
 
 def _rewritten(state: SessionState, event: ev.ActionRewritten) -> None:
     _check_born(state, event)
     calls = state.agents[event.agent_id or AgentId("")].open_calls
     if event.call not in {call.reference for call in calls.values()}:
-        raise EventRefused(f"call {event.call}: {event.agent_id} has no such call open")
+        raise InvalidEvent(f"call {event.call}: {event.agent_id} has no such call open")
 
 
 def _tools(state: SessionState, event: ev.ToolsDefined) -> None:
     _session_event(state, event)
     if event.tools_hash in state.tools:
-        raise EventRefused(f"these tools were defined before, by {state.tools[event.tools_hash]}")
+        raise InvalidEvent(f"these tools were defined before, by {state.tools[event.tools_hash]}")
 
 
 def _moved(state: SessionState, event: ev.AgentMoved) -> None:
@@ -203,37 +203,37 @@ def _moved(state: SessionState, event: ev.AgentMoved) -> None:
         _replaced(state, event, agent)
         return
     if event.replaced_as is not None or event.replaced_spec is not None:
-        raise EventRefused("only a move that replaces an agent says what becomes of that one")
+        raise InvalidEvent("only a move that replaces an agent says what becomes of that one")
     before = agent.parent
     if event.place in ("subagent", "hook") and (event.parent or before) is None:
-        raise EventRefused(f"a {event.place} needs a parent")
+        raise InvalidEvent(f"a {event.place} needs a parent")
     if event.place == "primary" and event.parent is not None:
-        raise EventRefused("a primary agent stands below nobody")
+        raise InvalidEvent("a primary agent stands below nobody")
     above = event.parent
     while above is not None:
         higher = state.agents.get(above)
         if higher is None:
-            raise EventRefused(f"parent {above} was not born")
+            raise InvalidEvent(f"parent {above} was not born")
         if higher.id == event.agent_id:
-            raise EventRefused(f"{event.agent_id} cannot stand below itself")
+            raise InvalidEvent(f"{event.agent_id} cannot stand below itself")
         above = higher.parent
 
 
 def _replaced(state: SessionState, event: ev.AgentMoved, agent: AgentState) -> None:
     replaced = state.agents.get(event.replaces or AgentId(""))
     if replaced is None or replaced.id != agent.parent or agent.place not in ("subagent", "hook"):
-        raise EventRefused(f"{agent.id} does not stand at {event.replaces}")
+        raise InvalidEvent(f"{agent.id} does not stand at {event.replaces}")
     if replaced.place == "gone" or replaced.place != event.place or event.parent is not None:
-        raise EventRefused(f"{agent.id} takes the place of {event.replaces} as it is")
+        raise InvalidEvent(f"{agent.id} takes the place of {event.replaces} as it is")
     if event.replaced_as is None:
-        raise EventRefused(f"a move says as what {event.replaces} stands there then")
+        raise InvalidEvent(f"a move says as what {event.replaces} stands there then")
 
 
 def _interlocutors(state: SessionState, event: ev.InterlocutorsSet) -> None:
     _check_born(state, event)
     for agent_id in (*event.speakers, *event.listeners):
         if agent_id not in state.agents:
-            raise EventRefused(f"interlocutor {agent_id} was not born")
+            raise InvalidEvent(f"interlocutor {agent_id} was not born")
 
 
 def _edited(state: SessionState, event: ev.TranscriptEdited) -> None:
@@ -245,16 +245,16 @@ def _edited(state: SessionState, event: ev.TranscriptEdited) -> None:
             try:
                 find_entries(state, agent, segment.entries)
             except ValueError as error:
-                raise EventRefused(str(error)) from None
+                raise InvalidEvent(str(error)) from None
         elif segment.request is not None or segment.loaded is not None:
-            raise EventRefused("an edit keeps ranges of the context or names entries")
+            raise InvalidEvent("an edit keeps ranges of the context or names entries")
         elif not 0 <= (segment.start or 0) <= (segment.stop or 0) <= size:
-            raise EventRefused(f"an edit keeps {segment.start} to {segment.stop} of {size}")
+            raise InvalidEvent(f"an edit keeps {segment.start} to {segment.stop} of {size}")
 
 
 def _session_event(state: SessionState, event: ev.EventBase) -> None:
     if event.agent_id is not None:
-        raise EventRefused(f"a {ev.event_type(event)} is about no agent")  # type: ignore[arg-type]
+        raise InvalidEvent(f"a {ev.event_type(event)} is about no agent")  # type: ignore[arg-type]
 
 
 _CHECKS = {"cause": _check_cause, "substance": _check_substance}

@@ -14,10 +14,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from harken.core import events as ev
-from harken.core.ids import AgentId, MessageId, number_of
+from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.session.fold import Resolver, agent_of, fold
 from harken.session.log.checksum import BODY, CLOSE, DIGITS, verifies
-from harken.session.log.reader import Reading, records
+from harken.session.log.reader import LogReadReport, records
 from harken.session.state import AgentState, SessionState
 
 _SHAPING = (ev.TranscriptEntry, ev.TranscriptEdited, ev.ContextLoaded)
@@ -26,7 +26,7 @@ _BEFORE = DIGITS + len(CLOSE)
 """Bytes before a line in which the sum of the line before it stands."""
 
 
-class Places:
+class LineOffsets:
     """Of one log, as far as it was added."""
 
     def __init__(self) -> None:
@@ -36,9 +36,9 @@ class Places:
         """Agent -> its lines, oldest first."""
 
     @classmethod
-    def of(cls, path: Path) -> Places:
+    def of(cls, path: Path) -> LineOffsets:
         """Read a log. Raises what `records` raises."""
-        places, reading = cls(), Reading()
+        places, reading = cls(), LogReadReport()
         for event, _ in records(path, reading):
             places.add(event, reading.end - places._starts[-1])
         return places
@@ -89,7 +89,7 @@ class Places:
 
     def _line(self, id_: MessageId) -> int | None:
         """Return the line of an event: they are numbered as they stand."""
-        number = number_of(id_, "msg_")
+        number = parse_id_number(id_, "msg_")
         return number if number is not None and number < len(self._starts) - 1 else None
 
     def _event(self, fd: int, line: int) -> ev.Event:

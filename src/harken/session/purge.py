@@ -31,7 +31,7 @@ from harken.session.state import SessionState
 __all__ = [
     "LogPlace",
     "PartOfStructure",
-    "Taking",
+    "PurgeOptions",
     "check_log",
     "places_in",
     "purge_log",
@@ -52,7 +52,7 @@ class LogPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taking:
+class PurgeOptions:
     """What is taken out of logs, and what the logs say of it."""
 
     replace: Replace
@@ -68,7 +68,7 @@ class Taking:
 def places_in(path: Path, replace: Replace) -> Iterator[LogPlace]:
     """Yield the lines of a log that have something to replace, whole or damaged.
 
-    Raises LogNotFound, NotALog.
+    Raises LogNotFound, InvalidLog.
     """
     with open_log(path) as file:
         for number, raw in enumerate(file, 1):
@@ -82,21 +82,21 @@ def places_in(path: Path, replace: Replace) -> Iterator[LogPlace]:
             yield LogPlace(number, kind, MessageId("") if event is None else event.message_id)
 
 
-def check_log(path: Path, taking: Taking) -> None:
-    """Read a log as `purge_log` does and change nothing. Raises PartOfStructure, NotALog."""
+def check_log(path: Path, taking: PurgeOptions) -> None:
+    """Read a log as `purge_log` does and change nothing. Raises PartOfStructure, InvalidLog."""
     with open_log(path) as file:
         for _ in _rewriting(taking).lines(file):
             pass
 
 
-def purge_log(log: LogFile, taking: Taking) -> int:
+def purge_log(log: LogFile, taking: PurgeOptions) -> int:
     """Take text out of a log that this process holds; return how many lines had it.
 
     Hashes of contexts that depend on the store are worked out again also where no line had it. A
     half line at the end goes into a file beside the log, as when the log is opened; that file has
     the text no more. A log without sums (of an older dialect) gets no line that says so. On return
     the new log is on disk, and `log` holds a file without a name: close it. Raises
-    PartOfStructure, LogWriteError, NotALog; then the log is as it was.
+    PartOfStructure, LogWriteError, InvalidLog; then the log is as it was.
     """
     new = log.path.with_name(f".{log.path.name}.purging")
     rewriting = _rewriting(taking)
@@ -117,11 +117,11 @@ def purge_log(log: LogFile, taking: Taking) -> int:
     return rewriting.places
 
 
-def purged_copy(path: Path, out: Path, taking: Taking) -> int:
+def purged_copy(path: Path, out: Path, taking: PurgeOptions) -> int:
     """Write a log without some text to a new file; return how many lines had it.
 
     Of a log that is being written, that is what is there by now. A half line at its end is left
-    out. Raises PartOfStructure, LogNotFound, NotALog; LogWriteError, also where `out` is there.
+    out. Raises PartOfStructure, LogNotFound, InvalidLog; LogWriteError, also where `out` is there.
     """
     rewriting = _rewriting(taking)
     try:
@@ -133,11 +133,11 @@ def purged_copy(path: Path, out: Path, taking: Taking) -> int:
     return rewriting.places
 
 
-def _rewriting(taking: Taking) -> Rewriting:
+def _rewriting(taking: PurgeOptions) -> Rewriting:
     return Rewriting(taking.replace, taking.tail or taking.replace, taking.resolver)
 
 
-def _pieces(path: Path, rewriting: Rewriting, taking: Taking) -> Iterator[bytes]:
+def _pieces(path: Path, rewriting: Rewriting, taking: PurgeOptions) -> Iterator[bytes]:
     """Yield the new log in pieces of some size."""
     with open_log(path) as file:
         lines: list[bytes] = []

@@ -24,9 +24,9 @@ from typing import Any
 
 from harken.core import canonical
 from harken.core import events as ev
-from harken.core.clock import rfc3339
+from harken.core.clock import format_rfc3339
 from harken.core.events import KnownEvent, Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import MessageId, base_of, message_id, number_of
+from harken.core.ids import MessageId, message_id, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage, Message, ToolCall
 from harken.errors import ConfigError
 from harken.session.fold import context_length, context_now, fold
@@ -34,7 +34,7 @@ from harken.session.log.checksum import seal
 from harken.session.log.file import Disk, LogFile
 from harken.session.session import SessionOptions
 from harken.session.state import AgentState, SessionState
-from harken.session.verify import Examined, Finding, LogLine, SealedLine, examine, verify
+from harken.session.verify import LogExamination, LogFinding, LogLine, SealedLine, examine, verify
 
 NO_RESULT = "Error: there is no result of this call in the log, which was repaired."
 
@@ -48,7 +48,7 @@ class _Row:
     unanswered: dict[str, ToolCall] = field(default_factory=dict)
 
 
-def mended(state: SessionState, ids: Iterator[MessageId]) -> Iterator[KnownEvent]:
+def repair_events(state: SessionState, ids: Iterator[MessageId]) -> Iterator[KnownEvent]:
     """Yield the events, with their ids, that make every agent's context readable again.
 
     Of a sound log there are none. The calls of an agent's last message may be open.
@@ -118,19 +118,19 @@ def _segments(wanted: Sequence[ChatMessage], context: Sequence[ChatMessage]) -> 
             yield Segment(start=start, stop=start + len(messages))
 
 
-__all__ = ["Finding", "Repair", "repair", "verify"]
+__all__ = ["LogFinding", "RepairResult", "repair", "verify"]
 
 _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class RepairResult:
     """What a repair took over and what it could not."""
 
     out: Path
     kept: int
     """How many events of the source are in the new log."""
-    lost: list[Finding]
+    lost: list[LogFinding]
     """What is not in it, by place in the source."""
     lost_file: Path | None
     """Where the lost lines are, verbatim; None where nothing is lost."""
@@ -147,12 +147,14 @@ class _Item:
     line: LogLine | None = None
 
 
-def repair(path: str | Path, out: str | Path, *, options: SessionOptions | None = None) -> Repair:
+def repair(
+    path: str | Path, out: str | Path, *, options: SessionOptions | None = None
+) -> RepairResult:
     """Write what is whole of the log at `path` to the new log `out`, durably, for its owner only.
 
-    Of a log that is being written, that is what is there by now. Raises LogNotFound, NotALog,
-    LogTooNew; ConfigError where `out` or the file for what is lost is there already; and
-    LogWriteError, which leaves there what was written so far.
+    Of a log that is being written, that is what is there by now. Raises LogNotFound, InvalidLog,
+    LogVersionUnsupported; ConfigError where `out` or the file for what is lost is there already;
+    and LogWriteError, which leaves there what was written so far.
     """
     path, out = Path(path), Path(out)
     options = options or SessionOptions()
@@ -167,12 +169,12 @@ def repair(path: str | Path, out: str | Path, *, options: SessionOptions | None 
         _write(lost_file, (_with_newline(line.raw) for line in lines), options.disk)
     bodies = [item.body for item in items]
     ids = map(message_id, count(state.next_message + len(lines)))  # no id of a lost one again
-    for event in (*mended(state, ids), _repaired(path.name, lost, next(ids))):
-        event.time = rfc3339(options.clock())
+    for event in (*repair_events(state, ids), _repaired(path.name, lost, next(ids))):
+        event.time = format_rfc3339(options.clock())
         bodies.append(ev.encode_event(event))
     _write(out, _sealed(bodies), options.disk)
     kept = sum(item.line is not None for item in items)
-    return Repair(out, kept, lost, lost_file, examined.dialect)
+    return RepairResult(out, kept, lost, lost_file, examined.dialect)
 
 
 def _refuse_existing(*files: Path | None) -> None:
@@ -190,7 +192,7 @@ def _with_newline(raw: bytes) -> bytes:
     return raw if raw.endswith(b"\n") else raw + b"\n"
 
 
-def _current(examined: Examined, *, session_id: str) -> list[_Item]:
+def _current(examined: LogExamination, *, session_id: str) -> list[_Item]:
     """Return the whole events as events of a current log, which begins with `session_started`."""
     lines = [line for line in examined.lines if line.whole]
     if not examined.in_order:
@@ -215,7 +217,7 @@ def _numbered(items: Sequence[_Item], *, first: int) -> list[_Item]:
     """Return the events as they are where their ids are current ones that grow, else renumbered."""
     least = first
     for item in items:
-        number = number_of(item.event.message_id, "msg_")
+        number = parse_id_number(item.event.message_id, "msg_")
         if number is None or number < least or item.event.message_id != message_id(number):
             return _renumbered(items, first)
         least = number + 1
@@ -229,7 +231,7 @@ def _renumbered(items: Sequence[_Item], first: int) -> list[_Item]:
     for number, item in enumerate(items, first):
         ids[item.event.message_id] = message_id(number)
         data = _with_ids(ev.event_dict(item.event), ids)
-        result.append(_Item(ev.event_from(data), canonical.encode(data), item.line))
+        result.append(_Item(ev.event_from_dict(data), canonical.to_json_line(data), item.line))
     return result
 
 
@@ -253,7 +255,7 @@ def _with_ids(data: Mapping[str, Any], ids: Mapping[str, MessageId]) -> dict[str
 def _reference(reference: Any, ids: Mapping[str, MessageId]) -> Any:
     if not isinstance(reference, str):
         return reference
-    base = base_of(reference)
+    base = reference_message_id(reference)
     return ids.get(base, base) + reference[len(base) :]
 
 
@@ -287,7 +289,7 @@ def _as_many_as(event: ev.ContextLoaded) -> Sequence[ChatMessage]:
     return [Message("user", "") for _ in range(event.count)]
 
 
-def _repaired(source: str, lost: Iterable[Finding], id_: MessageId) -> ev.KnownEvent:
+def _repaired(source: str, lost: Iterable[LogFinding], id_: MessageId) -> ev.KnownEvent:
     reasons = [{"line": f.line, "byte": f.byte, "reason": f.message} for f in lost]
     return ev.SessionRepaired(message_id=id_, source=source, lost=reasons)
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from harken.core import canonical
 from harken.core import events as ev
-from harken.core.clock import rfc3339
-from harken.core.ids import message_id, number_of
+from harken.core.clock import format_rfc3339
+from harken.core.ids import message_id, parse_id_number
 from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.core.replace import Replace, in_bytes, in_json
 from harken.errors import HarkenError
@@ -84,7 +84,7 @@ class Rewriting:
         """Return the line that says what was done; it stands at the end."""
         event = ev.ContentPurged(
             message_id=message_id(self._top + 1),
-            time=rfc3339(time_us),
+            time=format_rfc3339(time_us),
             places=self.places,
             by=by or None,
             why=why or None,
@@ -157,9 +157,9 @@ class Rewriting:
         if is_changed and _structure(new) != _structure(body):
             raise PartOfStructure
         self._count(is_changed)
-        self._top = max(self._top, number_of(event.message_id, "msg_") or -1)
+        self._top = max(self._top, parse_id_number(event.message_id, "msg_") or -1)
         hashes = self._folded(event, is_changed=is_changed) if self.is_known else {}
-        return canonical.encode({**canonical.decode(new), **hashes}) if hashes else new
+        return canonical.to_json_line({**canonical.from_json(new), **hashes}) if hashes else new
 
     def _folded(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
         """Fold an event; return its members that follow from other text, as they are now."""
@@ -178,7 +178,7 @@ class Rewriting:
     def _hashes(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
         match event:
             case ev.ToolsDefined() if is_changed:
-                return {"tools_hash": canonical.hash_of(canonical.TOOLS, event.tools)}
+                return {"tools_hash": canonical.hash_value(canonical.TOOLS, event.tools)}
             case ev.ContextLoaded():
                 messages = self._load(event)
                 is_other = any(id(one) in self._touched for one in messages)
@@ -218,7 +218,7 @@ class Rewriting:
 
 
 def _structure(body: bytes) -> list[ev.Json]:
-    data = canonical.decode(body)
+    data = canonical.from_json(body)
     return [data.get(name) for name in _STRUCTURE]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from harken.core.events import LlmRequest, Segment
-from harken.core.ids import MessageId, number_of
+from harken.core.ids import MessageId, parse_id_number
 from harken.core.messages import ChatMessage
 
 Loaded = Callable[[MessageId], Sequence[ChatMessage]]
@@ -25,10 +25,11 @@ def length(segment: Segment) -> int:
     return (segment.stop or 0) - (segment.start or 0)
 
 
-def cut(segments: Sequence[Segment], start: int, stop: int) -> list[Segment]:
+def slice_segments(segments: Sequence[Segment], start: int, stop: int) -> list[Segment]:
     """Return the segments that stand for messages `start` to `stop` of these segments.
 
-    >>> cut([Segment(request="msg_009", start=0, stop=5), Segment(entries=["a", "b"])], 4, 6)
+    >>> segments = [Segment(request="msg_009", start=0, stop=5), Segment(entries=["a", "b"])]
+    >>> slice_segments(segments, 4, 6)
     [Segment(request='msg_009', loaded=None, start=4, stop=5, entries=None), \
 Segment(request=None, loaded=None, start=None, stop=None, entries=['a'])]
     """
@@ -59,7 +60,7 @@ def leaves(request: LlmRequest, requests: Mapping[MessageId, LlmRequest]) -> Ite
     ValueError where a request names itself or a later one.
     """
     stack = [(segment, request) for segment in reversed(request.context)]
-    seen, most = 0, number_of(request.message_id, "msg_") or request.count
+    seen, most = 0, parse_id_number(request.message_id, "msg_") or request.count
     while stack:
         segment, named_by = stack.pop()
         if segment.request is None:
@@ -71,13 +72,13 @@ def leaves(request: LlmRequest, requests: Mapping[MessageId, LlmRequest]) -> Ite
         earlier = requests[segment.request]
         if not _precedes(earlier, named_by):
             raise ValueError(f"{named_by.message_id} names {earlier.message_id}, a later request")
-        inner = cut(earlier.context, segment.start or 0, segment.stop or 0)
+        inner = slice_segments(earlier.context, segment.start or 0, segment.stop or 0)
         stack.extend((part, earlier) for part in reversed(inner))
 
 
 def _precedes(earlier: LlmRequest, later: LlmRequest) -> bool:
-    one = number_of(earlier.message_id, "msg_")
-    two = number_of(later.message_id, "msg_")
+    one = parse_id_number(earlier.message_id, "msg_")
+    two = parse_id_number(later.message_id, "msg_")
     return one is not None and two is not None and one < two
 
 

@@ -19,24 +19,24 @@ from weakref import WeakValueDictionary
 
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
-from harken.core.clock import Clock, rfc3339, system_clock
-from harken.core.ids import AgentId, MessageId, agent_id, message_id, number_of
+from harken.core.clock import Clock, format_rfc3339, system_clock
+from harken.core.ids import AgentId, MessageId, agent_id, message_id, parse_id_number
 from harken.core.messages import ChatMessage, Message, message_from
 from harken.errors import (
-    EventRefused,
-    LogDamaged,
+    InvalidEvent,
+    InvalidLog,
+    LogCorrupted,
     LogError,
     LogReadOnly,
-    NotALog,
-    UnknownName,
+    NameNotFound,
 )
 from harken.session.fold import Resolver, context_now, fold, held
 from harken.session.invariants import as_written, check, loaded
-from harken.session.line_offsets import Places
+from harken.session.line_offsets import LineOffsets
 from harken.session.log.checksum import seal
 from harken.session.log.compressed import stat_log
 from harken.session.log.file import Disk, LogFile
-from harken.session.log.reader import Reading, events, paused_gc, records
+from harken.session.log.reader import LogReadReport, events, paused_gc, records
 from harken.session.state import AgentState, SessionState
 
 Durability: TypeAlias = Literal["turn", "always", "none"]
@@ -77,7 +77,8 @@ class Session:
     def __init__(self, session_file: str | Path, *, options: SessionOptions | None = None) -> None:
         """Open a log for writing: continue it, or begin one where no file (or an empty one) is.
 
-        Raises LogLocked, LogDamaged, LogReadOnly, LogTooNew, NotALog, LogWriteError.
+        Raises LogLocked, LogCorrupted, LogReadOnly, LogVersionUnsupported, InvalidLog,
+        LogWriteError.
         """
         self.path = Path(session_file).absolute()
         self.options = options or SessionOptions()
@@ -92,7 +93,7 @@ class Session:
         """Agent objects that this holds no longer, as long as somebody else does."""
         self._in_memory: OrderedDict[AgentId, None] = OrderedDict()
         """Agents of whom something is in memory, those first that nobody needed for longest."""
-        self._places: Places | None = None
+        self._places: LineOffsets | None = None
         self._lock = RLock()
         self._sum = b""
         self._allocated = 0
@@ -118,7 +119,7 @@ class Session:
         path = Path(session_file)
         LogFile(path).close()
         if stat_log(path).size_bytes == 0:
-            raise NotALog(path, "is empty: nothing was recorded in it; start a new session")
+            raise InvalidLog(path, "is empty: nothing was recorded in it; start a new session")
         return Session(path, options=options)
 
     def _begin(self) -> None:
@@ -128,7 +129,7 @@ class Session:
             self.settle()
 
     def _recover(self) -> None:
-        reading = Reading()
+        reading = LogReadReport()
         event: ev.Event | None = None
         try:
             with paused_gc():
@@ -155,7 +156,7 @@ class Session:
             return LogError(self.path, f"{error}; the log itself is whole")
         read = self.path.read_bytes()[:end]
         line, byte = read.count(b"\n"), read.rfind(b"\n", 0, -1) + 1
-        return LogDamaged(self.path, line=line, byte=byte, reason=str(error))
+        return LogCorrupted(self.path, line=line, byte=byte, reason=str(error))
 
     def next_id(self) -> MessageId:
         """Return the id that the next event will get."""
@@ -165,7 +166,7 @@ class Session:
         """Write an event at the end of the log, with its id and time; return the id.
 
         With durability `always` the event is on disk on return, with `turn` after the next
-        `settle`. Raises EventRefused (nothing was written), or LogWriteError: the event may or
+        `settle`. Raises InvalidEvent (nothing was written), or LogWriteError: the event may or
         may not be in the log, and every later append is refused.
         """
         with self._lock:  # a tool that runs in a thread may log, too
@@ -197,12 +198,12 @@ class Session:
         self._revive_for(event)
         check(self.state, event)
         if isinstance(event, ev.UnknownEvent):
-            raise EventRefused(f"events of type {event.event_type} are read, not written")
+            raise InvalidEvent(f"events of type {event.event_type} are read, not written")
         if isinstance(event, ev.ContextLoaded):
             messages = loaded(event, resolver)
             resolver = lambda _: messages  # noqa: E731 - asked once: it may fail the second time
         event.message_id = self.next_id()
-        event.time = rfc3339(self.options.clock())
+        event.time = format_rfc3339(self.options.clock())
         return (*as_written(event), resolver)
 
     def listen(self, listener: Listener) -> None:
@@ -265,7 +266,7 @@ class Session:
         """Log a birth; called by whoever made the agent, not by the agent itself.
 
         The agent's system prompt, held back until now, follows as its first entry with the same
-        cause. Returns the id of the birth. Raises EventRefused for an unknown cause, a second
+        cause. Returns the id of the birth. Raises InvalidEvent for an unknown cause, a second
         birth of the same id, or a second root.
         """
         identity = AgentId(agent_id)
@@ -293,12 +294,12 @@ class Session:
         """Log a message (role, content, tool_calls, tool_call_id, name) that entered a transcript.
 
         `substance` is the original that it represents, absent where it is itself one. Returns
-        its id. Raises EventRefused where it breaks an invariant or is no message.
+        its id. Raises InvalidEvent where it breaks an invariant or is no message.
         """
         try:
             parsed = message_from(message)
         except ValueError as error:
-            raise EventRefused(f"not a message: {error}") from None
+            raise InvalidEvent(f"not a message: {error}") from None
         return self.append(entry_of(AgentId(agent_id), parsed, substance=substance, cause=cause))
 
     def log_piece_of_text(self, agent_id: str, content: str, cause: ev.Cause) -> MessageId:
@@ -314,11 +315,11 @@ class Session:
     def agent(self, agent_id: str) -> AgentState:
         """Return one agent, its transcript in memory (it is read again where it was evicted).
 
-        Raises UnknownName.
+        Raises NameNotFound.
         """
         state = self.state.agents.get(AgentId(agent_id))
         if state is None:
-            raise UnknownName("agent", agent_id, self.state.agents)
+            raise NameNotFound("agent", agent_id, self.state.agents)
         if state.transcript is None:
             self._revive(state)
         elif len(self._in_memory) > _FEW:  # whoever looks at it now may look again
@@ -335,11 +336,11 @@ class Session:
     def evict(self, agent_id: str) -> None:
         """Drop an agent's transcript from memory; the log keeps it, `agent` reads it again.
 
-        Raises UnknownName.
+        Raises NameNotFound.
         """
         state = self.state.agents.get(AgentId(agent_id))
         if state is None:
-            raise UnknownName("agent", agent_id, self.state.agents)
+            raise NameNotFound("agent", agent_id, self.state.agents)
         state.transcript = state.context = None
         self._in_memory.pop(state.id, None)
         self._let_go.pop(state.id, None)
@@ -369,7 +370,7 @@ class Session:
         """
         agents = self.state.agents.values()
         held = [one for one in agents if one.transcript is not None and one.place != "gone"]
-        held.sort(key=lambda one: number_of((one.fresh or [one.birth])[-1], "msg_") or 0)
+        held.sort(key=lambda one: parse_id_number((one.fresh or [one.birth])[-1], "msg_") or 0)
         self._in_memory.update(dict.fromkeys(agent.id for agent in held))
         if self.options.in_memory is not None:
             self._make_room(self.options.in_memory, tries=len(held))
@@ -412,7 +413,7 @@ class Session:
                     self.agent(str(owner))
 
     def _revive(self, agent: AgentState) -> None:
-        """Read an agent's transcript again. Raises LogDamaged where the log was changed."""
+        """Read an agent's transcript again. Raises LogCorrupted where the log was changed."""
         with self._lock:
             try:
                 again = self._known_places().agent(self.path, agent.id, self.options.resolver)
@@ -424,9 +425,9 @@ class Session:
             agent.transcript, agent.context = again.transcript, again.context
             self._in_memory[agent.id] = None
 
-    def _known_places(self) -> Places:
+    def _known_places(self) -> LineOffsets:
         if self._places is None:
-            self._places = Places.of(self.path)
+            self._places = LineOffsets.of(self.path)
         return self._places
 
 

@@ -21,12 +21,12 @@ from harken.core.events import (
     TranscriptEdited,
     TranscriptEntry,
 )
-from harken.core.ids import AgentId, MessageId, number_of
+from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.core.messages import ChatMessage
 
 
 @dataclass(slots=True)
-class Spent:
+class UsageTotals:
     """What an agent's own model calls have cost so far; what a provider did not say counts 0."""
 
     model_calls: int = 0
@@ -51,7 +51,7 @@ class OpenCall(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ContextTokens:
     """What a provider has counted of a context."""
 
     messages: int
@@ -60,7 +60,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class TriggerState:
     """The last time that a trigger told of something."""
 
     time: str
@@ -106,8 +106,8 @@ class AgentState:
     """The entries after that: those added since the last request or edit."""
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     """Calls without a result, by call id, in the order in which they were made."""
-    spent: Spent = field(default_factory=Spent)
-    counted: Counted | None = None
+    spent: UsageTotals = field(default_factory=UsageTotals)
+    counted: ContextTokens | None = None
     """None: nobody has counted the context as it begins now."""
     ctx: str | None = None
     """Its last commit, or the one that it started from."""
@@ -117,7 +117,7 @@ class AgentState:
     """The last of its entries that `ctx` covers; None: none of this session."""
     edited: TranscriptEdited | None = None
     """The last edit that `ctx` does not know of: what the agent reads does not begin with it."""
-    happened: dict[str, Happened] = field(default_factory=dict)
+    happened: dict[str, TriggerState] = field(default_factory=dict)
     """Name of a trigger that is armed -> when it last told of something."""
     unheard: dict[MessageId, str] = field(default_factory=dict)
     """What happened outside and the agent has not heard yet, oldest first: piece -> its text."""
@@ -179,7 +179,7 @@ class SessionState:
     def next_message(self) -> int:
         """The number of the next event; foreign ids have none and count 0."""
         if self._counted[0] is not self.last_id:
-            number = number_of(self.last_id, "msg_")
+            number = parse_id_number(self.last_id, "msg_")
             self._counted = self.last_id, 0 if number is None else number + 1
         return self._counted[1]
 

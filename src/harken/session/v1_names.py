@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from harken.core.arguments import check_arguments
-from harken.core.ids import MessageId, base_of
+from harken.core.ids import MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
-from harken.errors import EventRefused
+from harken.errors import InvalidEvent
 from harken.session.session import Session
 
 
@@ -64,9 +64,9 @@ class SessionLogger:
 
     def log_piece_of_text(self, content: str, caused_by: str) -> MessageId:
         """Log a piece of text of the agent whose call this is."""
-        owner = self.session.state.owners.get(base_of(caused_by))
+        owner = self.session.state.owners.get(reference_message_id(caused_by))
         if owner is None:
-            raise EventRefused(f"caused_by {caused_by} is no call in progress")
+            raise InvalidEvent(f"caused_by {caused_by} is no call in progress")
         return self.session.log_piece_of_text(owner, content, caused_by)
 
     def close(self) -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from harken.core.events import Event, decode_event
-from harken.core.ids import message_id, number_of
-from harken.errors import LogDamaged, NotALog
+from harken.core.ids import message_id, parse_id_number
+from harken.errors import InvalidLog, LogCorrupted
 from harken.session.log.checksum import (
     BODY,
     CLOSE,
@@ -41,7 +41,7 @@ or id that was there before; a line in the wrong place; a log without sums, as a
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LogFinding:
     """Something that is wrong with a log, and where. `line` counts from 1, `byte` from 0."""
 
     line: int
@@ -61,17 +61,17 @@ class LogLine:
     events: list[Event] = field(default_factory=list)
     """What it says, where that can be read, whole or not."""
     whole: bool = False
-    finding: Finding | None = None
+    finding: LogFinding | None = None
 
     @property
     def id_number(self) -> int:
         """The number of its message id, -1 where it has none."""
-        number = number_of(self.events[-1].message_id, "msg_") if self.events else None
+        number = parse_id_number(self.events[-1].message_id, "msg_") if self.events else None
         return -1 if number is None else number
 
     def found(self, kind: Kind, message: str) -> None:
         """Say what is wrong with it; the first finding stands."""
-        self.finding = self.finding or Finding(self.number, self.byte, kind, message)
+        self.finding = self.finding or LogFinding(self.number, self.byte, kind, message)
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class SealedLine(LogLine):
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class LogExamination:
     """A log that was looked at line by line."""
 
     sealed: bool
@@ -106,25 +106,25 @@ class Examined:
     """Whether the whole lines stand in the order in which they were written."""
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[LogFinding]:
         """All that is wrong with lines, by place."""
         return [line.finding for line in self.lines if line.finding is not None]
 
 
-def verify(path: str | Path) -> list[Finding]:
+def verify(path: str | Path) -> list[LogFinding]:
     """Return all that is wrong with a log, by place; nothing is changed.
 
-    Raises LogNotFound, NotALog, LogTooNew.
+    Raises LogNotFound, InvalidLog, LogVersionUnsupported.
     """
     examined = examine(Path(path))
     if examined.sealed:
         return examined.findings
     message = f"{examined.dialect or 'a log'} without sums: readable, but changes cannot be seen"
-    return [Finding(1, 0, "unverified", message), *examined.findings]
+    return [LogFinding(1, 0, "unverified", message), *examined.findings]
 
 
-def examine(path: Path) -> Examined:
-    """Look at every line of a log. Raises LogNotFound, NotALog, LogTooNew.
+def examine(path: Path) -> LogExamination:
+    """Look at every line of a log. Raises LogNotFound, InvalidLog, LogVersionUnsupported.
 
     Of a log that is being written, that is what is there by now.
     """
@@ -133,15 +133,15 @@ def examine(path: Path) -> Examined:
     sealed = any(map(seems_sealed, raws))
     try:
         next(events(path), None)  # the first says whether it is a log at all, and not too new
-    except LogDamaged:
+    except LogCorrupted:
         pass
-    except NotALog:
+    except InvalidLog:
         if not sealed:
             raise
     return _examine_sealed(raws) if sealed else _examine_plain(raws)
 
 
-def _examine_plain(raws: Sequence[bytes]) -> Examined:
+def _examine_plain(raws: Sequence[bytes]) -> LogExamination:
     """Read the lines that can be read; blank ones are whole, and no event."""
     lines: list[LogLine] = []
     dialect: Dialect | None = None
@@ -162,10 +162,10 @@ def _examine_plain(raws: Sequence[bytes]) -> Examined:
         else:
             line.whole = True
             ids.check(line)
-    return Examined(sealed=False, dialect=dialect.name if dialect else None, lines=lines)
+    return LogExamination(sealed=False, dialect=dialect.name if dialect else None, lines=lines)
 
 
-def _examine_sealed(raws: Sequence[bytes]) -> Examined:
+def _examine_sealed(raws: Sequence[bytes]) -> LogExamination:
     lines: list[SealedLine] = []
     byte = 0
     for number, raw in enumerate(raws, 1):
@@ -175,7 +175,7 @@ def _examine_sealed(raws: Sequence[bytes]) -> Examined:
     for line in lines:
         chain.take(line)
     _explain(chain.lines)
-    return Examined(sealed=True, dialect=None, lines=chain.lines, in_order=chain.in_order)
+    return LogExamination(sealed=True, dialect=None, lines=chain.lines, in_order=chain.in_order)
 
 
 def _sealed_line(number: int, byte: int, raw: bytes) -> SealedLine:

@@ -18,7 +18,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
+from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
 
 Name: TypeAlias = str
 """The full name of anything: of an object, an artifact or a commit."""
@@ -35,12 +35,12 @@ class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class WriteBatch:
     """What is written at once: all of it, or nothing."""
 
     objects: Mapping[Hash, bytes] = field(default_factory=dict)
     """Parts and messages by their hash: canonical bytes."""
-    deltas: Mapping[ArtifactRef, Sequence[Entry]] = field(default_factory=dict)
+    deltas: Mapping[ArtifactRef, Sequence[DeltaEntry]] = field(default_factory=dict)
     sequences: Mapping[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
     raw: Mapping[ArtifactRef, bytes] = field(default_factory=dict)
     files: Mapping[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Batch:
     derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
     """What can be made again, by a key that says how: a materialized conversation, a translation.
     It is no reason to keep an artifact."""
-    commits: Sequence[tuple[Commit, Notes]] = ()
+    commits: Sequence[tuple[Commit, CommitNotes]] = ()
     """A parent stands before its children. One that is there already keeps its notes."""
     tombstones: Mapping[Name, Tombstone] = field(default_factory=dict)
     """What was purged elsewhere, so that what names it can be brought here. The stand-in is in the
@@ -57,15 +57,15 @@ class Batch:
     there stays as it is: nobody purges by writing."""
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredCommit(msgspec.Struct, frozen=True):
     """A commit as a store has it."""
 
     id: CommitId
     commit: Commit
-    notes: Notes
+    notes: CommitNotes
 
 
-class Kind(IntEnum):
+class ObjectKind(IntEnum):
     """What a thing is. The numbers stand in files."""
 
     __hash__ = int.__hash__  # that of enums is in Python, and each thing is looked at often
@@ -79,16 +79,16 @@ class Kind(IntEnum):
     FILE = 7
 
 
-class Thing(msgspec.Struct, frozen=True, gc=False):
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """Bytes, what they are, and the full names of what they need: those must be there too."""
 
-    kind: Kind
+    kind: ObjectKind
     name: Name
     body: bytes
     needs: tuple[Name, ...] = ()
 
 
-class Keeping(msgspec.Struct, frozen=True, omit_defaults=True):
+class RetentionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long something is kept that would go otherwise, or goes that would stay."""
 
     policy: Literal["pin", "ephemeral", "replicate"]
@@ -99,7 +99,7 @@ class Keeping(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class GcResult:
     """What `collect` took, or would take."""
 
     commits: tuple[CommitId, ...] = ()
@@ -110,7 +110,7 @@ class Collected:
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class StoreStats:
     """How much is in a store."""
 
     things: Mapping[str, int]
@@ -126,11 +126,11 @@ class Stats:
 class Store(Protocol):
     """Where objects and commits are kept. All methods block; a caller may use a thread."""
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         """Write a batch; on return it survives a power cut, whatever was there already.
 
-        Raises ObjectMissing where a delta, a sequence or a commit names something that is neither
-        there nor in the batch; ObjectDamaged where a name is not that of its content; StoreError
+        Raises ObjectNotFound where a delta, a sequence or a commit names something that is neither
+        there nor in the batch; ObjectCorrupted where a name is not that of its content; StoreError
         where the disk refuses. Then nothing of the batch was written.
         """
         ...
@@ -138,11 +138,11 @@ class Store(Protocol):
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         """Return parts and messages by name; those that are not there are left out.
 
-        Raises ObjectDamaged where the bytes of one are not what its name says.
+        Raises ObjectCorrupted where the bytes of one are not what its name says.
         """
         ...
 
-    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
+    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
         """Return deltas by name, their entries oldest first; as `objects`."""
         ...
 
@@ -151,13 +151,13 @@ class Store(Protocol):
         ...
 
     def raw(self, name: ArtifactRef) -> bytes:
-        """Return raw bytes. Raises ObjectMissing, ObjectDamaged."""
+        """Return raw bytes. Raises ObjectNotFound, ObjectCorrupted."""
         ...
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         """Yield raw bytes piece by piece, however many they are. As `raw`.
 
-        Where all pieces together are not what the name says, the last step raises ObjectDamaged.
+        Where all pieces together are not what the name says, the last step raises ObjectCorrupted.
         """
         ...
 
@@ -165,14 +165,14 @@ class Store(Protocol):
         """Return what was derived under these keys and is still there."""
         ...
 
-    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
+    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
         """Return commits by their full name; those that are not there are left out."""
         ...
 
-    def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
+    def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
         """Return a commit and those before it, newest first, at most `depth`.
 
-        Raises UnknownName for a commit that is not there.
+        Raises NameNotFound for a commit that is not there.
         """
         ...
 
@@ -192,10 +192,12 @@ class Store(Protocol):
         """Return the names that begin so (`ctx-12ab`, `art-...`), sorted, at most `limit`."""
         ...
 
-    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+    def annotate(
+        self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
+    ) -> None:
         """Replace what of a commit may change.
 
-        With `was`, only if that is what is there. Raises UnknownName, NotesChanged.
+        With `was`, only if that is what is there. Raises NameNotFound, NotesConflict.
         """
         ...
 
@@ -203,17 +205,17 @@ class Store(Protocol):
         """Return labels and the commits that have them, oldest first; one, or all."""
         ...
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
-        """Say how long commits and artifacts are kept; None: as all others. Raises UnknownName."""
+    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
+        """Say how long commits and artifacts are kept; None: as all others. Raises NameNotFound."""
         ...
 
-    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
+    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         """Return what is kept otherwise than usual."""
         ...
 
     def collect(
         self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
-    ) -> Collected:
+    ) -> GcResult:
         """Remove what no commit, no `roots` and nothing that is kept needs, and what has expired.
 
         What was written in the last `grace_s` seconds stays, and so does all that somebody writes
@@ -227,7 +229,7 @@ class Store(Protocol):
 
         `stand_ins`: canonical bytes of the same kind. Whoever reads the old name is given the new
         content; whoever writes the old content again changes nothing. What was derived is
-        forgotten. Raises ObjectMissing for a name that is not there.
+        forgotten. Raises ObjectNotFound for a name that is not there.
         """
         ...
 
@@ -235,14 +237,14 @@ class Store(Protocol):
         """Return what was purged."""
         ...
 
-    def things(self) -> Iterator[Thing]:
+    def things(self) -> Iterator[StoredObject]:
         """Yield everything that is there, what is needed before what needs it.
 
-        What is written meanwhile may be left out. Raises ObjectDamaged.
+        What is written meanwhile may be left out. Raises ObjectCorrupted.
         """
         ...
 
-    def stats(self) -> Stats:
+    def stats(self) -> StoreStats:
         """Return how much is there."""
         ...
 
@@ -251,9 +253,9 @@ class Store(Protocol):
         ...
 
 
-def stats(things: Iterable[Thing], path: Path | None = None) -> Stats:
+def stats(things: Iterable[StoredObject], path: Path | None = None) -> StoreStats:
     """Count things, those that others need before them; `path`: the file that they are in."""
-    counts = {kind.name.lower(): 0 for kind in Kind if kind is not Kind.FILE}
+    counts = {kind.name.lower(): 0 for kind in ObjectKind if kind is not ObjectKind.FILE}
     whole: dict[bytes, int] = {}
     # What nothing names, such as files that were imported: it counts once, with all its pieces.
     alone: dict[bytes, int] = {}
@@ -263,20 +265,20 @@ def stats(things: Iterable[Thing], path: Path | None = None) -> Stats:
         if name in whole:
             continue
         size = len(thing.body)
-        kind = Kind.RAW if thing.kind is Kind.FILE else thing.kind
+        kind = ObjectKind.RAW if thing.kind is ObjectKind.FILE else thing.kind
         counts[kind.name.lower()] += 1
         raw_bytes += size
         needs = [bytes.fromhex(need[-64:-32]) for need in thing.needs]
         for need in needs:
             alone.pop(need, None)
-        inside = needs[:1] if thing.kind is Kind.COMMIT else needs
+        inside = needs[:1] if thing.kind is ObjectKind.COMMIT else needs
         whole[name] = size + sum(whole.get(need, 0) for need in inside)
-        if thing.kind is Kind.COMMIT:
+        if thing.kind is ObjectKind.COMMIT:
             logical_bytes += whole[name]
         else:
-            alone[name] = size if thing.kind is Kind.SEQUENCE else whole[name]
+            alone[name] = size if thing.kind is ObjectKind.SEQUENCE else whole[name]
     stored_bytes = raw_bytes if path is None else _on_disk(path)
-    return Stats(counts, raw_bytes, stored_bytes, logical_bytes + sum(alone.values()))
+    return StoreStats(counts, raw_bytes, stored_bytes, logical_bytes + sum(alone.values()))
 
 
 def _on_disk(path: Path) -> int:

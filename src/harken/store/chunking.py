@@ -19,9 +19,9 @@ from zlib import crc32
 from blake3 import blake3
 
 from harken.core import canonical
-from harken.core.commits import ArtifactRef, raw_ref
-from harken.errors import ObjectDamaged
-from harken.store.base import Batch, Store
+from harken.core.commits import ArtifactRef, hash_raw
+from harken.errors import ObjectCorrupted
+from harken.store.base import Store, WriteBatch
 
 LEAST_BYTES = 64 * 1024
 MEAN_BYTES = 256 * 1024
@@ -42,23 +42,23 @@ def put_file(store: Store, source: BinaryIO | Iterable[bytes]) -> ArtifactRef:
     names: list[ArtifactRef] = []
     waiting: dict[ArtifactRef, bytes] = {}
     size_bytes = 0
-    for piece in cut(_chunks(source)):
+    for piece in split_chunks(_chunks(source)):
         hasher.update(piece)
-        names.append(raw_ref(piece))
+        names.append(hash_raw(piece))
         waiting[names[-1]] = piece
         size_bytes += len(piece)
         if size_bytes >= AT_ONCE_BYTES:
-            store.write(Batch(raw=waiting))
+            store.write(WriteBatch(raw=waiting))
             waiting, size_bytes = {}, 0
     name = ArtifactRef(f"art-{hasher.hexdigest()}")
-    store.write(Batch(raw=waiting, files={} if names == [name] else {name: names}))
+    store.write(WriteBatch(raw=waiting, files={} if names == [name] else {name: names}))
     return name
 
 
-def cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def split_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the same bytes in pieces, which follow from the bytes alone; of none, one empty piece.
 
-    >>> list(cut([b"a", b"b"]))
+    >>> list(split_chunks([b"a", b"b"]))
     [b'ab']
     """
     waiting = bytearray()
@@ -100,13 +100,13 @@ def _end(data: bytes | bytearray, start: int) -> int:
 
 
 def checked(store: str, name: ArtifactRef, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces as they come; after the last, raise ObjectDamaged if all are not that file."""
+    """Yield pieces as they come; after the last, raise ObjectCorrupted if all are not that file."""
     hasher = blake3(canonical.RAW)
     for piece in pieces:
         hasher.update(piece)
         yield piece
     if (found := f"art-{hasher.hexdigest()}") != name:
-        raise ObjectDamaged(store, name, reason=f"its pieces together have the name {found}")
+        raise ObjectCorrupted(store, name, reason=f"its pieces together have the name {found}")
 
 
 def _chunks(source: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:

@@ -22,16 +22,16 @@ from harken.core.commits import (
     ArtifactRef,
     Commit,
     CommitId,
-    Entry,
+    CommitNotes,
+    DeltaEntry,
     Hash,
-    Notes,
     commit_bytes,
-    delta_of,
-    raw_ref,
+    encode_delta,
+    hash_raw,
 )
-from harken.errors import ObjectMissing
-from harken.store.base import Batch, Name, Store, Stored, Tombstone
-from harken.store.batch import parts_of
+from harken.errors import ObjectNotFound
+from harken.store.base import Name, Store, StoredCommit, Tombstone, WriteBatch
+from harken.store.batch import part_names
 
 SOURCE = "the store that is copied from"
 AT_ONCE_BYTES = 4 * 1024 * 1024
@@ -45,7 +45,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyResult:
     """What a copy brought."""
 
     commits: int = 0
@@ -63,12 +63,12 @@ def copy_commits(
     *,
     on_progress: Progress | None = None,
     at_once_bytes: int = AT_ONCE_BYTES,
-) -> Copied:
+) -> CopyResult:
     """Copy commits and all before them, oldest first, with summaries and labels.
 
     A commit that is there keeps its own. Copied twice, nothing changes. Memory: the names of what
-    is missing, and one batch. Raises UnknownName for a tip that the source has not; ObjectMissing,
-    ObjectDamaged, StoreError, of either; what was written until then stays.
+    is missing, and one batch. Raises NameNotFound for a tip that the source has not;
+    ObjectNotFound, ObjectCorrupted, StoreError, of either; what was written until then stays.
     """
     missing = missing_commits(source, target, tips)
     load = _Load(source, target, at_once_bytes, source.tombstones() if missing else {})
@@ -77,7 +77,7 @@ def copy_commits(
         if on_progress is not None:
             on_progress(min(at + _COMMITS, len(missing)), len(missing))
     load.send()
-    return Copied(len(missing), load.things, load.size_bytes)
+    return CopyResult(len(missing), load.things, load.size_bytes)
 
 
 def missing_commits(source: Store, target: Store, tips: Iterable[CommitId]) -> list[CommitId]:
@@ -123,16 +123,16 @@ class _Load:
     _waiting_bytes: int = 0
     _added: set[ArtifactRef] = field(default_factory=set)
     _objects: dict[Hash, bytes] = field(default_factory=dict)
-    _deltas: dict[ArtifactRef, Sequence[Entry]] = field(default_factory=dict)
+    _deltas: dict[ArtifactRef, Sequence[DeltaEntry]] = field(default_factory=dict)
     _sequences: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
     _raw: dict[ArtifactRef, bytes] = field(default_factory=dict)
     _files: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
-    _commits: list[tuple[Commit, Notes]] = field(default_factory=list)
+    _commits: list[tuple[Commit, CommitNotes]] = field(default_factory=list)
     _tombstones: dict[Name, Tombstone] = field(default_factory=dict)
 
     def send(self) -> None:
         """Write what waits."""
-        batch = Batch(
+        batch = WriteBatch(
             objects=self._objects,
             deltas=self._deltas,
             sequences=self._sequences,
@@ -154,7 +154,7 @@ class _Load:
         for name in names:
             self._add_commit(found[name])
 
-    def _add_commit(self, one: Stored) -> None:
+    def _add_commit(self, one: StoredCommit) -> None:
         self._really(one.id)
         self._commits.append((one.commit, one.notes))
         self._weigh(len(commit_bytes(one.commit)) + len(one.notes.summary))
@@ -183,7 +183,7 @@ class _Load:
         self._add_messages(entry.message for entries in deltas.values() for entry in entries)
         for ref, entries in deltas.items():
             self._deltas[ArtifactRef(self._really(ref))] = entries
-            self._count(len(delta_of(entries)[1]))
+            self._count(len(encode_delta(entries)[1]))
         sequences = self.source.sequences(ref for ref in left if ref not in deltas)
         plain = [ref for ref in left if ref not in sequences]
         for ref in plain:
@@ -196,7 +196,7 @@ class _Load:
         """Add raw bytes piece by piece, and what they make up where they are several."""
         pieces: list[ArtifactRef] = []
         for data in self.source.pieces(ref):
-            pieces.append(raw_ref(data))
+            pieces.append(hash_raw(data))
             if not self._has(pieces[-1]):
                 self._raw[pieces[-1]] = data
                 self._count(len(data))
@@ -226,7 +226,7 @@ class _Load:
         absent = [name for name in asked if name not in there]
         messages = self.source.objects(absent)
         _check_there(absent, messages)
-        parts = [Hash(part) for name in absent for part in parts_of(name, messages[name])]
+        parts = [Hash(part) for name in absent for part in part_names(name, messages[name])]
         for some in chain(self._read(dict.fromkeys(parts)), [messages]):
             for name, body in some.items():
                 self._objects[Hash(self._really(name))] = body
@@ -261,4 +261,4 @@ def _slices(names: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def _check_there(names: Iterable[str], found: Container[str]) -> None:
     for name in names:
         if name not in found:
-            raise ObjectMissing(SOURCE, name)
+            raise ObjectNotFound(SOURCE, name)

@@ -11,17 +11,17 @@ from harken.core import commits
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import HarkenError
-from harken.store.base import Kind, Store, Stored
+from harken.store.base import ObjectKind, Store, StoredCommit
 from harken.store.batch import needs_of
-from harken.store.sqlite.check import Finding, findings
+from harken.store.sqlite.check import StoreFinding, findings
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.store import SqliteStore
 
-__all__ = ["Finding", "fsck"]
+__all__ = ["StoreFinding", "fsck"]
 
 
 @check_arguments
-def fsck(store: Store, on_progress: Progress | None = None) -> list[Finding]:
+def fsck(store: Store, on_progress: Progress | None = None) -> list[StoreFinding]:
     """Read everything and return what is wrong; an empty list: all is whole.
 
     `on_progress` is told how far it is, where the store is a file.
@@ -31,12 +31,12 @@ def fsck(store: Store, on_progress: Progress | None = None) -> list[Finding]:
     return list(_by_reading(store))
 
 
-def _by_reading(store: Store) -> Iterator[Finding]:
+def _by_reading(store: Store) -> Iterator[StoreFinding]:
     """Ask a store of any kind for all that its names lead to."""
     try:
         names = store.named("", limit=2**62)
     except HarkenError as error:
-        yield Finding("names", str(error))
+        yield StoreFinding("names", str(error))
         return
     for name in names:
         try:
@@ -47,11 +47,11 @@ def _by_reading(store: Store) -> Iterator[Finding]:
         except HarkenError as error:
             problem = str(error)
         if problem:
-            yield Finding(name, problem)
+            yield StoreFinding(name, problem)
 
 
 def _commit_problem(store: Store, name: CommitId) -> str:
-    found: Stored | None = store.commits([name]).get(name)
+    found: StoredCommit | None = store.commits([name]).get(name)
     stone = store.tombstones().get(name)
     if found is None or found.commit.id != (name if stone is None else stone.stand_in):
         return "the commit is not what its name says"
@@ -67,7 +67,7 @@ def _artifact_problem(store: Store, name: ArtifactRef) -> str:
     if delta := store.deltas([name]):
         messages = store.objects([entry.message for entry in delta[name]])
         needed = {entry.message for entry in delta[name]}
-        parts = {part for body in messages.values() for part in needs_of(Kind.MESSAGE, body)}
+        parts = {part for body in messages.values() for part in needs_of(ObjectKind.MESSAGE, body)}
         there = {*messages, *store.objects(map(commits.Hash, parts))}
         needed |= parts
     elif sequence := store.sequences([name]):

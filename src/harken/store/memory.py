@@ -8,19 +8,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
-from harken.core.clock import Clock, microseconds, system_clock
-from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import NotesChanged, ObjectMissing, UnknownName
+from harken.core.clock import Clock, parse_rfc3339, system_clock
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.errors import NameNotFound, NotesConflict, ObjectNotFound
 from harken.store.base import (
-    Batch,
-    Collected,
-    Keeping,
-    Kind,
+    GcResult,
     Name,
-    Stats,
-    Stored,
-    Thing,
+    ObjectKind,
+    RetentionPolicy,
+    StoredCommit,
+    StoredObject,
+    StoreStats,
     Tombstone,
+    WriteBatch,
     stats,
 )
 from harken.store.batch import Contents, contents_of, file_from, fits
@@ -41,19 +41,19 @@ class MemoryStore:
     def __init__(self, clock: Clock = system_clock) -> None:
         self._lock = threading.RLock()
         self._clock = clock
-        self._things: dict[Name, Thing] = {}
+        self._things: dict[Name, StoredObject] = {}
         """By the names of their bytes. In the order of writing: what is needed stands before."""
         self._written_us: dict[Name, int] = {}
         """When each thing was written last."""
         self._names: list[Name] = []
         """Of artifacts and commits, as they are asked for, sorted."""
-        self._notes: dict[Name, Notes] = {}
+        self._notes: dict[Name, CommitNotes] = {}
         """Of every commit, in the order of writing."""
         self._derived: dict[str, ArtifactRef] = {}
-        self._kept: dict[Name, Keeping] = {}
+        self._kept: dict[Name, RetentionPolicy] = {}
         self._tombstones: dict[Name, Tombstone] = {}
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         contents = contents_of(batch)
         with self._lock:
             inherit(contents, self._tombstones, self._thing)
@@ -82,17 +82,19 @@ class MemoryStore:
                 if needed not in contents.tombstones and (
                     found is None or not fits(thing, found.kind)
                 ):
-                    raise ObjectMissing(NAME, needed, needed_by=thing.name)
+                    raise ObjectNotFound(NAME, needed, needed_by=thing.name)
             if thing.name in self._tombstones and self._thing(thing.name) is None:
-                raise ObjectMissing(NAME, thing.name)  # purged, then collected: it cannot come back
+                raise ObjectNotFound(
+                    NAME, thing.name
+                )  # purged, then collected: it cannot come back
             before.add(thing.name)
         self._check_files(contents)
         for key, ref in contents.derived.items():
             if ref not in before and self._thing(ref) is None:
-                raise ObjectMissing(NAME, ref, needed_by=f"the derived {key!r}")
+                raise ObjectNotFound(NAME, ref, needed_by=f"the derived {key!r}")
 
     def _check_files(self, contents: Contents) -> None:
-        """Raise ObjectDamaged where the pieces of a new file are not what its name says."""
+        """Raise ObjectCorrupted where the pieces of a new file are not what its name says."""
         for name, pieces in contents.files.items():
             if self._thing(name) is None:
                 whole = (contents.things.get(one) or self._thing(one) for one in pieces)
@@ -106,16 +108,16 @@ class MemoryStore:
             self._names.insert(at, name)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
-        found = self._of(names, Kind.PART, Kind.MESSAGE)
+        found = self._of(names, ObjectKind.PART, ObjectKind.MESSAGE)
         return {Hash(name): thing.body for name, thing in found}
 
-    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
-        found = self._of(names, Kind.DELTA)
-        return {ArtifactRef(name): values.delta_from(thing.body) for name, thing in found}
+    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
+        found = self._of(names, ObjectKind.DELTA)
+        return {ArtifactRef(name): values.decode_delta(thing.body) for name, thing in found}
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        found = self._of(names, Kind.SEQUENCE)
-        return {ArtifactRef(name): values.sequence_from(thing.body) for name, thing in found}
+        found = self._of(names, ObjectKind.SEQUENCE)
+        return {ArtifactRef(name): values.decode_sequence(thing.body) for name, thing in found}
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.pieces(name))
@@ -123,14 +125,14 @@ class MemoryStore:
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         with self._lock:
             thing = self._thing(name)
-            if thing is None or thing.kind not in (Kind.RAW, Kind.FILE):
-                raise ObjectMissing(NAME, name)
-            if thing.kind is Kind.RAW:
+            if thing is None or thing.kind not in (ObjectKind.RAW, ObjectKind.FILE):
+                raise ObjectNotFound(NAME, name)
+            if thing.kind is ObjectKind.RAW:
                 return iter([thing.body])
             found = [(piece, self._thing(piece)) for piece in file_from(thing.body).pieces]
         lost = next((piece for piece, one in found if one is None), None)
         if lost is not None:
-            raise ObjectMissing(NAME, lost, needed_by=name)
+            raise ObjectNotFound(NAME, lost, needed_by=name)
         bodies = (one.body for _, one in found if one is not None)
         return checked(NAME, ArtifactRef(thing.name), bodies)
 
@@ -138,12 +140,12 @@ class MemoryStore:
         with self._lock:
             return {key: self._derived[key] for key in keys if key in self._derived}
 
-    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
-        found = self._of((name for name in names if name in self._notes), Kind.COMMIT)
+    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
+        found = self._of((name for name in names if name in self._notes), ObjectKind.COMMIT)
         return {CommitId(name): self._stored(CommitId(name), thing) for name, thing in found}
 
-    def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
-        found: list[Stored] = []
+    def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
+        found: list[StoredCommit] = []
         with self._lock:
             at: CommitId | None = self._known(name)
             while at is not None and (depth is None or len(found) < depth):
@@ -155,9 +157,9 @@ class MemoryStore:
         return self._oldest_first(stored for stored in self._all() if stored.commit.parent == name)
 
     def latest(self, principal: str, at: str) -> CommitId | None:
-        until_us = microseconds(at)
+        until_us = parse_rfc3339(at)
         theirs = (stored for stored in self._all() if stored.commit.principal == principal)
-        until = (s for s in theirs if microseconds(s.commit.created_at) <= until_us)
+        until = (s for s in theirs if parse_rfc3339(s.commit.created_at) <= until_us)
         return next(reversed(self._oldest_first(until)), None)
 
     def newest(self, limit: int = 20) -> list[CommitId]:
@@ -171,11 +173,13 @@ class MemoryStore:
             near = self._names[start : start + max(limit, 0)]
         return [ArtifactRef(name) for name in near if name.startswith(beginning)]
 
-    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+    def annotate(
+        self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
+    ) -> None:
         values.check_notes(notes)
         with self._lock:
             if was not in (None, self._notes[self._known(name)]):
-                raise NotesChanged(NAME, name)
+                raise NotesConflict(NAME, name)
             self._notes[name] = notes
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
@@ -186,14 +190,14 @@ class MemoryStore:
             for one in sorted(labels)
         }
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
+    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         for keeping in names.values():
             if keeping is not None:
                 check_keeping(keeping)
         with self._lock:
             for name in names:
                 if not self._can_be_kept(name):
-                    raise UnknownName("commit or artifact", name, self._names[:3])
+                    raise NameNotFound("commit or artifact", name, self._names[:3])
             for name, keeping in names.items():
                 self._kept.pop(name, None)
                 if keeping is not None:
@@ -201,18 +205,18 @@ class MemoryStore:
 
     def _can_be_kept(self, name: Name) -> bool:
         thing = self._thing(name)
-        if thing is None or thing.kind <= Kind.MESSAGE:
+        if thing is None or thing.kind <= ObjectKind.MESSAGE:
             return False
-        return thing.kind is not Kind.COMMIT or name in self._notes
+        return thing.kind is not ObjectKind.COMMIT or name in self._notes
 
-    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
+    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         with self._lock:
             return {ArtifactRef(name): keeping for name, keeping in self._kept.items()}
 
     def collect(
         self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
-    ) -> Collected:
-        now_us = microseconds(now)
+    ) -> GcResult:
+        now_us = parse_rfc3339(now)
         with self._lock:
             young_us = now_us - int(grace_s * 1_000_000)
             young = [name for name, time_us in self._written_us.items() if time_us > young_us]
@@ -220,11 +224,11 @@ class MemoryStore:
             gone = [name for name in self._things if name not in stay]
             commits = tuple(CommitId(name) for name in self._notes if name not in stay)
             bodies = [self._things[name].body for name in gone]
-            things = sum(self._things[name].kind is not Kind.COMMIT for name in gone)
+            things = sum(self._things[name].kind is not ObjectKind.COMMIT for name in gone)
             if not dry_run:
                 self._forget(commits)
                 self._drop(gone)
-        return Collected(commits, things, sum(map(len, bodies)))
+        return GcResult(commits, things, sum(map(len, bodies)))
 
     def _roots(self, now_us: int) -> Iterator[Name]:
         """Yield what stays for its own sake, and what stands for purged content."""
@@ -291,44 +295,44 @@ class MemoryStore:
         with self._lock:
             return dict(self._tombstones)
 
-    def things(self) -> Iterator[Thing]:
+    def things(self) -> Iterator[StoredObject]:
         with self._lock:
             return iter(list(self._things.values()))
 
-    def stats(self) -> Stats:
+    def stats(self) -> StoreStats:
         return stats(self.things())
 
     def close(self) -> None:
         """Do nothing: the store lives as long as it is held."""
 
-    def _thing(self, name: Name) -> Thing | None:
+    def _thing(self, name: Name) -> StoredObject | None:
         """Return what is read under a name."""
         stone = self._tombstones.get(name)
         return self._things.get(name if stone is None else stone.stand_in)
 
-    def _of(self, names: Iterable[Name], *kinds: Kind) -> Iterator[tuple[Name, Thing]]:
+    def _of(self, names: Iterable[Name], *kinds: ObjectKind) -> Iterator[tuple[Name, StoredObject]]:
         for name in names:
             thing = self._thing(name)
             if thing is not None and thing.kind in kinds:
                 yield name, thing
 
-    def _all(self) -> Iterator[Stored]:
+    def _all(self) -> Iterator[StoredCommit]:
         with self._lock:
             return iter([self._commit(CommitId(name)) for name in self._notes])
 
-    def _commit(self, name: CommitId) -> Stored:
+    def _commit(self, name: CommitId) -> StoredCommit:
         thing = self._thing(name)
         if thing is None:
-            raise ObjectMissing(NAME, name)
+            raise ObjectNotFound(NAME, name)
         return self._stored(name, thing)
 
-    def _stored(self, name: CommitId, thing: Thing) -> Stored:
-        return Stored(name, values.commit_from(thing.body), self._notes[name])
+    def _stored(self, name: CommitId, thing: StoredObject) -> StoredCommit:
+        return StoredCommit(name, values.decode_commit(thing.body), self._notes[name])
 
     def _known(self, name: CommitId) -> CommitId:
         if name not in self._notes:
-            raise UnknownName("commit", name, list(self._notes)[:-4:-1])
+            raise NameNotFound("commit", name, list(self._notes)[:-4:-1])
         return name
 
-    def _oldest_first(self, some: Iterable[Stored]) -> list[CommitId]:
+    def _oldest_first(self, some: Iterable[StoredCommit]) -> list[CommitId]:
         return [stored.id for stored in sorted(some, key=lambda s: s.commit.created_at)]

@@ -19,15 +19,15 @@ from harken.core.commits import (
     ArtifactRef,
     Commit,
     CommitId,
-    Entry,
+    CommitNotes,
+    DeltaEntry,
     Hash,
-    Notes,
-    commit_from,
-    delta_from,
-    sequence_from,
+    decode_commit,
+    decode_delta,
+    decode_sequence,
 )
-from harken.errors import ObjectDamaged, ObjectMissing
-from harken.store.base import Batch, Kind, Name, Thing, Tombstone
+from harken.errors import ObjectCorrupted, ObjectNotFound
+from harken.store.base import Name, ObjectKind, StoredObject, Tombstone, WriteBatch
 from harken.store.batch import Contents, contents_of, file_from, name_of
 from harken.store.chunking import checked
 
@@ -36,12 +36,12 @@ _FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class PurgePlan:
     """What a purge will do."""
 
     contents: Contents
     """The stand-ins as things, by their own names."""
-    gone: Mapping[Name, Thing]
+    gone: Mapping[Name, StoredObject]
     """The things whose bytes go, by their own names."""
     tombstones: Mapping[Name, Tombstone]
     """All that are new or lead elsewhere now."""
@@ -52,33 +52,33 @@ def replaced(
     stand_ins: Mapping[Name, bytes],
     tombstone: Tombstone,
     *,
-    found: Callable[[Name], Thing | None],
+    found: Callable[[Name], StoredObject | None],
     tombstones: Mapping[Name, Tombstone],
-) -> Replaced:
+) -> PurgePlan:
     """Check what shall be purged and return what that comes to; nothing is changed.
 
-    `found` gives what is read under a name. Raises ObjectMissing for a name that is not there, or a
-    stand-in that needs what is not; ObjectDamaged for a stand-in that is none of that kind in
+    `found` gives what is read under a name. Raises ObjectNotFound for a name that is not there, or
+    a stand-in that needs what is not; ObjectCorrupted for a stand-in that is none of that kind in
     canonical form; ValueError for one that is what it stands for, or moves a commit.
     """
-    gone: dict[Name, Thing] = {}
+    gone: dict[Name, StoredObject] = {}
     leads: dict[Name, Name] = {}
     batch = _Loose()
     for name, body in stand_ins.items():
         thing = found(name)
         if thing is None:
-            raise ObjectMissing(where, name)
+            raise ObjectNotFound(where, name)
         gone[thing.name] = thing
         leads[name] = leads[thing.name] = batch.add(thing.kind, body)
         _check_same_place(thing, body)
     contents = contents_of(batch.batch())
     for name, body in stand_ins.items():
         if contents.things[leads[name]].body != body:
-            raise ObjectDamaged(STAND_IN, name, reason="it is not in canonical form")
+            raise ObjectCorrupted(STAND_IN, name, reason="it is not in canonical form")
     for thing in contents.things.values():
         for needed in thing.needs:
             if needed not in contents.things and found(needed) is None:
-                raise ObjectMissing(where, needed, needed_by=thing.name)
+                raise ObjectNotFound(where, needed, needed_by=thing.name)
     for name, pieces in contents.files.items():
         whole = (contents.things.get(piece) or found(piece) for piece in pieces)
         for _ in checked(STAND_IN, name, (thing.body for thing in whole if thing)):
@@ -92,14 +92,14 @@ def replaced(
         for name, end in after.items()
         if before.get(name) != end or name in leads
     }
-    return Replaced(contents, gone, stones)
+    return PurgePlan(contents, gone, stones)
 
 
 def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None:
     """Leave in a batch the tombstones that are new: nothing is there under their names.
 
     The commits that stand in have the names of those that they stand for afterwards. Raises
-    ObjectMissing for a tombstone whose stand-in is neither there nor in the batch, ValueError for
+    ObjectNotFound for a tombstone whose stand-in is neither there nor in the batch, ValueError for
     one that stands for something of another kind, or for what the batch has.
     """
     new: dict[Name, Tombstone] = {}
@@ -110,7 +110,7 @@ def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None
             raise ValueError(f"{name} cannot be purged and be, or stand for something purged")
         if not there(name):
             if stone.stand_in not in contents.things and not there(stone.stand_in):
-                raise ObjectMissing(where, stone.stand_in, needed_by=name)
+                raise ObjectNotFound(where, stone.stand_in, needed_by=name)
             new[name] = stone
         elif name.startswith("ctx-"):
             contents.things.pop(stone.stand_in, None)
@@ -126,7 +126,7 @@ def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None
 def inherit(
     contents: Contents,
     tombstones: Mapping[Name, Tombstone],
-    found: Callable[[Name], Thing | None],
+    found: Callable[[Name], StoredObject | None],
 ) -> None:
     """Let a new file that has a purged piece be purged, too: it holds what was purged.
 
@@ -145,9 +145,9 @@ def inherit(
             refs.append(ArtifactRef(thing.name))
             hasher.update(thing.body)
         own = ArtifactRef(f"art-{hasher.hexdigest()}")
-        body = canonical.canonical({"name": own, "pieces": refs})
+        body = canonical.to_canonical_bytes({"name": own, "pieces": refs})
         del contents.things[name], contents.files[name]
-        contents.things[own] = Thing(Kind.FILE, own, body, tuple(dict.fromkeys(refs)))
+        contents.things[own] = StoredObject(ObjectKind.FILE, own, body, tuple(dict.fromkeys(refs)))
         contents.files[own] = refs
         stone = msgspec.structs.replace(tombstones[purged], stand_in=own)
         contents.tombstones = {**contents.tombstones, name: stone}
@@ -174,41 +174,41 @@ class _Loose:
 
     def __init__(self) -> None:
         self._objects: dict[Hash, bytes] = {}
-        self._deltas: dict[ArtifactRef, list[Entry]] = {}
+        self._deltas: dict[ArtifactRef, list[DeltaEntry]] = {}
         self._sequences: dict[ArtifactRef, list[ArtifactRef]] = {}
         self._raw: dict[ArtifactRef, bytes] = {}
         self._files: dict[ArtifactRef, list[ArtifactRef]] = {}
-        self._commits: list[tuple[Commit, Notes]] = []
+        self._commits: list[tuple[Commit, CommitNotes]] = []
 
-    def add(self, kind: Kind, body: bytes) -> Name:
+    def add(self, kind: ObjectKind, body: bytes) -> Name:
         """Add canonical bytes; return the name that they have."""
         try:
             return self._add(kind, body)
         except ValueError as error:
-            raise ObjectDamaged(STAND_IN, kind.name.lower(), reason=str(error)) from None
+            raise ObjectCorrupted(STAND_IN, kind.name.lower(), reason=str(error)) from None
 
-    def _add(self, kind: Kind, body: bytes) -> Name:
-        if kind is Kind.FILE:
+    def _add(self, kind: ObjectKind, body: bytes) -> Name:
+        if kind is ObjectKind.FILE:
             shape = file_from(body)
             self._files[shape.name] = shape.pieces
             return shape.name
         name = name_of(kind, body)
         match kind:
-            case Kind.PART | Kind.MESSAGE:
+            case ObjectKind.PART | ObjectKind.MESSAGE:
                 self._objects[Hash(name)] = body
-            case Kind.DELTA:
-                self._deltas[ArtifactRef(name)] = delta_from(body)
-            case Kind.SEQUENCE:
-                self._sequences[ArtifactRef(name)] = sequence_from(body)
-            case Kind.RAW:
+            case ObjectKind.DELTA:
+                self._deltas[ArtifactRef(name)] = decode_delta(body)
+            case ObjectKind.SEQUENCE:
+                self._sequences[ArtifactRef(name)] = decode_sequence(body)
+            case ObjectKind.RAW:
                 self._raw[ArtifactRef(name)] = body
-            case Kind.COMMIT:
-                self._commits.append((commit_from(body), Notes()))
+            case ObjectKind.COMMIT:
+                self._commits.append((decode_commit(body), CommitNotes()))
         return name
 
-    def batch(self) -> Batch:
+    def batch(self) -> WriteBatch:
         """Return all that was added."""
-        return Batch(
+        return WriteBatch(
             objects=self._objects,
             deltas=self._deltas,
             sequences=self._sequences,
@@ -218,10 +218,10 @@ class _Loose:
         )
 
 
-def _check_same_place(thing: Thing, body: bytes) -> None:
+def _check_same_place(thing: StoredObject, body: bytes) -> None:
     """Raise ValueError where a commit would come to stand elsewhere in the history."""
-    if thing.kind is not Kind.COMMIT:
+    if thing.kind is not ObjectKind.COMMIT:
         return
-    old, new = commit_from(thing.body), commit_from(body)
+    old, new = decode_commit(thing.body), decode_commit(body)
     if (old.parent, old.created_at) != (new.parent, new.created_at):
         raise ValueError(f"{thing.name} keeps its parent and its time, whatever stands for it")

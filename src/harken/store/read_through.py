@@ -12,16 +12,16 @@ from functools import partial
 from typing import TypeVar
 
 from harken.core import commits
-from harken.core.commits import ArtifactRef, Entry, Hash, raw_ref
-from harken.errors import ObjectDamaged, ObjectMissing, StoreError
-from harken.store.base import Batch, Kind, Name, Store, Tombstone
-from harken.store.batch import name_of, parts_of
+from harken.core.commits import ArtifactRef, DeltaEntry, Hash, hash_raw
+from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError
+from harken.store.base import Name, ObjectKind, Store, Tombstone, WriteBatch
+from harken.store.batch import name_of, part_names
 
 T = TypeVar("T")
 WHERE = "the backing store"
 
 
-class Arrival:
+class ReadThrough:
     """From `there` to `here`."""
 
     def __init__(self, here: Store, there: Store) -> None:
@@ -31,7 +31,7 @@ class Arrival:
         """Return an answer of the backing store. Raises StoreError, naming what it is about."""
         try:
             return question()
-        except (ObjectMissing, ObjectDamaged):
+        except (ObjectNotFound, ObjectCorrupted):
             raise
         except StoreError as error:
             text = f"{name} is not here, and the backing store cannot be asked: {error}"
@@ -45,8 +45,8 @@ class Arrival:
         inner = [
             Hash(part)
             for name, body in found.items()
-            if name_of(Kind.MESSAGE, body) == name
-            for part in parts_of(name, body)
+            if name_of(ObjectKind.MESSAGE, body) == name
+            for part in part_names(name, body)
         ]
         here = self._here.objects(inner)
         missing = [part for part in dict.fromkeys(inner) if part not in here and part not in found]
@@ -55,11 +55,13 @@ class Arrival:
         own: dict[Name, Name] = {n: _object_name(n, body) for n, body in both.items()}
         stones = self._stones(own)
         self._keep(
-            Batch(objects={Hash(own[name]): body for name, body in both.items()}, tombstones=stones)
+            WriteBatch(
+                objects={Hash(own[name]): body for name, body in both.items()}, tombstones=stones
+            )
         )
         return found
 
-    def deltas(self, names: Sequence[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
+    def deltas(self, names: Sequence[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
         """Fetch deltas with their messages."""
         if not names:
             return {}
@@ -67,23 +69,27 @@ class Arrival:
         messages = list(dict.fromkeys(e.message for entries in found.values() for e in entries))
         here = self._here.objects(messages)
         self.objects([name for name in messages if name not in here])
-        own: dict[Name, Name] = {n: commits.delta_of(entries)[0] for n, entries in found.items()}
+        own: dict[Name, Name] = {
+            n: commits.encode_delta(entries)[0] for n, entries in found.items()
+        }
         stones = self._stones(own)
         deltas = {ArtifactRef(own[name]): entries for name, entries in found.items()}
-        self._keep(Batch(deltas=deltas, tombstones=stones))
+        self._keep(WriteBatch(deltas=deltas, tombstones=stones))
         return found
 
     def sequences(self, names: Sequence[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         """Fetch sequences with all that they are made of."""
-        batches: list[Batch] = []
+        batches: list[WriteBatch] = []
         everything: dict[ArtifactRef, list[ArtifactRef]] = {}
         asked = list(names)
         while asked:
             found = self.ask(asked[0], partial(self._there.sequences, asked))
-            own: dict[Name, Name] = {n: commits.sequence_of(refs)[0] for n, refs in found.items()}
+            own: dict[Name, Name] = {
+                n: commits.encode_sequence(refs)[0] for n, refs in found.items()
+            }
             stones = self._stones(own)
             sequences = {ArtifactRef(own[name]): refs for name, refs in found.items()}
-            batches.append(Batch(sequences=sequences, tombstones=stones))
+            batches.append(WriteBatch(sequences=sequences, tombstones=stones))
             everything |= found
             asked = self._not_here(found, everything)
         for batch in reversed(batches):  # what is named before what names it
@@ -103,38 +109,38 @@ class Arrival:
         return [ref for ref in missing if ref not in brought]
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
-        """Fetch raw bytes piece by piece. Raises ObjectMissing, at once."""
+        """Fetch raw bytes piece by piece. Raises ObjectNotFound, at once."""
         return self._kept(name, self.ask(name, lambda: self._there.pieces(name)))
 
     def _kept(self, name: ArtifactRef, pieces: Iterator[bytes]) -> Iterator[bytes]:
         refs: list[ArtifactRef] = []
         for piece in pieces:
-            ref = raw_ref(piece)
-            self._keep(Batch(raw={ref: piece}))
+            ref = hash_raw(piece)
+            self._keep(WriteBatch(raw={ref: piece}))
             refs.append(ref)
             yield piece
         if refs == [name]:
             return
         stone = self._there.tombstones().get(name)
         if stone is None:
-            self._here.write(Batch(files={name: refs}))  # which says if it is something else
+            self._here.write(WriteBatch(files={name: refs}))  # which says if it is something else
         elif refs == [stone.stand_in]:
-            self._keep(Batch(tombstones={name: stone}))
+            self._keep(WriteBatch(tombstones={name: stone}))
         else:
             own = ArtifactRef(stone.stand_in)
-            self._here.write(Batch(files={own: refs}, tombstones={name: stone}))
+            self._here.write(WriteBatch(files={own: refs}, tombstones={name: stone}))
 
     def send(self, names: Sequence[ArtifactRef], source: Store) -> None:
         """Send artifacts of any kind, with all that they need, to the backing store."""
         deltas = source.deltas(names)
         messages = [e.message for entries in deltas.values() for e in entries]
         objects = source.objects(messages)
-        parts = [Hash(part) for name, body in objects.items() for part in parts_of(name, body)]
-        self._there.write(Batch(objects=source.objects(parts) | objects, deltas=deltas))
+        parts = [Hash(part) for name, body in objects.items() for part in part_names(name, body)]
+        self._there.write(WriteBatch(objects=source.objects(parts) | objects, deltas=deltas))
         sequences = source.sequences(names)
         for refs in sequences.values():
             self.send(refs, source)
-        self._there.write(Batch(sequences=sequences))
+        self._there.write(WriteBatch(sequences=sequences))
         for name in names:
             if name not in deltas and name not in sequences:
                 self._send_raw(name, source)
@@ -142,15 +148,15 @@ class Arrival:
     def _send_raw(self, name: ArtifactRef, source: Store) -> None:
         refs: list[ArtifactRef] = []
         for piece in source.pieces(name):
-            refs.append(raw_ref(piece))
-            self._there.write(Batch(raw={refs[-1]: piece}))
+            refs.append(hash_raw(piece))
+            self._there.write(WriteBatch(raw={refs[-1]: piece}))
         if refs != [name]:
-            self._there.write(Batch(files={name: refs}))
+            self._there.write(WriteBatch(files={name: refs}))
 
     def _stones(self, own: Mapping[Name, Name]) -> dict[Name, Tombstone]:
         """Return the tombstones of what has another name than it was asked for under.
 
-        Raises ObjectDamaged where there is none: then it is not what its name says.
+        Raises ObjectCorrupted where there is none: then it is not what its name says.
         """
         others = {name: found for name, found in own.items() if found != name}
         if not others:
@@ -158,10 +164,10 @@ class Arrival:
         stones = self._there.tombstones()
         for name, found in others.items():
             if name not in stones or stones[name].stand_in != found:
-                raise ObjectDamaged(WHERE, name, reason=f"its content has the name {found}")
+                raise ObjectCorrupted(WHERE, name, reason=f"its content has the name {found}")
         return {name: stones[name] for name in others}
 
-    def _keep(self, batch: Batch) -> None:
+    def _keep(self, batch: WriteBatch) -> None:
         """Keep what came; a disk that is full, or a need that is not here, is no reason to fail."""
         with suppress(StoreError):
             self._here.write(batch)
@@ -169,10 +175,10 @@ class Arrival:
 
 def _object_name(name: Hash, body: bytes) -> Hash:
     """Return the name that a part or a message has."""
-    if name_of(Kind.PART, body) == name:
+    if name_of(ObjectKind.PART, body) == name:
         return name
     try:
-        parts_of(name, body)
-    except ObjectDamaged:
-        return Hash(name_of(Kind.PART, body))
-    return Hash(name_of(Kind.MESSAGE, body))
+        part_names(name, body)
+    except ObjectCorrupted:
+        return Hash(name_of(ObjectKind.PART, body))
+    return Hash(name_of(ObjectKind.MESSAGE, body))

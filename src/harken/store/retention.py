@@ -7,13 +7,13 @@ from typing import get_type_hints
 
 import msgspec
 
-from harken.core.clock import microseconds
-from harken.store.base import Keeping, Name
+from harken.core.clock import parse_rfc3339
+from harken.store.base import Name, RetentionPolicy
 
-_POLICIES = get_type_hints(Keeping)["policy"]
+_POLICIES = get_type_hints(RetentionPolicy)["policy"]
 
 
-def check_keeping(keeping: Keeping) -> None:
+def check_keeping(keeping: RetentionPolicy) -> None:
     """Raise ValueError for a policy that is none, or a time that it cannot have."""
     try:
         msgspec.convert(keeping.policy, _POLICIES)
@@ -25,17 +25,17 @@ def check_keeping(keeping: Keeping) -> None:
         return
     if keeping.until is None:
         raise ValueError("what is ephemeral is kept until a time: say which")
-    microseconds(keeping.until)
+    parse_rfc3339(keeping.until)
 
 
-def has_expired(keeping: Keeping | None, now_us: int) -> bool:
+def has_expired(keeping: RetentionPolicy | None, now_us: int) -> bool:
     """Whether something was kept for a while that is over."""
     return (
-        keeping is not None and keeping.until is not None and microseconds(keeping.until) <= now_us
+        keeping is not None and keeping.until is not None and parse_rfc3339(keeping.until) <= now_us
     )
 
 
-def held(kept: Mapping[Name, Keeping], now_us: int) -> set[Name]:
+def held(kept: Mapping[Name, RetentionPolicy], now_us: int) -> set[Name]:
     """Return the names that a policy holds now."""
     return {name for name, keeping in kept.items() if not has_expired(keeping, now_us)}
 

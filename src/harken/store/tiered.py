@@ -17,24 +17,24 @@ from itertools import islice
 from typing import TypeVar
 
 from harken.core.arguments import check_arguments
-from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import ObjectDamaged, ObjectMissing, StoreError, UnknownName
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.errors import NameNotFound, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import (
-    Batch,
-    Collected,
-    Keeping,
-    Kind,
+    GcResult,
     Name,
-    Stats,
+    ObjectKind,
+    RetentionPolicy,
     Store,
-    Stored,
-    Thing,
+    StoredCommit,
+    StoredObject,
+    StoreStats,
     Tombstone,
+    WriteBatch,
 )
 from harken.store.batch import contents_of, name_of
-from harken.store.copy import Copied, Progress, copy_commits
-from harken.store.read_through import Arrival
-from harken.store.sqlite.evict import Evicted, evict, needed_elsewhere
+from harken.store.copy import CopyResult, Progress, copy_commits
+from harken.store.read_through import ReadThrough
+from harken.store.sqlite.evict import EvictionResult, evict, needed_elsewhere
 from harken.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -53,17 +53,17 @@ class TieredStore:
 
     def __init__(self, local: SqliteStore, backing: Store) -> None:
         self.local, self.backing = local, backing
-        self._arrival = Arrival(local, backing)
+        self._arrival = ReadThrough(local, backing)
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         """Write here. What the batch names and only the backing store has is brought first."""
         try:
             self.local.write(batch)
-        except ObjectMissing:
+        except ObjectNotFound:
             self._bring_needs(batch)
             self.local.write(batch)
 
-    def _bring_needs(self, batch: Batch) -> None:
+    def _bring_needs(self, batch: WriteBatch) -> None:
         """Bring what things of a batch need and neither it nor the local store has."""
         things = contents_of(batch).things
         needed = {need for thing in things.values() for need in thing.needs if need not in things}
@@ -79,7 +79,7 @@ class TieredStore:
         found = self.local.objects(wanted)
         return found | self._arrival.objects([name for name in wanted if name not in found])
 
-    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
+    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
         wanted = list(dict.fromkeys(names))
         found = self.local.deltas(wanted)
         return found | self._arrival.deltas([name for name in wanted if name not in found])
@@ -95,20 +95,20 @@ class TieredStore:
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         try:
             refs = self.local.pieces_of(name)
-        except ObjectMissing:
+        except ObjectNotFound:
             return self._arrival.pieces(name)
         return (self._piece(ref) for ref in refs)
 
     def _piece(self, ref: ArtifactRef) -> bytes:
         try:
             return self.local.raw(ref)
-        except ObjectMissing:
+        except ObjectNotFound:
             return b"".join(self._arrival.pieces(ref))
 
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         return self.local.derived(keys)
 
-    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
+    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
         wanted = list(dict.fromkeys(names))
         found = self.local.commits(wanted)
         missing = [name for name in wanted if name not in found]
@@ -116,13 +116,13 @@ class TieredStore:
             found |= self._arrival.ask(missing[0], lambda: self.backing.commits(missing))
         return found
 
-    def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
+    def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
         try:
             return self.local.chain(name, depth)
-        except UnknownName as unknown:
+        except NameNotFound as unknown:
             try:
                 return self._arrival.ask(name, lambda: self.backing.chain(name, depth))
-            except UnknownName:
+            except NameNotFound:
                 raise unknown from None
 
     def children(self, name: CommitId) -> list[CommitId]:
@@ -147,14 +147,16 @@ class TieredStore:
         both: set[CommitId | ArtifactRef] = {*self.local.named(beginning, limit), *there}
         return sorted(both)[: max(limit, 0)]
 
-    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+    def annotate(
+        self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
+    ) -> None:
         """Replace what may change of a commit, here and, if it can be asked, there."""
         try:
             self.local.annotate(name, notes, was=was)
-        except UnknownName:
+        except NameNotFound:
             self._arrival.ask(name, lambda: self.backing.annotate(name, notes, was=was))
             return
-        with suppress(StoreError, UnknownName):  # `push` says it later
+        with suppress(StoreError, NameNotFound):  # `push` says it later
             self.backing.annotate(name, notes)
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
@@ -166,7 +168,7 @@ class TieredStore:
                 found[text] = self._oldest_first(found.get(text, []), others)
         return dict(sorted(found.items()))
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
+    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         """Say how long things are kept. What is to be here is brought; to be there, sent."""
         for name in names:
             if not self.local.named(name, 1):
@@ -180,7 +182,7 @@ class TieredStore:
                 self._piece(ArtifactRef(lost))
         self._send([name for name, one in held.items() if one.policy == "replicate"])
 
-    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
+    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         return self.local.kept()
 
     def collect(
@@ -191,7 +193,7 @@ class TieredStore:
         grace_s: float = 3600,
         dry_run: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
-    ) -> Collected:
+    ) -> GcResult:
         """Remove what is not needed here. What the backing store has is its owner's to collect."""
         return self.local.collect(
             roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=on_progress
@@ -201,7 +203,7 @@ class TieredStore:
         """Purge there, then here; what is evicted is brought first, so that it is known here."""
         for name in stand_ins:
             if not self._bring(name):
-                raise ObjectMissing(self.local.path, name)
+                raise ObjectNotFound(self.local.path, name)
         stones = self.backing.tombstones()
         there = {
             name: body
@@ -214,7 +216,7 @@ class TieredStore:
     def tombstones(self) -> dict[Name, Tombstone]:
         return (self._there(lambda store: store.tombstones()) or {}) | self.local.tombstones()
 
-    def things(self) -> Iterator[Thing]:
+    def things(self) -> Iterator[StoredObject]:
         """Yield what is there, then what is only here."""
         seen: set[Name] = set()
         for store in (self.backing, self.local):
@@ -223,14 +225,14 @@ class TieredStore:
                     seen.add(thing.name)
                     yield thing
 
-    def stats(self) -> Stats:
+    def stats(self) -> StoreStats:
         return self.local.stats()
 
     def close(self) -> None:
         self.local.close()
         self.backing.close()
 
-    def push(self, on_progress: Progress | None = None) -> Copied:
+    def push(self, on_progress: Progress | None = None) -> CopyResult:
         """Send what the backing store has not: commits with all they need, summaries, labels.
 
         Cut off anywhere, the next one goes on. Raises StoreError.
@@ -245,7 +247,7 @@ class TieredStore:
                     self.backing.annotate(name, stored.notes)
         return copied
 
-    def evict(self, most_bytes: int) -> Evicted:
+    def evict(self, most_bytes: int) -> EvictionResult:
         """Remove content here, what was used least lately first, until all takes so many bytes.
 
         Only what the backing store has is removed: each thing is read there before it goes here.
@@ -256,12 +258,12 @@ class TieredStore:
     def _whole_there(self, names: Sequence[Name]) -> Iterator[Name]:
         parts = [Hash(name) for name in names if not name.startswith("art-")]
         for part, body in self.backing.objects(parts).items():
-            if name_of(Kind.PART, body) == part:
+            if name_of(ObjectKind.PART, body) == part:
                 yield part
         for name in names:
             if name.startswith("art-"):
-                with suppress(ObjectMissing, ObjectDamaged):
-                    if name_of(Kind.RAW, self.backing.raw(ArtifactRef(name))) == name:
+                with suppress(ObjectNotFound, ObjectCorrupted):
+                    if name_of(ObjectKind.RAW, self.backing.raw(ArtifactRef(name))) == name:
                         yield name
 
     def _send(self, names: Collection[CommitId | ArtifactRef]) -> None:
@@ -275,7 +277,7 @@ class TieredStore:
         if name.startswith("ctx-"):
             ctx = CommitId(name)
             if not self.local.commits([ctx]):
-                with suppress(UnknownName):
+                with suppress(NameNotFound):
                     copy_commits(self.backing, self.local, [ctx])
             return bool(self.local.commits([ctx]))
         if not name.startswith("art-"):
@@ -283,7 +285,7 @@ class TieredStore:
         ref = ArtifactRef(name)
         if self.deltas([ref]) or self.sequences([ref]):
             return True
-        with suppress(ObjectMissing):
+        with suppress(ObjectNotFound):
             for _ in self.pieces(ref):
                 pass
             return True

@@ -26,7 +26,7 @@ _TRAILING = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Ink:
+class AnsiStyler:
     """Turns styled text into what is written to a terminal."""
 
     colour: bool = True
@@ -34,7 +34,7 @@ class Ink:
     def draw(self, line: Iterable[Span]) -> str:
         r"""Return a line with codes around what has a style.
 
-        >>> Ink().draw([("bold", "a"), ("", "b")])
+        >>> AnsiStyler().draw([("bold", "a"), ("", "b")])
         '\x1b[1ma\x1b[0mb'
         """
         return "".join(self._span(style, text) for style, text in line)

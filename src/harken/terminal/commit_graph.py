@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
-from harken.context.graph import Cell, Row
+from harken.context.graph import GraphCell, GraphRow
 from harken.context.materialize import is_spawn
 from harken.core.commits import CommitId
-from harken.store.base import Stored
-from harken.terminal.ansi import Ink
-from harken.terminal.styled_text import Line, Span, clean, cut, shorten
+from harken.store.base import StoredCommit
+from harken.terminal.ansi import AnsiStyler
+from harken.terminal.styled_text import Line, Span, clean, shorten, truncate_line
 
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")
 """Of lanes, in turn."""
@@ -26,7 +26,7 @@ SHOWN_ID, SHOWN_AGENT = 8, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class CommitGlyphs:
     """What stands for a commit in its lane."""
 
     delta: str = "*"
@@ -34,7 +34,7 @@ class Signs:
     snapshot: str = "+"
     spawn: str = ">"
 
-    def of(self, one: Stored) -> str:
+    def of(self, one: StoredCommit) -> str:
         """Return the sign of a commit."""
         if is_spawn(one):
             return self.spawn
@@ -42,13 +42,13 @@ class Signs:
         return signs.get(one.commit.type, self.delta)
 
 
-PLAIN = Signs()
+PLAIN = CommitGlyphs()
 # Letters that are one cell wide everywhere, also where East Asian terminals take two for others.
-DRAWN = Signs(compaction="\u25ca", snapshot="\u25ab", spawn="\u25ba")
+DRAWN = CommitGlyphs(compaction="\u25ca", snapshot="\u25ab", spawn="\u25ba")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TerminalStyle:
     """What a terminal can show."""
 
     width: int = UNLIMITED
@@ -62,36 +62,42 @@ class Look:
         """Whether it can show all letters."""
         return self.encoding.lower().replace("-", "") == "utf8"
 
-    def sign(self, one: Stored) -> str:
+    def sign(self, one: StoredCommit) -> str:
         """Return the sign of a commit."""
         return (DRAWN if self.is_wide else PLAIN).of(one)
 
     def fit(self, line: Line) -> Line:
         """Return a line as it will be printed, cut to the width."""
         if self.is_wide:
-            return cut(line, self.width)
+            return truncate_line(line, self.width)
         printed = [
             (style, text.encode(self.encoding, "backslashreplace").decode(self.encoding))
             for style, text in line
         ]
-        return [(style, text.replace("…", "~")) for style, text in cut(printed, self.width)]
+        return [
+            (style, text.replace("…", "~")) for style, text in truncate_line(printed, self.width)
+        ]
 
 
-def look_of(stream: TextIO | None = None, environ: Mapping[str, str] | None = None) -> Look:
+def look_of(
+    stream: TextIO | None = None, environ: Mapping[str, str] | None = None
+) -> TerminalStyle:
     """Return what the terminal at a stream can show (None: standard output); a file is not cut."""
     stream = sys.stdout if stream is None else stream
     environ = os.environ if environ is None else environ
     encoding = getattr(stream, "encoding", None) or "ascii"
     if not stream.isatty():
-        return Look(encoding=encoding)
+        return TerminalStyle(encoding=encoding)
     styled = environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
     width = shutil.get_terminal_size().columns
-    return Look(width, styled and not environ.get("NO_COLOR"), styled, encoding)
+    return TerminalStyle(width, styled and not environ.get("NO_COLOR"), styled, encoding)
 
 
-def graph_lines(rows: Iterable[Row], name: Callable[[CommitId], str], look: Look) -> Iterator[str]:
+def graph_lines(
+    rows: Iterable[GraphRow], name: Callable[[CommitId], str], look: TerminalStyle
+) -> Iterator[str]:
     """Yield the rows of a graph as a terminal shows them, one by one. `name`: how one is shown."""
-    ink = Ink(colour=look.colour)
+    ink = AnsiStyler(colour=look.colour)
     for row in rows:
         spans = drawn(row, look)
         if row.commit is not None:
@@ -100,7 +106,7 @@ def graph_lines(rows: Iterable[Row], name: Callable[[CommitId], str], look: Look
         yield ink.draw(fitting) if look.styled else "".join(text for _, text in fitting)
 
 
-def drawn(row: Row, look: Look) -> Line:
+def drawn(row: GraphRow, look: TerminalStyle) -> Line:
     """Return the lanes of a row, at most half as wide as the terminal: `~` where they are cut."""
     most = max(look.width // 2, NARROWEST)
     cells = row.cells
@@ -109,14 +115,14 @@ def drawn(row: Row, look: Look) -> Line:
     return [*spans[:-1], ("", "~")] if len(cells) > most else spans
 
 
-def _cell(cell: Cell, sign: str) -> Span:
+def _cell(cell: GraphCell, sign: str) -> Span:
     colour = COLOURS[cell.lane % len(COLOURS)] if cell.lane >= 0 else ""
     if cell.glyph == "*":
         return f"bold {colour}", sign
     return colour, cell.glyph
 
 
-def described(one: Stored, name: str) -> Line:
+def described(one: StoredCommit, name: str) -> Line:
     """Return a commit on one line: its name, when, who, what it is, what it is about."""
     commit, notes = one.commit, one.notes
     line: Line = [

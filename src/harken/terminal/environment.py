@@ -12,7 +12,7 @@ _REFLOWING_PROGRAMS = frozenset({"iTerm.app", "Apple_Terminal", "WezTerm", "ghos
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class TerminalEnvironment:
     """Where the chat runs."""
 
     folder: Path
@@ -26,7 +26,7 @@ class Surroundings:
     term: str | None = None
 
     @classmethod
-    def here(cls, history: Path | None = None) -> Surroundings:
+    def here(cls, history: Path | None = None) -> TerminalEnvironment:
         """Return those of this process."""
         environ = os.environ
         return cls(

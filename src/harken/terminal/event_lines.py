@@ -20,7 +20,7 @@ from harken.views.interventions import Intervention
 from harken.views.links import causes_of, substance_of
 from harken.views.message_text import heading, tool_names, written
 from harken.views.timeline import Timeline
-from harken.views.verdicts import Verdict, Watch
+from harken.views.verdicts import VerdictRow, Watch
 from harken.views.viewer import SessionViewer
 
 
@@ -90,24 +90,24 @@ def context_line(row: ContextMessage, mark: str | None = None) -> str:
 
 def offered(view: ContextView) -> str:
     """Return with which tools and parameters a model was called."""
-    parameters = [f"{name}={plain(value)}" for name, value in (view.parameters or {}).items()]
+    parameters = [f"{name}={value_text(value)}" for name, value in (view.parameters or {}).items()]
     tools, given = tool_names(view.tools or ()), ", ".join(parameters)
     return f"tools: {tools or 'none'}; parameters: {given or 'none'}"
 
 
-def hook_lines(row: Watch | Verdict | Intervention) -> Iterator[str]:
+def hook_lines(row: Watch | VerdictRow | Intervention) -> Iterator[str]:
     """Yield what a hook did, or what happened to it."""
     if isinstance(row, Watch):
         yield watch_line(row)
         if row.told and row.how != "copied":  # a copy is told what the first one was
             yield f"  told: {one_line(row.told)}"
-    elif isinstance(row, Verdict):
+    elif isinstance(row, VerdictRow):
         yield from verdict_lines(row)
     else:
         yield from intervention_lines(row)
 
 
-def verdict_lines(row: Verdict) -> Iterator[str]:
+def verdict_lines(row: VerdictRow) -> Iterator[str]:
     """Yield what was proposed, who said what to it, and what became of it."""
     proposed = _PROPOSED.get(row.point or "", "proposed")
     yield f"{row.subject} {row.name or '?'} {proposed}: {one_line(row.proposed)}"
@@ -157,7 +157,7 @@ def intervention_lines(row: Intervention) -> Iterator[str]:
     yield f"  {row.became_id} {row.heard_by_name} got: {one_line(row.became)}"
 
 
-def plain(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a value as text: a text as it is, all else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -170,4 +170,4 @@ def _links(event: Event) -> str:
 
 
 def _members(data: dict[str, Any]) -> str:
-    return " ".join(f"{n}={plain(value)}" for n, value in data.items() if n not in _HIDDEN)
+    return " ".join(f"{n}={value_text(value)}" for n, value in data.items() if n not in _HIDDEN)

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from harken.terminal.ansi import Ink
+from harken.terminal.ansi import AnsiStyler
 from harken.terminal.styled_text import Line, cells, wrap
 
 Kind: TypeAlias = Literal["prompt", "prose", "action", "note", "summary"]
@@ -27,7 +27,7 @@ class Prose:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TextRows:
     """Lines of one kind; each is wrapped, further rows below the first text."""
 
     kind: Kind
@@ -40,12 +40,12 @@ class Rows:
     """Whether it takes all columns there are: what was asked for, rather than prose."""
 
 
-Piece: TypeAlias = Prose | Rows
+Piece: TypeAlias = Prose | TextRows
 
 
-def note(text: str, style: str = "dim", *, depth: int = 0) -> Rows:
+def note(text: str, style: str = "dim", *, depth: int = 0) -> TextRows:
     """Return a short line that says what happened."""
-    return Rows("note", [[(style, line)] for line in text.split("\n")], depth, hanging=2)
+    return TextRows("note", [[(style, line)] for line in text.split("\n")], depth, hanging=2)
 
 
 WIDEST = 110
@@ -63,12 +63,12 @@ _DENSE: frozenset[Kind] = frozenset({"action", "note"})
 class Printer:
     """Writes pieces one after the other; it remembers what kind the last one was."""
 
-    ink: Ink
+    ink: AnsiStyler
     last: Kind | None = None
 
     def text(self, piece: Piece, columns: int) -> str:
         """Return a piece as rows for a terminal of so many columns, each ended by a newline."""
-        is_wide = isinstance(piece, Rows) and piece.is_wide
+        is_wide = isinstance(piece, TextRows) and piece.is_wide
         width = max(columns - 1 if is_wide else min(columns - 1, WIDEST), 1)
         gap = "" if self._follows(piece) else "\n"
         self.last = piece.kind
@@ -84,7 +84,7 @@ class Printer:
             return True
         return self.last is None or (piece.kind in _DENSE and self.last in _DENSE)
 
-    def _rows(self, piece: Rows, width: int) -> str:
+    def _rows(self, piece: TextRows, width: int) -> str:
         depth = INDENT * piece.depth if width > 8 * (piece.depth + 1) else ""
         inner = max(width - len(depth), 1)
         rows = [
@@ -93,7 +93,7 @@ class Printer:
         return "".join(f"{depth}{self.ink.draw(row)}".rstrip(" ") + "\n" for row in rows)
 
 
-def _hanging(piece: Rows, line: Line, width: int) -> str:
+def _hanging(piece: TextRows, line: Line, width: int) -> str:
     """Return what stands before further rows of a line: a row of a list stays below its head."""
     hang = piece.hanging
     if piece.is_wide and line:

@@ -18,7 +18,7 @@ AFTER_S = 1.0
 """What is done before is not worth a bar."""
 
 
-class Tell(Protocol):
+class ProgressCallback(Protocol):
     """Says how far the work is; it may be said as often as one likes."""
 
     def __call__(self, done: int, total: int | None = None, text: str = "") -> None:
@@ -32,7 +32,7 @@ class Tell(Protocol):
 @contextmanager
 def progress(
     what: str, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
-) -> Iterator[Tell]:
+) -> Iterator[ProgressCallback]:
     """Give what tells a person how far it is. `what`: a word or two, such as `Copying`.
 
     Without a terminal at `stream` (None: standard error) nothing is printed. `clock`: seconds.
@@ -55,7 +55,7 @@ class _Bar:
         self._is_watched = stream.isatty()
 
     def tell(self, done: int, total: int | None = None, text: str = "") -> None:
-        """See `Tell`."""
+        """See `ProgressCallback`."""
         if not self._is_watched or (self._shown is None and self._clock() < self._begins):
             return
         if self._shown is None or self._task is None:

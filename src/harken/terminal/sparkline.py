@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Strokes:
+class Sparkline:
     """The letters that stand for more and more; the first for nothing at all."""
 
     heights: str
@@ -42,11 +42,11 @@ class Strokes:
         return self.bar * (max(1, round(width * value / full)) if value else 0)
 
 
-DRAWN = Strokes(" ▁▂▃▄▅▆▇█", "·░▒▓█", "█")
-PLAIN = Strokes(" _.-=+*%#", ".:+*#", "=")
+DRAWN = Sparkline(" ▁▂▃▄▅▆▇█", "·░▒▓█", "█")
+PLAIN = Sparkline(" _.-=+*%#", ".:+*#", "=")
 
 
-def strokes_for(encoding: str | None) -> Strokes:
+def strokes_for(encoding: str | None) -> Sparkline:
     """Return what a terminal or file with this encoding can show."""
     is_wide = (encoding or "").lower().replace("-", "").startswith("utf")
     return DRAWN if is_wide else PLAIN

@@ -1,4 +1,4 @@
-"""`Typed`: what is typed into a plain chat, line by line, also while something else may happen.
+"""What is typed into a plain chat, line by line, also while something else may happen.
 
 What is being typed when something happens is not lost: it is the next line.
 
@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from harken.terminal.text import safe
+from harken.terminal.text import escape_control_characters
 
 try:
     import termios
@@ -63,12 +63,12 @@ Line: TypeAlias = "str | None"
 """None at the end of the input."""
 
 
-def somebody_types() -> bool:
+def stdin_is_interactive() -> bool:
     """Whether a person is at both ends, and can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-class Typed:
+class StdinReader:
     """Reads standard input; nobody else does."""
 
     def __init__(self) -> None:
@@ -101,12 +101,15 @@ class Typed:
         *lines, begun = text.split("\n")
         self._earlier += [line for line in lines if line.strip()]
         if begun.strip():
-            click.echo(f"\ntyped before the question, and dropped: {safe(begun)}", err=True)
+            click.echo(
+                f"\ntyped before the question, and dropped: {escape_control_characters(begun)}",
+                err=True,
+            )
 
     def _next_earlier(self, prompt: str) -> str:
         """Return a line that was typed before a question, shown as if it were typed now."""
         line = self._earlier.pop(0)
-        click.echo(f"{prompt}{safe(line)}", err=True)
+        click.echo(f"{prompt}{escape_control_characters(line)}", err=True)
         return line
 
     def line_from_now(self, prompt: str) -> Line:
@@ -171,7 +174,7 @@ class Typed:
 def read_line(prompt: str = "> ") -> Line:
     """Return the next line of input, None at its end; a person is shown the prompt."""
     try:
-        if somebody_types():
+        if stdin_is_interactive():
             return input(prompt)
         if sys.stdin.isatty():
             click.echo(prompt, nl=False, err=True)  # answers alone go to standard output

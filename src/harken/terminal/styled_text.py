@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from prompt_toolkit.utils import get_cwidth
 
-from harken.terminal.text import safe
+from harken.terminal.text import escape_control_characters
 
 Span: TypeAlias = tuple[str, str]
 """A style (words such as `bold red`, see `Ink`) and a text without newlines."""
@@ -35,7 +35,7 @@ def clean(text: str) -> str:
     >>> clean("a\tb\x1b[2J")
     'a    b\\x1b[2J'
     """
-    return _JOINERS.sub("", safe(text).replace("\t", TAB))
+    return _JOINERS.sub("", escape_control_characters(text).replace("\t", TAB))
 
 
 def cells(text: str) -> int:
@@ -83,7 +83,7 @@ def shorten(text: str, width: int) -> str:
     return text[:kept] + "…"
 
 
-def cut(line: Sequence[Span], width: int) -> Line:
+def truncate_line(line: Sequence[Span], width: int) -> Line:
     """Return the beginning of a line that fits into one row, with `…` where it is cut."""
     if cells("".join(text for _, text in line)) <= width:
         return list(line)

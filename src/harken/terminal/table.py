@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harken.terminal.sparkline import PLAIN, Strokes, strokes_for
+from harken.terminal.sparkline import PLAIN, Sparkline, strokes_for
 from harken.terminal.text import one_line
 
 NARROW = 60
@@ -29,7 +29,7 @@ _PAD = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TextColumn:
     """A column of a table."""
 
     head: str
@@ -50,7 +50,7 @@ class Sheet:
             file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False
         )
         self._console.width = self.width = min(self._console.width, WIDEST)
-        self.strokes: Strokes = strokes_for(getattr(stream, "encoding", None))
+        self.strokes: Sparkline = strokes_for(getattr(stream, "encoding", None))
 
     def heading(self, text: str, note: str = "") -> None:
         """Begin a section."""
@@ -67,7 +67,7 @@ class Sheet:
         for one in line.wrap(self._console, self.width - indent):
             self._console.print(Text(" " * indent) + one, no_wrap=True, overflow="ellipsis")
 
-    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    def table(self, columns: Sequence[TextColumn], rows: Iterable[Sequence[str]]) -> None:
         """Print a table; a row has a text for each column."""
         shown = [at for at, one in enumerate(columns) if self.width >= one.from_width]
         table = Table(box=None, pad_edge=False, padding=(0, _PAD, 0, 0), header_style="dim")
@@ -96,7 +96,7 @@ class Sheet:
 
 
 def _widths(
-    columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int
+    columns: Sequence[TextColumn], cells: Sequence[Sequence[str]], room: int
 ) -> list[int | None]:
     """Return how wide columns are: where there is no room for all, heads and texts are cut.
 

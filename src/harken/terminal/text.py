@@ -20,12 +20,12 @@ _CONTROL = re.compile(
 """Also what hides a text from people that models read: tags, which look like nothing at all."""
 
 
-def safe(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""Return a text whose control characters are written out; lines and tabs stay.
 
     A transcript could otherwise recolour, rewrite or retitle the terminal that shows it.
 
-    >>> print(safe("a\x1b[31mb"))
+    >>> print(escape_control_characters("a\x1b[31mb"))
     a\x1b[31mb
     """
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
@@ -37,16 +37,16 @@ def one_line(text: str, width: int = 100) -> str:
     >>> one_line("a\nb  c" * 2, 6)
     'a b c…'
     """
-    words = " ".join(safe(text).split())
+    words = " ".join(escape_control_characters(text).split())
     return words if len(words) <= width else words[: width - 1] + "…"
 
 
-def say(text: str = "") -> None:
+def print_text(text: str = "") -> None:
     """Print a text of a log, made harmless."""
-    click.echo(safe(text))
+    click.echo(escape_control_characters(text))
 
 
-def say_json(value: Any, indent: int | None = 2) -> None:
+def print_json(value: Any, indent: int | None = 2) -> None:
     """Print a value as JSON, what could harm a terminal escaped; without `indent` on one line."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     click.echo(_CONTROL.sub(lambda found: _escaped(found[0]), text))
@@ -71,7 +71,7 @@ def restore_interrupt() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def program() -> str:
+def program_name() -> str:
     """Return what a person types to run this program again, in the folder where it was run."""
     called = Path(sys.argv[0])
     is_hidden = called.name == "harken" and shutil.which("harken") is None

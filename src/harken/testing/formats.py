@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from harken.core import canonical
-from harken.core.commits import entry_of
+from harken.core.commits import encode_entry
 from harken.core.messages import (
-    CallPlace,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
 from harken.errors import FormatError
-from harken.formats.base import Format, WholeEntry
+from harken.formats.base import ConversationEntry, Format
 
 _NOON = "2026-01-31T12:00:00.000000Z"
 _PIXEL = (
@@ -35,7 +35,7 @@ _PIXEL = (
 _SEED = 20260131
 
 
-def plain_conversation() -> list[WholeEntry]:
+def plain_conversation() -> list[ConversationEntry]:
     """Return a conversation that every format can say: texts, calls and results, with times."""
     call = ToolCall("call_1", FunctionCall("look", '{"at":"the door"}'))
     messages = [
@@ -45,12 +45,12 @@ def plain_conversation() -> list[WholeEntry]:
         Message("assistant", "Nobody is at the door, not even Jill."),
     ]
     return [
-        WholeEntry(message, _NOON.replace("00.0", f"{at:02}.0"))
+        ConversationEntry(message, _NOON.replace("00.0", f"{at:02}.0"))
         for at, message in enumerate(messages)
     ]
 
 
-def odd_conversation() -> list[WholeEntry]:
+def odd_conversation() -> list[ConversationEntry]:
     """Return entries with everything that a message can hold, at its oddest."""
     odd = "\ud800 alone, \0, \u2028, \x1b[31m, e\u0301, 😀, ```, <b>, \\"
     numbers = {"0": [0, 0.0, False, None, "0"], "large": 10**30, odd: {"\ud800": 1e300}}
@@ -74,20 +74,20 @@ def odd_conversation() -> list[WholeEntry]:
         Message("system", odd, name="n"),
         Message("system", [TextPart("a"), TextPart("b")]),
         Message("user", ""),
-        Message("user", [*parts, OtherPart("document", "{}")], name=odd),
+        Message("user", [*parts, UnknownPart("document", "{}")], name=odd),
         Message("user"),
         Message("assistant"),
         Message("assistant", []),
         Message("assistant", "one"),
         Message("assistant", "two"),
         Message("assistant", [*thought, TextPart("x")], calls),
-        Message("assistant", [CallPlace("1"), TextPart("so"), CallPlace("2")], placed),
-        Message("assistant", [OtherPart("server_tool_use", native), OtherPart("", odd)]),
+        Message("assistant", [ToolCallSlot("1"), TextPart("so"), ToolCallSlot("2")], placed),
+        Message("assistant", [UnknownPart("server_tool_use", native), UnknownPart("", odd)]),
         Message("tool", "no call", is_error=True),
         Message("tool", [*parts], tool_call_id="", name=odd),
     ]
     source = {"id": odd, "usage": numbers}
-    return [WholeEntry(message, _NOON, source) for message in messages]
+    return [ConversationEntry(message, _NOON, source) for message in messages]
 
 
 class FormatSuite:
@@ -100,7 +100,7 @@ class FormatSuite:
     tries = 300
     """How many damaged forms are read."""
 
-    def conversation(self) -> list[WholeEntry]:
+    def conversation(self) -> list[ConversationEntry]:
         """Return entries that the format can say."""
         return plain_conversation()
 
@@ -195,23 +195,23 @@ class FormatSuite:
             for data in _hostile(sample, self.tries):
                 _read_or_refused(self.format.older[name], data)
 
-    def _read(self, data: bytes) -> list[WholeEntry]:
+    def _read(self, data: bytes) -> list[ConversationEntry]:
         assert self.format.reads is not None
         return self.format.reads(data)
 
-    def _written(self, entries: Sequence[WholeEntry]) -> bytes:
+    def _written(self, entries: Sequence[ConversationEntry]) -> bytes:
         assert self.format.writes is not None, "a format that is not written needs a sample"
         data = self.format.writes(entries)
         assert data is not None, "it must be able to write its own conversation"
         return data
 
 
-def _exactly(entries: Sequence[WholeEntry]) -> list[bytes]:
+def _exactly(entries: Sequence[ConversationEntry]) -> list[bytes]:
     """Return what a delta holds of entries: `0`, `0.0` and `false` are three things in it."""
     found = []
     for one in entries:
-        entry, objects = entry_of(one.message, time=one.time, source=one.source)
-        found += [canonical.canonical(entry), *objects.values()]
+        entry, objects = encode_entry(one.message, time=one.time, source=one.source)
+        found += [canonical.to_canonical_bytes(entry), *objects.values()]
     return found
 
 

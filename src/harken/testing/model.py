@@ -16,9 +16,9 @@ from typing import Any, TypeVar, get_args
 
 from harken.core import messages as ms
 from harken.core.events import TranscriptEntry
-from harken.core.stream import Chunk, Draft, Finish
+from harken.core.stream import Chunk, Finish, StreamAccumulator
 from harken.errors import ModelError
-from harken.llm.base import Model, Request, ToolSchema, tools_hash
+from harken.llm.base import Model, ModelRequest, ToolSchema, tools_hash
 from harken.session.log.reader import events
 from harken.session.session import Session, SessionOptions, entry_of
 from harken.testing.fakes import ticking
@@ -31,10 +31,10 @@ def request_of(
     agent: str = "main",
     tools: Sequence[ToolSchema] = (),
     parameters: Mapping[str, Any] | None = None,
-) -> Request:
+) -> ModelRequest:
     """Return the request that an agent with this context makes; a text is a user's message."""
     context = [ms.Message("user", m) if isinstance(m, str) else m for m in messages]
-    return Request(
+    return ModelRequest(
         agent=agent,
         messages=context,
         tools=tools,
@@ -56,7 +56,7 @@ class ModelSuite:
         """Return a new model; each test makes its own, in its own event loop."""
         raise NotImplementedError(f"{type(self).__name__} must say how its model is made")
 
-    def requests(self) -> Sequence[Request]:
+    def requests(self) -> Sequence[ModelRequest]:
         """Return what it is asked, at least one request; it must have an answer to each."""
         place = {"type": "object", "properties": {"at": {"type": "string"}}}
         look = {"name": "look", "description": "Look at a place.", "parameters": place}
@@ -69,7 +69,7 @@ class ModelSuite:
             request_of("Who is at the door?", acted, result, tools=[look]),
         ]
 
-    def failing(self) -> tuple[Model, Request] | None:
+    def failing(self) -> tuple[Model, ModelRequest] | None:
         """Return a model and a request that it cannot answer; None: failures are not tested."""
         return None
 
@@ -85,7 +85,7 @@ class ModelSuite:
             said, _ = _said(chunks)
             try:
                 read = _logged(said)
-                same = ms.split(read) == ms.split(said)
+                same = ms.split_occurrence(read) == ms.split_occurrence(said)
             except (ValueError, TypeError) as error:
                 raise AssertionError(f"{said} cannot be logged: {error}") from error
             assert same, f"{said} is read as {read}"
@@ -150,7 +150,7 @@ class ModelSuite:
         assert isinstance(end, ModelError), f"no ModelError, but {end!r}"
         assert str(end).strip(), "a ModelError must say what failed"
 
-    async def _answers(self, model: Model | None = None) -> list[tuple[Request, list[Chunk]]]:
+    async def _answers(self, model: Model | None = None) -> list[tuple[ModelRequest, list[Chunk]]]:
         model = model or self.model()
         return [(request, await _read(model, request)) for request in self.requests()]
 
@@ -159,7 +159,7 @@ class ModelSuite:
 
 
 async def _read(
-    model: Model, request: Request, *, cancel_at: int | None = None, inside: bool = True
+    model: Model, request: ModelRequest, *, cancel_at: int | None = None, inside: bool = True
 ) -> list[Chunk]:
     """Read an answer. After `cancel_at` chunks the reading task is cancelled.
 
@@ -194,7 +194,7 @@ async def _end(reading: Coroutine[Any, Any, object]) -> object:
 
 
 def _said(chunks: Sequence[Chunk]) -> tuple[ms.Message, Finish | None]:
-    draft = Draft()
+    draft = StreamAccumulator()
     for chunk in chunks:
         draft.add(chunk)
     return draft.message(), draft.finish

@@ -9,11 +9,11 @@ import threading
 from typing import Any
 
 from harken.core import commits
-from harken.core.clock import rfc3339
-from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
+from harken.core.clock import format_rfc3339
+from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
 from harken.core.messages import Message
-from harken.errors import ObjectMissing, UnknownName
-from harken.store.base import Batch
+from harken.errors import NameNotFound, ObjectNotFound
+from harken.store.base import WriteBatch
 from harken.testing.store_kit import (
     BEGINNING_US,
     OTHER,
@@ -54,9 +54,9 @@ class StoreSuite(RefusalSuite):
         assert store.commits([CommitId(name) for name in odd]) == {}
         assert store.children(CommitId("ctx-" + OTHER)) == []
         for name in odd:
-            refused(ObjectMissing, store.raw, ArtifactRef(name))
-            refused(UnknownName, store.chain, CommitId(name))
-            refused(UnknownName, store.annotate, CommitId(name), Notes())
+            refused(ObjectNotFound, store.raw, ArtifactRef(name))
+            refused(NameNotFound, store.chain, CommitId(name))
+            refused(NameNotFound, store.annotate, CommitId(name), CommitNotes())
 
     def test_a_name_of_one_kind_is_no_name_of_another(self) -> None:
         store, batch = self.store(), batch_of("Hi")
@@ -66,7 +66,7 @@ class StoreSuite(RefusalSuite):
         assert store.deltas([ArtifactRef(commit)]) == {}
         assert store.objects([Hash(delta), Hash(commit), Hash(delta[4:])]) == {}
         assert store.commits([CommitId(delta)]) == {}
-        refused(ObjectMissing, store.raw, delta)
+        refused(ObjectNotFound, store.raw, delta)
 
     def test_every_member_of_a_commit_survives(self) -> None:
         store = self.store()
@@ -75,7 +75,7 @@ class StoreSuite(RefusalSuite):
         text = {name: f"{name} é{SURROGATE}" for name in Commit.__struct_fields__[3:8]}
         members = text | {"ticket_id": "tkt-1", "thread_id": "$t", "token_count": 2**40}
         members |= {"type": "compaction", "checkpoint": "tool_call"}
-        notes = Notes(summary=SURROGATE, derived=True, labels=("b", "a", SURROGATE))
+        notes = CommitNotes(summary=SURROGATE, derived=True, labels=("b", "a", SURROGATE))
         batch = batch_of("Hi", parent=commit_in(root), notes=notes, second=1, **_known(members))
         store.write(batch)
         for reader in self._both(store):
@@ -85,9 +85,9 @@ class StoreSuite(RefusalSuite):
             assert set(reader.labelled()) == {"a", "b", SURROGATE}
 
     def test_writing_again_changes_nothing(self) -> None:
-        store, batch = self.store(), batch_of("Hi", notes=Notes(summary="first"))
+        store, batch = self.store(), batch_of("Hi", notes=CommitNotes(summary="first"))
         store.write(batch)
-        store.annotate(commit_in(batch), Notes(summary="second"))
+        store.annotate(commit_in(batch), CommitNotes(summary="second"))
         store.write(batch)
         assert [s.notes.summary for s in store.chain(commit_in(batch))] == ["second"]
         assert len(store.named("")) == 2
@@ -96,14 +96,14 @@ class StoreSuite(RefusalSuite):
         """`0`, `0.0`, `false` and their texts are five things."""
         store = self.store()
         values: list[Any] = [0, 0.0, False, None, "0", "", [], {}]
-        written: dict[ArtifactRef, list[Entry]] = {}
-        entry, objects = commits.entry_of(Message("user", "Hi"))
+        written: dict[ArtifactRef, list[DeltaEntry]] = {}
+        entry, objects = commits.encode_entry(Message("user", "Hi"))
         for value in values:
-            entries = [Entry(entry.message, entry.occurrence, source={"value": value})]
-            ref, _ = commits.delta_of(entries)
+            entries = [DeltaEntry(entry.message, entry.occurrence, source={"value": value})]
+            ref, _ = commits.encode_delta(entries)
             written[ref] = entries
         assert len(written) == len(values)
-        store.write(Batch(objects=objects, deltas=written))
+        store.write(WriteBatch(objects=objects, deltas=written))
         for reader in self._both(store):
             read = reader.deltas(written)
             found = [repr((entry.source or {})["value"]) for [entry] in read.values()]
@@ -125,13 +125,13 @@ class StoreSuite(RefusalSuite):
         for reader in self._both(store):
             [entries] = reader.deltas(batch.deltas).values()
             objects = reader.objects(batch.objects)
-            assert [commits.message_of(entry, objects).content for entry in entries] == texts
+            assert [commits.decode_entry(entry, objects).content for entry in entries] == texts
 
     def test_large_and_many(self) -> None:
         store = self.store()
         large = batch_of("x" * self.large_bytes, OTHER * 10_000)
         many = batch_of(*(f"message {n}" for n in range(self.many)))
-        both = Batch(
+        both = WriteBatch(
             objects={**large.objects, **many.objects},
             deltas={**large.deltas, **many.deltas},
             commits=[*large.commits, *many.commits],
@@ -143,32 +143,36 @@ class StoreSuite(RefusalSuite):
 
     def test_raw_bytes_come_back(self) -> None:
         store = self.store()
-        raw = {commits.raw_ref(data): data for data in (b"", b"\0\xff", bytes(range(256)) * 5000)}
-        store.write(Batch(raw=raw))
+        raw = {commits.hash_raw(data): data for data in (b"", b"\0\xff", bytes(range(256)) * 5000)}
+        store.write(WriteBatch(raw=raw))
         for reader in self._both(store):
             assert {name: reader.raw(name) for name in raw} == raw
 
     def test_files_come_back_joined_and_in_pieces(self) -> None:
         store, pieces = self.store(), [b"one ", b"two ", b"one ", b"\xff"]
-        named = {commits.raw_ref(piece): piece for piece in pieces}
-        file = commits.raw_ref(b"".join(pieces))
-        store.write(Batch(raw=named, files={file: [commits.raw_ref(piece) for piece in pieces]}))
+        named = {commits.hash_raw(piece): piece for piece in pieces}
+        file = commits.hash_raw(b"".join(pieces))
+        store.write(
+            WriteBatch(raw=named, files={file: [commits.hash_raw(piece) for piece in pieces]})
+        )
         for reader in self._both(store):
             assert reader.raw(file) == b"".join(pieces)
             assert [*reader.pieces(file)] == pieces
-            assert [*reader.pieces(commits.raw_ref(b"one "))] == [b"one "]
+            assert [*reader.pieces(commits.hash_raw(b"one "))] == [b"one "]
             assert set(reader.named("art-")) == {file, *named}
 
     def test_what_is_derived_is_found_by_its_key(self) -> None:
         store, batch = self.store(), batch_of("Hi")
         [ref] = batch.deltas
-        refused(ObjectMissing, store.write, Batch(derived={"k": ref}))
+        refused(ObjectNotFound, store.write, WriteBatch(derived={"k": ref}))
         store.write(batch)
-        sequence, _ = commits.sequence_of([ref])
-        store.write(Batch(sequences={sequence: [ref]}, derived={"k": sequence, SURROGATE: ref}))
+        sequence, _ = commits.encode_sequence([ref])
+        store.write(
+            WriteBatch(sequences={sequence: [ref]}, derived={"k": sequence, SURROGATE: ref})
+        )
         for reader in self._both(store):
             assert reader.derived(["k", "no", SURROGATE]) == {"k": sequence, SURROGATE: ref}
-        store.write(Batch(derived={"k": ref}))
+        store.write(WriteBatch(derived={"k": ref}))
         for reader in self._both(store):
             assert reader.derived(["k"]) == {"k": ref}
 
@@ -178,12 +182,12 @@ class StoreSuite(RefusalSuite):
         [ref] = root.deltas
         for tickets in (("17018330", "07960609"), ("23216528", "11607909")):
             store = self.store()
-            store.write(Batch(objects=root.objects, deltas=root.deltas))
-            at = rfc3339(BEGINNING_US)
+            store.write(WriteBatch(objects=root.objects, deltas=root.deltas))
+            at = format_rfc3339(BEGINNING_US)
             made = [Commit(artifact=ref, created_at=at, ticket_id=ticket) for ticket in tickets]
             assert made[0].id[:16] == made[1].id[:16]
             for one in made:
-                store.write(Batch(commits=[(one, Notes(summary=one.ticket_id))]))
+                store.write(WriteBatch(commits=[(one, CommitNotes(summary=one.ticket_id))]))
             for reader in self._both(store):
                 found = reader.commits([one.id for one in made])
                 assert [found[one.id].notes.summary for one in made] == [*tickets]
@@ -219,8 +223,8 @@ class StoreSuite(RefusalSuite):
         store.write(one)
         store.write(two)
         parts = [*two.deltas, *one.deltas, *two.deltas]
-        ref, _ = commits.sequence_of(parts)
-        store.write(Batch(sequences={ref: parts}))
+        ref, _ = commits.encode_sequence(parts)
+        store.write(WriteBatch(sequences={ref: parts}))
         for reader in self._both(store):
             assert reader.sequences([ref]) == {ref: parts}
 
@@ -250,7 +254,7 @@ class StoreSuite(RefusalSuite):
         last = batch_of("same time", parent=names[-1], second=2, principal="a")
         store.write(last)
         for reader in self._both(store):
-            assert reader.latest("a", rfc3339(BEGINNING_US)) == names[0]
+            assert reader.latest("a", format_rfc3339(BEGINNING_US)) == names[0]
             assert reader.latest("a", "2026-01-01T01:00:01.999999+01:00") == names[1]
             assert reader.latest("a", "2027-01-01T00:00:00Z") == commit_in(last)
             assert reader.latest("a", "2025-12-31T23:59:59.999999Z") is None
@@ -281,9 +285,9 @@ class StoreSuite(RefusalSuite):
         store = self.store()
         names = chain_in(store, 3)
         before = store.chain(names[-1])
-        store.annotate(names[1], Notes(summary="what it knew", labels=("x", "y")))
-        store.annotate(names[2], Notes(labels=("x",)))
-        store.annotate(names[2], Notes(labels=("x", "z")))
+        store.annotate(names[1], CommitNotes(summary="what it knew", labels=("x", "y")))
+        store.annotate(names[2], CommitNotes(labels=("x",)))
+        store.annotate(names[2], CommitNotes(labels=("x", "z")))
         for reader in self._both(store):
             after = reader.chain(names[-1])
             assert [(s.id, s.commit) for s in after] == [(s.id, s.commit) for s in before]
@@ -291,7 +295,7 @@ class StoreSuite(RefusalSuite):
             assert reader.labelled() == {"x": names[1:], "y": [names[1]], "z": [names[2]]}
             assert reader.labelled("x") == {"x": names[1:]}
             assert reader.labelled("nothing") == {}
-        odd: Any = Notes(summary=b"x")  # type: ignore[arg-type]
+        odd: Any = CommitNotes(summary=b"x")  # type: ignore[arg-type]
         refused(ValueError, store.annotate, names[0], odd)
 
     def test_writers_at_once_all_succeed(self) -> None:

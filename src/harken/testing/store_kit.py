@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from harken.core import commits
-from harken.core.clock import rfc3339
-from harken.core.commits import Commit, CommitId, Entry, Hash, Notes
+from harken.core.clock import format_rfc3339
+from harken.core.commits import Commit, CommitId, CommitNotes, DeltaEntry, Hash
 from harken.core.messages import ChatMessage, Message
-from harken.store.base import Batch, Store
+from harken.store.base import Store, WriteBatch
 
 BEGINNING_US = 1_767_225_600_000_000
 """The beginning of 2026."""
@@ -21,28 +21,30 @@ def batch_of(
     *messages: ChatMessage | str,
     parent: CommitId | None = None,
     second: int = 0,
-    notes: Notes | None = None,
+    notes: CommitNotes | None = None,
     **members: Any,
-) -> Batch:
+) -> WriteBatch:
     """Return a batch with one commit, `second` seconds after the beginning of 2026.
 
     A text is a user's message; `members` are the commit's.
     """
-    entries: list[Entry] = []
+    entries: list[DeltaEntry] = []
     objects: dict[Hash, bytes] = {}
     for message in messages:
         given = Message("user", message) if isinstance(message, str) else message
-        entry, needed = commits.entry_of(given)
+        entry, needed = commits.encode_entry(given)
         entries.append(entry)
         objects |= needed
-    ref, _ = commits.delta_of(entries)
-    members.setdefault("created_at", rfc3339(BEGINNING_US + second * 1_000_000))
+    ref, _ = commits.encode_delta(entries)
+    members.setdefault("created_at", format_rfc3339(BEGINNING_US + second * 1_000_000))
     members.setdefault("message_count", len(entries))
     commit = Commit(parent=parent, artifact=ref, **members)
-    return Batch(objects=objects, deltas={ref: entries}, commits=[(commit, notes or Notes())])
+    return WriteBatch(
+        objects=objects, deltas={ref: entries}, commits=[(commit, notes or CommitNotes())]
+    )
 
 
-def commit_in(batch: Batch) -> CommitId:
+def commit_in(batch: WriteBatch) -> CommitId:
     """Return the name of a batch's last commit."""
     return batch.commits[-1][0].id
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from harken.core import commits
-from harken.core.commits import ArtifactRef, CommitId, Notes
-from harken.errors import ObjectMissing, UnknownName
-from harken.store.base import Batch, Collected, Keeping, Store, Tombstone
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes
+from harken.errors import NameNotFound, ObjectNotFound
+from harken.store.base import GcResult, RetentionPolicy, Store, Tombstone, WriteBatch
 from harken.testing.store_kit import batch_of, chain_in, commit_in, refused
 from harken.testing.store_purge import PurgeSuite, later
 
@@ -28,7 +28,7 @@ class LifecycleSuite(PurgeSuite):
         fork = batch_of("fork", parent=names[2])
         store.write(fork)
         before = self._everything(store)
-        assert self._collect(store) == Collected()
+        assert self._collect(store) == GcResult()
         for reader in self._both(store):
             assert self._everything(reader) == before
             assert [one.id for one in reader.chain(names[-1])] == names[::-1]
@@ -37,9 +37,11 @@ class LifecycleSuite(PurgeSuite):
         store = self.store()
         [kept] = chain_in(store, 1)
         loose = batch_of("only here", "step 0")
-        raw, sequence = commits.raw_ref(b"loose"), commits.sequence_of([*loose.deltas])[0]
-        store.write(Batch(objects=loose.objects, deltas=loose.deltas, raw={raw: b"loose"}))
-        store.write(Batch(sequences={sequence: [*loose.deltas]}, derived={"all of it": sequence}))
+        raw, sequence = commits.hash_raw(b"loose"), commits.encode_sequence([*loose.deltas])[0]
+        store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas, raw={raw: b"loose"}))
+        store.write(
+            WriteBatch(sequences={sequence: [*loose.deltas]}, derived={"all of it": sequence})
+        )
         taken = self._collect(store)
         assert taken.commits == ()
         assert taken.things == 2 + 3  # a part and its message; a delta, a sequence, raw bytes
@@ -49,14 +51,14 @@ class LifecycleSuite(PurgeSuite):
             assert reader.deltas(loose.deltas) == {}
             assert reader.sequences([sequence]) == {}
             assert reader.derived(["all of it"]) == {}
-            refused(ObjectMissing, reader.raw, raw)
+            refused(ObjectNotFound, reader.raw, raw)
             assert set(reader.named("")) == {kept, *_deltas_of(store, [kept])}
         self._is_whole(store)
-        assert self._collect(store) == Collected()
+        assert self._collect(store) == GcResult()
 
     def test_what_is_collected_can_be_written_again(self) -> None:
         store, loose = self.store(), batch_of("again")
-        only = Batch(objects=loose.objects, deltas=loose.deltas)
+        only = WriteBatch(objects=loose.objects, deltas=loose.deltas)
         for _ in range(2):
             store.write(only)
             for reader in self._both(store):
@@ -65,31 +67,31 @@ class LifecycleSuite(PurgeSuite):
             for reader in self._both(store):
                 assert reader.deltas(loose.deltas) == {}
         store.write(loose)
-        assert self._collect(store) == Collected()
+        assert self._collect(store) == GcResult()
         self._is_whole(store)
 
     def test_what_was_collected_is_not_named_any_more(self) -> None:
         """Also by another process that has seen it: it looks again before it names it."""
         store, loose = self.store(), batch_of("seen by all")
-        store.write(Batch(objects=loose.objects, deltas=loose.deltas))
+        store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
         readers = self._both(store)
         for reader in readers:
             assert reader.deltas(loose.deltas)
             assert reader.objects(loose.objects)
         self._collect(store)
         for reader in readers:
-            refused(ObjectMissing, reader.write, Batch(commits=loose.commits))
-            refused(ObjectMissing, reader.write, Batch(deltas=loose.deltas))
+            refused(ObjectNotFound, reader.write, WriteBatch(commits=loose.commits))
+            refused(ObjectNotFound, reader.write, WriteBatch(deltas=loose.deltas))
             assert reader.objects(loose.objects) == {}
         self._is_whole(store)
 
     def test_the_young_stay_with_all_that_they_need(self) -> None:
         store, loose = self.store(), batch_of("young")
-        sequence = commits.sequence_of([*loose.deltas])[0]
-        store.write(Batch(objects=loose.objects, deltas=loose.deltas))
-        store.write(Batch(sequences={sequence: [*loose.deltas]}))
+        sequence = commits.encode_sequence([*loose.deltas])[0]
+        store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
+        store.write(WriteBatch(sequences={sequence: [*loose.deltas]}))
         before = self._everything(store)
-        assert store.collect([], now=later(0), grace_s=3600) == Collected()
+        assert store.collect([], now=later(0), grace_s=3600) == GcResult()
         assert self._everything(store) == before
         assert self._collect(store, grace_s=3600).things == 4
 
@@ -97,7 +99,7 @@ class LifecycleSuite(PurgeSuite):
         store = self.store()
         ones = [batch_of(text) for text in ("a", "b")]
         for one in ones:
-            store.write(Batch(objects=one.objects, deltas=one.deltas))
+            store.write(WriteBatch(objects=one.objects, deltas=one.deltas))
         (first,), (second,) = ones[0].deltas, ones[1].deltas
         odd = ["", "ctx-", "x", "art-" + "f" * 64, "\ud800", "f" * 64, "../x"]
         assert self._collect(store, [first, *odd]).things == 3
@@ -107,25 +109,25 @@ class LifecycleSuite(PurgeSuite):
 
     def test_what_is_kept_stays(self) -> None:
         store = self.store()
-        raw = {commits.raw_ref(data): data for data in (b"pin", b"copy", b"day", b"old", b"plain")}
+        raw = {commits.hash_raw(data): data for data in (b"pin", b"copy", b"day", b"old", b"plain")}
         pin, copy, day, old, _ = raw
-        store.write(Batch(raw=raw))
+        store.write(WriteBatch(raw=raw))
         store.keep(
             {
-                pin: Keeping("pin"),
-                copy: Keeping("replicate"),
-                day: Keeping("ephemeral", later(24)),
-                old: Keeping("ephemeral", later(1)),
+                pin: RetentionPolicy("pin"),
+                copy: RetentionPolicy("replicate"),
+                day: RetentionPolicy("ephemeral", later(24)),
+                old: RetentionPolicy("ephemeral", later(1)),
             }
         )
         assert self._collect(store).things == 2
         for reader in self._both(store):
             assert set(reader.named("art-")) == {pin, copy, day}
             assert set(reader.kept()) == {pin, copy, day}
-            refused(ObjectMissing, reader.raw, old)
+            refused(ObjectNotFound, reader.raw, old)
         store.keep({pin: None, copy: None})
         for reader in self._both(store):
-            assert reader.kept() == {day: Keeping("ephemeral", later(24))}
+            assert reader.kept() == {day: RetentionPolicy("ephemeral", later(24))}
         assert self._collect(store).things == 2
         assert {*store.named("art-")} - {copy} == {day}  # a backing store may have the copy
         assert self._collect(store, hours=25).things == 1
@@ -135,15 +137,15 @@ class LifecycleSuite(PurgeSuite):
     def test_keeping_what_is_not_there_is_refused(self) -> None:
         store = self.store()
         [name] = chain_in(store, 1)
-        pin = Keeping("pin")
+        pin = RetentionPolicy("pin")
         for odd in ("", "art-", "ctx-" + "f" * 64, "art-" + "f" * 64, name[:12], "\0"):
-            refused(UnknownName, store.keep, {name: pin, odd: pin})
+            refused(NameNotFound, store.keep, {name: pin, odd: pin})
         odd_policies: list[Any] = [
-            Keeping("for ever"),  # type: ignore[arg-type]
-            Keeping("ephemeral"),
-            Keeping("ephemeral", "tomorrow"),
-            Keeping("ephemeral", "2026-01-01"),
-            Keeping("pin", later(1)),
+            RetentionPolicy("for ever"),  # type: ignore[arg-type]
+            RetentionPolicy("ephemeral"),
+            RetentionPolicy("ephemeral", "tomorrow"),
+            RetentionPolicy("ephemeral", "2026-01-01"),
+            RetentionPolicy("pin", later(1)),
         ]
         for odd_policy in odd_policies:
             refused(ValueError, store.keep, {name: odd_policy})
@@ -154,9 +156,9 @@ class LifecycleSuite(PurgeSuite):
         store = self.store()
         names = chain_in(store, 3, principal="ann")
         own = [*_deltas_of(store, names[2:])]
-        store.annotate(names[1], Notes(summary="stays", labels=("x",)))
-        store.keep({names[2]: Keeping("ephemeral", later(1))})
-        assert self._collect(store, hours=0.5) == Collected()
+        store.annotate(names[1], CommitNotes(summary="stays", labels=("x",)))
+        store.keep({names[2]: RetentionPolicy("ephemeral", later(1))})
+        assert self._collect(store, hours=0.5) == GcResult()
         taken = self._collect(store)
         assert taken.commits == (names[2],)
         assert taken.things == 3  # a delta, a message, a part
@@ -169,23 +171,23 @@ class LifecycleSuite(PurgeSuite):
             assert reader.labelled() == {"x": [names[1]]}
             assert reader.kept() == {}
             assert reader.deltas(own) == {}
-            refused(UnknownName, reader.chain, names[2])
+            refused(NameNotFound, reader.chain, names[2])
         self._is_whole(store)
         assert [one.id for one in store.chain(names[1])] == names[1::-1]
 
     def test_an_expired_commit_on_which_something_stands_stays(self) -> None:
         store = self.store()
         names = chain_in(store, 4)
-        expired = Keeping("ephemeral", later(1))
+        expired = RetentionPolicy("ephemeral", later(1))
         store.keep(dict.fromkeys(names[:3], expired))
-        assert self._collect(store) == Collected()
+        assert self._collect(store) == GcResult()
         store.keep({names[3]: expired})
-        store.annotate(names[1], Notes(labels=("release",)))
+        store.annotate(names[1], CommitNotes(labels=("release",)))
         assert set(self._collect(store).commits) == {*names[2:]}
-        store.annotate(names[1], Notes())
-        assert self._collect(store, [names[1]]) == Collected()
-        store.keep({names[1]: Keeping("pin")})
-        assert self._collect(store) == Collected()
+        store.annotate(names[1], CommitNotes())
+        assert self._collect(store, [names[1]]) == GcResult()
+        store.keep({names[1]: RetentionPolicy("pin")})
+        assert self._collect(store) == GcResult()
         store.keep({names[1]: expired})
         assert set(self._collect(store).commits) == {*names[:2]}
         for reader in self._both(store):
@@ -202,24 +204,26 @@ class LifecycleSuite(PurgeSuite):
         body = commits.commit_bytes(batch.commits[0][0])
         stone = Tombstone(when="2026-01-31T12:00:00Z", by="ann", why="test")
         store.purge({name: body.replace(b"secret", b"purged")}, stone)
-        store.keep({name: Keeping("ephemeral", later(1))})
+        store.keep({name: RetentionPolicy("ephemeral", later(1))})
         assert self._collect(store).commits == (name,)
         for reader in self._both(store):
             assert reader.commits([name]) == {}
             assert reader.tombstones()[name].why == "test"
-            refused(ObjectMissing, reader.write, batch)  # it would bring back what was purged
-            refused(ObjectMissing, reader.write, batch_of("child", parent=name))
+            refused(ObjectNotFound, reader.write, batch)  # it would bring back what was purged
+            refused(ObjectNotFound, reader.write, batch_of("child", parent=name))
         self._is_whole(store)
-        assert self._collect(store) == Collected()
+        assert self._collect(store) == GcResult()
 
     def test_a_dry_run_says_the_same_and_changes_nothing(self) -> None:
         store = self.store()
         names = chain_in(store, 3)
         loose = batch_of("only here")
         store.write(
-            Batch(objects=loose.objects, deltas=loose.deltas, raw={commits.raw_ref(b"x"): b"x"})
+            WriteBatch(
+                objects=loose.objects, deltas=loose.deltas, raw={commits.hash_raw(b"x"): b"x"}
+            )
         )
-        store.keep({names[-1]: Keeping("ephemeral", later(1))})
+        store.keep({names[-1]: RetentionPolicy("ephemeral", later(1))})
         before = self._everything(store)
         would = self._collect(store, dry_run=True)
         assert would.things == 4 + 3
@@ -227,7 +231,7 @@ class LifecycleSuite(PurgeSuite):
         for reader in self._both(store):
             assert self._everything(reader) == before
         assert self._collect(store) == would
-        assert self._collect(store, dry_run=True) == Collected()
+        assert self._collect(store, dry_run=True) == GcResult()
 
     def test_writers_beside_a_collection_lose_nothing(self) -> None:
         """Each checks that something is there, names it, and must find it ever after."""
@@ -243,11 +247,11 @@ class LifecycleSuite(PurgeSuite):
             try:
                 for at in range(15):
                     loose = batch_of(f"{number} {at}", "the same for all", parent=root)
-                    mine.write(Batch(objects=loose.objects, deltas=loose.deltas))
-                    batch = Batch(commits=loose.commits)
+                    mine.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
+                    batch = WriteBatch(commits=loose.commits)
                     try:
                         mine.write(batch)
-                    except ObjectMissing:  # collected in between: then all of it is written
+                    except ObjectNotFound:  # collected in between: then all of it is written
                         batch = loose
                         mine.write(batch)
                     written.append(commit_in(batch))

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 
 from harken.core import canonical, commits
-from harken.core.clock import rfc3339, system_clock
-from harken.core.commits import CommitId, Entry, Hash, Notes
+from harken.core.clock import format_rfc3339, system_clock
+from harken.core.commits import CommitId, CommitNotes, DeltaEntry, Hash
 from harken.core.messages import Message
-from harken.errors import ObjectDamaged, ObjectMissing
-from harken.store.base import Batch, Collected, Kind, Name, Store, Tombstone
+from harken.errors import ObjectCorrupted, ObjectNotFound
+from harken.store.base import GcResult, Name, ObjectKind, Store, Tombstone, WriteBatch
 from harken.store.batch import DOMAINS, name_of
 from harken.store.fsck import fsck
 from harken.testing.store_kit import batch_of, commit_in, refused
@@ -54,7 +54,7 @@ class PurgeSuite:
             assert reader.objects([Hash(stone.stand_in)]) == {stone.stand_in: new}
             [entries] = reader.deltas(batch.deltas).values()
             texts = [
-                commits.message_of(entry, reader.objects(batch.objects)).content
+                commits.decode_entry(entry, reader.objects(batch.objects)).content
                 for entry in entries
             ]
             assert texts == ["the key is [purged]", "hello"]
@@ -62,18 +62,18 @@ class PurgeSuite:
 
     def test_every_kind_of_thing_can_be_purged(self) -> None:
         store = self.store()
-        notes = Notes(summary="clean", labels=("x",))
+        notes = CommitNotes(summary="clean", labels=("x",))
         root = batch_of("before")
         store.write(root)
         message = Message("user", "hi", name=_SECRET)
         batch = batch_of(message, parent=commit_in(root), template=_SECRET, notes=notes)
-        raw = {commits.raw_ref(_SECRET.encode()): _SECRET.encode()}
+        raw = {commits.hash_raw(_SECRET.encode()): _SECRET.encode()}
         store.write(batch)
         [secret], [(ref, entries)] = raw, batch.deltas.items()
-        store.write(Batch(raw=raw, derived={_SECRET: secret, "k": ref}))
+        store.write(WriteBatch(raw=raw, derived={_SECRET: secret, "k": ref}))
         commit, name = batch.commits[0][0], commit_in(batch)
         bodies: list[tuple[Name, bytes]] = [
-            (ref, commits.delta_of(entries)[1]),
+            (ref, commits.encode_delta(entries)[1]),
             (name, commits.commit_bytes(commit)),
             *raw.items(),
         ]
@@ -102,15 +102,15 @@ class PurgeSuite:
     def test_what_was_purged_does_not_come_back(self) -> None:
         store, batch = self.store(), batch_of(f"the key is {_SECRET}")
         store.write(batch)
-        raw = {commits.raw_ref(_SECRET.encode()): _SECRET.encode()}
-        store.write(Batch(raw=raw))
+        raw = {commits.hash_raw(_SECRET.encode()): _SECRET.encode()}
+        store.write(WriteBatch(raw=raw))
         name = _part_with(batch, _SECRET)
         purged: list[tuple[Name, bytes]] = [(name, batch.objects[name]), *raw.items()]
         store.purge({key: _replaced(body) for key, body in purged}, _PURGED)
         before = self._everything(store)
         for writer in self._both(store):
             writer.write(batch)
-            writer.write(Batch(raw=raw))
+            writer.write(WriteBatch(raw=raw))
         for reader in self._both(store):
             assert self._everything(reader) == before
         later = batch_of(f"the key is {_SECRET}", "once more", second=1)
@@ -127,7 +127,7 @@ class PurgeSuite:
         first = _replaced(batch.objects[name])
         second = _replaced(first, "more-fedcba98")
         third = _replaced(second, "then-76543210")
-        middle = Hash(name_of(Kind.PART, first))
+        middle = Hash(name_of(ObjectKind.PART, first))
         store.purge({name: first}, _PURGED)
         store.purge({middle: second}, _PURGED)
         store.purge({name: third}, _PURGED)
@@ -139,13 +139,13 @@ class PurgeSuite:
     def test_a_file_with_a_purged_piece_is_purged_too(self) -> None:
         """As when it has grown, and is kept again."""
         store = self.store()
-        pieces = {commits.raw_ref(data): data for data in (b"a", _SECRET.encode(), b"c", b"d")}
+        pieces = {commits.hash_raw(data): data for data in (b"a", _SECRET.encode(), b"c", b"d")}
         a, secret, c, d = pieces
-        store.write(Batch(raw=pieces))
+        store.write(WriteBatch(raw=pieces))
         store.purge({secret: b"[purged]"}, _PURGED)
-        grown = commits.raw_ref(b"a" + _SECRET.encode() + b"cd")
+        grown = commits.hash_raw(b"a" + _SECRET.encode() + b"cd")
         for writer in self._both(store):
-            writer.write(Batch(raw=pieces, files={grown: [a, secret, c, d]}))
+            writer.write(WriteBatch(raw=pieces, files={grown: [a, secret, c, d]}))
         for reader in self._both(store):
             assert reader.raw(grown) == b"a[purged]cd"
             assert reader.tombstones()[grown].by == _PURGED.by
@@ -155,7 +155,7 @@ class PurgeSuite:
 
     def test_what_stands_in_is_never_collected(self) -> None:
         store, batch = self.store(), batch_of(f"{_SECRET} is loose")
-        store.write(Batch(objects=batch.objects))
+        store.write(WriteBatch(objects=batch.objects))
         name = _part_with(batch, _SECRET)
         store.purge({name: _replaced(batch.objects[name])}, _PURGED)
         self._collect(store)
@@ -171,23 +171,23 @@ class PurgeSuite:
         name, commit = _part_with(root, _SECRET), commit_in(root)
         new_part = _replaced(root.objects[name])
         new_commit = msgspec.structs.replace(root.commits[0][0], template="[purged]")
-        part = Hash(name_of(Kind.PART, new_part))
+        part = Hash(name_of(ObjectKind.PART, new_part))
         stones: dict[Name, Tombstone] = {
             name: msgspec.structs.replace(_PURGED, stand_in=part),
             commit: msgspec.structs.replace(_PURGED, stand_in=new_commit.id),
         }
         others = {key: body for key, body in root.objects.items() if key != name}
-        notes = Notes(summary="s", labels=("x",))
-        brought = Batch(
+        notes = CommitNotes(summary="s", labels=("x",))
+        brought = WriteBatch(
             objects={**others, part: new_part, **child.objects},
             deltas={**root.deltas, **child.deltas},
             commits=[(new_commit, notes), *child.commits],
             tombstones=stones,
         )
         lost = msgspec.structs.replace(_PURGED, stand_in="f" * 64)
-        refused(ObjectMissing, store.write, Batch(tombstones={name: lost}))
+        refused(ObjectNotFound, store.write, WriteBatch(tombstones={name: lost}))
         odd = msgspec.structs.replace(_PURGED, stand_in=commit)
-        refused(ValueError, store.write, Batch(tombstones={name: odd}))
+        refused(ValueError, store.write, WriteBatch(tombstones={name: odd}))
         store.write(brought)
         store.write(brought)
         for reader in self._both(store):
@@ -201,7 +201,7 @@ class PurgeSuite:
         other = self.store()
         other.write(root)
         before = self._everything(other)
-        other.write(Batch(objects={part: new_part}, tombstones={name: stones[name]}))
+        other.write(WriteBatch(objects={part: new_part}, tombstones={name: stones[name]}))
         assert other.objects([name]) == {name: root.objects[name]}
         assert other.tombstones() == {}
         self._collect(other)
@@ -215,17 +215,17 @@ class PurgeSuite:
         name, commit = _part_with(batch, _SECRET), commit_in(batch)
         [(ref, entries)] = batch.deltas.items()
         good = _replaced(batch.objects[name])
-        lost = [Entry(Hash("f" * 64), entries[0].occurrence)]
+        lost = [DeltaEntry(Hash("f" * 64), entries[0].occurrence)]
         moved = msgspec.structs.replace(batch.commits[0][0], parent=None)
         before = self._everything(store)
         impossible: list[tuple[type[Exception], dict[Name, bytes]]] = [
-            (ObjectMissing, {"e" * 64: good}),
-            (ObjectMissing, {ref: commits.delta_of(lost)[1]}),
-            (ObjectDamaged, {ref: b"[ ]"}),
-            (ObjectDamaged, {ref: b"no JSON"}),
-            (ObjectDamaged, {ref: b'{"type":"text"}'}),
+            (ObjectNotFound, {"e" * 64: good}),
+            (ObjectNotFound, {ref: commits.encode_delta(lost)[1]}),
+            (ObjectCorrupted, {ref: b"[ ]"}),
+            (ObjectCorrupted, {ref: b"no JSON"}),
+            (ObjectCorrupted, {ref: b'{"type":"text"}'}),
             (ValueError, {commit: commits.commit_bytes(moved)}),
-            (ValueError, {ref: commits.delta_of(entries)[1]}),
+            (ValueError, {ref: commits.encode_delta(entries)[1]}),
         ]
         for error, odd in impossible:
             refused(error, store.purge, {name: good, **odd}, _PURGED)
@@ -246,7 +246,7 @@ class PurgeSuite:
         hours: float = 2,
         grace_s: float = 0,
         dry_run: bool = False,
-    ) -> Collected:
+    ) -> GcResult:
         return store.collect(roots, now=later(hours), grace_s=grace_s, dry_run=dry_run)
 
     def _things(self, store: Store) -> set[Hash]:
@@ -264,7 +264,9 @@ class PurgeSuite:
             there: set[Name] = set()
             stones = reader.tombstones()
             for thing in reader.things():
-                assert thing.kind is Kind.FILE or thing.name == name_of(thing.kind, thing.body)
+                assert thing.kind is ObjectKind.FILE or thing.name == name_of(
+                    thing.kind, thing.body
+                )
                 assert all(need in there or need in stones for need in thing.needs)
                 there.add(thing.name)
 
@@ -282,14 +284,15 @@ def later(hours: float) -> str:
     """Return a time so many whole hours from the beginning of this one, or after it."""
     now_us = system_clock()
     begun_us = now_us - now_us % _HOUR_US
-    return rfc3339(now_us if hours == 0 else begun_us + int((hours + 1) * _HOUR_US))
+    return format_rfc3339(now_us if hours == 0 else begun_us + int((hours + 1) * _HOUR_US))
 
 
-def _part_with(batch: Batch, text: str) -> Hash:
+def _part_with(batch: WriteBatch, text: str) -> Hash:
     [name] = (
         name
         for name, body in batch.objects.items()
-        if text.encode() in body and canonical.digest(DOMAINS[Kind.PART], body).hex() == name
+        if text.encode() in body
+        and canonical.hash_bytes(DOMAINS[ObjectKind.PART], body).hex() == name
     )
     return name
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from harken.core import canonical, commits
-from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
+from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
 from harken.core.messages import Message
-from harken.errors import ObjectDamaged, ObjectMissing
-from harken.store.base import Batch, Store
+from harken.errors import ObjectCorrupted, ObjectNotFound
+from harken.store.base import Store, WriteBatch
 from harken.testing.store_kit import OTHER, batch_of, commit_in, refused
 
 
@@ -32,36 +32,36 @@ class RefusalSuite:
         [(ref, entries)] = whole.deltas.items()
         commit = whole.commits[0][0]
         part, message = list(whole.objects)[:2]
-        sequence, _ = commits.sequence_of([ref, ArtifactRef("art-" + OTHER)])
+        sequence, _ = commits.encode_sequence([ref, ArtifactRef("art-" + OTHER)])
         lost = Commit(parent=CommitId("ctx-" + OTHER), artifact=ref, created_at=commit.created_at)
         others = {name: body for name, body in whole.objects.items() if name != message}
         partless = {name: body for name, body in whole.objects.items() if name != part}
         for batch in (
-            Batch(objects=others, deltas={ref: entries}),
-            Batch(objects=partless),
-            Batch(objects=whole.objects, commits=whole.commits),
-            Batch(
+            WriteBatch(objects=others, deltas={ref: entries}),
+            WriteBatch(objects=partless),
+            WriteBatch(objects=whole.objects, commits=whole.commits),
+            WriteBatch(
                 objects=whole.objects,
                 deltas=whole.deltas,
                 sequences={sequence: [ref, ArtifactRef("art-" + OTHER)]},
             ),
-            Batch(
+            WriteBatch(
                 objects=whole.objects,
                 deltas=whole.deltas,
-                commits=[*whole.commits, (lost, Notes(labels=("x",)))],
+                commits=[*whole.commits, (lost, CommitNotes(labels=("x",)))],
             ),
         ):
             store = self.store()
-            refused(ObjectMissing, store.write, batch)
+            refused(ObjectNotFound, store.write, batch)
             self._is_empty(store, whole)
 
     def test_a_parent_stands_before_its_children(self) -> None:
         store, root = self.store(), batch_of("a")
         child = batch_of("b", parent=commit_in(root))
         objects, deltas = {**root.objects, **child.objects}, {**root.deltas, **child.deltas}
-        wrong = Batch(objects=objects, deltas=deltas, commits=[*child.commits, *root.commits])
-        refused(ObjectMissing, store.write, wrong)
-        right = Batch(objects=objects, deltas=deltas, commits=[*root.commits, *child.commits])
+        wrong = WriteBatch(objects=objects, deltas=deltas, commits=[*child.commits, *root.commits])
+        refused(ObjectNotFound, store.write, wrong)
+        right = WriteBatch(objects=objects, deltas=deltas, commits=[*root.commits, *child.commits])
         store.write(right)
         assert [s.id for s in store.chain(commit_in(child))] == [commit_in(child), commit_in(root)]
 
@@ -70,13 +70,13 @@ class RefusalSuite:
         [(ref, entries)] = whole.deltas.items()
         other = ArtifactRef("art-" + OTHER)
         for batch in (
-            Batch(objects={**whole.objects, Hash(OTHER): b'{"text":"Hi","type":"text"}'}),
-            Batch(objects=whole.objects, deltas={other: entries}),
-            Batch(objects=whole.objects, deltas=whole.deltas, sequences={other: [ref]}),
-            Batch(objects=whole.objects, raw={other: b"x"}),
+            WriteBatch(objects={**whole.objects, Hash(OTHER): b'{"text":"Hi","type":"text"}'}),
+            WriteBatch(objects=whole.objects, deltas={other: entries}),
+            WriteBatch(objects=whole.objects, deltas=whole.deltas, sequences={other: [ref]}),
+            WriteBatch(objects=whole.objects, raw={other: b"x"}),
         ):
             store = self.store()
-            refused(ObjectDamaged, store.write, batch)
+            refused(ObjectCorrupted, store.write, batch)
             self._is_empty(store, whole)
 
     def test_a_commit_with_an_odd_member_is_refused(self) -> None:
@@ -95,19 +95,19 @@ class RefusalSuite:
             self._is_empty(store, batch)
 
     def test_a_file_that_is_something_else_is_refused(self) -> None:
-        pieces = {commits.raw_ref(data): data for data in (b"a", b"b")}
+        pieces = {commits.hash_raw(data): data for data in (b"a", b"b")}
         [a, b] = pieces
-        whole, other = commits.raw_ref(b"ab"), ArtifactRef("art-" + OTHER)
-        wrong: list[tuple[type[Exception], Batch]] = [
-            (ObjectDamaged, Batch(raw=pieces, files={whole: [b, a]})),
-            (ObjectDamaged, Batch(raw=pieces, files={other: [a, b]})),
-            (ObjectMissing, Batch(raw=pieces, files={whole: [a, other]})),
-            (ObjectMissing, Batch(files={whole: [a, b]})),
+        whole, other = commits.hash_raw(b"ab"), ArtifactRef("art-" + OTHER)
+        wrong: list[tuple[type[Exception], WriteBatch]] = [
+            (ObjectCorrupted, WriteBatch(raw=pieces, files={whole: [b, a]})),
+            (ObjectCorrupted, WriteBatch(raw=pieces, files={other: [a, b]})),
+            (ObjectNotFound, WriteBatch(raw=pieces, files={whole: [a, other]})),
+            (ObjectNotFound, WriteBatch(files={whole: [a, b]})),
         ]
         for error, batch in wrong:
             store = self.store()
             refused(error, store.write, batch)
-            self._is_empty(store, Batch())
+            self._is_empty(store, WriteBatch())
 
     def test_what_is_needed_must_be_of_the_right_kind(self) -> None:
         """A delta of parts, or a commit of a commit, could never be read."""
@@ -115,14 +115,16 @@ class RefusalSuite:
         [(ref, [entry])] = whole.deltas.items()
         part, message = list(whole.objects)
         commit, at = commit_in(whole), whole.commits[0][0].created_at
-        of_part = [Entry(part, entry.occurrence)]
-        nested = canonical.canonical({"parts": [message], "role": "user"})
+        of_part = [DeltaEntry(part, entry.occurrence)]
+        nested = canonical.to_canonical_bytes({"parts": [message], "role": "user"})
         wrong = [
-            Batch(deltas={commits.delta_of(of_part)[0]: of_part}),
-            Batch(objects={Hash(canonical.digest(canonical.MESSAGE, nested).hex()): nested}),
-            Batch(sequences={commits.sequence_of([_art(commit)])[0]: [_art(commit)]}),
+            WriteBatch(deltas={commits.encode_delta(of_part)[0]: of_part}),
+            WriteBatch(
+                objects={Hash(canonical.hash_bytes(canonical.MESSAGE, nested).hex()): nested}
+            ),
+            WriteBatch(sequences={commits.encode_sequence([_art(commit)])[0]: [_art(commit)]}),
             *(
-                Batch(commits=[(Commit(created_at=at, **members), Notes())])
+                WriteBatch(commits=[(Commit(created_at=at, **members), CommitNotes())])
                 for members in (
                     {"artifact": _art(commit)},
                     {"artifact": _art(part)},
@@ -134,14 +136,14 @@ class RefusalSuite:
         store = self.store()
         store.write(whole)
         for batch in wrong:
-            together = Batch(
+            together = WriteBatch(
                 objects={**whole.objects, **batch.objects},
                 deltas={**whole.deltas, **batch.deltas},
                 sequences=batch.sequences,
                 commits=[*whole.commits, *batch.commits],
             )
             for odd in (batch, together):
-                refused(ObjectMissing, store.write, odd)
+                refused(ObjectNotFound, store.write, odd)
         for reader in self._both(store):
             assert reader.named("", 10) == sorted([commit, ref])
             assert reader.newest() == [commit]
@@ -150,29 +152,29 @@ class RefusalSuite:
         store, batch = self.store(), batch_of("Hi")
         last, sequences = next(iter(batch.deltas)), dict[ArtifactRef, list[ArtifactRef]]()
         for _ in range(3000):
-            ref, _ = commits.sequence_of([last])
+            ref, _ = commits.encode_sequence([last])
             sequences[ref], last = [last], ref
         backwards = dict(reversed(sequences.items()))
-        store.write(Batch(objects=batch.objects, deltas=batch.deltas, sequences=backwards))
+        store.write(WriteBatch(objects=batch.objects, deltas=batch.deltas, sequences=backwards))
         assert store.sequences([last]) == {last: sequences[last]}
 
     def test_what_is_no_number_is_refused(self) -> None:
-        entry, objects = commits.entry_of(Message("user", "Hi"))
+        entry, objects = commits.encode_entry(Message("user", "Hi"))
         for odd in (float("nan"), float("inf")):
-            entries = [Entry(entry.message, entry.occurrence, source={"x": odd})]
-            batch = Batch(objects=objects, deltas={commits.delta_of(entries)[0]: entries})
-            refused(ObjectDamaged, self.store().write, batch)
+            entries = [DeltaEntry(entry.message, entry.occurrence, source={"x": odd})]
+            batch = WriteBatch(objects=objects, deltas={commits.encode_delta(entries)[0]: entries})
+            refused(ObjectCorrupted, self.store().write, batch)
 
     def test_an_object_that_is_no_json_is_refused(self) -> None:
         for body in (b"[" * 100_000, b"x", b"", b'{"b":1,"a":2}', b'{"text": "Hi","type":"text"}'):
-            name = Hash(canonical.digest(canonical.PART, body).hex())
-            refused(ObjectDamaged, self.store().write, Batch(objects={name: body}))
+            name = Hash(canonical.hash_bytes(canonical.PART, body).hex())
+            refused(ObjectCorrupted, self.store().write, WriteBatch(objects={name: body}))
 
     def _both(self, store: Store) -> Sequence[Store]:
         other = self.again(store)
         return [store] if other is None else [store, other]
 
-    def _is_empty(self, store: Store, batch: Batch) -> None:
+    def _is_empty(self, store: Store, batch: WriteBatch) -> None:
         for reader in self._both(store):
             assert reader.objects(batch.objects) == {}, "objects of a refused batch are there"
             assert reader.named("") == [], "names of a refused batch are there"

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from harken.core.events import AgentConfigured, AgentCreated, Event
 from harken.core.ids import USER, AgentId
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from harken.views.tree import TreeRow
 
 
-class Names:
+class AgentNames:
     """All agents of a session, past ones too, and their names."""
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -48,15 +48,15 @@ class Names:
     def resolve(self, name_or_id: str) -> AgentId:
         """Return the agent with this id, else the one that ever had this name.
 
-        Raises UnknownName, which lists the agents, or the ids of those that share the name.
+        Raises NameNotFound, which lists the agents, or the ids of those that share the name.
         """
         if name_or_id in self.called or name_or_id == USER:
             return AgentId(name_or_id)
         found = self.called_so(name_or_id)
         if len(found) > 1:
-            raise UnknownName("single agent named", name_or_id, found)
+            raise NameNotFound("single agent named", name_or_id, found)
         if not found:
-            raise UnknownName("agent", name_or_id, map(self._both, self.called))
+            raise NameNotFound("agent", name_or_id, map(self._both, self.called))
         return found[0]
 
     def called_so(self, name: str) -> list[AgentId]:
@@ -71,7 +71,7 @@ class Names:
 class Paths:
     """The paths of all agents of a tree, those that are gone, too."""
 
-    def __init__(self, rows: Sequence[TreeRow], names: Names) -> None:
+    def __init__(self, rows: Sequence[TreeRow], names: AgentNames) -> None:
         self._rows, self._names = {row.agent_id: row for row in rows}, names
 
     def of(self, agent: AgentId) -> str:

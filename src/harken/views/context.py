@@ -15,9 +15,9 @@ from harken.core.events import Event, Json, LlmRequest
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.core.record import SparseRecord
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from harken.session.fold import Resolver
-from harken.views.model_calls import Calls, Key, placeholders
+from harken.views.model_calls import Key, ModelCalls, placeholders
 
 
 class ContextMessage(SparseRecord, frozen=True, kw_only=True):
@@ -63,14 +63,14 @@ def context(
 ) -> ContextView:
     """Return what a model call saw. `message_id`: its request, its response or its answer.
 
-    `resolver` gives the messages of commits that agents started from. Raises UnknownName, which
+    `resolver` gives the messages of commits that agents started from. Raises NameNotFound, which
     lists the requests; HarkenError where the log lacks what a request names.
     """
-    calls = Calls.of(events, resolver)
+    calls = ModelCalls.of(events, resolver)
     id_ = MessageId(message_id)
     request = calls.requests.get(calls.answered.get(id_, id_))
     if request is None:
-        raise UnknownName("model call", message_id, calls.requests)
+        raise NameNotFound("model call", message_id, calls.requests)
     before = calls.before(request)
     now, then = calls.messages(request), [] if before is None else calls.messages(before)
     keys_now, keys_then = calls.keys(request), [] if before is None else calls.keys(before)
@@ -124,13 +124,13 @@ def rows_of(
             message_id=key[0] if key[1] < 0 else None,
             loaded=key[0] if key[1] >= 0 else None,
             new=key not in known,
-            message=plain(message),
+            message=without_entry_fields(message),
         )
         for n, (key, message) in enumerate(zip(keys, messages, strict=True))
     ]
 
 
-def plain(message: ChatMessage) -> Message:
+def without_entry_fields(message: ChatMessage) -> Message:
     """Return the message alone, without what its entry says beside it."""
     return Message(
         role=message.role,

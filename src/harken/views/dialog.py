@@ -25,7 +25,7 @@ from harken.core.messages import TextPart, ThinkingPart, ToolCall
 from harken.core.record import SparseRecord
 from harken.views.filter import transcript
 from harken.views.links import Links
-from harken.views.message_text import call_text, in_order, same_words, words
+from harken.views.message_text import call_text, in_order, readable_text, same_words
 
 Label: TypeAlias = Literal["System", "Heard", "Thought", "Action", "Received", "Said"]
 
@@ -33,7 +33,7 @@ Label: TypeAlias = Literal["System", "Heard", "Thought", "Action", "Received", "
 _RECEIVED: dict[str, Label] = {"system": "System", "user": "Heard", "tool": "Received"}
 
 
-class Moment(SparseRecord, frozen=True, kw_only=True):
+class PerspectiveItem(SparseRecord, frozen=True, kw_only=True):
     """One thing that an agent heard, thought, did or said; an entry may hold several."""
 
     label: Label
@@ -42,19 +42,21 @@ class Moment(SparseRecord, frozen=True, kw_only=True):
     time: str
 
 
-def perspective(events: Iterable[Event], agent_id: str) -> list[Moment]:
+def perspective(events: Iterable[Event], agent_id: str) -> list[PerspectiveItem]:
     """Return the moments of an agent, oldest first; none for an agent that never was."""
     return [
-        Moment(label=label, text=text, message_id=entry.message_id, time=entry.time)
+        PerspectiveItem(label=label, text=text, message_id=entry.message_id, time=entry.time)
         for entry in transcript(events, agent_id)
         for label, text in moments_of(entry)
     ]
 
 
-def narrate(moments: Iterable[Moment]) -> str:
+def narrate(moments: Iterable[PerspectiveItem]) -> str:
     """Write moments down, one after the other.
 
-    >>> narrate([Moment(label="Heard", text="[Jack]: Hi", message_id=MessageId("0"), time="")])
+    >>> narrate(
+    ...     [PerspectiveItem(label="Heard", text="[Jack]: Hi", message_id=MessageId("0"), time="")]
+    ... )
     '[Heard]: [Jack]: Hi'
     """
     return "\n".join(f"[{moment.label}]: {moment.text}" for moment in moments)
@@ -64,7 +66,7 @@ def moments_of(entry: TranscriptEntry) -> Iterator[tuple[Label, str]]:
     """Yield label and text of what happened in an entry: at least one."""
     label = _RECEIVED.get(entry.role)
     if label is not None or entry.substance is not None:
-        yield label or "Heard", words(entry.content)
+        yield label or "Heard", readable_text(entry.content)
         return
     spoken: Label = "Action" if entry.tool_calls else "Said"
     empty = TextPart("")  # some models write one beside their calls
@@ -75,7 +77,7 @@ def moments_of(entry: TranscriptEntry) -> Iterator[tuple[Label, str]]:
         elif isinstance(item, ThinkingPart):
             yield "Thought", item.text
         else:
-            yield spoken, words([item])
+            yield spoken, readable_text([item])
     if not items:
         yield spoken, ""
 
@@ -141,7 +143,7 @@ def _gather(
 ) -> None:
     in_dialog = isinstance(event, TranscriptEntry) and (event.role == "user" or event.is_utterance)
     is_version = isinstance(event, PieceOfText) or event.substance is not None
-    if (in_dialog or is_version) and words(event.content):
+    if (in_dialog or is_version) and readable_text(event.content):
         content = gathered.setdefault(links.original(event), _Gathered())
         content.versions.append(event)
         content.in_dialog = content.in_dialog or in_dialog
@@ -160,7 +162,7 @@ def _item(links: Links, id_: MessageId, content: _Gathered, rank: dict[AgentId, 
             message_id=event.message_id,
             agent_id=event.agent_id or AgentId(""),
             name=names.of(event.agent_id),
-            content=words(event.content),
+            content=readable_text(event.content),
         )
         for event in content.versions
         if not same_words(shown.content, event.content, names.ever(author))
@@ -170,7 +172,7 @@ def _item(links: Links, id_: MessageId, content: _Gathered, rank: dict[AgentId, 
         agent_id=author,
         name=names.of(author),
         trigger=trigger,
-        content=words(shown.content),
+        content=readable_text(shown.content),
         time=content.versions[0].time,
         differs=bool(others),
         versions=others,

@@ -15,7 +15,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.views.filter import role_of
 from harken.views.links import Link, LinkKind, Links
-from harken.views.message_text import same_words, words
+from harken.views.message_text import readable_text, same_words
 
 
 class Hop(SparseRecord, frozen=True, kw_only=True):
@@ -117,7 +117,7 @@ def _hop(links: Links, event: Event, link: Link, hops: int) -> Hop:
         name=links.names.of(event.agent_id),
         event_type=event_type(event),
         role=role_of(event),
-        content=words(content),
+        content=readable_text(content),
         time=event.time,
         differs=link.kind == "substance" and _differs(links, event, link.target),
     )

@@ -14,7 +14,7 @@ from harken.core.events import ActionRewritten, Event, PieceOfText, TranscriptEn
 from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.views.links import Links
-from harken.views.message_text import call_text, same_words, words
+from harken.views.message_text import call_text, readable_text, same_words
 
 
 class Intervention(SparseRecord, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ def _message(links: Links, event: TranscriptEntry) -> Iterator[Intervention]:
     if isinstance(original, TranscriptEntry | PieceOfText):
         author = links.names.ever(links.author(original.message_id))
         if not same_words(original.content, event.content, author):
-            texts = words(original.content), words(event.content)
+            texts = readable_text(original.content), readable_text(event.content)
             yield _row(links, original, event, texts)
 
 

@@ -18,10 +18,10 @@ from harken.core.events import (
     TranscriptEntry,
     UnknownEvent,
 )
-from harken.core.ids import USER, AgentId, MessageId, base_of
+from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.messages import ToolCall
 from harken.session.fold import reference_to
-from harken.views.agent_names import Names
+from harken.views.agent_names import AgentNames
 
 LinkKind: TypeAlias = Literal["substance", "cause", "call"]
 
@@ -53,9 +53,9 @@ class Links:
         return len(self.events)
 
     @cached_property
-    def names(self) -> Names:
+    def names(self) -> AgentNames:
         """What the agents are called."""
-        return Names(self.events)
+        return AgentNames(self.events)
 
     @cached_property
     def at(self) -> dict[MessageId, int]:
@@ -117,7 +117,7 @@ class Links:
 
     def target(self, reference: Reference) -> MessageId:
         """Return the message that a reference names, itself or by one of its calls."""
-        return MessageId(reference) if reference in self.at else base_of(reference)
+        return MessageId(reference) if reference in self.at else reference_message_id(reference)
 
     def called(self, reference: Reference) -> ToolCall | None:
         """Return the call that a reference names: one of several, or the only one of a message."""

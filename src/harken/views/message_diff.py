@@ -33,14 +33,14 @@ _Range: TypeAlias = tuple[int, int]
 _Pair: TypeAlias = tuple[int, int]
 
 
-class Span(SparseRecord, frozen=True, kw_only=True):
+class TextSpan(SparseRecord, frozen=True, kw_only=True):
     """A stretch of a text: of both texts, or of one only."""
 
     kind: Literal["same", "dropped", "added"]
     text: str
 
 
-class Difference(SparseRecord, frozen=True, kw_only=True):
+class MessageDiff(SparseRecord, frozen=True, kw_only=True):
     """A message of either list, or one of each that belong together."""
 
     kind: Literal["same", "dropped", "added", "changed"]
@@ -52,13 +52,13 @@ class Difference(SparseRecord, frozen=True, kw_only=True):
     """Its role, of a result also tool and call; where it changed, as in the second list."""
     text: str
     """All of it; where it changed, as in the second list."""
-    spans: list[Span] = msgspec.field(default_factory=list)
+    spans: list[TextSpan] = msgspec.field(default_factory=list)
     """Of one that changed: how its text did; what stayed is shortened."""
 
 
 def difference(
     before: Sequence[ChatMessage], after: Sequence[ChatMessage], *, kept: int = 0
-) -> list[Difference]:
+) -> list[MessageDiff]:
     """Align two lists of messages; return a row for each message or pair, in order.
 
     `kept`: so many equal messages stand before both lists; positions count them.
@@ -72,7 +72,7 @@ def difference(
     [('changed', 'One coffee'), ('added', 'Now'), ('same', 'Go')]
     """
     one, two = list(map(message_hash, before)), list(map(message_hash, after))
-    rows: list[Difference] = []
+    rows: list[MessageDiff] = []
     for is_equal, old, new in _aligned(one, two):
         left, right = range(*old), range(*new)
         if is_equal:
@@ -94,7 +94,7 @@ def parts_at(before: Sequence[ChatMessage], after: Sequence[ChatMessage]) -> int
     return next(differs, None if shorter == longer else shorter)
 
 
-def spans(before: str, after: str, *, around: int | None = 40) -> list[Span]:
+def spans(before: str, after: str, *, around: int | None = 40) -> list[TextSpan]:
     """Return how one text becomes the other, word by word.
 
     What stays is shortened to `around` characters beside a change; None: it is whole.
@@ -130,7 +130,7 @@ def _ends(one: Sequence[str], two: Sequence[str]) -> tuple[int, int]:
 
 def _unequal(
     before: Sequence[ChatMessage], after: Sequence[ChatMessage], old: range, new: range, kept: int
-) -> Iterator[Difference]:
+) -> Iterator[MessageDiff]:
     """Yield the rows of two stretches without an equal message: pairs, and others before them."""
     found = _pairs([before[at] for at in old], [after[at] for at in new])
     for (i, k), (j, m) in pairwise([(-1, -1), *found, (len(old), len(new))]):
@@ -174,9 +174,9 @@ def _row(
     message: ChatMessage,
     before: int | None,
     after: int | None = None,
-    how: Iterable[Span] = (),
-) -> Difference:
-    return Difference(
+    how: Iterable[TextSpan] = (),
+) -> MessageDiff:
+    return MessageDiff(
         kind=kind,
         before=before,
         after=after,
@@ -186,27 +186,27 @@ def _row(
     )
 
 
-def _spans(before: str, after: str) -> Iterator[Span]:
+def _spans(before: str, after: str) -> Iterator[TextSpan]:
     one, two = _WORD.findall(before), _WORD.findall(after)
     head, tail = _ends(one, two)
     stop_one, stop_two = len(one) - tail, len(two) - tail
     one_inner, two_inner = one[head:stop_one], two[head:stop_two]
     start, end = "".join(one[:head]), "".join(one[stop_one:])
-    yield Span(kind="same", text=start)
+    yield TextSpan(kind="same", text=start)
     if max(len(one_inner), len(two_inner)) > _MOST_WORDS:
-        yield Span(kind="dropped", text="".join(one_inner))
-        yield Span(kind="added", text="".join(two_inner))
+        yield TextSpan(kind="dropped", text="".join(one_inner))
+        yield TextSpan(kind="added", text="".join(two_inner))
     else:
         for tag, i, j, k, m in SequenceMatcher(None, one_inner, two_inner).get_opcodes():
             if tag == "equal":
-                yield Span(kind="same", text="".join(one_inner[i:j]))
+                yield TextSpan(kind="same", text="".join(one_inner[i:j]))
             else:
-                yield Span(kind="dropped", text="".join(one_inner[i:j]))
-                yield Span(kind="added", text="".join(two_inner[k:m]))
-    yield Span(kind="same", text=end)
+                yield TextSpan(kind="dropped", text="".join(one_inner[i:j]))
+                yield TextSpan(kind="added", text="".join(two_inner[k:m]))
+    yield TextSpan(kind="same", text=end)
 
 
-def _shortened(span: Span, at: str | None, around: int) -> Span:
+def _shortened(span: TextSpan, at: str | None, around: int) -> TextSpan:
     """Return a stretch that stays without its middle, or without the end away from a change."""
     text = span.text
     most = around if at else 2 * around
@@ -214,4 +214,4 @@ def _shortened(span: Span, at: str | None, around: int) -> Span:
         return span
     before, after = text[:around], text[-around:]
     kept = {"start": _LEFT_OUT + after, "end": before + _LEFT_OUT}
-    return Span(kind="same", text=kept.get(at or "", before + _LEFT_OUT + after))
+    return TextSpan(kind="same", text=kept.get(at or "", before + _LEFT_OUT + after))

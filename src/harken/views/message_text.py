@@ -18,25 +18,25 @@ from typing import Any
 import msgspec
 
 from harken.core.messages import (
-    CallPlace,
     ChatMessage,
     Content,
     ImagePart,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
 from harken.core.untrusted import from_outside
 
 _LABEL = re.compile(r"\[([^\[\]\n]+)\]: ")
 
 
-def words(content: Content) -> str:
+def readable_text(content: Content) -> str:
     r"""Return what a person reads: texts, and a mark for each image; thoughts are left out.
 
-    >>> words([ThinkingPart("hm"), TextPart("Look:"), ImagePart(media_type="image/png")])
+    >>> readable_text([ThinkingPart("hm"), TextPart("Look:"), ImagePart(media_type="image/png")])
     'Look:\n\n[image image/png]'
     """
     if content is None or isinstance(content, str):
@@ -60,7 +60,7 @@ def same_words(one: Content, other: Content, author: Collection[str] = ()) -> bo
     """
     if _unspoken(one) != _unspoken(other):
         return False
-    a, b = from_outside(words(one)), from_outside(words(other))
+    a, b = from_outside(readable_text(one)), from_outside(readable_text(other))
     if a == b:
         return True
     bare_a, bare_b = without_label(a, author), without_label(b, author)
@@ -79,25 +79,25 @@ def without_label(text: str, author: Collection[str]) -> str:
     return text[label.end() :]
 
 
-def _marked_part(part: TextPart | ThinkingPart | ImagePart | OtherPart | CallPlace) -> str:
+def _marked_part(part: TextPart | ThinkingPart | ImagePart | UnknownPart | ToolCallSlot) -> str:
     match part:
         case TextPart():
             return part.text
         case ImagePart():
             return f"[image {part.url or part.media_type or ''}".rstrip() + "]"
-        case OtherPart():
+        case UnknownPart():
             return f"[{part.kind}]"
-        case ThinkingPart() | CallPlace():
+        case ThinkingPart() | ToolCallSlot():
             return ""
 
 
-def _unspoken(content: Content) -> list[ImagePart | OtherPart]:
+def _unspoken(content: Content) -> list[ImagePart | UnknownPart]:
     """Return what is no text, without what varies from one occurrence to the next."""
     parts = content if isinstance(content, list) else []
     return [
         msgspec.structs.replace(part, meta=None)
         for part in parts
-        if isinstance(part, ImagePart | OtherPart)
+        if isinstance(part, ImagePart | UnknownPart)
     ]
 
 
@@ -136,7 +136,7 @@ def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
     if isinstance(message.content, str) and message.content:
         yield TextPart(message.content)
     for part in message.content if isinstance(message.content, list) else ():
-        if isinstance(part, CallPlace):
+        if isinstance(part, ToolCallSlot):
             if part.id in calls:
                 yield calls.pop(part.id)
         else:
@@ -186,7 +186,7 @@ def _part(part: Part | ToolCall) -> str:
             return _mark("thinking", part.text)
         case ImagePart():
             return _mark("image", _image(part))
-        case OtherPart():
+        case UnknownPart():
             return _mark("block", f"{part.kind}, {size_text(_length(part.data))}")
         case ToolCall():
             kind = "call" if part.type == "function" else f"{part.type} call"

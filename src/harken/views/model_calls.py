@@ -36,7 +36,7 @@ def placeholders(event: ContextLoaded) -> list[Message]:
 
 
 @dataclass(slots=True)
-class Calls:
+class ModelCalls:
     """The model calls of a session, and what they name."""
 
     resolver: Resolver = placeholders
@@ -55,7 +55,7 @@ class Calls:
     _last: dict[AgentId | None, MessageId] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, events: Iterable[Event], resolver: Resolver = placeholders) -> Calls:
+    def of(cls, events: Iterable[Event], resolver: Resolver = placeholders) -> ModelCalls:
         """Collect the calls of these events, oldest first."""
         calls = cls(resolver)
         for event in events:

@@ -18,21 +18,21 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.core.record import SparseRecord
-from harken.errors import HarkenError, UnknownName
+from harken.errors import HarkenError, NameNotFound
 from harken.session.fold import Resolver, reference_to
 from harken.session.segments import length
-from harken.views.context import ContextMessage, plain, rows_of
+from harken.views.context import ContextMessage, rows_of, without_entry_fields
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
-from harken.views.message_diff import Difference, Span, difference, spans
+from harken.views.message_diff import MessageDiff, TextSpan, difference, spans
 from harken.views.message_text import written
-from harken.views.model_calls import Calls, placeholders
+from harken.views.model_calls import ModelCalls, placeholders
 
 _LONGEST_NUMBER = 18
 """Digits: more are an id, if anything."""
 
 
-class Step(SparseRecord, frozen=True, kw_only=True):
+class RequestStep(SparseRecord, frozen=True, kw_only=True):
     """One model call."""
 
     number: int
@@ -54,13 +54,13 @@ class Step(SparseRecord, frozen=True, kw_only=True):
     usage: ev.Usage | None = None
 
 
-class Member(SparseRecord, frozen=True, kw_only=True):
+class ChangedSetting(SparseRecord, frozen=True, kw_only=True):
     """A tool or a parameter that is not as it was at the request before."""
 
     name: str
     kind: str
     """`added`, `dropped`, `changed`."""
-    spans: list[Span] = msgspec.field(default_factory=list)
+    spans: list[TextSpan] = msgspec.field(default_factory=list)
     """Of what changed: how its JSON did."""
 
 
@@ -83,15 +83,15 @@ class Changes(SparseRecord, frozen=True, kw_only=True):
     """None: it is the agent's first, and all of it is new."""
     kept: int = 0
     """So many messages at the beginning are those of the request before; they have no rows."""
-    messages: list[Difference] = msgspec.field(default_factory=list)
+    messages: list[MessageDiff] = msgspec.field(default_factory=list)
     edits: list[Edit] = msgspec.field(default_factory=list)
     model: str | None = None
     """What the request before asked, where that was another model."""
-    tools: list[Member] = msgspec.field(default_factory=list)
-    parameters: list[Member] = msgspec.field(default_factory=list)
+    tools: list[ChangedSetting] = msgspec.field(default_factory=list)
+    parameters: list[ChangedSetting] = msgspec.field(default_factory=list)
 
 
-class Ran(SparseRecord, frozen=True, kw_only=True):
+class ExecutedCall(SparseRecord, frozen=True, kw_only=True):
     """A tool call of an answer."""
 
     call: ev.Reference
@@ -105,7 +105,7 @@ class Ran(SparseRecord, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-class Outcome(SparseRecord, frozen=True, kw_only=True):
+class StepResult(SparseRecord, frozen=True, kw_only=True):
     """What came of a model call, until the agent's next."""
 
     answer_id: MessageId | None = None
@@ -113,20 +113,20 @@ class Outcome(SparseRecord, frozen=True, kw_only=True):
     error: str | None = None
     partial: str | None = None
     """What had arrived of an answer that did not end."""
-    ran: list[Ran] = msgspec.field(default_factory=list)
+    ran: list[ExecutedCall] = msgspec.field(default_factory=list)
     rewritten: list[Intervention] = msgspec.field(default_factory=list)
     """Where others heard the answer otherwise."""
     memory: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """What the agent did with its memory: `memory_operation` events."""
 
 
-class Stepping:
+class RequestSteps:
     """The model calls of a session, in the order of the log."""
 
     def __init__(self, events: Iterable[ev.Event], *, resolver: Resolver = placeholders) -> None:
         """Collect the calls. `resolver` gives the messages of commits that agents started from."""
         self.links = Links.of(events)
-        self.calls = Calls(resolver)
+        self.calls = ModelCalls(resolver)
         self.requests: list[ev.LlmRequest] = []
         self._number: dict[MessageId, int] = {}
         self._of_agent: dict[AgentId | None, list[int]] = {}
@@ -149,7 +149,7 @@ class Stepping:
         """Return the number of the call that a person means.
 
         `given`: a number, also from the end (`-1`), or the id of the request, its response or its
-        answer. With an agent, numbers count its calls. Raises UnknownName.
+        answer. With an agent, numbers count its calls. Raises NameNotFound.
         """
         numbers = self.of(agent_id)
         bare = given.removeprefix("-")
@@ -161,15 +161,15 @@ class Stepping:
         number = self._number.get(self.calls.answered.get(id_, id_), 0)
         if not number:
             there = f"1 to {len(numbers)}" if numbers else "none: no model was called"
-            raise UnknownName("model call", given, [there])
+            raise NameNotFound("model call", given, [there])
         return number
 
-    def step(self, number: int) -> Step:
+    def step(self, number: int) -> RequestStep:
         """Return the facts of a call."""
         request = self.requests[number - 1]
         response = self.calls.responses.get(request.message_id)
         answered = response or ev.LlmResponse(request=request.message_id)
-        return Step(
+        return RequestStep(
             number=number,
             of_agent=bisect_left(self._of_agent[request.agent_id], number) + 1,
             request=request.message_id,
@@ -231,7 +231,7 @@ class Stepping:
             parameters=_members(before.parameters or {}, request.parameters or {}),
         )
 
-    def outcome(self, number: int) -> Outcome:
+    def outcome(self, number: int) -> StepResult:
         """Return what came of a call."""
         request = self.requests[number - 1]
         response = self.calls.responses.get(request.message_id)
@@ -240,9 +240,9 @@ class Stepping:
         if not isinstance(answer, ev.TranscriptEntry):
             answer = None
         rewritten = () if answer is None else self._rewritten.get(answer.message_id, ())
-        return Outcome(
+        return StepResult(
             answer_id=None if answer is None else answer.message_id,
-            answer=None if answer is None else plain(answer),
+            answer=None if answer is None else without_entry_fields(answer),
             error=None if response is None else response.error,
             partial=None if response is None else response.partial,
             ran=[] if answer is None else list(_ran(answer, after)),
@@ -313,7 +313,7 @@ class Stepping:
         return found
 
 
-def _ran(answer: ev.TranscriptEntry, after: Iterable[ev.Event]) -> Iterator[Ran]:
+def _ran(answer: ev.TranscriptEntry, after: Iterable[ev.Event]) -> Iterator[ExecutedCall]:
     """Yield the calls of an answer, and what came of each."""
     results: dict[str | None, ev.TranscriptEntry] = {}
     became: dict[ev.Reference, str] = {}
@@ -325,7 +325,7 @@ def _ran(answer: ev.TranscriptEntry, after: Iterable[ev.Event]) -> Iterator[Ran]
     for call in answer.tool_calls or ():
         reference = reference_to(answer, call.id)
         result = results.get(call.id)
-        yield Ran(
+        yield ExecutedCall(
             call=reference,
             tool=call.function.name,
             arguments=call.function.arguments,
@@ -349,14 +349,14 @@ def _by_name(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {str(one.get("name", "?")): all_ for one, all_ in zip(named, schemas, strict=True)}
 
 
-def _members(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Member]:
+def _members(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ChangedSetting]:
     """Return what is not the same in two sets of named values."""
-    found: list[Member] = []
+    found: list[ChangedSetting] = []
     for name in {**before, **after}:
         if name not in after or name not in before:
-            found.append(Member(name=name, kind="added" if name in after else "dropped"))
+            found.append(ChangedSetting(name=name, kind="added" if name in after else "dropped"))
             continue
-        one, two = (canonical.canonical(side[name]).decode() for side in (before, after))
+        one, two = (canonical.to_canonical_bytes(side[name]).decode() for side in (before, after))
         if one != two:
-            found.append(Member(name=name, kind="changed", spans=spans(one, two)))
+            found.append(ChangedSetting(name=name, kind="changed", spans=spans(one, two)))
     return found

@@ -13,21 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harken.core import events as ev
-from harken.core.canonical import encode
+from harken.core.canonical import to_json_line
 from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.session.fold import fold
 from harken.session.state import SessionState
-from harken.views.agent_names import Names
+from harken.views.agent_names import AgentNames
 from harken.views.links import Links
-from harken.views.message_text import call_text, count, size_text, tool_names, words
+from harken.views.message_text import call_text, count, readable_text, size_text, tool_names
 
 
-def happened(event: ev.Event, names: Names) -> str:
+def happened(event: ev.Event, names: AgentNames) -> str:
     """Say what happened; an event of an unknown type shows its members as they are."""
     match event:
         case ev.TranscriptEntry():
-            texts = [words(event.content), *map(call_text, event.tool_calls or ())]
+            texts = [readable_text(event.content), *map(call_text, event.tool_calls or ())]
             return "\n".join(filter(None, texts))
         case ev.PieceOfText():
             return event.content
@@ -83,7 +83,7 @@ def _agent(
     | ev.AgentStateSaved
     | ev.AgentMoved
     | ev.InterlocutorsSet,
-    names: Names,
+    names: AgentNames,
 ) -> str:
     match event:
         case ev.AgentCreated():
@@ -92,7 +92,7 @@ def _agent(
             new = f"new {', '.join(event.spec)}" if event.spec else None
             return _listed(event.name, event.language_model, new)
         case ev.AgentStateSaved():
-            return f"{size_text(len(encode(event.state)))} of state"
+            return f"{size_text(len(to_json_line(event.state)))} of state"
         case ev.AgentMoved():
             below = "" if event.parent is None else f" of {names.of(event.parent)}"
             if event.replaces is not None:
@@ -140,7 +140,7 @@ def _memory(event: ev.MemoryOperation) -> str:
 def _members(event: ev.Event) -> str:
     common = {"message_id", "event_type", "agent_id", "time"}
     own = {name: value for name, value in ev.event_dict(event).items() if name not in common}
-    return encode(own).decode() if own else ""
+    return to_json_line(own).decode() if own else ""
 
 
 def _listed(*facts: str | None) -> str:
@@ -155,11 +155,11 @@ def _after(label: str, fact: str | None) -> str | None:
     return None if fact is None else f"{label} {fact}"
 
 
-def _all(agents: Iterable[AgentId], names: Names) -> str:
+def _all(agents: Iterable[AgentId], names: AgentNames) -> str:
     return ", ".join(str(names.of(agent)) for agent in agents) or "none"
 
 
-class Lane(SparseRecord, frozen=True, kw_only=True):
+class TimelineLane(SparseRecord, frozen=True, kw_only=True):
     """One agent, or the user."""
 
     agent_id: AgentId
@@ -170,7 +170,7 @@ class Lane(SparseRecord, frozen=True, kw_only=True):
     events: int
 
 
-class Mark(SparseRecord, frozen=True, kw_only=True):
+class TimelineEvent(SparseRecord, frozen=True, kw_only=True):
     """One event."""
 
     message_id: MessageId
@@ -186,8 +186,8 @@ class Mark(SparseRecord, frozen=True, kw_only=True):
 class Timeline(SparseRecord, frozen=True, kw_only=True):
     """Lanes in the order of their first events, marks in the order of the log."""
 
-    lanes: list[Lane]
-    marks: list[Mark]
+    lanes: list[TimelineLane]
+    marks: list[TimelineEvent]
 
 
 def timeline(events: Iterable[ev.Event]) -> Timeline:
@@ -195,7 +195,7 @@ def timeline(events: Iterable[ev.Event]) -> Timeline:
     links = Links.of(events)
     places: dict[AgentId, int] = {}
     spans: list[tuple[MessageId, MessageId, int]] = []
-    marks: list[Mark] = []
+    marks: list[TimelineEvent] = []
     state, turn = SessionState(), 0
     for event in links:
         lane = None
@@ -209,7 +209,9 @@ def timeline(events: Iterable[ev.Event]) -> Timeline:
         turn += _begins_turn(state, event)
         marks.append(_mark(event, turn, lane, links.names))
     lanes = [
-        Lane(agent_id=agent, name=links.names.of(agent), first=first, last=last, events=count)
+        TimelineLane(
+            agent_id=agent, name=links.names.of(agent), first=first, last=last, events=count
+        )
         for agent, (first, last, count) in zip(places, spans, strict=True)
     ]
     return Timeline(lanes=lanes, marks=marks)
@@ -225,8 +227,8 @@ def _begins_turn(state: SessionState, event: ev.Event) -> bool:
     )
 
 
-def _mark(event: ev.Event, turn: int, lane: int | None, names: Names) -> Mark:
-    return Mark(
+def _mark(event: ev.Event, turn: int, lane: int | None, names: AgentNames) -> TimelineEvent:
+    return TimelineEvent(
         message_id=event.message_id,
         time=event.time,
         turn=turn,

@@ -32,15 +32,16 @@ from harken.core.events import (
     TranscriptEdited,
     TranscriptEntry,
 )
-from harken.core.ids import AgentId, MessageId, base_of
+from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.messages import text_of
 from harken.core.record import SparseRecord
-from harken.core.verdict import FAILED, VerdictWord, said_in
+from harken.core.verdict import FAILED, VerdictWord, parse_verdict_entry
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links, causes_of
-from harken.views.message_text import call_text, words
+from harken.views.message_text import call_text
+from harken.views.message_text import readable_text as words
 
 How: TypeAlias = Literal["begun", "made", "copied", "moved", "quit", "ended"]
 
@@ -173,7 +174,7 @@ _KINDS: dict[VerdictWord, VerdictKind] = {
 }
 
 
-class Outcome(SparseRecord, frozen=True, kw_only=True):
+class VerdictEffect(SparseRecord, frozen=True, kw_only=True):
     """What an agent got because of a verdict: a comment, a refusal, another text or call."""
 
     message_id: MessageId
@@ -182,7 +183,7 @@ class Outcome(SparseRecord, frozen=True, kw_only=True):
     text: str
 
 
-class Verdict(SparseRecord, frozen=True, kw_only=True):
+class VerdictRow(SparseRecord, frozen=True, kw_only=True):
     """One judgement of one hook."""
 
     kind: VerdictKind
@@ -203,7 +204,7 @@ class Verdict(SparseRecord, frozen=True, kw_only=True):
     name: str | None
     proposed: str
     """What was heard, or said, or the call, verbatim."""
-    outcomes: list[Outcome] = msgspec.field(default_factory=list)
+    outcomes: list[VerdictEffect] = msgspec.field(default_factory=list)
     """What became of it, oldest first; nothing for what was passed over, or rewritten again and
     then denied. Of rewrites that follow each other each has the last text."""
     time: str
@@ -214,7 +215,7 @@ class _Said(NamedTuple):
     words: str
 
 
-def verdicts(events: Iterable[Event]) -> list[Verdict]:
+def verdicts(events: Iterable[Event]) -> list[VerdictRow]:
     """Return all that hooks said when they were asked, oldest first."""
     links = Links.of(events)
     rewritten: dict[MessageId, list[Intervention]] = {}
@@ -231,7 +232,7 @@ def read_words(entry: TranscriptEntry) -> _Said | None:
     text = text_of(entry.content)
     if entry.role == "system" and text.startswith(FAILED):
         return _Said("failure", text.removeprefix(FAILED))
-    said = said_in(entry)
+    said = parse_verdict_entry(entry)
     return None if said is None else _Said(_KINDS[said.word], said.text)
 
 
@@ -310,7 +311,9 @@ def _asked(waiting: Sequence[TranscriptEntry], heard: TranscriptEntry) -> list[T
     if not causes_of(heard):
         return []  # somebody talks with it
     before, now = [causes_of(question)[0] for question in waiting], causes_of(heard)[0]
-    at_once = now not in before and all(base_of(subject) == base_of(now) for subject in before)
+    at_once = now not in before and all(
+        reference_message_id(subject) == reference_message_id(now) for subject in before
+    )
     return [*waiting, heard] if at_once else [heard]
 
 
@@ -324,13 +327,13 @@ class _Reader:
     questions: frozenset[MessageId]
     """What hooks heard because something was said: nothing became of that by it."""
 
-    def row(self, asked: TranscriptEntry, entry: TranscriptEntry, said: _Said) -> Verdict:
+    def row(self, asked: TranscriptEntry, entry: TranscriptEntry, said: _Said) -> VerdictRow:
         """Return the row of one judgement."""
         reference = causes_of(asked)[0]
         subject, call = self.links.get(self.links.target(reference)), self.links.called(reference)
         point = _point(subject)
         agent_id = None if subject is None else subject.agent_id
-        return Verdict(
+        return VerdictRow(
             kind=said.kind,
             point=point,
             message_id=entry.message_id,
@@ -353,7 +356,7 @@ class _Reader:
         kind: VerdictKind,
         point: Point | None,
         subject: Reference,
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[VerdictEffect]:
         """Yield what names the verdict as its cause, else what became of the subject."""
         caused = [*self._caused_by(entry.message_id), *self._taken_out(asked)]
         if caused or kind in ("ok", "comment"):
@@ -389,7 +392,7 @@ class _Reader:
         ]
         return [event for event in answers if isinstance(event, ActionRewritten)] or answers
 
-    def _outcome(self, event: Event) -> Outcome:
+    def _outcome(self, event: Event) -> VerdictEffect:
         text = _content(event)
         if isinstance(event, ActionRewritten):
             text = f"{event.tool} {event.arguments}"
@@ -402,8 +405,8 @@ def _is_edit(event: Event) -> bool:
     return isinstance(event, TranscriptEdited)
 
 
-def _made(id_: MessageId, agent_id: AgentId | None, name: str | None, text: str) -> Outcome:
-    return Outcome(message_id=id_, agent_id=agent_id, name=name, text=text)
+def _made(id_: MessageId, agent_id: AgentId | None, name: str | None, text: str) -> VerdictEffect:
+    return VerdictEffect(message_id=id_, agent_id=agent_id, name=name, text=text)
 
 
 def _point(subject: Event | None) -> Point | None:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from harken.core.arguments import check_arguments
-from harken.core.canonical import decode
+from harken.core.canonical import from_json
 from harken.core.events import Event, event_dict
-from harken.core.ids import AgentId, MessageId, base_of
-from harken.errors import HarkenError, UnknownName
+from harken.core.ids import AgentId, MessageId, reference_message_id
+from harken.errors import HarkenError, NameNotFound
 from harken.session.fold import Resolver
-from harken.session.log.reader import Reading, open_log, paused_gc, records
+from harken.session.log.reader import LogReadReport, open_log, paused_gc, records
 from harken.views import flow
 from harken.views.agent_names import Paths
 from harken.views.context import ContextView, context
@@ -32,7 +32,7 @@ from harken.views.links import Links
 from harken.views.model_calls import placeholders
 from harken.views.timeline import Timeline, timeline
 from harken.views.tree import TreeRow, tree
-from harken.views.verdicts import Verdict, Watch, verdicts, watches
+from harken.views.verdicts import VerdictRow, Watch, verdicts, watches
 
 EventDict: TypeAlias = dict[str, Any]
 
@@ -41,28 +41,31 @@ EventDict: TypeAlias = dict[str, Any]
 class SessionViewer:
     """Different views of one session, by links alone: no tool is known to it.
 
-    Agents are named by id or by name. What is not there is an UnknownName that lists what is,
+    Agents are named by id or by name. What is not there is an NameNotFound that lists what is,
     except where a method says that it returns nothing then.
     """
 
     path: Path
     """The log; of a session that has none, what it is called."""
-    reading: Reading
+    reading: LogReadReport
     """How the log was read: torn, verified, in which dialect; filled in at first use."""
     resolver: Resolver = staticmethod(placeholders)
     """Gives the messages of commits that agents started from; a store is no matter of a view."""
     _lines: list[bytes] | None = None
 
     def __init__(self, session_file: str | Path) -> None:
-        """View a log. Raises LogNotFound or NotALog here, LogDamaged and LogTooNew at first use."""
-        self.path, self.reading = Path(session_file), Reading()
+        """View a log.
+
+        Raises LogNotFound or InvalidLog here, LogCorrupted and LogVersionUnsupported at first use.
+        """
+        self.path, self.reading = Path(session_file), LogReadReport()
         open_log(self.path).close()
 
     @classmethod
     def of(cls, events: Iterable[Event], name: str) -> Self:
         """View events that stand in no log, such as those of an imported session."""
         viewer = cls.__new__(cls)
-        viewer.path, viewer.reading = Path(name), Reading()
+        viewer.path, viewer.reading = Path(name), LogReadReport()
         viewer.events = Links(events)
         return viewer
 
@@ -71,7 +74,7 @@ class SessionViewer:
         """All events, for every other view: `utterances(viewer.events)`."""
         events: list[Event] = []
         lines: list[bytes] = []
-        self.reading = Reading()
+        self.reading = LogReadReport()
         with paused_gc():
             for event, line in records(self.path, self.reading):
                 events.append(event)
@@ -89,14 +92,14 @@ class SessionViewer:
         lines = self._lines if self.reading.dialect is None else None
         if position is None or not is_here or lines is None:
             return event_dict(event)
-        data: EventDict = decode(lines[position])
+        data: EventDict = from_json(lines[position])
         data.pop("sum", None)
         return data
 
     def resolve_agent(self, name_or_id: str) -> AgentId:
         """Return the id of the agent with this id, name (also a former one) or path: `main/guard`.
 
-        Raises UnknownName, which lists the agents, or the paths and ids of those that share it.
+        Raises NameNotFound, which lists the agents, or the paths and ids of those that share it.
         """
         names = self.events.names
         several = names.called_so(name_or_id)
@@ -108,20 +111,20 @@ class SessionViewer:
             return names.resolve(name_or_id)
         found = several or paths.found(name_or_id)
         if len(found) > 1:
-            raise UnknownName("single agent named", name_or_id, paths.choices(found))
+            raise NameNotFound("single agent named", name_or_id, paths.choices(found))
         return found[0] if found else names.resolve(name_or_id)
 
     def resolve_message(self, message_id: str) -> MessageId:
         """Return the id of this message: `msg_003`, a call of it (`msg_003.call_abc`), or `3`.
 
-        Raises UnknownName, which says which ids there are.
+        Raises NameNotFound, which says which ids there are.
         """
         padded = f"msg_{message_id:0>3}"
-        for id_ in (MessageId(message_id), base_of(message_id), MessageId(padded)):
+        for id_ in (MessageId(message_id), reference_message_id(message_id), MessageId(padded)):
             if id_ in self.events.at:
                 return id_
         ids = [event.message_id for event in self.events]
-        raise UnknownName("message", message_id, [f"{ids[0]} to {ids[-1]}"] if ids else [])
+        raise NameNotFound("message", message_id, [f"{ids[0]} to {ids[-1]}"] if ids else [])
 
     def list_agents(self) -> dict[AgentId, str]:
         """Return all agents that ever were: id to name, to the id where it has no name."""
@@ -130,11 +133,11 @@ class SessionViewer:
     def get_transcript(self, agent_id: str) -> list[EventDict]:
         """Return an agent's entries, oldest first; none for an unknown agent.
 
-        Raises UnknownName for a name that several agents had.
+        Raises NameNotFound for a name that several agents had.
         """
         try:
             agent = self.resolve_agent(agent_id)
-        except UnknownName as error:
+        except NameNotFound as error:
             if error.kind == "agent":
                 return []
             raise
@@ -179,7 +182,7 @@ class SessionViewer:
     def context(self, message_id: str) -> ContextView:
         """Return what a model call saw: named by itself, its response or its answer.
 
-        Raises UnknownName, which lists the calls.
+        Raises NameNotFound, which lists the calls.
         """
         id_ = self.resolve_message(message_id)
         return context(self.events, id_, resolver=self.resolver)
@@ -192,7 +195,7 @@ class SessionViewer:
         """Return who came to watch whom, and who left."""
         return watches(self.events)
 
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[VerdictRow]:
         """Return all that hooks said, on what, and what became of it, oldest first."""
         return verdicts(self.events)
 

@@ -6,27 +6,27 @@ It reads only, so that a question holds nobody else's tools up.
 
 from __future__ import annotations
 
-from harken.world.result import BadArguments, Failed
-from harken.world.tool import Caller, tool
-from harken.world.user import Asked, NobodyThere
+from harken.world.result import InvalidArguments, ToolError
+from harken.world.tool import ToolContext, tool
+from harken.world.user import UserQuestion, UserUnavailable
 
 
 @tool(reads_only=True)
-async def ask_user(question: str, caller: Caller, options: list[str] | None = None) -> str:
+async def ask_user(question: str, caller: ToolContext, options: list[str] | None = None) -> str:
     """Ask the user something and wait for the answer.
 
     Ask what only the user can know or decide, one question at a time, and look first whether you
     can find it out yourself. `options` are answers to choose from; the user may give another one.
     """
     if not question.strip():
-        raise BadArguments("ask_user: the question has no text")
-    asked = Asked(agent=caller.agent.name, question=question, options=tuple(options or ()))
+        raise InvalidArguments("ask_user: the question has no text")
+    asked = UserQuestion(agent=caller.agent.name, question=question, options=tuple(options or ()))
     try:
         if caller.user is None:
-            raise NobodyThere("nobody is there to answer")
+            raise UserUnavailable("nobody is there to answer")
         return await caller.user.ask(asked)
-    except NobodyThere as error:
-        raise Failed(
+    except UserUnavailable as error:
+        raise ToolError(
             f"there is no answer: {error}. Go on without one: decide yourself, or say what you "
             f"could not do because of it"
         ) from None

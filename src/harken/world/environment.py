@@ -54,14 +54,16 @@ _PASSWORD = re.compile(
 _WORD = re.compile(r"[^A-Za-z0-9]+")
 
 
-def shown(
+def visible_variables(
     environ: Mapping[str, str], *, named: Collection[str] = (), hide: Collection[str] = ()
 ) -> dict[str, str]:
     """Return the variables that a program may have which an agent runs.
 
     named: secret ones that the user lets through. hide: others that are secret, too.
 
-    >>> shown({"HOME": "/home/ann", "GITHUB_TOKEN": "x1", "NPM_TOKEN": "y2"}, named=["NPM_TOKEN"])
+    >>> visible_variables(
+    ...     {"HOME": "/home/ann", "GITHUB_TOKEN": "x1", "NPM_TOKEN": "y2"}, named=["NPM_TOKEN"]
+    ... )
     {'HOME': '/home/ann', 'NPM_TOKEN': 'y2'}
     """
     return {

@@ -63,7 +63,7 @@ def local_tools(
 
 
 @check_arguments
-def local_sources(
+def local_triggers(
     folder: Path,
     *,
     allowed: Sequence[Path] = (),

@@ -1,6 +1,6 @@
 """`LoopLock`: a lock for whoever outlives an event loop, as an `asyncio.Lock` does not.
 
-`Held` holds one for a tool, and those that the tool lets act share another one meanwhile.
+`ReentrantHold` holds one for a tool, and those that the tool lets act share another one meanwhile.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _inside: ContextVar[Mapping[LoopLock, LoopLock]] = ContextVar(
 )
 
 
-class Held:
+class ReentrantHold:
     """Holds a lock until the end of an `async with`; inside of itself, an inner lock instead.
 
     No generator: asyncio keeps a list of those that run, and each call of a tool enters this.

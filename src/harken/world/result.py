@@ -1,4 +1,4 @@
-"""`Result`: what an action gives back to the model, also where it failed.
+"""`ToolResult`: what an action gives back to the model, also where it failed.
 
 What goes wrong in an action is told to the model, not raised at the user. Only a failing model
 call or a failing log goes further up: a resume goes on from there.
@@ -16,7 +16,7 @@ from harken.core.messages import Content
 from harken.errors import BudgetExceeded, ConfigError, LogError, ModelError
 
 
-class Failed(Exception):
+class ToolError(Exception):
     """An action that could not be done; the text says why, and what to do, to the model."""
 
     def __init__(self, text: str, *, cause: Cause = None) -> None:
@@ -25,11 +25,11 @@ class Failed(Exception):
         """The messages that say why, where there are any."""
 
 
-class BadArguments(Failed):
+class InvalidArguments(ToolError):
     """What a model sent does not fit a tool; the text says what."""
 
 
-class OutOfTime(Failed):
+class ToolTimeout(ToolError):
     """A tool took longer than it may. What runs in a thread cannot be stopped and goes on."""
 
     def __init__(self, name: str, timeout_s: float) -> None:
@@ -40,7 +40,7 @@ class OutOfTime(Failed):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ToolResult:
     """What an action gives back to the model: a text, or parts where there is an image in it."""
 
     content: Content
@@ -51,7 +51,7 @@ class Result:
     is_error: bool = False
 
 
-async def caught(name: str, action: Awaitable[Result]) -> Result:
+async def run_catching(name: str, action: Awaitable[ToolResult]) -> ToolResult:
     """Await an action's result; a failure of its own is its result.
 
     Raises ModelError and LogError, and CancelledError where this task itself is cancelled.
@@ -61,18 +61,18 @@ async def caught(name: str, action: Awaitable[Result]) -> Result:
     except (ModelError, LogError):
         raise
     except asyncio.CancelledError:
-        if is_cancelled():
+        if current_task_cancelled():
             raise
-        return Result(f"Error: {name}: it was cancelled from inside", is_error=True)
-    except Failed as error:
-        return Result(f"Error: {error}", cause=error.cause, is_error=True)
+        return ToolResult(f"Error: {name}: it was cancelled from inside", is_error=True)
+    except ToolError as error:
+        return ToolResult(f"Error: {error}", cause=error.cause, is_error=True)
     except (BudgetExceeded, ConfigError) as error:
-        return Result(f"Error: {error}", is_error=True)
+        return ToolResult(f"Error: {error}", is_error=True)
     except Exception as error:  # noqa: BLE001 - the border: an action's failure is a result
-        return Result(f"Error: {name}: {type(error).__name__}: {error}", is_error=True)
+        return ToolResult(f"Error: {name}: {type(error).__name__}: {error}", is_error=True)
 
 
-def is_cancelled() -> bool:
+def current_task_cancelled() -> bool:
     """Whether this task is being cancelled, rather than something that it waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harken.world.result import BadArguments
+from harken.world.result import InvalidArguments
 from harken.world.tool import tool
 
 
@@ -36,7 +36,7 @@ def todo(items: list[TodoItem]) -> str:
 
 
 def rendered(items: Sequence[TodoItem]) -> str:
-    """Return a list as text. Raises BadArguments where an item says nothing.
+    """Return a list as text. Raises InvalidArguments where an item says nothing.
 
     >>> print(rendered([TodoItem("look", "done"), TodoItem("leap")]))
     [x] look
@@ -45,7 +45,7 @@ def rendered(items: Sequence[TodoItem]) -> str:
     """
     for number, item in enumerate(items, start=1):
         if not item.text.strip():
-            raise BadArguments(f"todo: item {number} has no text")
+            raise InvalidArguments(f"todo: item {number} has no text")
     lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in items]
     doing = sum(item.status == "doing" for item in items)
     done = sum(item.status == "done" for item in items)

@@ -21,12 +21,12 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.core.messages import Content, ImagePart, OtherPart, TextPart
-from harken.world.result import BadArguments, OutOfTime
+from harken.core.messages import Content, ImagePart, TextPart, UnknownPart
+from harken.world.result import InvalidArguments, ToolTimeout
 from harken.world.user import User
 
 Function: TypeAlias = Callable[..., Any]
-_PARTS = (TextPart, ImagePart, OtherPart)
+_PARTS = (TextPart, ImagePart, UnknownPart)
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The names that all providers take: another one fails every request with that tool in it."""
 
@@ -36,7 +36,7 @@ URL."""
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ToolContext:
     """Who calls a tool, and with which call: a parameter of this type is filled in, not shown.
 
     With it a tool can let agents hear each other (`caller.agent.inform(...)`) and log a text that
@@ -86,7 +86,7 @@ class Tool:
     """Running it again does no harm: a call cut off by a crash is simply run again."""
     timeout_s: float | None = None
     caller: str | None = None
-    """The parameter that takes the `Caller`."""
+    """The parameter that takes the `ToolContext`."""
     subject: str | None = None
     """The argument that says what a call is about; permission rules match it."""
     subject_kind: SubjectKind = "text"
@@ -160,22 +160,22 @@ class Tool:
         return self.function(*args, **kwargs)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments as the function takes them. Raises BadArguments."""
+        """Return the arguments as the function takes them. Raises InvalidArguments."""
         unknown = sorted(arguments.keys() - set(self.arguments.__struct_fields__))
         if unknown:
             known = ", ".join(self.arguments.__struct_fields__) or "none"
-            raise BadArguments(f"{self.name} has no argument {unknown[0]!r}; it takes: {known}")
+            raise InvalidArguments(f"{self.name} has no argument {unknown[0]!r}; it takes: {known}")
         try:
             value = msgspec.convert(arguments, self.arguments)
         except msgspec.ValidationError as error:
-            raise BadArguments(f"{self.name}: {error}") from None
+            raise InvalidArguments(f"{self.name}: {error}") from None
         return {name: getattr(value, name) for name in self.arguments.__struct_fields__}
 
-    async def run(self, arguments: Mapping[str, Any], caller: Caller | None = None) -> Content:
+    async def run(self, arguments: Mapping[str, Any], caller: ToolContext | None = None) -> Content:
         """Run the function and return its result: text (JSON where it is none), or parts.
 
-        A plain function runs in a thread. Raises BadArguments, OutOfTime after `timeout_s`, and
-        whatever the function raises.
+        A plain function runs in a thread. Raises InvalidArguments, ToolTimeout after `timeout_s`,
+        and whatever the function raises.
         """
         checked = self.check(arguments)
         if self.caller is not None:
@@ -186,7 +186,7 @@ class Tool:
                 return as_content(await self._call(checked))
         except TimeoutError:
             if limit.expired() and self.timeout_s is not None:
-                raise OutOfTime(self.name, self.timeout_s) from None
+                raise ToolTimeout(self.name, self.timeout_s) from None
             raise
 
     async def _call(self, arguments: Mapping[str, Any]) -> Any:
@@ -240,7 +240,7 @@ def as_content(result: Any) -> Content:
     if isinstance(result, list) and result and all(isinstance(one, _PARTS) for one in result):
         return result
     try:
-        return canonical.encode(result).decode()
+        return canonical.to_json_line(result).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
         return str(result)
 
@@ -331,7 +331,7 @@ def arguments_of(function: Function, name: str) -> type[msgspec.Struct]:
             raise TypeError(f"{name}: argument {parameter.name} cannot be given by name")
         if parameter.annotation is inspect.Parameter.empty:
             raise TypeError(f"{name}: argument {parameter.name} needs a type")
-        if parameter.annotation is Caller:
+        if parameter.annotation is ToolContext:
             if not inspect.iscoroutinefunction(function):
                 raise TypeError(f"{name}: a tool that takes the Caller must be async")
             continue
@@ -342,16 +342,16 @@ def arguments_of(function: Function, name: str) -> type[msgspec.Struct]:
 
 
 def _caller_of(function: Function) -> str | None:
-    """Return the parameter that takes the `Caller`, None where there is none."""
+    """Return the parameter that takes the `ToolContext`, None where there is none."""
     parameters = inspect.signature(function, eval_str=True).parameters.values()
-    return next((one.name for one in parameters if one.annotation is Caller), None)
+    return next((one.name for one in parameters if one.annotation is ToolContext), None)
 
 
 def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema of an arguments type, in one piece where it has no inner types."""
     try:
         (reference,), definitions = msgspec.json.schema_components([arguments])
-        definitions = canonical.decode(canonical.encode(definitions))
+        definitions = canonical.from_json(canonical.to_json_line(definitions))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{arguments.__name__}: no schema can be made: {error}") from None
     own = definitions.pop(reference["$ref"].rpartition("/")[2])
@@ -360,12 +360,12 @@ def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def parse(name: str, arguments: str) -> dict[str, Any]:
-    """Return the arguments that a model wrote for a tool. Raises BadArguments."""
+    """Return the arguments that a model wrote for a tool. Raises InvalidArguments."""
     try:
         text = arguments if arguments.strip() else "{}"
-        value = canonical.decode(text.encode("utf-8", "surrogatepass"))
+        value = canonical.from_json(text.encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
-        raise BadArguments(f"the arguments of {name} are no JSON: {error}") from None
+        raise InvalidArguments(f"the arguments of {name} are no JSON: {error}") from None
     if not isinstance(value, dict):
-        raise BadArguments(f"the arguments of {name} are no JSON object but {arguments[:80]}")
+        raise InvalidArguments(f"the arguments of {name} are no JSON object but {arguments[:80]}")
     return value

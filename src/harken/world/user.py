@@ -13,13 +13,13 @@ from typing import Protocol
 from harken.core.arguments import check_arguments
 
 
-class NobodyThere(Exception):
+class UserUnavailable(Exception):
     """There is nobody to ask, or nobody answers; the text says so to the agent."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class UserQuestion:
     """A question of an agent to the user."""
 
     agent: str
@@ -31,7 +31,7 @@ class Asked:
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ApprovalRequest:
     """An action that needs the user's leave."""
 
     agent: str
@@ -51,8 +51,8 @@ class Wanted:
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
-    """What the user said to a `Wanted`."""
+class ApprovalDecision:
+    """What the user said to a `ApprovalRequest`."""
 
     allowed: bool
     reason: str = ""
@@ -66,10 +66,10 @@ class Leave:
 class User(Protocol):
     """Somebody who answers. Questions may come from several agents at once."""
 
-    async def ask(self, asked: Asked) -> str:
-        """Return the answer to a question. Raises NobodyThere. Cancelling takes it back."""
+    async def ask(self, asked: UserQuestion) -> str:
+        """Return the answer to a question. Raises UserUnavailable. Cancelling takes it back."""
         ...
 
-    async def permit(self, wanted: Wanted) -> Leave:
-        """Allow an action or not. Raises NobodyThere. Cancelling takes the question back."""
+    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+        """Allow an action or not. Raises UserUnavailable. Cancelling takes the question back."""
         ...

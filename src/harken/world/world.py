@@ -20,11 +20,11 @@ from harken.core.messages import FunctionCall
 from harken.world.files.read_state import KnownFiles
 from harken.world.files.regular_file import load
 from harken.world.files.root import Root
-from harken.world.loop_lock import Held, LoopLock
-from harken.world.mcp.servers import PREFIX, Connections, granted_to
-from harken.world.permissions.permissions import FREE, Permissions, Wish
-from harken.world.result import BadArguments, Failed, Result, caught
-from harken.world.tool import Caller, Function, Tool, parse, tool
+from harken.world.loop_lock import LoopLock, ReentrantHold
+from harken.world.mcp.servers import PREFIX, McpServers, granted_to
+from harken.world.permissions.permissions import FREE, PermissionRequest, Permissions
+from harken.world.result import InvalidArguments, ToolError, ToolResult, run_catching
+from harken.world.tool import Function, Tool, ToolContext, parse, tool
 from harken.world.triggers.sources import Sources
 from harken.world.user import User
 from harken.world.web.search import Web
@@ -41,7 +41,7 @@ class World:
         folder: str | Path | None = None,
         user: User | None = None,
         permissions: Permissions | None = None,
-        mcp: Connections | None = None,
+        mcp: McpServers | None = None,
     ) -> None:
         """Make a world of these tools; `folder` is where relative paths start.
 
@@ -67,7 +67,7 @@ class World:
         self.mcp = mcp
         """The connections to MCP servers; tools and hooks read them. None: there can be none."""
         self._changing: defaultdict[str, LoopLock] = defaultdict(LoopLock)
-        """By what is changed: see `Tool.changes`."""
+        """By what is changed: see `ToolStats.changes`."""
         for given in tools:
             made = given if isinstance(given, Tool) else tool(given)
             if made.name in self.tools:
@@ -100,40 +100,40 @@ class World:
         for name, offered in self.mcp.tools.items():
             self.tools.setdefault(name, offered)
 
-    async def do_action(self, action: FunctionCall, caller: Caller) -> Result:
+    async def do_action(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Run a tool for an agent; what goes wrong is the result.
 
         Whether this agent may use the tool was checked by then. Raises what `caught` raises.
         """
-        return await caught(action.name, self._do(action, caller))
+        return await run_catching(action.name, self._do(action, caller))
 
-    async def _do(self, action: FunctionCall, caller: Caller) -> Result:
+    async def _do(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         tool = self.tools.get(action.name)
         if tool is None:
-            raise BadArguments(f"there is no tool {action.name!r}")
+            raise InvalidArguments(f"there is no tool {action.name!r}")
         arguments = parse(action.name, action.arguments)
         if self.permissions is not None:
             checked = tool.check(arguments)
             await self.permissions.check(tool, checked, caller, self.folder)
-            wish = Wish.of(tool, checked, caller, self.folder)
+            wish = PermissionRequest.of(tool, checked, caller, self.folder)
             caller = replace(caller, keeps=self.permissions.keeps(wish))
         async with nullcontext() if tool.reads_only else self.changing(tool.changes):
             caller.agent.session.settle()  # all that led to what happens now is safe
             content = await tool.run(arguments, caller)
         if isinstance(content, LoggedString):
-            return Result(str(content), substance=content.message_id)
-        return Result(content)
+            return ToolResult(str(content), substance=content.message_id)
+        return ToolResult(content)
 
-    def changing(self, what: str = "") -> Held:
+    def changing(self, what: str = "") -> ReentrantHold:
         """Hold what a tool changes: one at a time, whichever subtree it acts for.
 
         A tool that lets agents act while it runs holds the world for them: their tools wait for
         each other, not for it.
         """
-        return Held(self._changing[what])
+        return ReentrantHold(self._changing[what])
 
-    async def instructions(self, given: str, caller: Caller) -> str:
-        """Return the instructions that `file:PATH` or `mcp:SERVER/URI` name. Raises Failed.
+    async def instructions(self, given: str, caller: ToolContext) -> str:
+        """Return the instructions that `file:PATH` or `mcp:SERVER/URI` name. Raises ToolError.
 
         What an agent may not read just so, it may not have as instructions either.
         """
@@ -141,28 +141,31 @@ class World:
             return self.read_instructions(given.removeprefix("file:"), caller)
         resource, reader = given.removeprefix(PREFIX), self.tools.get("mcp_read")
         if self.mcp is None:
-            raise Failed("this world has no MCP servers")
+            raise ToolError("this world has no MCP servers")
         if self.permissions is not None and reader is not None:
-            wish = Wish.of(reader, {"resource": resource}, caller, self.folder)
+            wish = PermissionRequest.of(reader, {"resource": resource}, caller, self.folder)
             if self.permissions.decide(wish) != FREE:
-                raise Failed(f"{resource} may not just be read: `mcp_read` it, and pass it on")
+                raise ToolError(f"{resource} may not just be read: `mcp_read` it, and pass it on")
         return await self.mcp.resource_text(resource, granted_to(caller))
 
-    def read_instructions(self, path: str, caller: Caller | None = None) -> str:
+    def read_instructions(self, path: str, caller: ToolContext | None = None) -> str:
         """Return the text of an instructions file below the folder, as it is now.
 
-        What an agent may not `read` just so, it may not have as instructions either. Raises Failed.
+        What an agent may not `read` just so, it may not have as instructions either. Raises
+        ToolError.
         """
         if self.folder is None:
-            raise Failed("this world has no folder to read instructions from")
+            raise ToolError("this world has no folder to read instructions from")
         root = Root(self.folder)
         file = root.resolve(path)
         reader = self.tools.get("read")
         if caller is not None and self.permissions is not None and reader is not None:
-            wish = Wish.of(reader, {"path": path}, caller, self.folder)
+            wish = PermissionRequest.of(reader, {"path": path}, caller, self.folder)
             if self.permissions.decide(wish) != FREE:
-                raise Failed(f"{root.shown(file)} may not just be read: `read` it, and pass it on")
+                raise ToolError(
+                    f"{root.shown(file)} may not just be read: `read` it, and pass it on"
+                )
         try:
             return load(root, file).data.decode()
         except UnicodeDecodeError:
-            raise Failed(f"{root.shown(file)} is not UTF-8") from None
+            raise ToolError(f"{root.shown(file)} is not UTF-8") from None

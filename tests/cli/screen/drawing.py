@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harken.chat.render.event_printer import Teller
+from harken.chat.render.event_printer import EventPrinter
 from harken.core.events import Event
-from harken.terminal.ansi import Ink
+from harken.terminal.ansi import AnsiStyler
 from harken.terminal.pieces import Piece, Printer
 from tests.agent_kit import Stage
 
@@ -16,7 +16,7 @@ CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 def drawn(pieces: Iterable[Piece], columns: int = 100) -> list[str]:
     """Return the lines that pieces become, without codes and empty lines."""
-    printer = Printer(Ink())
+    printer = Printer(AnsiStyler())
     text = "".join(printer.text(piece, columns) for piece in pieces)
     return [line for line in CODES.sub("", text).split("\n") if line]
 
@@ -35,9 +35,9 @@ class Heard:
         self.events.append(event)
         self.lines += drawn(self._teller.tell(event))
 
-    def teller(self, *, live: bool = True) -> Teller:
+    def teller(self, *, live: bool = True) -> EventPrinter:
         tools = self.stage.runtime.world.tools
-        return Teller(self.stage.session.state, tools, live=live)
+        return EventPrinter(self.stage.session.state, tools, live=live)
 
     def again(self) -> list[str]:
         """Return the same as it is told of a session that is shown again."""

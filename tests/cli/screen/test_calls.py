@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from harken.chat.render.activity import FEWEST, Activity
+from harken.chat.render.activity import FEWEST, AgentActivity
 from harken.chat.render.tool_calls import (
     FOLDED,
     LONGEST_LINE,
     call_text,
     change_lines,
     folded,
+    full_result,
     plain_lines,
-    whole,
 )
 from harken.core.events import AgentMoved, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ContentPart, FunctionCall, ImagePart, TextPart, ToolCall
-from harken.core.stream import CallDelta, Finish, TextDelta, ThinkingDelta
+from harken.core.stream import Finish, TextDelta, ThinkingDelta, ToolCallDelta
 from harken.world.tool import tool
 
 MAIN, ANN = AgentId("agent_001"), AgentId("agent_002")
@@ -69,7 +69,7 @@ def test_a_result_is_its_first_lines_and_how_many_more_there_are() -> None:
     lines = [f"line {number}" for number in range(20)]
     result = folded("\n".join(lines))
     assert (texts(result.lines), result.more) == (lines[:FOLDED], 20 - FOLDED)
-    assert texts(whole("\n".join(lines))) == lines
+    assert texts(full_result("\n".join(lines))) == lines
     just = folded("\n".join(lines[: FOLDED + 1]))
     assert (len(just.lines), just.more) == (FOLDED + 1, 0)  # a note would take as much room
 
@@ -129,21 +129,21 @@ def result(call: str) -> TranscriptEntry:
     return TranscriptEntry(agent_id=MAIN, role="tool", tool_call_id=call, name=call)
 
 
-def shown(activity: Activity, now: float = 10.0, asking: tuple[str, ...] = ()) -> list[str]:
+def shown(activity: AgentActivity, now: float = 10.0, asking: tuple[str, ...] = ()) -> list[str]:
     names = {MAIN: "main", ANN: "Ann"}
     lines = activity.lines(lambda id_: names.get(id_, id_), now, asking=asking)
     return [text[2:] for text in texts(lines)]
 
 
 def test_a_busy_agent_waits_thinks_writes_and_runs_its_calls() -> None:
-    activity = Activity()
+    activity = AgentActivity()
     activity.hear(request(), 8.0)
     assert shown(activity) == ["main waiting for the model 2s"]
     activity.hear_chunk(MAIN, ThinkingDelta("x" * 40), 9.0)
     assert shown(activity) == ["main thinking 1s · ~10 tokens"]
     activity.hear_chunk(MAIN, TextDelta("x" * 40), 9.5)
     assert shown(activity) == ["main writing ~20 tokens"]
-    activity.hear_chunk(MAIN, CallDelta(0, "{}", "c", "bash"), 9.5)
+    activity.hear_chunk(MAIN, ToolCallDelta(0, "{}", "c", "bash"), 9.5)
     activity.hear_chunk(MAIN, Finish(stop_reason="tool_use"), 9.5)
     assert shown(activity) == ["main writing a call ~20 tokens"]
     activity.hear(acting("ls", "cat"), 9.5)
@@ -156,7 +156,7 @@ def test_a_busy_agent_waits_thinks_writes_and_runs_its_calls() -> None:
 
 
 def test_who_asks_waits_for_the_user_and_who_is_gone_is_not_busy() -> None:
-    activity = Activity()
+    activity = AgentActivity()
     activity.hear(request(), 9.5)
     activity.hear(request(ANN), 9.5)
     assert shown(activity, asking=("Ann",)) == [
@@ -170,13 +170,13 @@ def test_who_asks_waits_for_the_user_and_who_is_gone_is_not_busy() -> None:
 
 
 def test_the_user_is_never_busy() -> None:
-    activity = Activity()
+    activity = AgentActivity()
     activity.hear(TranscriptEntry(agent_id=USER, role="assistant", content="yes"), 1.0)
     assert not activity
 
 
 def test_of_many_agents_some_are_shown() -> None:
-    activity = Activity()
+    activity = AgentActivity()
     for number in range(FEWEST + 3):
         activity.hear(request(AgentId(f"a{number}")), 9.5)
     assert shown(activity)[-1] == "… and 3 more agents"

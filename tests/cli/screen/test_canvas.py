@@ -17,7 +17,7 @@ from prompt_toolkit.input import DummyInput
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
 from harken.chat.screen.canvas import Canvas, SteadyOutput
-from harken.terminal.ansi import Ink
+from harken.terminal.ansi import AnsiStyler
 
 
 class Paper:
@@ -33,7 +33,7 @@ class Paper:
         control = FormattedTextControl(lambda: self.below)
         layout = Layout(HSplit([Window(control, dont_extend_height=True)]))
         self.app: Application[Any] = Application(layout=layout, output=output, input=DummyInput())
-        self.canvas = Canvas(self.app, output, Ink(), reflows=False)
+        self.canvas = Canvas(self.app, output, AnsiStyler(), reflows=False)
 
     def _file(self) -> io.StringIO:
         paper = self

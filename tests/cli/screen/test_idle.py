@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harken.chat.open_chat import Opened
-from harken.chat.screen.turns import Ended, Turns
+from harken.chat.open_chat import OpenChat
+from harken.chat.screen.turns import TurnResult, Turns
 from harken.config.settings import Settings
 from tests.agent_kit import run
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
@@ -15,10 +15,10 @@ from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, to
 def test_who_is_waited_for_is_called_once_after_a_turn(tmp_path: Path) -> None:
     section = on("Notification", keeper(tmp_path), "idle_prompt")
     one = commanded(tmp_path, section, main=["One.", "Two."])
-    ends: list[Ended] = []
+    ends: list[TurnResult] = []
 
     async def act() -> None:
-        opened = Opened(one.root, one.session, one.runtime, Settings())
+        opened = OpenChat(one.root, one.session, one.runtime, Settings())
         turns = Turns(opened, ends.append, lambda _: None)
         turns.idle.after_s = 0.1
         turns.start("a")

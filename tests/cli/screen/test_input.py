@@ -11,9 +11,9 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from harken.chat.render.status_line import Status, folder_text
-from harken.chat.screen.completion import SHOWN, InputCompleter, Tree
+from harken.chat.screen.completion import SHOWN, FileTree, InputCompleter
 from harken.chat.screen.input_history import LONGEST, Pastes, PrivateHistory
-from harken.chat.screen.turns import Queued
+from harken.chat.screen.turns import TypeAhead
 from harken.terminal.styled_text import cells
 
 
@@ -83,7 +83,7 @@ def test_a_big_tree_is_walked_once_and_offers_some(tmp_path: Path) -> None:
         (tmp_path / f"file{number}").write_text("")
     assert len(completions(tmp_path, "@file")) == SHOWN
     assert len(completions(tmp_path, "./file")) == SHOWN
-    tree = Tree(tmp_path)
+    tree = FileTree(tmp_path)
     walk = tree.refresh(now=100.0)
     assert walk is not None
     walk.join()
@@ -136,7 +136,7 @@ def test_a_mark_that_somebody_typed_stays_as_it_is() -> None:
 
 
 def test_what_waits_goes_out_in_order_and_comes_back_as_one_text() -> None:
-    queued = Queued()
+    queued = TypeAhead()
     assert queued.next() is None
     for text in ("a", "b", "c", "d", "e"):
         queued.add(text)

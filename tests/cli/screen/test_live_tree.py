@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.chat.render.activity import Activity
+from harken.chat.render.activity import AgentActivity
 from harken.chat.render.agent_tree import LiveTree
 from harken.core.events import Usage
 from harken.core.ids import AgentId
@@ -32,7 +32,7 @@ def text(lines: list[Line]) -> list[str]:
 
 
 def tree_of(one: Stage) -> LiveTree:
-    tree = LiveTree(one.session.state, Activity())
+    tree = LiveTree(one.session.state, AgentActivity())
     one.session.listen(tree.hear)
     return tree
 

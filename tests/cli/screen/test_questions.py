@@ -8,33 +8,35 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harken.chat.screen.key_actions import Arming
-from harken.chat.screen.prompts import Questions, ask_lines, choices
+from harken.chat.screen.key_actions import KeyGuard
+from harken.chat.screen.prompts import ScreenPrompts, ask_lines, choices
 from harken.terminal.styled_text import Line
-from harken.world.user import Asked, Leave, Wanted
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 
 T = TypeVar("T")
 RULES = ("bash(ls)", "bash(*)")
 
 
-def wanted(**changed: Any) -> Wanted:
+def wanted(**changed: Any) -> ApprovalRequest:
     given = {"agent": "Ann", "tool": "bash", "subject": "ls", "preview": "ls", "rules": RULES}
-    return Wanted(**{**given, **changed})
+    return ApprovalRequest(**{**given, **changed})
 
 
 async def asking(
-    questions: Questions, *coroutines: Coroutine[Any, Any, T]
+    questions: ScreenPrompts, *coroutines: Coroutine[Any, Any, T]
 ) -> list[asyncio.Task[T]]:
     tasks = [asyncio.create_task(one) for one in coroutines]
     await asyncio.sleep(0)
     return tasks
 
 
-def leave_after(*keys: str, text: str = "", wanted_: Wanted | None = None) -> Leave | None:
+def leave_after(
+    *keys: str, text: str = "", wanted_: ApprovalRequest | None = None
+) -> ApprovalDecision | None:
     """Return what came of pressing keys, and then of typing a line."""
 
-    async def play() -> Leave | None:
-        questions = Questions()
+    async def play() -> ApprovalDecision | None:
+        questions = ScreenPrompts()
         [task] = await asking(questions, questions.permit(wanted_ or wanted()))
         question = questions.current
         assert question is not None
@@ -61,14 +63,14 @@ def leave_after(*keys: str, text: str = "", wanted_: Wanted | None = None) -> Le
 @pytest.mark.parametrize(
     ("keys", "text", "leave"),
     [
-        ("y", "", Leave(allowed=True)),
-        ("n", "", Leave(allowed=False)),
-        ("a1\r", "", Leave(allowed=True, rule="bash(ls)")),
-        ("a12\r", "", Leave(allowed=True, rule="bash(*)")),
-        ("e", "use ls -l", Leave(allowed=False, reason="use ls -l")),
+        ("y", "", ApprovalDecision(allowed=True)),
+        ("n", "", ApprovalDecision(allowed=False)),
+        ("a1\r", "", ApprovalDecision(allowed=True, rule="bash(ls)")),
+        ("a12\r", "", ApprovalDecision(allowed=True, rule="bash(*)")),
+        ("e", "use ls -l", ApprovalDecision(allowed=False, reason="use ls -l")),
     ],
 )
-def test_each_choice_has_its_key(keys: str, text: str, leave: Leave) -> None:
+def test_each_choice_has_its_key(keys: str, text: str, leave: ApprovalDecision) -> None:
     assert leave_after(*keys, text=text) == leave
 
 
@@ -80,8 +82,8 @@ def test_a_key_that_is_no_choice_allows_nothing(keys: str) -> None:
 
 
 def test_there_is_a_way_back_from_a_choice() -> None:
-    assert leave_after("a", "back", "n") == Leave(allowed=False)
-    assert leave_after("e", "back", "y") == Leave(allowed=True)
+    assert leave_after("a", "back", "n") == ApprovalDecision(allowed=False)
+    assert leave_after("e", "back", "y") == ApprovalDecision(allowed=True)
     assert leave_after("a", "1", "back", "a", "\r") is None  # the number is forgotten, too
 
 
@@ -100,8 +102,8 @@ def test_an_option_is_chosen_by_its_number_and_all_else_is_an_answer(
     typed: str, answer: str
 ) -> None:
     async def play() -> str:
-        questions = Questions()
-        asked = Asked(agent="main", question="Which?", options=("green", "black"))
+        questions = ScreenPrompts()
+        asked = UserQuestion(agent="main", question="Which?", options=("green", "black"))
         [task] = await asking(questions, questions.ask(asked))
         assert questions.current is not None
         assert questions.current.wants_text
@@ -115,7 +117,7 @@ def test_an_option_is_chosen_by_its_number_and_all_else_is_an_answer(
 def test_questions_wait_for_each_other_and_cancelling_takes_one_back() -> None:
     async def play() -> None:
         shown: list[str | None] = []
-        questions = Questions()
+        questions = ScreenPrompts()
         questions.changed = lambda: shown.append(
             questions.current.asked.agent if questions.current else None
         )
@@ -138,10 +140,10 @@ def text_of(lines: list[Line]) -> str:
     return "\n".join("".join(text for _, text in line) for line in lines)
 
 
-def shown(asked: Asked | Wanted, height: int = 12, width: int = 60) -> str:
+def shown(asked: UserQuestion | ApprovalRequest, height: int = 12, width: int = 60) -> str:
     async def play() -> str:
-        questions = Questions()
-        ask = questions.ask(asked) if isinstance(asked, Asked) else questions.permit(asked)
+        questions = ScreenPrompts()
+        ask = questions.ask(asked) if isinstance(asked, UserQuestion) else questions.permit(asked)
         [task] = await asking(questions, ask)
         assert questions.current is not None
         lines = ask_lines(questions.current, width, height, others=2)
@@ -162,7 +164,7 @@ def test_a_long_preview_is_cut_and_says_how_much_is_left() -> None:
 def test_what_is_asked_is_safe_to_show() -> None:
     for asked in (
         wanted(agent="\x1b[2J", tool="\x9b", preview="a\x1b]0;x\x07\rb", rules=("\x1b",)),
-        Asked(agent="\x1b[2J", question="a\x1b\rb", options=("\x07",)),
+        UserQuestion(agent="\x1b[2J", question="a\x1b\rb", options=("\x07",)),
     ):
         assert all(line.isprintable() for line in shown(asked).split("\n"))
 
@@ -172,7 +174,7 @@ def test_keys_answer_when_the_user_has_paused_and_the_input_is_empty() -> None:
         changes: list[float] = []
         texts: list[str] = []
         loop = asyncio.get_running_loop()
-        arming = Arming(lambda: changes.append(loop.time()), lambda: bool(texts), quiet_s=0.2)
+        arming = KeyGuard(lambda: changes.append(loop.time()), lambda: bool(texts), quiet_s=0.2)
         arming.touch()  # no question yet
         arming.drawn()
         arming.begin()

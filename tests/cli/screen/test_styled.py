@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.terminal.ansi import Ink, trimmed
-from harken.terminal.styled_text import cells, clean, cut, shorten, wrap
+from harken.terminal.ansi import AnsiStyler, trimmed
+from harken.terminal.styled_text import cells, clean, shorten, truncate_line, wrap
 
 words = st.lists(st.sampled_from(["tea", "日本", "a", "x" * 12, "🍵", "  ", "é"])).map(" ".join)
 
@@ -23,7 +23,10 @@ def test_rows_fit_and_lose_nothing_but_spaces(line: list[tuple[str, str]], width
 @given(words, st.integers(1, 30))
 def test_what_is_shortened_fits(text: str, width: int) -> None:
     assert cells(shorten(text, width)) <= width
-    assert cells("".join(part for _, part in cut([("", text), ("bold", text)], width))) <= width
+    assert (
+        cells("".join(part for _, part in truncate_line([("", text), ("bold", text)], width)))
+        <= width
+    )
 
 
 def test_styles_stay_with_their_words() -> None:
@@ -61,7 +64,7 @@ def test_joiners_whose_width_terminals_disagree_on_are_left_out() -> None:
 
 
 def test_without_colour_only_weight_and_slant_are_drawn() -> None:
-    assert Ink(colour=False).draw([("bold red", "a"), ("green", "b")]) == "\x1b[1ma\x1b[0mb"
+    assert AnsiStyler(colour=False).draw([("bold red", "a"), ("green", "b")]) == "\x1b[1ma\x1b[0mb"
 
 
 def test_rows_have_no_spaces_at_their_end() -> None:

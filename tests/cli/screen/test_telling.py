@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from harken import Comment, Deny, Rewrite, Runtime, SmartAgent, World, tool
+from harken import AgentRuntime, Comment, Deny, Rewrite, SmartAgent, World, tool
 from harken.agents.built_in.planning_mode import start_planning
 from harken.agents.tree.hook_action import new_hook
-from harken.chat.render.answer_stream import Stream
+from harken.chat.render.answer_stream import AnswerStream
 from harken.chat.render.event_printer import PROMPT_LINES, prose, rewritten, thought
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.errors import ModelError
-from harken.terminal.ansi import Ink
-from harken.terminal.pieces import Printer, Prose, Rows, note
+from harken.terminal.ansi import AnsiStyler
+from harken.terminal.pieces import Printer, Prose, TextRows, note
 from tests.agent_kit import call, calls, play, run, stage
 from tests.cli.screen.drawing import CODES, Heard, drawn
 from tests.cli.talking import Talking
@@ -191,7 +191,7 @@ def test_notes_that_a_hook_drops_are_not_worth_a_line(tmp_path: Path) -> None:
 
 def test_what_a_restored_agent_remembers_is_not_told_as_if_it_happened_now(tmp_path: Path) -> None:
     model = play(main=["Hello."], Ann=["Tea.", "Tea again."])
-    one = stage(tmp_path, model, runtime=Runtime(model=model, world=World(folder=tmp_path)))
+    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=World(folder=tmp_path)))
     chat = Talking(one)
     chat("/task Ann You are Ann. prompt=Tea?")
     chat("/dump ann.dump Ann")
@@ -268,7 +268,7 @@ def test_thoughts_are_folded_to_a_line(tmp_path: Path) -> None:
 
 
 def test_a_stream_gives_what_is_finished_and_the_rest_is_its_tail() -> None:
-    stream = Stream()
+    stream = AnswerStream()
     chunks: list[Chunk] = [ThinkingDelta("hm "), ThinkingDelta("hm"), TextDelta("One.\n\nTw")]
     first = [piece for at, chunk in enumerate(chunks) for piece in stream.take(chunk, float(at))]
     assert drawn(first) == ["thought for 2 s, 2 words (Ctrl-T shows it)", "One."]
@@ -280,14 +280,14 @@ def test_a_stream_gives_what_is_finished_and_the_rest_is_its_tail() -> None:
     assert list(stream.end(4.0)) == []
 
 
-def text_of(*pieces: Prose | Rows) -> str:
-    printer = Printer(Ink(colour=False))
+def text_of(*pieces: Prose | TextRows) -> str:
+    printer = Printer(AnsiStyler(colour=False))
     return CODES.sub("", "".join(printer.text(piece, 60) for piece in pieces))
 
 
 def test_empty_lines_stand_between_what_does_not_belong_together() -> None:
     said = [*prose("a\n\n- b\n- c")]
-    action = Rows("action", [[("", "did")]])
+    action = TextRows("action", [[("", "did")]])
     assert text_of(*said, action, note("noted"), action, *said) == (
         "a\n\n • b\n • c\n\ndid\nnoted\ndid\n\na\n\n • b\n • c\n"
     )
@@ -295,5 +295,5 @@ def test_empty_lines_stand_between_what_does_not_belong_together() -> None:
 
 def test_what_is_deep_is_indented_as_far_as_there_is_room() -> None:
     assert text_of(note("deep", depth=3)) == "      deep\n"
-    printer = Printer(Ink())
+    printer = Printer(AnsiStyler())
     assert printer.text(note("deep", "", depth=30), 20) == "deep\n"

@@ -11,18 +11,18 @@ from threading import Thread
 import pytest
 
 from harken import Budget
-from harken.chat.open_chat import Opened
+from harken.chat.open_chat import OpenChat
 from harken.chat.render.event_printer import failure
 from harken.chat.render.greeting import greeting, past_events, replay
-from harken.chat.screen.event_queue import Ears, Heard
-from harken.chat.screen.screen import Pace
-from harken.chat.screen.turns import Ended, Turns
+from harken.chat.screen.event_queue import EventQueue, Heard
+from harken.chat.screen.screen import FrameLimiter
+from harken.chat.screen.turns import TurnResult, Turns
 from harken.config.settings import Settings
 from harken.core.events import SessionEnded
 from harken.core.ids import AgentId
 from harken.core.stream import TextDelta
 from harken.errors import AgentBusy, ModelError
-from harken.terminal.environment import Surroundings
+from harken.terminal.environment import TerminalEnvironment
 from harken.terminal.event_lines import model_text
 from tests.agent_kit import Stage, play, run, stage
 from tests.cli.screen.drawing import drawn
@@ -35,7 +35,7 @@ class Playing:
     """Turns of a stage, and how they ended."""
 
     def __init__(self, one: Stage) -> None:
-        self.ends: list[Ended] = []
+        self.ends: list[TurnResult] = []
         self.failures: list[BaseException] = []
         self.turns = Turns(opened(one), self.ends.append, self.failures.append)
 
@@ -44,8 +44,8 @@ class Playing:
             await asyncio.sleep(0.001)
 
 
-def opened(one: Stage) -> Opened:
-    return Opened(one.root, one.session, one.runtime, Settings())
+def opened(one: Stage) -> OpenChat:
+    return OpenChat(one.root, one.session, one.runtime, Settings())
 
 
 async def sleepy(_: object) -> str:
@@ -195,7 +195,7 @@ def test_ears_give_on_in_order_what_was_heard_also_before_they_were_open() -> No
     async def act() -> None:
         batches: list[list[Heard]] = []
         asked: list[int] = []
-        ears = Ears()
+        ears = EventQueue()
         ears.take = lambda batch: batches.append([*batch])
         ears.streaming = lambda: asked.append(len(asked))
         first, second = SessionEnded(reason="1"), SessionEnded(reason="2")
@@ -221,7 +221,7 @@ def test_what_is_asked_often_is_drawn_at_once_and_then_once_a_frame() -> None:
     async def act() -> None:
         loop = asyncio.get_running_loop()
         drawn_at: list[float] = []
-        pace = Pace(lambda: drawn_at.append(loop.time()), frame_s=0.05)
+        pace = FrameLimiter(lambda: drawn_at.append(loop.time()), frame_s=0.05)
         pace.ask()
         await asyncio.sleep(0)
         assert len(drawn_at) == 1
@@ -237,24 +237,26 @@ def test_what_is_asked_often_is_drawn_at_once_and_then_once_a_frame() -> None:
 
 
 def test_words_that_come_do_not_wait_for_a_beat_of_the_clock() -> None:
-    assert how_often_drawn(Pace.beat, Pace.ask) == [1, 2]
+    assert how_often_drawn(FrameLimiter.beat, FrameLimiter.ask) == [1, 2]
 
 
 def test_a_beat_draws_nothing_where_something_was_just_drawn_or_soon_is() -> None:
-    assert how_often_drawn(Pace.ask, Pace.beat, Pace.ask, Pace.beat) == [1, 1, 1, 1]
+    assert how_often_drawn(
+        FrameLimiter.ask, FrameLimiter.beat, FrameLimiter.ask, FrameLimiter.beat
+    ) == [1, 1, 1, 1]
 
 
 def test_beats_alone_are_all_drawn() -> None:
-    assert how_often_drawn(Pace.beat, Pace.beat) == [1, 2]
+    assert how_often_drawn(FrameLimiter.beat, FrameLimiter.beat) == [1, 2]
 
 
-def how_often_drawn(*steps: Callable[[Pace], None]) -> list[int]:
+def how_often_drawn(*steps: Callable[[FrameLimiter], None]) -> list[int]:
     """Return how often was drawn until after each step; all are within one frame."""
 
     async def act() -> list[int]:
         drawn: list[None] = []
         counts: list[int] = []
-        pace = Pace(lambda: drawn.append(None), frame_s=60)
+        pace = FrameLimiter(lambda: drawn.append(None), frame_s=60)
         for step in steps:
             step(pace)
             await asyncio.sleep(0.001)
@@ -272,7 +274,7 @@ def test_a_failure_says_what_why_and_how_to_go_on() -> None:
     ]
 
 
-HERE = Surroundings(folder=Path("/home/ann/tea"), user_home="/home/ann")
+HERE = TerminalEnvironment(folder=Path("/home/ann/tea"), user_home="/home/ann")
 
 
 def test_the_greeting_is_two_lines(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harken import Runtime, World, tool
+from harken import AgentRuntime, World, tool
 from harken.agents.checkpointer import Checkpointer
 from harken.agents.load import load_session
 from harken.agents.smart_agent import SmartAgent
@@ -17,10 +17,10 @@ from harken.core.commits import CommitId
 from harken.core.events import Usage
 from harken.core.messages import text_of
 from harken.core.stream import Chunk, Finish, TextDelta
-from harken.llm.base import Request
-from harken.llm.context_windows import Windows
+from harken.llm.base import ModelRequest
+from harken.llm.context_windows import ContextWindows
 from harken.session.session import SessionOptions
-from harken.store.base import Stored
+from harken.store.base import StoredCommit
 from harken.store.memory import MemoryStore
 from harken.testing import ticking
 from tests.agent_kit import Line, Play, Stage, everything, stage
@@ -48,7 +48,7 @@ class Talk(Play):
     A compaction takes answers out of a context, so their number says nothing here.
     """
 
-    def _answer(self, request: Request) -> Any:
+    def _answer(self, request: ModelRequest) -> Any:
         part = self.parts[request.agent]
         at = 0 if request.agent == NAME else len(self.asked_of(request.agent)) - 1
         line = part[at] if at < len(part) else f"[{request.agent} has no line {at}]"
@@ -81,7 +81,7 @@ class Scene:
     def context(self, name: str = "main") -> list[tuple[str, str]]:
         return plain(self.stage.session.context(self.stage.id_of(name)))
 
-    def commits(self, name: str = "main") -> list[Stored]:
+    def commits(self, name: str = "main") -> list[StoredCommit]:
         """The commits of an agent, oldest first."""
         state = self.stage.session.agent(self.stage.id_of(name))
         assert state.ctx is not None
@@ -110,8 +110,8 @@ class Scene:
 def begin(folder: Path, model: Play, *, window: int | None = None, **how: Any) -> Scene:
     """Begin a session whose models read so many tokens at once."""
     store, told = how.pop("store", None) or MemoryStore(), list[str]()
-    windows = Windows({"*": window} if window else {})
-    runtime = Runtime(
+    windows = ContextWindows({"*": window} if window else {})
+    runtime = AgentRuntime(
         model=model,
         world=World([look]),
         checkpoints=Checkpointer(store=store, every=how.pop("every", 1)),
@@ -131,5 +131,5 @@ def plain(messages: Sequence[Any]) -> list[tuple[str, str]]:
     return [(message.role, text_of(message.content)) for message in messages]
 
 
-def shape(commits: Sequence[Stored]) -> list[tuple[str, str, int]]:
+def shape(commits: Sequence[StoredCommit]) -> list[tuple[str, str, int]]:
     return [(c.commit.type, c.commit.checkpoint, c.commit.message_count) for c in commits]

@@ -4,28 +4,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harken import Agent, Hook, Ok, Question, register, tool
+from harken import Agent, Hook, HookQuestion, Ok, register_agent_class, tool
 from harken.agents.guards import may_act
 from harken.core.ids import AgentId
-from harken.core.verdict import Point, Verdict
+from harken.core.verdict import HookPoint, Verdict
 from harken.session.session import Session
 from harken.session.state import AgentState
 from tests.agent_kit import Stage, call, calls, play, stage
 
-Judge: TypeAlias = Callable[[Question], Any]
+Judge: TypeAlias = Callable[[HookQuestion], Any]
 SENT: list[str] = []
 """What `send` sent in this test."""
 
 
-@register("test-judge")
+@register_agent_class("test-judge")
 class Judging(Hook):
     """A hook whose judgement is a function, by point; it remembers what it was asked."""
 
     def begin(self) -> None:
-        self.judges: dict[Point, Judge] = {}
-        self.asked: list[Question] = []
+        self.judges: dict[HookPoint, Judge] = {}
+        self.asked: list[HookQuestion] = []
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         self.asked.append(question)
         judge = self.judges.get(question.point)
         verdict: Verdict = Ok() if judge is None else judge(question)

@@ -4,26 +4,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harken import Agent, FunctionModel, Runtime, World
+from harken import Agent, AgentRuntime, FunctionModel, World
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent_classes import kind_named
+from harken.agents.agent_classes import get_agent_class
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.core.messages import ChatMessage, text_of
-from harken.core.verdict import Point
-from harken.llm.base import Request
+from harken.core.verdict import HookPoint
+from harken.llm.base import ModelRequest
 from tests.agent_kit import Stage, call, calls, stage
 from tests.unit.agents.hooking import send
 
-Says: TypeAlias = Callable[[Request], Any]
+Says: TypeAlias = Callable[[ModelRequest], Any]
 
 
-def last(request: Request) -> ChatMessage:
+def last(request: ModelRequest) -> ChatMessage:
     """Return what a model reads last."""
     return request.messages[-1]
 
 
-def texts(request: Request) -> list[str]:
+def texts(request: ModelRequest) -> list[str]:
     return [text_of(message.content) for message in request.messages]
 
 
@@ -31,12 +31,12 @@ class Cast:
     """A model of several agents: what each says follows from the request; all are remembered."""
 
     def __init__(self, **parts: Says) -> None:
-        self.parts, self.asked = parts, list[Request]()
+        self.parts, self.asked = parts, list[ModelRequest]()
 
     def model(self) -> FunctionModel:
         return FunctionModel(self._answer, "cast")
 
-    def _answer(self, request: Request) -> Any:
+    def _answer(self, request: ModelRequest) -> Any:
         self.asked.append(request)
         return self.parts[request.agent](request)
 
@@ -45,7 +45,7 @@ class Cast:
         return [texts(request) for request in self.asked if request.agent == agent]
 
 
-def sends(request: Request) -> Any:
+def sends(request: ModelRequest) -> Any:
     """Send a text, once, whatever is asked; then say so."""
     others = [one for one in request.messages if not text_of(one.content).startswith("[hook")]
     if others[-1].role == "user":
@@ -56,7 +56,7 @@ def sends(request: Request) -> Any:
 def always(*said: Any) -> Says:
     """Say the same to every question; after that, one after the other, what follows."""
 
-    def says(request: Request) -> Any:
+    def says(request: ModelRequest) -> Any:
         asked = max(
             at
             for at, text in enumerate(texts(request))
@@ -74,7 +74,7 @@ def is_question(text: str) -> bool:
 
 def guarded(folder: Path, cast: Cast, **more: Any) -> Stage:
     """Return a stage of `main`, which has `send`."""
-    runtime = Runtime(model=cast.model(), world=World([send]), actions=ACTIONS)
+    runtime = AgentRuntime(model=cast.model(), world=World([send]), actions=ACTIONS)
     return stage(folder, cast.model(), runtime=runtime, **more)
 
 
@@ -82,12 +82,12 @@ def guard(
     one: Stage,
     name: str = "guard",
     *,
-    points: Sequence[Point] | None = ("action",),
+    points: Sequence[HookPoint] | None = ("action",),
     tools: Sequence[str] = (),
     **spec: Any,
 ) -> Agent:
     """Install a smart hook on the root."""
-    assert isinstance(one.root, kind_named("smart", one.runtime))
+    assert isinstance(one.root, get_agent_class("smart", one.runtime))
     assert isinstance(one.root, SmartAgent)
     hook = new_hook(one.root, "You watch.", points=points, tools=tools, spec=spec)
     return hook.install(one.root, name)

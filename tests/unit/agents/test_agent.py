@@ -10,16 +10,16 @@ import pytest
 
 from harken import (
     Agent,
+    AgentRuntime,
     DumbAgent,
     LoggedString,
-    Runtime,
     Session,
     SmartAgent,
     load_session,
-    register,
+    register_agent_class,
 )
-from harken.agents.agent import evict
-from harken.errors import ConfigError, UnknownName
+from harken.agents.agent import unload_agent
+from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
 from tests.session_kit import lines
 
@@ -273,7 +273,7 @@ def test_agents_that_were_evicted_go_on_as_if_they_had_not_been(tmp_path: Path) 
         for text in ("Let them talk.", "Once more."):
             if name == "evicted":
                 for agent_id in list(one.session.agents):
-                    evict(one.session, agent_id)
+                    unload_agent(one.session, agent_id)
                 assert not one.session.live
                 one = Stage(
                     SmartAgent.attached(
@@ -292,7 +292,7 @@ def test_agents_that_were_evicted_go_on_as_if_they_had_not_been(tmp_path: Path) 
 def test_an_evicted_agent_comes_back_with_its_exact_transcript(tmp_path: Path) -> None:
     one = cafe(tmp_path)
     before = one.agent("Jill").transcript
-    evict(one.session, one.id_of("Jill"))
+    unload_agent(one.session, one.id_of("Jill"))
     assert one.session.agents[one.agent("Jill").agent_id].name == "Jill"
     assert one.agent("Jill").transcript == before
     assert [m["role"] for m in before][:3] == ["system", "user", "assistant"]
@@ -319,9 +319,9 @@ def test_a_terminated_agent_can_be_revived_to_be_read_after_a_resume(tmp_path: P
 
 def test_an_unknown_agent_is_named_with_those_that_exist(tmp_path: Path) -> None:
     one = cafe(tmp_path)
-    with pytest.raises(UnknownName, match="agent_004"):
+    with pytest.raises(NameNotFound, match="agent_004"):
         one.root.sibling("agent_099")
-    with pytest.raises(UnknownName, match="Jack, Jill"):
+    with pytest.raises(NameNotFound, match="Jack, Jill"):
         one.root.subagent("Joe")
 
 
@@ -330,7 +330,7 @@ def test_two_kinds_of_agents_cannot_have_one_name() -> None:
         pass
 
     with pytest.raises(ValueError, match="smart"):
-        register("smart")(Other)
+        register_agent_class("smart")(Other)
 
 
 def test_a_log_never_runs_a_kind_that_nobody_registered(tmp_path: Path) -> None:
@@ -342,18 +342,18 @@ def test_a_log_never_runs_a_kind_that_nobody_registered(tmp_path: Path) -> None:
         relation="subagent",
         spec={"kind": "os.system"},
     )
-    with pytest.raises(UnknownName, match=r"os\.system"):
+    with pytest.raises(NameNotFound, match=r"os\.system"):
         one.agent("Odd")
     assert one.ask("hello") == "Hi."
 
 
 def test_a_kind_may_be_given_by_the_runtime_alone(tmp_path: Path) -> None:
-    @register("parrot")
+    @register_agent_class("parrot")
     class Parrot(DumbAgent):
         async def answer(self, heard: str) -> str:
             return heard
 
-    runtime = Runtime(model=play(main=["Hi."]), kinds={"parrot": Parrot})
+    runtime = AgentRuntime(model=play(main=["Hi."]), kinds={"parrot": Parrot})
     one = stage(tmp_path, play(), runtime=runtime)
     Parrot(one.session, runtime=runtime).log_birth(one.root.state.birth, "Polly", "subagent")
     assert run(one.again().agent("Polly").response("ho")) == "ho"

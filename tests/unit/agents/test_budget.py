@@ -11,7 +11,7 @@ from harken.core.events import Usage
 from harken.core.messages import Message
 from harken.core.stream import Finish, chunks_of
 from harken.errors import ModelError
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
 
 
@@ -116,7 +116,7 @@ def test_a_subagent_may_have_a_budget_of_its_own(tmp_path: Path) -> None:
     assert budget_of(later.agent("Ann").state.spec) == Budget(model_calls=2)
 
 
-def deeper(request: Request) -> Any:
+def deeper(request: ModelRequest) -> Any:
     """Make a subagent below, and tell what came of it."""
     if request.messages[-1].role == "tool":
         return f"{request.agent} > {request.messages[-1].content}"

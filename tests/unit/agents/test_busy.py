@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.tree.actions import touches
+from harken.agents.tree.actions import affected_subtrees
 from harken.errors import AgentBusy
 from tests.agent_kit import call, calls, check_log, play, run, stage
 from tests.unit.agents.talking import people, talk
@@ -28,8 +28,8 @@ def test_a_discuss_leaves_a_busy_agent_alone(tmp_path: Path) -> None:
 
 def test_a_discuss_without_speakers_may_touch_anybody(tmp_path: Path) -> None:
     root = stage(tmp_path, play()).root
-    assert touches(root, "discuss", {"listeners": ["B"]}) is None
-    assert touches(root, "discuss", {"speakers": ["A"], "listeners": ["B"]}) == {"A", "B"}
+    assert affected_subtrees(root, "discuss", {"listeners": ["B"]}) is None
+    assert affected_subtrees(root, "discuss", {"speakers": ["A"], "listeners": ["B"]}) == {"A", "B"}
 
 
 @pytest.mark.parametrize("name", ["hook guard", "Hook  x", "User", "a\nb", "a\x1b[2J", " "])

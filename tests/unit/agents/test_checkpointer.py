@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from harken import DumbAgent, Runtime, SmartAgent, World, register, tool
+from harken import AgentRuntime, DumbAgent, SmartAgent, World, register_agent_class, tool
 from harken.agents.checkpointer import Checkpointer
-from harken.agents.load import load_session, start_from
+from harken.agents.load import load_session, start_from_commit
 from harken.agents.tree.moves import endo
 from harken.agents.turn.conversation import Conversation
 from harken.context.history import show
@@ -16,9 +16,9 @@ from harken.core.commits import CommitId
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
-from harken.errors import EventRefused, ModelError
+from harken.errors import InvalidEvent, ModelError
 from harken.session.session import SessionOptions
-from harken.store.base import Batch, Stored
+from harken.store.base import StoredCommit, WriteBatch
 from harken.store.memory import MemoryStore
 from harken.testing import ticking
 from tests.agent_kit import Play, Stage, call, calls, check_log, play, run, stage, told
@@ -44,7 +44,7 @@ def begin(folder: Path, model: Play, store: MemoryStore, **how: Any) -> Stage:
     """Begin a session whose agents have checkpoints, and one tool."""
     on_notice = how.pop("on_notice", None)
     checkpoints = Checkpointer(store=store, **how)
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model, world=World([look]), checkpoints=checkpoints, on_notice=on_notice
     )
     return stage(folder, model, runtime=runtime, options=options(store))
@@ -58,14 +58,14 @@ def resume(stage: Stage, store: MemoryStore, model: Play | None = None) -> Stage
     return Stage(root, session, stage.runtime)
 
 
-def chain(store: MemoryStore, stage: Stage, name: str = "main") -> list[Stored]:
+def chain(store: MemoryStore, stage: Stage, name: str = "main") -> list[StoredCommit]:
     """The commits of an agent, oldest first, as the store has them."""
     ctx = stage.session.agents[AgentId(stage.id_of(name))].ctx
     assert ctx is not None
     return store.chain(CommitId(ctx))[::-1]
 
 
-def shape(commits: list[Stored]) -> list[tuple[str, str, int]]:
+def shape(commits: list[StoredCommit]) -> list[tuple[str, str, int]]:
     return [(c.commit.type, c.commit.checkpoint, c.commit.message_count) for c in commits]
 
 
@@ -96,7 +96,7 @@ def test_there_is_a_commit_before_tools_act_and_one_with_results_and_answer(
 
     model = play(main=[calls(call("peek")), "done"])
     checkpoints = Checkpointer(store=store)
-    runtime = Runtime(model=model, world=World([peek]), checkpoints=checkpoints)
+    runtime = AgentRuntime(model=model, world=World([peek]), checkpoints=checkpoints)
     scene = stage(tmp_path, model, runtime=runtime)
     scene.ask("go")
     assert seen == [1]
@@ -313,11 +313,11 @@ def test_a_checkpoint_of_a_long_session_writes_what_is_new_alone(tmp_path: Path)
     written: list[int] = []
 
     class Counting(MemoryStore):
-        def write(self, batch: Batch) -> None:
+        def write(self, batch: WriteBatch) -> None:
             super().write(batch)
             written.append(sum(map(len, batch.deltas.values())))
 
-        def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
+        def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
             raise AssertionError("a checkpoint reads no history")
 
     scene = begin(tmp_path, play(main=[str(at) for at in range(50)]), Counting())
@@ -351,9 +351,9 @@ def started(
 ) -> Stage:
     """Begin a session from a commit, with a system prompt of its own or without."""
     folder.mkdir()
-    runtime = Runtime(model=model, world=World([look]), checkpoints=Checkpointer(store=store))
+    runtime = AgentRuntime(model=model, world=World([look]), checkpoints=Checkpointer(store=store))
     scene = stage(folder, model, runtime=runtime, options=options(store), system_prompt=prompt)
-    start_from(scene.root, ctx)
+    start_from_commit(scene.root, ctx)
     return scene
 
 
@@ -423,11 +423,11 @@ def test_only_an_agent_that_has_heard_nothing_starts_from_a_commit(
     scene.ask("first")
     ctx = chain(store, scene)[-1].id
     with pytest.raises(ValueError, match="has begun already"):
-        start_from(scene.root, ctx)
+        start_from_commit(scene.root, ctx)
     inner = tmp_path_in(tmp_path)
     bare = stage(inner, play(main=["one"]), system_prompt=None)
-    with pytest.raises(EventRefused, match="without a store"):
-        start_from(bare.root, ctx)
+    with pytest.raises(InvalidEvent, match="without a store"):
+        start_from_commit(bare.root, ctx)
 
 
 @pytest.mark.req("S2-09")
@@ -466,7 +466,7 @@ def test_who_is_terminated_is_committed_first(tmp_path: Path, store: MemoryStore
     assert shape(chain(store, scene, "helper")[-1:]) == [("delta", "session_end", 1)]
 
 
-@register("echo-of-checkpoints")
+@register_agent_class("echo-of-checkpoints")
 class Echo(DumbAgent):
     """Says what it heard."""
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harken import Caller, Runtime, World, tool
+from harken import AgentRuntime, ToolContext, World, tool
 from harken.agents.checkpointer import Checkpointer
 from harken.context.socket_client import VARIABLE, current_context
-from harken.context.socket_server import ContextSockets
+from harken.context.socket_server import ContextSocketServer
 from harken.store.memory import MemoryStore
 from harken.world.shell.shell import Shell
 from tests.agent_kit import Line, Play, Stage, call, calls, play, stage
@@ -25,13 +25,13 @@ ASK = (
 
 
 @pytest.fixture
-def sockets() -> Iterator[ContextSockets]:
-    made = ContextSockets()
+def sockets() -> Iterator[ContextSocketServer]:
+    made = ContextSocketServer()
     yield made
     made.close()
 
 
-def begin(folder: Path, model: Play, sockets: ContextSockets | None, **how: Any) -> Stage:
+def begin(folder: Path, model: Play, sockets: ContextSocketServer | None, **how: Any) -> Stage:
     """Begin a session whose agents can run programs."""
     store = how.pop("store", None) or MemoryStore()
     environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin", VARIABLE: "stale"}
@@ -39,12 +39,12 @@ def begin(folder: Path, model: Play, sockets: ContextSockets | None, **how: Any)
     checkpoints = (
         None if how.pop("off", False) else Checkpointer(store=store, sockets=sockets, **how)
     )
-    runtime = Runtime(model=model, world=World([shell.tool, peek]), checkpoints=checkpoints)
+    runtime = AgentRuntime(model=model, world=World([shell.tool, peek]), checkpoints=checkpoints)
     return stage(folder, model, runtime=runtime)
 
 
 @tool
-async def peek(caller: Caller) -> str:
+async def peek(caller: ToolContext) -> str:
     """Ask from within."""
     path = caller.environment({}).get(VARIABLE)
     return current_context(path) if path else "no socket"
@@ -58,7 +58,7 @@ def seen(scene: Stage, *ids: str, agent: str = "main") -> list[str]:
 
 @pytest.mark.req("S2-40", "S2-41")
 def test_a_program_sees_the_commit_of_the_turn_that_called_it_also_without_a_text(
-    tmp_path: Path, sockets: ContextSockets
+    tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
     model = play(
         main=[calls(call("bash", command=ASK)), calls(call("bash", "c2", command=ASK)), "."]
@@ -72,7 +72,7 @@ def test_a_program_sees_the_commit_of_the_turn_that_called_it_also_without_a_tex
 
 @pytest.mark.req("S2-41")
 def test_all_calls_of_a_message_see_the_same_whatever_is_committed_meanwhile(
-    tmp_path: Path, sockets: ContextSockets
+    tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
     task = call("task", "c2", name="helper", prompt="do it")
     made = calls(
@@ -87,7 +87,7 @@ def test_all_calls_of_a_message_see_the_same_whatever_is_committed_meanwhile(
 
 @pytest.mark.req("S2-41")
 def test_subagents_that_work_side_by_side_see_each_their_own(
-    tmp_path: Path, sockets: ContextSockets
+    tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
     both = [call("task", f"c{n}", name=name, prompt="go") for n, name in enumerate(("Ann", "Bob"))]
     asks: list[Line] = [calls(call("bash", command=ASK)), "done"]
@@ -98,7 +98,7 @@ def test_subagents_that_work_side_by_side_see_each_their_own(
         assert seen(scene, "c1", agent=name) == [commits[0]["ctx"]]
 
 
-def test_who_is_gone_has_no_socket(tmp_path: Path, sockets: ContextSockets) -> None:
+def test_who_is_gone_has_no_socket(tmp_path: Path, sockets: ContextSocketServer) -> None:
     ask, end = call("bash", command=ASK), call("terminate", "c2", name="Ann")
     model = play(
         main=[
@@ -130,7 +130,7 @@ def test_without_commits_there_is_no_variable_and_a_stale_one_is_not_passed_on(
 
 @pytest.mark.req("S2-41")
 def test_with_fewer_checkpoints_it_is_the_last_commit_and_empty_before_the_first(
-    tmp_path: Path, sockets: ContextSockets
+    tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
     asks = [calls(call("peek", f"c{n}")) for n in range(4)]
     scene = begin(tmp_path, play(main=[*asks, "."]), sockets, every=2)
@@ -140,7 +140,7 @@ def test_with_fewer_checkpoints_it_is_the_last_commit_and_empty_before_the_first
     assert answers == ["", first, first, second]
 
 
-class NoSockets(ContextSockets):
+class NoSockets(ContextSocketServer):
     """As on a system where none can be made."""
 
     def path(self, agent: Any) -> Path:
@@ -151,7 +151,7 @@ def test_that_no_socket_can_be_made_is_told_and_the_program_runs(tmp_path: Path)
     told: list[str] = []
     model = play(main=[calls(call("peek")), "."])
     checkpoints = Checkpointer(store=MemoryStore(), sockets=NoSockets())
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model, world=World([peek]), checkpoints=checkpoints, on_notice=told.append
     )
     scene = stage(tmp_path, model, runtime=runtime)

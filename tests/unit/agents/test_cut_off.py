@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import FunctionModel, Hook, Ok, Question, Tool, register, tool
+from harken import FunctionModel, Hook, HookQuestion, Ok, Tool, register_agent_class, tool
 from harken.core.messages import ToolCall
 from harken.errors import ModelError
 from tests.agent_kit import Play, Stage, call, calls, check_log, everything, play, stage, told
@@ -252,11 +252,11 @@ def test_a_task_that_was_cut_off_says_what_there_is_of_it(tmp_path: Path) -> Non
     ]
 
 
-@register("test-watcher")
+@register_agent_class("test-watcher")
 class Watcher(Hook):
     """Lets everything pass."""
 
-    def judge(self, question: Question) -> Ok:
+    def judge(self, question: HookQuestion) -> Ok:
         return Ok()
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from harken import DumbAgent, SmartAgent, register
+from harken import DumbAgent, SmartAgent, register_agent_class
 from harken.core.ids import AgentId
 from tests.agent_kit import Line, calls, check_log, everything, play, run, stage
 from tests.unit.agents.talking import talk
 
 
-@register("test-echo")
+@register_agent_class("test-echo")
 class Echo(DumbAgent):
     """Says what it heard, and counts."""
 
@@ -55,7 +55,7 @@ def test_a_dumb_agent_fits_where_a_smart_one_does(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-01", "S4-20", "S1-07")
 def test_a_dumb_agent_may_launch_smart_ones_by_itself(tmp_path: Path) -> None:
-    @register("test-search")
+    @register_agent_class("test-search")
     class Search(DumbAgent):
         async def answer(self, heard: str) -> str:
             readers = [SmartAgent(self.session, "Read.", runtime=self.runtime) for _ in range(3)]
@@ -76,7 +76,7 @@ def test_a_dumb_agent_may_launch_smart_ones_by_itself(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-03", "S4-01")
 def test_a_dumb_agent_that_raises_is_a_failed_action(tmp_path: Path) -> None:
-    @register("broken")
+    @register_agent_class("broken")
     class Broken(DumbAgent):
         async def answer(self, heard: str) -> str:
             raise ValueError(heard)

@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from harken import Comment, Hook, Question, Rewrite, Runtime, load_session, register, tool
+from harken import (
+    AgentRuntime,
+    Comment,
+    Hook,
+    HookQuestion,
+    Rewrite,
+    load_session,
+    register_agent_class,
+    tool,
+)
 from harken.errors import LogWriteError
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from harken.testing import FailingDisk, RecordingDisk
 from tests.agent_kit import Play, Stage, call, calls, check_log, play, quick, run, stage
 from tests.session_kit import lines
@@ -29,11 +38,11 @@ class WatchedDisk(RecordingDisk):
         return [what for what in self.done if what not in {"write", "sync_folder"}]
 
 
-@register("test-remarks")
+@register_agent_class("test-remarks")
 class Remarks(Hook):
     """Has something to say about everything."""
 
-    def judge(self, question: Question) -> Comment:
+    def judge(self, question: HookQuestion) -> Comment:
         return Comment(f"about {question.point}")
 
     def saved_state(self) -> Any:
@@ -106,9 +115,9 @@ def test_none_syncs_nothing(tmp_path: Path) -> None:
 def test_a_rewritten_action_is_on_disk_before_it_runs(tmp_path: Path) -> None:
     disk = WatchedDisk()
 
-    @register("test-changing")
+    @register_agent_class("test-changing")
     class Changing(Hook):
-        def judge(self, question: Question) -> Any:
+        def judge(self, question: HookQuestion) -> Any:
             return Rewrite('{"what": "other"}') if question.point == "action" else Comment("")
 
     one = watched(tmp_path, disk)
@@ -141,7 +150,7 @@ def test_the_call_stands_in_the_log_before_its_effect_and_the_result_after(tmp_p
 def test_the_request_stands_in_the_log_before_the_model_is_asked(tmp_path: Path) -> None:
     seen: list[str] = []
 
-    def answer(request: Request) -> str:
+    def answer(request: ModelRequest) -> str:
         seen.append(lines(tmp_path / "s.jsonl")[-1]["event_type"])
         return "Hi."
 
@@ -181,14 +190,14 @@ def test_where_the_log_cannot_be_written_no_tool_acts_and_nothing_is_shown(tmp_p
         made = [made["id"] for row in lines(log) for made in row.get("tool_calls", ())]
         assert set(effects) <= set(made)
         if made:
-            root, session = load_session(log, runtime=Runtime(model=play()), options=quick())
+            root, session = load_session(log, runtime=AgentRuntime(model=play()), options=quick())
             assert not root.state.open_calls
             session.close()
             check_log(log)
 
 
 def test_a_cancelled_turn_leaves_a_session_that_can_be_closed_and_resumed(tmp_path: Path) -> None:
-    async def forever(request: Request) -> str:
+    async def forever(request: ModelRequest) -> str:
         await asyncio.Event().wait()
         return "never"
 

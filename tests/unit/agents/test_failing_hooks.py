@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from harken import Comment, Deny, Ok, Question, Rewrite, SmartAgent
-from harken.core.verdict import NoVerdict, Verdict, in_words, verdict_in
-from harken.errors import LogWriteError, UnknownName
+from harken import Comment, Deny, HookQuestion, Ok, Rewrite, SmartAgent
+from harken.core.verdict import UnparsableVerdict, Verdict, format_verdict, verdict_in
+from harken.errors import LogWriteError, NameNotFound
 from harken.testing import FailingDisk
 from tests.agent_kit import check_log, play, quick, raw_call, stage
 from tests.unit.agents.hooking import SENT, Judge, sending, watch
 
 
-def boom(question: Question) -> Verdict:
+def boom(question: HookQuestion) -> Verdict:
     raise RuntimeError("boom")
 
 
-def quits(question: Question) -> Verdict:
-    raise UnknownName("agent", "x", ["y"])
+def quits(question: HookQuestion) -> Verdict:
+    raise NameNotFound("agent", "x", ["y"])
 
 
 FAILURES = {
@@ -114,12 +114,12 @@ def test_the_first_denial_ends_the_asking(tmp_path: Path) -> None:
     "verdict", [Ok(), Comment("a: b"), Deny("two\nlines"), Rewrite('{"a": 1}'), Comment("")]
 )
 def test_verdicts_can_be_written_and_read(verdict: Verdict) -> None:
-    assert verdict_in(in_words(verdict), "action") == verdict
+    assert verdict_in(format_verdict(verdict), "action") == verdict
 
 
 @pytest.mark.parametrize("words", ["", "Fine.", "OKAY", "I say DENY: x", "DENY"])
 def test_other_words_are_no_verdict(words: str) -> None:
-    with pytest.raises(NoVerdict, match="is none of"):
+    with pytest.raises(UnparsableVerdict, match="is none of"):
         verdict_in(words, "action")
 
 
@@ -134,7 +134,9 @@ def test_a_smart_guard_whose_answer_is_no_verdict_blocks(tmp_path: Path) -> None
 
 def question(text: str, agent: str = "main", tool: str | None = None) -> str:
     made = None if tool is None else raw_call(tool, text)
-    return Question("response" if made is None else "action", agent, "msg_001", text, made).words
+    return HookQuestion(
+        "response" if made is None else "action", agent, "msg_001", text, made
+    ).words
 
 
 def test_what_is_judged_stands_between_two_lines_that_are_not_in_it() -> None:

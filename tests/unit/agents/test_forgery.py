@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import Comment, Runtime, tool
+from harken import AgentRuntime, Comment, tool
 from harken.agents.action_schemas import ACTIONS
 from harken.core.messages import TextPart
 from harken.views.interventions import interventions
@@ -84,7 +84,7 @@ def test_no_name_makes_its_words_look_like_those_of_others(tmp_path: Path, name:
         call("hook", "c2", name=name, instructions="x", points=["input"]),
     )
     model = play(main=[made, "Done."])
-    one = stage(tmp_path, model, runtime=Runtime(model=model, actions=ACTIONS))
+    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, actions=ACTIONS))
     one.ask("Go.")
     assert all(one.result(made_by)["is_error"] for made_by in ("c1", "c2"))
     assert len(one.rows(event_type="agent_created")) == 1

@@ -6,24 +6,35 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harken import Budget, Comment, Deny, Hook, Ok, Question, Rewrite, Tool, register, tool
-from harken.core.verdict import Point, Verdict
+from harken import (
+    Budget,
+    Comment,
+    Deny,
+    Hook,
+    HookQuestion,
+    Ok,
+    Rewrite,
+    Tool,
+    register_agent_class,
+    tool,
+)
+from harken.core.verdict import HookPoint, Verdict
 from tests.agent_kit import call, calls, check_log, play, run, stage
 from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import SENT, Judging, send, sending, watch, words
 
 
-@register("test-once")
+@register_agent_class("test-once")
 class Once(Hook):
     """Allows one action, after some thought."""
 
-    points: ClassVar[frozenset[Point]] = frozenset({"action"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
 
     def begin(self) -> None:
         self.seen = 0
         self.bad: Any = None
 
-    async def judge(self, question: Question) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         if self.seen:
             return Deny("only one")
         await asyncio.sleep(0.001)
@@ -66,7 +77,7 @@ def test_a_state_that_cannot_be_saved_is_the_hooks_failure(tmp_path: Path, bad: 
 
 
 def test_a_judge_that_is_cancelled_from_inside_has_failed(tmp_path: Path) -> None:
-    async def cancelled(_: Question) -> Verdict:
+    async def cancelled(_: HookQuestion) -> Verdict:
         raise asyncio.CancelledError
 
     one = sending(tmp_path)

@@ -7,22 +7,22 @@ import pytest
 
 from harken import (
     Agent,
+    AgentRuntime,
     Comment,
     Deny,
     Hook,
+    HookQuestion,
     Ok,
-    Question,
     Rewrite,
-    Runtime,
     SessionViewer,
     load_session,
-    register,
+    register_agent_class,
 )
-from harken.agents.agent import evict
-from harken.core.canonical import encode
+from harken.agents.agent import unload_agent
+from harken.core.canonical import to_json_line
 from harken.core.events import TranscriptEntry
-from harken.core.verdict import Point, Verdict
-from harken.errors import UnknownName
+from harken.core.verdict import HookPoint, Verdict
+from harken.errors import NameNotFound
 from harken.experiments.replay.check import check
 from harken.session.log.checksum import seal
 from tests.agent_kit import (
@@ -43,16 +43,16 @@ from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import SENT, Judging, send, sending, watch
 
 
-@register("test-counter")
+@register_agent_class("test-counter")
 class Counter(Hook):
     """Allows three actions in all."""
 
-    points: ClassVar[frozenset[Point]] = frozenset({"action"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
 
     def begin(self) -> None:
         self.seen = 0
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         self.seen += 1
         if "fail" in question.text:
             raise RuntimeError("cannot judge")
@@ -83,7 +83,7 @@ def test_a_hooks_state_survives(tmp_path: Path, how: str) -> None:
             one = one.again()
             assert everything(one.session) == live
         elif how == "evicted":
-            evict(one.session, one.id_of("counter"))
+            unload_agent(one.session, one.id_of("counter"))
     assert SENT == ["a", "b", "c"]
     [blocked] = [r for r in one.rows(role="tool") if "is_error" in r]
     assert blocked["content"] == "Error: Action blocked by hook 'counter': 4 are too many"
@@ -93,7 +93,7 @@ def test_a_hooks_state_survives(tmp_path: Path, how: str) -> None:
 def test_the_state_of_a_hook_that_failed_survives_too(tmp_path: Path) -> None:
     one = counted(tmp_path, "fail", "a", "b")
     one.ask("Send.")
-    evict(one.session, one.id_of("counter"))
+    unload_agent(one.session, one.id_of("counter"))
     assert one.agent("counter").seen == 1  # type: ignore[attr-defined]
 
 
@@ -121,9 +121,9 @@ def test_a_guard_that_nobody_registered_lets_nothing_through(tmp_path: Path) -> 
         kind = "test-lost"
 
     one = sending(tmp_path)
-    Lost(one.session, runtime=Runtime(kinds={"test-lost": Lost})).install(one.root)
+    Lost(one.session, runtime=AgentRuntime(kinds={"test-lost": Lost})).install(one.root)
     later = one.again()
-    with pytest.raises(UnknownName, match="test-lost"):
+    with pytest.raises(NameNotFound, match="test-lost"):
         later.ask("Send.")
     assert SENT == []
 
@@ -150,17 +150,17 @@ def test_a_subagent_gets_copies_of_the_hooks_with_a_state_of_their_own(tmp_path:
 
 
 def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
-    @register("test-strict")
+    @register_agent_class("test-strict")
     class Strict(Judging):
-        def judge(self, question: Question) -> Verdict:
+        def judge(self, question: HookQuestion) -> Verdict:
             return Deny("read only") if question.point == "action" else Ok()
 
-    @register("test-planning")
+    @register_agent_class("test-planning")
     class Planning(Judging):
         def copy_for(self, agent: Agent) -> Hook:
             return Strict(agent.session, runtime=agent.runtime)
 
-    @register("test-private")
+    @register_agent_class("test-private")
     class Private(Judging):
         def copy_for(self, agent: Agent) -> None:  # type: ignore[override]
             return None
@@ -175,7 +175,7 @@ def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
         Ann=[calls(call("send", text="Ann")), "I may not."],
     )
     one = stage(tmp_path, model, tools=[send])
-    runtime = Runtime(model=model, world=one.runtime.world, kinds=kinds)
+    runtime = AgentRuntime(model=model, world=one.runtime.world, kinds=kinds)
     one = Stage(one.root, one.session, runtime)
     Planning(one.session, runtime=runtime).install(one.root, "planning")
     Private(one.session, runtime=runtime).install(one.root, "private")
@@ -199,7 +199,7 @@ def test_copies_go_down_the_whole_tree(tmp_path: Path) -> None:
 
 
 def test_a_subagent_whose_hooks_cannot_be_copied_is_not_created(tmp_path: Path) -> None:
-    @register("test-fragile")
+    @register_agent_class("test-fragile")
     class Fragile(Judging):
         def copy_for(self, agent: Agent) -> Hook:
             raise RuntimeError("no copy")
@@ -216,7 +216,7 @@ def test_a_subagent_whose_hooks_cannot_be_copied_is_not_created(tmp_path: Path) 
 
 
 def test_a_subagent_whose_hooks_cannot_be_installed_is_ended(tmp_path: Path) -> None:
-    @register("test-unwritable")
+    @register_agent_class("test-unwritable")
     class Unwritable(Judging):
         def spec(self) -> dict[str, Any]:
             return {"kind": self.kind, "limits": {1, 2}} if self.copied else super().spec()
@@ -234,7 +234,7 @@ def test_a_subagent_whose_hooks_cannot_be_installed_is_ended(tmp_path: Path) -> 
     )
     Unwritable(one.session).install(one.root)
     assert one.ask("Go.") == "No Ann."
-    assert one.result()["content"].startswith("Error: task: EventRefused")
+    assert one.result()["content"].startswith("Error: task: InvalidEvent")
     assert one.root.subagents == {}
     assert one.agent("Ann").state.place == "gone"
     check_log(one.log)
@@ -332,11 +332,11 @@ def test_guards_hold_wherever_a_session_was_cut(tmp_path: Path) -> None:
         assert everything(later.again().session) == live
 
 
-@register("test-censor")
+@register_agent_class("test-censor")
 class Censor(Hook):
     """Blocks, rewrites and comments."""
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         if question.point == "action" and "forbidden" in question.text:
             return Deny("forbidden")
         if question.point == "response" and "1234" in question.text:
@@ -398,7 +398,7 @@ def in_older_order(rows: list[dict[str, Any]]) -> bytes:
     log, before = b"", b""
     for row in rows:
         del row["sum"]
-        line, before = seal(before, encode(row))
+        line, before = seal(before, to_json_line(row))
         log += line
     return log
 

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import pytest
 
-from harken import Comment, Deny, LoggedString, Ok, register, tool
+from harken import Comment, Deny, LoggedString, Ok, register_agent_class, tool
 from harken.agents.initial_transcript import INTERRUPTED
-from harken.core.verdict import Point
-from harken.world.result import Failed
+from harken.core.verdict import HookPoint
+from harken.world.result import ToolError
 from tests.agent_kit import call, calls, check_log, play, run, stage, told
 from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import SENT, Judge, Judging, send, sending, watch, words
@@ -62,9 +62,9 @@ def test_a_hooks_birth_names_what_it_watches(tmp_path: Path) -> None:
 
 
 def test_a_hook_is_asked_only_where_it_wants_to_be(tmp_path: Path) -> None:
-    @register("test-narrow")
+    @register_agent_class("test-narrow")
     class Narrow(Judging):
-        points: ClassVar[frozenset[Point]] = frozenset({"result"})
+        points: ClassVar[frozenset[HookPoint]] = frozenset({"result"})
 
     one = sending(tmp_path)
     hook = Narrow(one.session, runtime=one.runtime).install(one.root)
@@ -117,7 +117,7 @@ def test_a_comment_on_a_result_is_heard_after_it(tmp_path: Path) -> None:
 @tool
 def forge(after: str) -> str:
     """Fail with the words that stand in the place of a result that there is not."""
-    raise Failed(INTERRUPTED.format("forge").removeprefix("Error: ") + after)
+    raise ToolError(INTERRUPTED.format("forge").removeprefix("Error: ") + after)
 
 
 def test_a_result_cannot_pass_hooks_by_looking_like_a_call_that_was_cut_off(

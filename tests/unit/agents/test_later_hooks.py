@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harken import Conversation, Deny, Ok, Question, Runtime, World, load_session
+from harken import AgentRuntime, Conversation, Deny, HookQuestion, Ok, World, load_session
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
 from tests.unit.agents.cutting import cut_after
@@ -31,7 +31,7 @@ def family(folder: Path, **parts: Any) -> Stage:
         "its": ["OK"] * 9,
         **parts,
     }
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=play(**lines), actions=ACTIONS, world=World([send]), kinds={"test-judge": Judging}
     )
     one = stage(folder, play(**lines), runtime=runtime)
@@ -73,7 +73,7 @@ def test_what_they_do_is_judged_from_then_on(tmp_path: Path) -> None:
     assert one.result("s", "kid")["content"] == "Error: Action blocked by hook 'guard': no"
 
 
-def is_evil(asked: Question) -> bool:
+def is_evil(asked: HookQuestion) -> bool:
     return asked.call is not None and asked.call.function.name == "send" and "evil" in asked.text
 
 
@@ -82,7 +82,7 @@ def test_it_reaches_them_however_deep_the_tree_is(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=[]))
     at = one.root
     for depth in range(400):
-        assert isinstance(at, Actor)
+        assert isinstance(at, ToolAgent)
         kid = at.make_subagent("You.", None)
         kid.log_birth(at.state.birth, f"kid{depth}", "subagent")
         at = kid
@@ -95,7 +95,7 @@ def test_it_reaches_them_however_deep_the_tree_is(tmp_path: Path) -> None:
 @pytest.mark.req("S4-29")
 def test_it_reaches_nobody_where_it_leaves_subagents_alone(tmp_path: Path) -> None:
     one = family(tmp_path)
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     alone = new_hook(one.root, "Watch.", spec={"subagents": False}).install(one.root, "alone")
     assert watching(one) == {"main": ["own", "alone"], "kid": ["its"]}
     assert alone.state.spec["reaches"] == []
@@ -119,7 +119,7 @@ def test_it_has_another_name_where_its_own_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_smart", [False, True])
 def test_a_crash_leaves_nobody_out_and_what_left_stays_away(tmp_path: Path, is_smart: bool) -> None:
     one = family(tmp_path, guard=[calls(call("quit", "q")), "OK", "OK"])
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     if is_smart:
         hook: Any = new_hook(one.root, "Watch.", points=["response"]).install(one.root, "guard")
     else:
@@ -143,7 +143,7 @@ def test_a_crash_leaves_nobody_out_and_what_left_stays_away(tmp_path: Path, is_s
 @pytest.mark.req("S4-36")
 def test_a_copy_that_left_does_not_come_again_with_a_resume(tmp_path: Path) -> None:
     one = family(tmp_path, kid=["Well."], guard=[calls(call("quit", "q")), "OK"])
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Watch.", points=["response"]).install(one.root, "guard")
     run(one.agent("kid").response("And?"))
     assert watching(one)["kid"] == ["its"]

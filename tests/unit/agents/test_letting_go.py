@@ -7,9 +7,9 @@ from weakref import ref
 
 import pytest
 
-from harken import Hook, Ok, Question, Runtime, World, load_session, register
-from harken.core.verdict import Deny, Point, Verdict
-from harken.errors import LogDamaged
+from harken import AgentRuntime, Hook, HookQuestion, Ok, World, load_session, register_agent_class
+from harken.core.verdict import Deny, HookPoint, Verdict
+from harken.errors import LogCorrupted
 from harken.world.todo import todo
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
 from tests.unit.agents.built_in.built_in import look, put
@@ -21,7 +21,7 @@ NAMES = [f"a{n}" for n in range(6)]
 def bounded(folder: Path, in_memory: int | None, **parts: Any) -> Stage:
     folder.mkdir()
     options = replace(quick(), in_memory=in_memory)
-    runtime = Runtime(model=play(**parts), world=World([look, todo]))
+    runtime = AgentRuntime(model=play(**parts), world=World([look, todo]))
     return stage(folder, runtime.model, runtime=runtime, options=options)  # type: ignore[arg-type]
 
 
@@ -73,16 +73,16 @@ def test_whom_somebody_holds_is_the_same_object_again(tmp_path: Path) -> None:
     assert one.agent("a0").transcript
 
 
-@register("test-unsaved")
+@register_agent_class("test-unsaved")
 class Unsaved(Hook):
     """Keeps what the log does not know."""
 
-    points: ClassVar[frozenset[Point]] = frozenset({"action"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
 
     def begin(self) -> None:
         self.allows = True
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         return Ok() if self.allows else Deny("no")
 
 
@@ -127,7 +127,7 @@ def test_a_log_that_was_changed_is_not_read_again(tmp_path: Path) -> None:
     assert one.session.agents[one.agent("a0").agent_id].transcript is not None
     one.root.harken("Well.")
     one.log.write_bytes(one.log.read_bytes().replace(b"I say 0.", b"I say 9."))
-    with pytest.raises(LogDamaged):
+    with pytest.raises(LogCorrupted):
         _ = [one.agent(name).transcript for name in NAMES]
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from harken import Budget, Runtime, Session, load_session
-from harken.agents.agent import evict
+from harken import AgentRuntime, Budget, Session, load_session
+from harken.agents.agent import unload_agent
 from harken.errors import ConfigError, LogLocked, LogWriteError
 from harken.testing import FailingDisk
 from tests.agent_kit import Play, Stage, call, calls, everything, play, quick, stage
@@ -101,7 +101,7 @@ def test_a_session_that_was_resumed_at_every_step_is_the_one_that_never_was(tmp_
             one = one.again().again()
             for agent_id in list(one.session.agents):
                 if agent_id != one.root.agent_id:
-                    evict(one.session, agent_id)
+                    unload_agent(one.session, agent_id)
         assert one.ask("And Dan.") == "Done too."
         assert one.root.subagent("Dan").agent_id == "agent_006"
         logs.append([{**r, "sum": 0, "time": 0, "latency_s": 0} for r in lines(one.log)])
@@ -161,7 +161,7 @@ def test_without_a_model_the_one_of_the_log_is_asked_for_by_name(tmp_path: Path)
 
     one.session.close()
     later = Stage(
-        *load_session(one.log, runtime=Runtime(models=models), options=quick()), one.runtime
+        *load_session(one.log, runtime=AgentRuntime(models=models), options=quick()), one.runtime
     )
     assert later.ask("And Dan.") == "Done too."
     assert asked[0] == "play"

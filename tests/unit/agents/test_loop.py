@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harken import tool
-from harken.core.messages import CallPlace, ContentPart, Message, TextPart, ToolCall
+from harken.core.messages import ContentPart, Message, TextPart, ToolCall, ToolCallSlot
 from harken.errors import ModelError
 from tests.agent_kit import call, calls, check_log, play, raw_call, run, stage, told
 from tests.unit.agents.acting import TOOLS, acting
@@ -227,7 +227,7 @@ def test_a_model_may_use_the_same_call_id_in_every_message(tmp_path: Path) -> No
 def test_calls_whose_places_do_not_fit_are_run_all_the_same(
     tmp_path: Path, places: list[str], ids: list[str]
 ) -> None:
-    content: list[ContentPart] = [TextPart("Now."), *map(CallPlace, places)]
+    content: list[ContentPart] = [TextPart("Now."), *map(ToolCallSlot, places)]
     answer = Message("assistant", content, [call("add", id_, a=1) for id_ in ids])
     one = stage(tmp_path, play(main=[answer, "Done."]), tools=TOOLS)
     assert one.ask("Add.") == "Done."

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from harken import Conversation, Deny, Ok, Question, Runtime, World, load_session
+from harken import AgentRuntime, Conversation, Deny, HookQuestion, Ok, World, load_session
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.guards import SELF_MADE
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.moves import talk_with
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import obey
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import (
     Line,
     Stage,
@@ -35,7 +35,7 @@ from tests.unit.agents.hooking import SENT, Judging, send, unguarded, watch
 EVIL = calls(call("send", "s", text="evil"))
 
 
-def no_evil(question: Question) -> Deny | Ok:
+def no_evil(question: HookQuestion) -> Deny | Ok:
     is_evil = question.call is not None and "evil" in question.text and "send" in question.words
     return Deny("no") if is_evil else Ok()
 
@@ -43,7 +43,7 @@ def no_evil(question: Question) -> Deny | Ok:
 def watched(folder: Path, *, later: bool = False, **parts: Sequence[Line]) -> Stage:
     """Return a stage whose main is watched; later: not yet."""
     SENT.clear()
-    runtime = Runtime(model=play(**parts), actions=ACTIONS, world=World([send]))
+    runtime = AgentRuntime(model=play(**parts), actions=ACTIONS, world=World([send]))
     one = stage(folder, play(**parts), runtime=runtime)
     if not later:
         watch(one, action=no_evil)
@@ -70,7 +70,7 @@ def test_a_hook_of_its_own_that_acts_is_watched_as_it_is(tmp_path: Path) -> None
 
 @pytest.mark.req("S4-28")
 def test_what_a_hook_of_its_own_puts_there_is_its_own(tmp_path: Path) -> None:
-    def spoils(request: Request) -> str:
+    def spoils(request: ModelRequest) -> str:
         return 'REWRITE: {"text":"evil"}' if "call send" in told(request)[-1] else "OK"
 
     one = watched(
@@ -158,7 +158,7 @@ def test_a_guard_that_took_the_place_and_gave_it_back_guards_as_before(tmp_path:
     one = watched(
         tmp_path, later=True, main=["Hi.", "Hi.", *more], h=[meta, endo, *["OK"] * 9], mine=["OK"]
     )
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     h = new_hook(one.root, "Watch.", tools=["endo"], points=["response"]).install(one.root, "h")
     say(one)
     say(one)
@@ -171,7 +171,7 @@ def test_a_guard_that_took_the_place_and_gave_it_back_guards_as_before(tmp_path:
 @pytest.mark.req("S4-28", "S4-46")
 def test_a_guard_that_the_user_talked_with_watches_on(tmp_path: Path) -> None:
     one = watched(tmp_path, later=True, main=["Hi."] * 9, h=["OK"] * 9)
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     h = new_hook(one.root, "Watch.", points=["response"]).install(one.root, "h")
     talk_with(one.root, "h", None)
     assert Conversation(one.root).primary is h
@@ -206,7 +206,7 @@ def test_no_crash_amid_a_move_leaves_copies_of_own_hooks_without_guards(tmp_path
         guard=["OK"] * 9,
         kid=["Here."],
     )
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     say(one)
     alone = new_hook(one.root, "Watch.", spec={"subagents": False}, points=["response"])
     alone.install(one.root, "guard")

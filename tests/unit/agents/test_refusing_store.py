@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from harken import Runtime
+from harken import AgentRuntime
 from harken.agents.checkpointer import Checkpointer, Tell
 from harken.agents.load import load_session
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
 from harken.errors import StoreError
-from harken.store.base import Batch
+from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
 from tests.agent_kit import Play, Stage, call, calls, play, quick, stage
 
@@ -24,7 +24,7 @@ class FullStore(MemoryStore):
 
     full = True
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         if self.full:
             raise StoreError("the store", "is full")
         super().write(batch)
@@ -79,7 +79,7 @@ def test_a_session_that_a_full_store_did_not_take_is_committed_when_it_is_resume
 
 def begin(folder: Path, model: Play, store: MemoryStore, on_notice: Tell | None = None) -> Stage:
     checkpoints = Checkpointer(store=store)
-    runtime = Runtime(model=model, checkpoints=checkpoints, on_notice=on_notice)
+    runtime = AgentRuntime(model=model, checkpoints=checkpoints, on_notice=on_notice)
     return stage(folder, model, runtime=runtime)
 
 

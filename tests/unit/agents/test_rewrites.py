@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import Deny, Ok, Question, Rewrite, Runtime
+from harken import AgentRuntime, Deny, HookQuestion, Ok, Rewrite
 from harken.core.stream import TextDelta
 from harken.core.verdict import Verdict
 from tests.agent_kit import call, calls, check_log, play, run, stage, told
@@ -42,7 +42,7 @@ def test_a_rewritten_call_among_several_is_named(tmp_path: Path) -> None:
 
 def test_rewrites_chain_and_a_later_hook_judges_what_will_run(tmp_path: Path) -> None:
     def add(letter: str) -> Judge:
-        def judge(question: Question) -> Verdict:
+        def judge(question: HookQuestion) -> Verdict:
             assert question.call is not None
             assert question.call.function.arguments == question.text
             text = json.loads(question.text)["text"]
@@ -61,7 +61,7 @@ def test_rewrites_chain_and_a_later_hook_judges_what_will_run(tmp_path: Path) ->
 
 
 def test_a_guard_after_a_rewriter_cannot_be_deceived(tmp_path: Path) -> None:
-    def strict(question: Question) -> Verdict:
+    def strict(question: HookQuestion) -> Verdict:
         assert question.call is not None
         harmful = "rm -rf" in question.call.function.arguments
         return Deny("dangerous") if harmful else Ok()
@@ -157,7 +157,7 @@ def test_a_response_that_stays_as_it_is_makes_no_entry_of_the_user(tmp_path: Pat
 def test_what_a_hook_may_still_change_is_not_streamed(tmp_path: Path) -> None:
     pieces: list[str] = []
     model = play(main=["1234"])
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model,
         on_chunk=lambda _, chunk: (
             pieces.append(chunk.text) if isinstance(chunk, TextDelta) else None

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from harken import Agent, Runtime
+from harken import Agent, AgentRuntime
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.hooks.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
 from harken.core.messages import text_of
-from harken.core.verdict import Ok, Question, Verdict
+from harken.core.verdict import HookQuestion, Ok, Verdict
 from harken.errors import ModelError
-from harken.llm.base import Request
-from harken.llm.context_windows import Windows
+from harken.llm.base import ModelRequest
+from harken.llm.context_windows import ContextWindows
 from tests.agent_kit import Stage, call, calls, check_log, everything, run, stage
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, is_question, sends, texts
 
@@ -24,11 +24,11 @@ def judge(hook: Agent, text: str = "x", subject: str | None = None) -> Verdict |
     from harken.agents.hooks.hook import ask
 
     about = subject or hook.sibling(hook.state.parent or "").state.birth
-    opinion = run(ask(hook, hook.state.parent, Question("response", "main", about, text)))
+    opinion = run(ask(hook, hook.state.parent, HookQuestion("response", "main", about, text)))
     return None if opinion is None else opinion.verdict
 
 
-def notes(*said: str) -> Callable[[Request], Any]:
+def notes(*said: str) -> Callable[[ModelRequest], Any]:
     """Note something for each question, then find it OK."""
     return always(
         calls(*(call("keep_note", f"n{at}", text=text) for at, text in enumerate(said))), "OK"
@@ -137,14 +137,16 @@ def test_what_a_hook_reads_does_not_grow_over_1000_questions(tmp_path: Path) -> 
 def test_a_hook_that_is_compacted_in_the_middle_of_a_question_still_has_the_question(
     tmp_path: Path,
 ) -> None:
-    def says(request: Request) -> Any:
+    def says(request: ModelRequest) -> Any:
         acted = sum(message.role == "assistant" for message in request.messages)
         if acted == 4 or any("compacted" in text for text in texts(request)):
             return "OK"
         return calls(call("keep_note", f"n{acted}", text=f"{acted}" + "n" * 300))
 
     cast = Cast(main=sends, guard=says, compaction=lambda _: "short")
-    runtime = Runtime(model=cast.model(), actions=ACTIONS, windows=Windows({"cast": 1300}))
+    runtime = AgentRuntime(
+        model=cast.model(), actions=ACTIONS, windows=ContextWindows({"cast": 1300})
+    )
     one = stage(tmp_path, cast.model(), runtime=runtime)
     hook = guard(one)
     assert judge(hook, "x" * 200) == Ok()
@@ -179,7 +181,7 @@ def test_what_a_hook_failed_at_is_dropped_too(tmp_path: Path) -> None:
 def test_a_question_that_no_model_answered_is_dropped_with_the_next_one(tmp_path: Path) -> None:
     answers = iter([calls(call("keep_note", text="before it broke")), ModelError("down"), "OK"])
 
-    def says(request: Request) -> Any:
+    def says(request: ModelRequest) -> Any:
         said = next(answers)
         if isinstance(said, Exception):
             raise said

@@ -14,8 +14,8 @@ from harken.agents.tree.moves import talk_with
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
 from harken.core.messages import Message
-from harken.llm.base import Request
-from harken.world.result import BadArguments
+from harken.llm.base import ModelRequest
+from harken.world.result import InvalidArguments
 from tests.agent_kit import (
     Line,
     Stage,
@@ -31,7 +31,7 @@ from tests.agent_kit import (
 from tests.unit.agents.hooking import watch
 from tests.unit.agents.tree.test_moves import moving
 
-Act: TypeAlias = Callable[[Request], Message]
+Act: TypeAlias = Callable[[ModelRequest], Message]
 OK = Message("assistant", "OK")
 
 
@@ -40,7 +40,7 @@ def at(point: str, made: Message) -> Act:
     return lambda request: made if _asks(request, point) else OK
 
 
-def _asks(request: Request, point: str) -> bool:
+def _asks(request: ModelRequest, point: str) -> bool:
     return told(request)[-1].startswith(f"[{point}] ")
 
 
@@ -69,7 +69,7 @@ def test_a_hook_takes_over_wherever_it_is_asked(tmp_path: Path, point: str) -> N
     )
     take = calls(call("meta", "m1"))
 
-    def takes(request: Request) -> Message:
+    def takes(request: ModelRequest) -> Message:
         text = told(request)[-1]
         if text.startswith("You have taken the place of main"):
             return Message("assistant", "I take over.")
@@ -121,7 +121,7 @@ def _resumes_after_each_event(one: Stage, before: int, folder: Path) -> None:
 
 
 def test_calls_that_have_begun_have_their_results_when_a_hook_takes_over(tmp_path: Path) -> None:
-    def at_second(request: Request) -> Message:
+    def at_second(request: ModelRequest) -> Message:
         if "second" in told(request)[-1]:
             return calls(call("meta", "m1"))
         return OK
@@ -143,7 +143,7 @@ def test_who_takes_a_hooks_place_is_asked_in_its_stead(tmp_path: Path) -> None:
     make = calls(call("task", "t1", name="s", instructions="S."))
     give = calls(call("endo", "e1", subagent="s", points=[]))
 
-    def h(request: Request) -> Message:
+    def h(request: ModelRequest) -> Message:
         text = told(request)[-1]
         if text.startswith("[input] "):
             return make
@@ -241,7 +241,7 @@ def test_an_old_primary_may_leave_at_once(tmp_path: Path) -> None:
 def test_endo_is_no_way_out_from_under_a_hook(tmp_path: Path) -> None:
     """Nor is what the agent rewrites then, as a hook: the guard judges it after that."""
 
-    def worse(request: Request) -> Message:
+    def worse(request: ModelRequest) -> Message:
         return Message("assistant", 'REWRITE: {"name": "bad"}') if _asks(request, "action") else OK
 
     main: list[Line] = [
@@ -266,7 +266,7 @@ def test_a_hook_in_code_that_only_judges_takes_nobodys_place(tmp_path: Path) -> 
     one = moving(tmp_path, main=["Ready."])
     watch(one)
     one.ask("Begin.")
-    with pytest.raises(BadArguments, match="guard only judges"):
+    with pytest.raises(InvalidArguments, match="guard only judges"):
         talk_with(one.root, "guard", None)
     assert one.session.state.primary == one.root.agent_id
 
@@ -298,7 +298,7 @@ def test_a_path_that_cannot_be_gone_to_its_end_moves_nobody(tmp_path: Path) -> N
     one = moving(tmp_path, main=[people, "Done."], a=[calls(call("task", "t2", name="b")), "Made."])
     one.ask("Go.")
     before = everything(one.session)
-    with pytest.raises(BadArguments, match="b has no subagent or hook 'c'"):
+    with pytest.raises(InvalidArguments, match="b has no subagent or hook 'c'"):
         talk_with(one.root, "a/b/c", None)
     assert everything(one.session) == before
     b = talk_with(one.root, "a/b", None)
@@ -379,7 +379,7 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
         """Look."""
         raise KeyboardInterrupt
 
-    def h(request: Request) -> Message:
+    def h(request: ModelRequest) -> Message:
         return take if "look" in told(request)[-1] and seen else OK
 
     seen: list[int] = []

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harken import Runtime, ScriptedModel, World, tool
+from harken import AgentRuntime, ScriptedModel, World, tool
 from harken.agents.templates.template import Templates
 from harken.core.messages import ToolCall
 from harken.errors import ConfigError
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import Play, Stage, call, calls, check_log, play, stage
 
 
@@ -34,7 +34,7 @@ def set_up(tmp_path: Path, model: Play, **more: Any) -> Stage:
     agents = tmp_path / "agents"
     agents.mkdir(exist_ok=True)
     more = {"world": World([read, write]), "templates": Templates([agents]), **more}
-    return stage(tmp_path, model, runtime=Runtime(model=model, **more))
+    return stage(tmp_path, model, runtime=AgentRuntime(model=model, **more))
 
 
 def with_template(tmp_path: Path, text: str, *made: ToolCall, **more: Any) -> Stage:
@@ -209,7 +209,7 @@ def test_a_template_that_is_not_there_creates_nobody(tmp_path: Path, name: str) 
     assert list(one.session.agents) == [one.root.agent_id]
 
 
-def described(request: Request) -> str:
+def described(request: ModelRequest) -> str:
     return str(next(one["description"] for one in request.tools if one["name"] == "task"))
 
 
@@ -237,8 +237,8 @@ def test_a_new_template_is_told_to_new_agents_and_after_a_resume(tmp_path: Path)
 
 
 def test_without_templates_nothing_that_a_model_is_shown_changes(tmp_path: Path) -> None:
-    plain = Runtime(model=play(main=["1"]))
-    with_folder = Runtime(model=play(main=["1"]), templates=Templates([tmp_path]))
+    plain = AgentRuntime(model=play(main=["1"]))
+    with_folder = AgentRuntime(model=play(main=["1"]), templates=Templates([tmp_path]))
     hashes = []
     for at, runtime in enumerate((plain, with_folder)):
         folder = tmp_path / str(at)

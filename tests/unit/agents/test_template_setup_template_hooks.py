@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from harken import Deny, Hook, Ok, Permissions, Question, Runtime, Verdict, World, register, tool
+from harken import (
+    AgentRuntime,
+    Deny,
+    Hook,
+    HookQuestion,
+    Ok,
+    Permissions,
+    Verdict,
+    World,
+    register_agent_class,
+    tool,
+)
 from harken.agents.templates.claude_code import ClaudeAgents
 from harken.agents.templates.template import Templates
 from harken.core.messages import Message
@@ -16,11 +27,11 @@ from harken.world.permissions.permissions import Mode
 from tests.agent_kit import Stage, call, calls, check_log, play, stage
 
 
-@register("test-no-sending")
+@register_agent_class("test-no-sending")
 class NoSending(Hook):
     """A hook that lets nothing be sent."""
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         sends = question.call is not None and question.call.function.name == "send"
         return Deny("nothing is sent") if sends else Ok()
 
@@ -46,7 +57,7 @@ def made(tmp_path: Path, text: str, mode: Mode | None = None, **more: Any) -> St
     (folder / "careful.md").write_text(text)
     permissions = None if mode is None else Permissions(mode=mode)
     claude = [ClaudeAgents([tmp_path / ".claude"], runs_commands=True)]
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=play(
             main=[task("Ann", "template:careful", "c1"), SEND, "Done."],
             Ann=[SEND, task("Bob", "Be Bob.", "c2"), "Ann's."],
@@ -80,7 +91,7 @@ def test_hooks_come_after_copies_of_the_parents_and_none_twice(tmp_path: Path) -
     folder.mkdir()
     (folder / "careful.md").write_text("---\nhooks: [test-no-sending, other]\n---\nBe careful.")
     model = play(main=[task("Ann", "template:careful", "c1"), "Done."], Ann=["Yes."])
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model, kinds={"other": NoSending}, templates=Templates([folder]), world=World([send])
     )
     one = stage(tmp_path, model, runtime=runtime)
@@ -95,7 +106,7 @@ def test_a_hook_that_is_none_makes_nobody(tmp_path: Path, name: str) -> None:
     folder.mkdir()
     (folder / "careful.md").write_text(f"---\nhooks: [{name}]\n---\nBe careful.")
     model = play(main=[task("Ann", "template:careful", "c1"), "Done."])
-    runtime = Runtime(model=model, templates=Templates([folder]))
+    runtime = AgentRuntime(model=model, templates=Templates([folder]))
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert one.result()["content"].startswith("Error: template:careful cannot be used: ")
@@ -153,7 +164,7 @@ def test_commands_of_an_agent_of_claude_code_watch_it_alone(tmp_path: Path) -> N
     (folder / "reviewer.md").write_text(CLAUDE.format(tmp_path))
     model = play(main=[task("Ann", "template:reviewer", "c1"), "Done."], Ann=["Yes."])
     notices: list[str] = []
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model,
         world=World([send], folder=tmp_path),
         templates=Templates([], [ClaudeAgents([folder], runs_commands=True)]),
@@ -174,7 +185,7 @@ def test_what_a_template_denies_is_denied(tmp_path: Path) -> None:
     (folder / "reviewer.md").write_text("---\ndisallowedTools: Task, mcp__x__y\n---\nHi.")
     model = play(main=[task("Ann", "template:reviewer", "c1"), "Done."], Ann=["Yes."])
     templates = Templates([], [ClaudeAgents([folder])])
-    runtime = Runtime(model=model, world=World([send]), templates=templates)
+    runtime = AgentRuntime(model=model, world=World([send]), templates=templates)
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     [asked] = model.asked_of("Ann")

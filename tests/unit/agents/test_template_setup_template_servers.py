@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from mcp.client._memory import InMemoryTransport
 
-from harken import Runtime
+from harken import AgentRuntime
 from harken.agents.templates.template import Templates
 from harken.core.messages import FunctionCall, text_of
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import Server
-from harken.world.mcp.servers import Connections
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.mcp.servers import McpServers
 from harken.world.permissions.permissions import Permissions
-from harken.world.permissions.rules import Rules
-from harken.world.tool import Caller
+from harken.world.permissions.rules import PermissionRules
+from harken.world.tool import ToolContext
 from harken.world.world import World
 from tests import mcp_sdk_server
 from tests.agent_kit import Play, Stage, call, calls, play, rows, run, stage, told
@@ -28,7 +28,7 @@ from tests.mcp_kit import TOY, toy
 from tests.unit.world.permissions.people import YES, Person
 
 NAMED = replace(toy("docs"), reserved=True)
-LIB = Server(name="lib", command="in this process")
+LIB = McpServerConfig(name="lib", command="in this process")
 TEMPLATE = """\
 ---
 tools: []
@@ -38,24 +38,26 @@ You read.
 """
 
 
-def world_of(folder: Path, *servers: Server, **more: Any) -> World:
+def world_of(folder: Path, *servers: McpServerConfig, **more: Any) -> World:
     """Return a world with servers: `lib` is one of this process, others are programs."""
-    around = Surroundings(
+    around = McpHost(
         folder=folder, outputs=folder / "outputs", environ={"PATH": os.environ["PATH"]}
     )
     in_process = any(server is LIB for server in servers)
 
-    def connect(_: Server) -> InMemoryTransport:
+    def connect(_: McpServerConfig) -> InMemoryTransport:
         return InMemoryTransport(mcp_sdk_server.make())
 
-    mcp = Connections(servers, around=around, connect=connect if in_process else None)
+    mcp = McpServers(servers, around=around, connect=connect if in_process else None)
     return World(folder=folder, mcp=mcp, **more)
 
 
-def begun(folder: Path, model: Play, *servers: Server, mcp: str = "[docs]", **more: Any) -> Stage:
+def begun(
+    folder: Path, model: Play, *servers: McpServerConfig, mcp: str = "[docs]", **more: Any
+) -> Stage:
     """Begin a session whose agents have a template `reader`."""
     (folder / "reader.md").write_text(TEMPLATE.format(mcp=mcp))
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model, world=world_of(folder, *servers, **more), templates=Templates([folder])
     )
     return stage(folder, model, runtime=runtime)
@@ -141,7 +143,7 @@ def _discuss(name: str) -> Any:
     ],
 )
 def test_a_server_that_a_template_cannot_have_is_a_result(
-    tmp_path: Path, mcp: str, servers: list[Server], why: str
+    tmp_path: Path, mcp: str, servers: list[McpServerConfig], why: str
 ) -> None:
     model = play(main=[calls(task("Ann", "template:reader")), "Done."])
     here = begun(tmp_path, model, *servers, mcp=mcp)
@@ -194,7 +196,7 @@ def test_a_resource_that_cannot_be_read_is_a_result(tmp_path: Path, given: str, 
 
 def test_what_may_not_be_read_just_so_gives_no_instructions(tmp_path: Path) -> None:
     model = play(main=[calls(task("Ann", "mcp:lib/notes://welcome")), "Done."])
-    rules = Rules.parse(deny=["mcp_read(lib/notes://*)"])
+    rules = PermissionRules.parse(deny=["mcp_read(lib/notes://*)"])
     here = begun(tmp_path, model, LIB, permissions=Permissions(mode="all", rules=rules))
     assert asked(here, "Go!") == "Done."
     assert "may not just be read" in here.result()["content"]
@@ -215,9 +217,9 @@ def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
         world = world_of(tmp_path, toy(), permissions=permissions)
         await world.ready()
         model = play()
-        here = stage(tmp_path, model, runtime=Runtime(model=model, world=world))
+        here = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
         try:
-            caller = Caller(here.root, here.root.state.birth, person)
+            caller = ToolContext(here.root, here.root.state.birth, person)
             result = await world.do_action(FunctionCall(tool, '{"text": "hi"}'), caller)
             return text_of(result.content)
         finally:
@@ -227,7 +229,7 @@ def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
 
     def did(tool: str = "mcp__toy__echo", person: Person | None = None, **rules: Any) -> str:
         mode = rules.pop("mode", "ask")
-        permissions = Permissions(mode=mode, rules=Rules.parse(**rules))
+        permissions = Permissions(mode=mode, rules=PermissionRules.parse(**rules))
         return asyncio.run(scene(permissions, person, tool))
 
     assert "needs the user's leave" in did()

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harken.analytics.charts import overview_charts, session_charts, shown
+from harken.analytics.charts import escape_label, overview_charts, session_charts
 from harken.analytics.html_page import page
 from harken.analytics.overview import one_session, overview
 from harken.analytics.scope import ALL, Scope
@@ -103,7 +103,7 @@ def test_of_nothing_there_is_a_page_all_the_same() -> None:
 
 
 def test_a_lone_surrogate_is_shown_as_a_mark() -> None:
-    assert shown("a\ud800b\nc") == "a\N{REPLACEMENT CHARACTER}b c"
+    assert escape_label("a\ud800b\nc") == "a\N{REPLACEMENT CHARACTER}b c"
 
 
 def test_without_the_library_an_error_names_the_extra() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harken.analytics.parquet import ROWS, Written, write_tables
+from harken.analytics.parquet import ROWS, WrittenTable, write_tables
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.table_schema import TABLES
 from harken.errors import ConfigError
@@ -121,7 +121,7 @@ def test_more_rows_than_one_group_are_written_in_their_order(tmp_path: Path) -> 
     db = story()
     for id_ in range(5, 2 * ROWS):
         message(db, id_, role="user", kind="prompt")
-    found: list[Written] = list(write_tables(db, tmp_path))
+    found: list[WrittenTable] = list(write_tables(db, tmp_path))
     file = pq.ParquetFile(tmp_path / "messages.parquet")
     assert file.num_row_groups == 2
     ids = file.read(columns=["id"])["id"].to_pylist()

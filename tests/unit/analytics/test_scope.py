@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harken.analytics.scope import projects, session_id
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from tests.unit.analytics.story import Story
 
 
@@ -29,7 +29,7 @@ def test_a_session_is_found_by_its_full_name(story: Story) -> None:
 
 @pytest.mark.parametrize("name", ["nobody", "", "ab12", "claude:ab", "%", "\ud800"])
 def test_a_session_that_is_not_there_is_said_with_those_that_are(story: Story, name: str) -> None:
-    with pytest.raises(UnknownName, match=r"there is: session_2026, codex:zz"):
+    with pytest.raises(NameNotFound, match=r"there is: session_2026, codex:zz"):
         session_id(story.database, name)
 
 
@@ -43,5 +43,5 @@ def test_a_project_is_a_folder_with_all_below_or_the_end_of_a_path(story: Story)
 
 @pytest.mark.parametrize("name", ["/srv/cla", "claude", "", "..", "\ud800"])
 def test_another_project_is_said_with_those_that_are(story: Story, name: str) -> None:
-    with pytest.raises(UnknownName, match="there is: /srv/claude/web, "):
+    with pytest.raises(NameNotFound, match="there is: /srv/claude/web, "):
         projects(story.database, name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import NewSession
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import NewSessionInfo
 
 NOON = "2026-01-31T12:00:00.000000Z"
 ID = "0199c0de-0000-7000-8000-000000000001"
@@ -14,7 +14,7 @@ def call(id: str, name: str = "look", arguments: str = '{"where":"inside"}') -> 
     return ToolCall(id, FunctionCall(name, arguments))
 
 
-def cafe() -> list[WholeEntry]:
+def cafe() -> list[ConversationEntry]:
     """A conversation with a thought, a call and its result, as a Harken agent has it."""
     messages = [
         Message("user", "Is the cafe open?"),
@@ -24,8 +24,8 @@ def cafe() -> list[WholeEntry]:
         Message("user", "And do they have tea?"),
         Message("assistant", "They do."),
     ]
-    return [WholeEntry(message, NOON) for message in messages]
+    return [ConversationEntry(message, NOON) for message in messages]
 
 
-def new(folder: str = "/home/jill/cafe", id: str = ID) -> NewSession:
-    return NewSession(id=id, folder=folder, time=NOON, title="The cafe")
+def new(folder: str = "/home/jill/cafe", id: str = ID) -> NewSessionInfo:
+    return NewSessionInfo(id=id, folder=folder, time=NOON, title="The cafe")

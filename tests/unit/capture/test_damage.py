@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from harken.capture.files.importer import Importer
-from harken.capture.files.report import Imported, Report
+from harken.capture.files.report import ImportResult, Report
 from harken.capture.files.sources import files_in
 from harken.context.commit_content import entries_in
-from harken.context.materialize import picked
+from harken.context.materialize import select_commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
 from harken.index.catalogue import Catalogue
@@ -100,7 +100,7 @@ CASES = [
 ]
 
 
-def imported(folder: Path, store: MemoryStore, catalogue: Catalogue) -> dict[str, Imported]:
+def imported(folder: Path, store: MemoryStore, catalogue: Catalogue) -> dict[str, ImportResult]:
     done = Importer(store, catalogue).run(list(files_in(folder)))
     return {Path(one.report.source).name: one for one in done}
 
@@ -110,7 +110,7 @@ def conversations(report: Report, store: MemoryStore) -> list[list[str]]:
     return [
         [
             text_of(entry.message.content)
-            for entry in entries_in(store, picked(store, CommitId(tip.ctx)))
+            for entry in entries_in(store, select_commits(store, CommitId(tip.ctx)))
         ]
         for tip in report.tips
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import Message, text_of
@@ -21,8 +21,8 @@ def said(*texts: str) -> list[Message]:
 def commit(store: Store, parent: CommitId | None = None, *texts: str, **more: Any) -> CommitId:
     """Commit a delta of these texts."""
     more.setdefault("created_at", NOON)
-    more.setdefault("origin", Origin(principal="ann"))
-    return checkpoint(store, Draft(parent=parent, messages=said(*texts), **more))
+    more.setdefault("origin", CommitOrigin(principal="ann"))
+    return checkpoint(store, CommitDraft(parent=parent, messages=said(*texts), **more))
 
 
 def texts(store: Store, ctx: CommitId | None, stop: str = "compaction") -> list[str]:

@@ -9,7 +9,7 @@ from harken.capture.files.imported_sessions import ends_of, imported_sessions
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import files_in
 from harken.context.materialize import materialize
-from harken.context.to_events.branches import End
+from harken.context.to_events.branches import BranchTip
 from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
@@ -24,7 +24,7 @@ from harken.store.memory import MemoryStore
 from tests.unit.formats.transcripts import Transcript
 
 
-def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[End]]:
+def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[BranchTip]]:
     """Import transcripts of one session; return the store, and where the session ends."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, made in files.items():
@@ -35,7 +35,7 @@ def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[End]]
     return store, ends_of(sessions[0], sessions, catalogue)
 
 
-def told(store: Store, ends: Sequence[End], folder: Path) -> list[ev.Event]:
+def told(store: Store, ends: Sequence[BranchTip], folder: Path) -> list[ev.Event]:
     """Retell a session, and check what holds of all: it could be a log, and says what was read."""
     found = retell(store, "cafe", ends)
     assert found == retell(store, "cafe", ends)

@@ -11,19 +11,19 @@ from random import Random
 
 import pytest
 
-from harken.context.bundle.create import Bundled, Wanted, create_bundle
+from harken.context.bundle.create import BundleRequest, BundleResult, create_bundle
 from harken.context.bundle.manifest import log_name
-from harken.context.bundle.open import Taken, open_bundle, take
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.bundle.open import BundleImportResult, open_bundle, take
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.history import show
 from harken.context.materialize import materialize, resolver
-from harken.core.commits import CommitId, raw_ref
+from harken.core.commits import CommitId, hash_raw
 from harken.core.events import ContextLoaded
 from harken.core.secrets.redaction import Credentials
-from harken.errors import BundleError, UnknownName
+from harken.errors import BundleError, NameNotFound
 from harken.session.repair import verify
 from harken.session.session import Session
-from harken.store.base import Batch, Store
+from harken.store.base import Store, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
@@ -85,12 +85,12 @@ def made(
     *tips: CommitId,
     logs: list[Path] | None = None,
     as_is: bool = False,
-) -> Bundled:
-    wanted = Wanted(store=store, tips=tips, logs=logs or [], created_at=NOON, as_is=as_is)
+) -> BundleResult:
+    wanted = BundleRequest(store=store, tips=tips, logs=logs or [], created_at=NOON, as_is=as_is)
     return create_bundle(out, wanted)
 
 
-def opened(bundle: Path, store: SqliteStore) -> Taken:
+def opened(bundle: Path, store: SqliteStore) -> BundleImportResult:
     with open_bundle(bundle, store.path.parent) as found:
         return take(found, store, sessions(store))
 
@@ -245,10 +245,10 @@ def test_commits_that_logs_name_and_nobody_has_are_told(source: SqliteStore, out
 
 def test_files_and_raw_bytes_are_in_it(source: SqliteStore, there: SqliteStore, out: Path) -> None:
     pieces = [Random(n).randbytes(50_000) for n in range(20)]
-    refs = [raw_ref(piece) for piece in pieces]
-    whole = raw_ref(b"".join(pieces))
-    source.write(Batch(raw=dict(zip(refs, pieces, strict=True)), files={whole: refs}))
-    draft = Draft(artifact=whole, format="x", message_count=1, token_count=0, created_at=NOON)
+    refs = [hash_raw(piece) for piece in pieces]
+    whole = hash_raw(b"".join(pieces))
+    source.write(WriteBatch(raw=dict(zip(refs, pieces, strict=True)), files={whole: refs}))
+    draft = CommitDraft(artifact=whole, format="x", message_count=1, token_count=0, created_at=NOON)
     made(out, source, checkpoint(source, draft))
     opened(out, there)
     assert there.raw(whole) == b"".join(pieces)
@@ -257,7 +257,7 @@ def test_files_and_raw_bytes_are_in_it(source: SqliteStore, there: SqliteStore, 
 def test_an_empty_bundle_is_one(there: SqliteStore, out: Path) -> None:
     bundled = made(out, MemoryStore())
     assert (bundled.manifest.commits, bundled.manifest.sessions) == (0, ())
-    assert opened(out, there) == Taken(0, ())
+    assert opened(out, there) == BundleImportResult(0, ())
 
 
 def test_it_is_for_its_owner_only_and_replaces_nothing(source: SqliteStore, out: Path) -> None:
@@ -279,14 +279,14 @@ def test_it_is_for_its_owner_only_and_replaces_nothing(source: SqliteStore, out:
 def test_nothing_is_left_where_it_cannot_be_made(source: SqliteStore, out: Path) -> None:
     folder = out.parent
     before = sorted(folder.iterdir())
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         made(out, source, CommitId("ctx-" + "0" * 64))
 
     def stop(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     commit(source, None, "a")
-    wanted = Wanted(store=source, tips=source.newest(), created_at=NOON)
+    wanted = BundleRequest(store=source, tips=source.newest(), created_at=NOON)
     for how in ({"on_copy": stop}, {"on_pack": stop}):
         with pytest.raises(KeyboardInterrupt):
             create_bundle(out, wanted, **how)
@@ -296,7 +296,7 @@ def test_nothing_is_left_where_it_cannot_be_made(source: SqliteStore, out: Path)
 def test_how_far_it_is_is_told(source: SqliteStore, there: SqliteStore, out: Path) -> None:
     told: list[tuple[str, int, int]] = []
     tip = commit(source, None, "a")
-    wanted = Wanted(store=source, tips=[tip], created_at=NOON)
+    wanted = BundleRequest(store=source, tips=[tip], created_at=NOON)
     create_bundle(
         out,
         wanted,
@@ -313,13 +313,13 @@ def test_how_far_it_is_is_told(source: SqliteStore, there: SqliteStore, out: Pat
 def test_credentials_leave_only_where_that_is_wanted(
     source: SqliteStore, there: SqliteStore, out: Path, as_is: bool
 ) -> None:
-    origin = Origin(principal="ann", template=f"for {OTHER}")
+    origin = CommitOrigin(principal="ann", template=f"for {OTHER}")
     tip = commit(source, None, f"the key is {KEY}", "thanks", origin=origin)
     source.annotate(tip, show(source, tip).notes.__class__(summary=f"told {KEY}", labels=("x",)))
     after = commit(source, tip, "more")
-    raw = raw_ref(f"export K={OTHER}\n".encode())
-    source.write(Batch(raw={raw: f"export K={OTHER}\n".encode()}))
-    draft = Draft(
+    raw = hash_raw(f"export K={OTHER}\n".encode())
+    source.write(WriteBatch(raw={raw: f"export K={OTHER}\n".encode()}))
+    draft = CommitDraft(
         artifact=raw, parent=after, format="x", message_count=1, token_count=0, created_at=NOON
     )
     last = checkpoint(source, draft)

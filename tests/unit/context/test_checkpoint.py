@@ -3,8 +3,8 @@
 import pytest
 
 from harken.context.checkpoint import (
-    Draft,
-    Origin,
+    CommitDraft,
+    CommitOrigin,
     batch_of,
     checkpoint,
     checkpoint_all,
@@ -15,19 +15,19 @@ from harken.context.checkpoint import (
 )
 from harken.context.history import show
 from harken.context.materialize import materialize
-from harken.core.commits import ArtifactRef, CommitId, raw_ref
+from harken.core.commits import ArtifactRef, CommitId, hash_raw
 from harken.core.events import TranscriptEntry
 from harken.core.messages import FunctionCall, Message, TextPart, ToolCall
-from harken.errors import ObjectMissing
-from harken.formats.base import WholeEntry
-from harken.store.base import Batch
+from harken.errors import ObjectNotFound
+from harken.formats.base import ConversationEntry
+from harken.store.base import WriteBatch
 from tests.unit.context.kit import NOON, commit, said, texts
 from tests.unit.context.watched import WatchedStore
 
 
 @pytest.mark.req("S2-02", "S2-10")
 def test_a_commit_has_all_the_fields_that_it_was_given(store: WatchedStore) -> None:
-    origin = Origin(
+    origin = CommitOrigin(
         template="reviewer",
         principal="ann",
         machine="m1",
@@ -36,7 +36,7 @@ def test_a_commit_has_all_the_fields_that_it_was_given(store: WatchedStore) -> N
         thread_id="!thread",
     )
     root = commit(store)
-    draft = Draft(
+    draft = CommitDraft(
         parent=root,
         type="compaction",
         trigger="compaction",
@@ -85,12 +85,12 @@ def test_every_immutable_field_changes_the_name(store: WatchedStore) -> None:
         commit(store, None, "hi", token_count=99),
         commit(store, None, "hi", message_count=99),
         commit(store, None, "hi", created_at="2026-01-31T12:00:00.000001Z"),
-        commit(store, None, "hi", origin=Origin(principal="ann", template="t")),
-        commit(store, None, "hi", origin=Origin(principal="bob")),
-        commit(store, None, "hi", origin=Origin(principal="ann", machine="m")),
-        commit(store, None, "hi", origin=Origin(principal="ann", session_id="s")),
-        commit(store, None, "hi", origin=Origin(principal="ann", ticket_id="t")),
-        commit(store, None, "hi", origin=Origin(principal="ann", thread_id="t")),
+        commit(store, None, "hi", origin=CommitOrigin(principal="ann", template="t")),
+        commit(store, None, "hi", origin=CommitOrigin(principal="bob")),
+        commit(store, None, "hi", origin=CommitOrigin(principal="ann", machine="m")),
+        commit(store, None, "hi", origin=CommitOrigin(principal="ann", session_id="s")),
+        commit(store, None, "hi", origin=CommitOrigin(principal="ann", ticket_id="t")),
+        commit(store, None, "hi", origin=CommitOrigin(principal="ann", thread_id="t")),
     }
     assert len(names) == 15
     assert commit(store, None, "hi", summary="x", labels=("y",)) in names
@@ -122,7 +122,7 @@ def test_a_summary_is_derived_from_whatever_there_is() -> None:
 
 @pytest.mark.req("S2-11")
 def test_an_unknown_parent_is_an_error_and_nothing_is_written(store: WatchedStore) -> None:
-    with pytest.raises(ObjectMissing):
+    with pytest.raises(ObjectNotFound):
         commit(store, CommitId("ctx-" + "0" * 64), "hi")
     assert not store.made
     assert not store.named("")
@@ -130,14 +130,16 @@ def test_an_unknown_parent_is_an_error_and_nothing_is_written(store: WatchedStor
 
 @pytest.mark.req("S2-11")
 def test_a_missing_object_is_an_error(store: WatchedStore) -> None:
-    with pytest.raises(ObjectMissing):
-        checkpoint(store, Draft(artifact=ArtifactRef("art-" + "0" * 64), created_at=NOON))
+    with pytest.raises(ObjectNotFound):
+        checkpoint(store, CommitDraft(artifact=ArtifactRef("art-" + "0" * 64), created_at=NOON))
 
 
 @pytest.mark.req("S2-10")
 def test_a_stored_delta_can_be_committed_again(store: WatchedStore) -> None:
     first = show(store, commit(store, None, "hi", "hello"))
-    again = show(store, checkpoint(store, Draft(artifact=first.commit.artifact, created_at=NOON)))
+    again = show(
+        store, checkpoint(store, CommitDraft(artifact=first.commit.artifact, created_at=NOON))
+    )
     assert texts(store, again.id) == ["hi", "hello"]
     assert (again.commit.message_count, again.notes.summary) == (2, "hello")
     assert again.commit.token_count == first.commit.token_count
@@ -145,9 +147,9 @@ def test_a_stored_delta_can_be_committed_again(store: WatchedStore) -> None:
 
 @pytest.mark.req("S2-10", "S2-30")
 def test_raw_bytes_can_be_committed(store: WatchedStore) -> None:
-    ref = raw_ref(b"{}\n")
-    store.write(Batch(raw={ref: b"{}\n"}))
-    draft = Draft(artifact=ref, format="claude-code-v1", message_count=1, created_at=NOON)
+    ref = hash_raw(b"{}\n")
+    store.write(WriteBatch(raw={ref: b"{}\n"}))
+    draft = CommitDraft(artifact=ref, format="claude-code-v1", message_count=1, created_at=NOON)
     stored = show(store, checkpoint(store, draft))
     assert stored.commit.message_count == 1
     assert stored.notes.summary == "1 messages as claude-code-v1"
@@ -156,13 +158,13 @@ def test_raw_bytes_can_be_committed(store: WatchedStore) -> None:
 @pytest.mark.req("S2-10", "S2-12")
 def test_what_was_materialized_can_be_committed(store: WatchedStore) -> None:
     whole = materialize(store, commit(store, commit(store, None, "a", "b"), "c"))
-    again = checkpoint(store, Draft(artifact=whole.ref, created_at=NOON))
+    again = checkpoint(store, CommitDraft(artifact=whole.ref, created_at=NOON))
     assert materialize(store, again).messages == whole.messages
     assert show(store, again).commit.message_count == 3
 
 
 def test_a_draft_has_messages_or_an_artifact(store: WatchedStore) -> None:
-    draft = Draft(artifact=ArtifactRef("art-1"), messages=said("hi"), created_at=NOON)
+    draft = CommitDraft(artifact=ArtifactRef("art-1"), messages=said("hi"), created_at=NOON)
     with pytest.raises(ValueError, match="never both"):
         checkpoint(store, draft)
 
@@ -172,10 +174,10 @@ def test_the_time_of_a_commit_is_that_of_the_last_message(store: WatchedStore) -
         TranscriptEntry(role="user", content="a", time="2026-01-31T12:00:01.000000Z"),
         TranscriptEntry(role="user", content="b", time="2026-01-31T12:00:02.000000Z"),
     ]
-    made = show(store, checkpoint(store, Draft(messages=entries))).commit
+    made = show(store, checkpoint(store, CommitDraft(messages=entries))).commit
     assert made.created_at == "2026-01-31T12:00:02.000000Z"
     with pytest.raises(ValueError, match="created_at"):
-        checkpoint(store, Draft(messages=said("timeless")))
+        checkpoint(store, CommitDraft(messages=said("timeless")))
 
 
 @pytest.mark.parametrize("odd", ["", "yesterday", "2026-01-31", "2026-01-31T12:00:00", "\0"])
@@ -204,8 +206,8 @@ def test_several_commits_are_written_together_each_the_parent_of_the_next(
     one, two = checkpoint_all(
         store,
         [
-            Draft(messages=said("a"), created_at=NOON),
-            Draft(messages=said("b"), created_at=NOON),
+            CommitDraft(messages=said("a"), created_at=NOON),
+            CommitDraft(messages=said("b"), created_at=NOON),
         ],
     )
     assert show(store, two).commit.parent == one
@@ -223,19 +225,19 @@ def test_a_checkpoint_writes_what_is_new_alone(store: WatchedStore) -> None:
 
 
 def test_a_prepared_commit_is_the_one_that_a_checkpoint_writes(store: WatchedStore) -> None:
-    entries = [WholeEntry(Message("user", "hi"), "2026-01-31T12:00:00Z", {"uuid": "u1"})]
-    first = prepare(Draft(entries=entries))
-    second = prepare(Draft(entries=entries, parent=first.id))
+    entries = [ConversationEntry(Message("user", "hi"), "2026-01-31T12:00:00Z", {"uuid": "u1"})]
+    first = prepare(CommitDraft(entries=entries))
+    second = prepare(CommitDraft(entries=entries, parent=first.id))
     store.write(batch_of([first, second]))
     assert store.chain(second.id)[-1].id == first.id
-    assert checkpoint(store, Draft(entries=entries)) == first.id
+    assert checkpoint(store, CommitDraft(entries=entries)) == first.id
     (delta,) = store.deltas([first.commit.artifact]).values()
     assert (delta[0].time, delta[0].source) == ("2026-01-31T12:00:00Z", {"uuid": "u1"})
 
 
 def test_what_is_stored_already_or_said_twice_is_no_draft_to_prepare() -> None:
-    entries = [WholeEntry(Message("user", "hi"), "2026-01-31T12:00:00Z")]
+    entries = [ConversationEntry(Message("user", "hi"), "2026-01-31T12:00:00Z")]
     with pytest.raises(ValueError, match="never both"):
-        prepare(Draft(entries=entries, messages=[Message("user", "hi")]))
+        prepare(CommitDraft(entries=entries, messages=[Message("user", "hi")]))
     with pytest.raises(ValueError, match="is stored"):
-        prepare(Draft(artifact=ArtifactRef("art-" + "0" * 64)))
+        prepare(CommitDraft(artifact=ArtifactRef("art-" + "0" * 64)))

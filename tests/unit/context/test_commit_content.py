@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from harken.context.checkpoint import Draft, checkpoint
+from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.commit_content import MOST_SHOWN, contents_of, read_content
 from harken.context.compaction import compact, snapshot
 from harken.context.history import diff, show
 from harken.context.materialize import Cache, materialize
 from harken.context.render import render
-from harken.core.commits import CommitId, raw_ref
+from harken.core.commits import CommitId, hash_raw
 from harken.core.messages import FunctionCall, Message, ToolCall, text_of
-from harken.errors import ObjectMissing, UnknownName
+from harken.errors import NameNotFound, ObjectNotFound
 from harken.formats import events_v1
-from harken.formats.base import WholeEntry
-from harken.store.base import Batch, Store
+from harken.formats.base import ConversationEntry
+from harken.store.base import Store, WriteBatch
 from tests.unit.context.kit import NOON, commit, texts
 from tests.unit.context.watched import WatchedStore
 
 CALL = ToolCall("c1", FunctionCall("look", "{}"))
 ANSWER = [
-    WholeEntry(Message("assistant", "I look.", [CALL]), NOON),
-    WholeEntry(Message("tool", "Nobody.", tool_call_id="c1"), "2026-01-31T12:00:09.000000Z"),
+    ConversationEntry(Message("assistant", "I look.", [CALL]), NOON),
+    ConversationEntry(Message("tool", "Nobody.", tool_call_id="c1"), "2026-01-31T12:00:09.000000Z"),
 ]
 
 
-def events(*entries: WholeEntry) -> bytes:
+def events(*entries: ConversationEntry) -> bytes:
     assert events_v1.FORMAT.writes
     return events_v1.FORMAT.writes(entries) or b""
 
 
 def commit_bytes(store: Store, parent: CommitId | None, data: bytes, **more: object) -> CommitId:
-    store.write(Batch(raw={raw_ref(data): data}))
-    draft = Draft(parent=parent, artifact=raw_ref(data), **more)  # type: ignore[arg-type]
+    store.write(WriteBatch(raw={hash_raw(data): data}))
+    draft = CommitDraft(parent=parent, artifact=hash_raw(data), **more)  # type: ignore[arg-type]
     return checkpoint(store, draft)
 
 
@@ -70,9 +70,9 @@ def test_bytes_that_nobody_can_read_stand_in_the_conversation(store: WatchedStor
     [_, note] = texts(store, tip)
     assert note == (
         f"[20 bytes in the format 'codex-v9', which cannot be read here; all of them: "
-        f'`harken cat {raw_ref(data)}`]\n\n{{"a": "transcript"}}\\xff'
+        f'`harken cat {hash_raw(data)}`]\n\n{{"a": "transcript"}}\\xff'
     )
-    with pytest.raises(UnknownName, match="codex-v9"):
+    with pytest.raises(NameNotFound, match="codex-v9"):
         read_content(contents_of(store, [show(store, tip)])[0])
 
 
@@ -94,7 +94,7 @@ def test_bytes_can_be_compacted_compared_and_repeated(store: WatchedStore) -> No
     root = commit(store, None, "Hi")
     tip = commit_bytes(store, root, events(*ANSWER))
     assert texts(store, snapshot(store, tip)) == texts(store, tip)
-    assert texts(store, compact(store, Draft(parent=tip), "in short")) == ["in short"]
+    assert texts(store, compact(store, CommitDraft(parent=tip), "in short")) == ["in short"]
     assert [text_of(message.content) for message in diff(store, root, tip).theirs] == [
         "I look.",
         "Nobody.",
@@ -103,7 +103,7 @@ def test_bytes_can_be_compacted_compared_and_repeated(store: WatchedStore) -> No
 
 def test_what_was_materialized_of_bytes_can_be_committed(store: WatchedStore) -> None:
     whole = materialize(store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))).ref
-    again = checkpoint(store, Draft(artifact=whole, type="snapshot"))
+    again = checkpoint(store, CommitDraft(artifact=whole, type="snapshot"))
     assert texts(store, again) == ["a", "I look.", "Nobody."]
     assert show(store, again).commit.message_count == 3
     assert texts(store, snapshot(store, again)) == texts(store, again)
@@ -115,6 +115,6 @@ def test_what_was_materialized_of_bytes_can_be_committed(store: WatchedStore) ->
 def test_bytes_that_are_gone_are_named(store: WatchedStore) -> None:
     data = events(*ANSWER)
     tip = commit(store, commit_bytes(store, None, data), "b")
-    del store._things[raw_ref(data)]
-    with pytest.raises(ObjectMissing, match=raw_ref(data)):
+    del store._things[hash_raw(data)]
+    with pytest.raises(ObjectNotFound, match=hash_raw(data)):
         materialize(store, tip)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from harken.context.checkpoint import Origin
+from harken.context.checkpoint import CommitOrigin
 from harken.context.fork import EMPTY, fork
-from harken.context.history import history, resolve, show
+from harken.context.history import commit_history, resolve, show
 from harken.core.commits import CommitId
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from tests.unit.context.kit import NOON, commit, texts
 from tests.unit.context.watched import WatchedStore
 
 ONE = "2026-01-31T13:00:00.000000Z"
-BOB = Origin(principal="bob", machine="m", thread_id="t")
+BOB = CommitOrigin(principal="bob", machine="m", thread_id="t")
 
 
 def test_a_fork_writes_no_messages(store: WatchedStore) -> None:
@@ -34,11 +34,11 @@ def test_forks_share_what_came_before_and_nothing_after(store: WatchedStore) -> 
     tip = commit(store, ours, "c")
     assert texts(store, tip) == ["a", "b", "c"]
     assert texts(store, theirs) == texts(store, trunk) == ["a", "b"]
-    assert [one.id for one in history(store, tip)] == [tip, ours, trunk]
+    assert [one.id for one in commit_history(store, tip)] == [tip, ours, trunk]
 
 
 def test_a_fork_says_where_it_comes_from_and_whose_it_is(store: WatchedStore) -> None:
-    trunk = commit(store, None, "a", summary="x" * 500, origin=Origin(template="coder"))
+    trunk = commit(store, None, "a", summary="x" * 500, origin=CommitOrigin(template="coder"))
     made = show(store, fork(store, trunk, BOB, ONE, labels=["try"]))
     assert (made.commit.principal, made.commit.thread_id, made.commit.machine) == ("bob", "t", "m")
     assert (made.commit.template, made.commit.message_count) == ("coder", 0)
@@ -55,6 +55,6 @@ def test_the_same_fork_twice_is_one(store: WatchedStore) -> None:
 
 
 def test_a_fork_of_nothing_is_refused(store: WatchedStore) -> None:
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         fork(store, CommitId("ctx-" + "0" * 64), BOB, ONE)
     assert store.named("") == []

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.context.graph import Row, by_line, graph, lanes
-from harken.core.commits import ArtifactRef, Commit, Notes
-from harken.store.base import Stored
+from harken.context.graph import GraphRow, by_line, graph, lanes
+from harken.core.commits import ArtifactRef, Commit, CommitNotes
+from harken.store.base import StoredCommit
 
 Parents = Sequence[int | None]
 """The parent of each commit, oldest first; a parent stands before its children."""
 
 
-def history(parents: Parents) -> list[Stored]:
+def history(parents: Parents) -> list[StoredCommit]:
     """Return commits, newest first; their summaries are their numbers."""
-    made: list[Stored] = []
+    made: list[StoredCommit] = []
     for number, parent in enumerate(parents):
         commit = Commit(
             parent=None if parent is None else made[parent].id,
@@ -30,11 +30,11 @@ def history(parents: Parents) -> list[Stored]:
             principal=str(number),
             created_at=f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z",
         )
-        made.append(Stored(commit.id, commit, Notes(summary=str(number))))
+        made.append(StoredCommit(commit.id, commit, CommitNotes(summary=str(number))))
     return made[::-1]
 
 
-def drawn(rows: Sequence[Row]) -> list[str]:
+def drawn(rows: Sequence[GraphRow]) -> list[str]:
     lines = []
     for row in rows:
         text = "".join(cell.glyph for cell in row.cells)
@@ -175,7 +175,7 @@ def test_every_commit_has_one_row_after_its_children_and_lanes_never_break(
     _check_continuity(rows)
 
 
-def _check_continuity(rows: Sequence[Row]) -> None:
+def _check_continuity(rows: Sequence[GraphRow]) -> None:
     """Follow each commit down its lane: it leads to its parent."""
     for number, row in enumerate(rows):
         if row.commit is None or row.commit.commit.parent is None:
@@ -190,7 +190,7 @@ def _check_continuity(rows: Sequence[Row]) -> None:
         assert reached in (row.commit.commit.parent, ":"), drawn(rows)
 
 
-def _step(row: Row, at: int, lane: int) -> tuple[int, str]:
+def _step(row: GraphRow, at: int, lane: int) -> tuple[int, str]:
     """Return where a lane is in the next row, and the commit that it reached."""
     own = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.lane == lane}
     there = {k: cell.glyph for k, cell in enumerate(row.cells)}

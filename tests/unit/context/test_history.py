@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact, snapshot
-from harken.context.history import diff, histories, history, resolve, show, update_metadata
+from harken.context.history import commit_history, diff, histories, resolve, show, update_metadata
 from harken.context.refs import find, name_of
-from harken.core.commits import CommitId, Notes
+from harken.core.commits import CommitId, CommitNotes
 from harken.core.messages import Message, text_of
-from harken.errors import AmbiguousName, NotesChanged, ObjectMissing, UnknownName
+from harken.errors import AmbiguousName, NameNotFound, NotesConflict, ObjectNotFound
 from tests.unit.context.kit import NOON, commit, said, texts
 from tests.unit.context.watched import WatchedStore
 
@@ -49,9 +49,9 @@ def test_more_digits_are_shown_where_twelve_fit_several(store: WatchedStore) -> 
 @pytest.mark.parametrize("given", ["", "ctx-", "art-", "tkt-1", "ctx-xyz", "CTX-1", "ctx-1\n", "%"])
 def test_names_of_other_things_are_no_commits(store: WatchedStore, given: str) -> None:
     ctx = commit(store, None, "a")
-    with pytest.raises(UnknownName, match=ctx[:16]):
+    with pytest.raises(NameNotFound, match=ctx[:16]):
         find(store, given)
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         find(store, store.artifact(ctx))
 
 
@@ -60,7 +60,7 @@ def test_a_commit_is_shown_though_its_artifact_is_gone(store: WatchedStore) -> N
     ctx = commit(store, None, "a")
     store.lost.add(store.artifact(ctx))
     assert show(store, ctx).commit.message_count == 1
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         show(store, CommitId("ctx-0"))
 
 
@@ -68,17 +68,17 @@ def test_a_commit_is_shown_though_its_artifact_is_gone(store: WatchedStore) -> N
 def test_a_history_goes_from_a_commit_towards_the_root(store: WatchedStore) -> None:
     one = commit(store, None, "a")
     two = commit(store, one, "b")
-    assert [stored.id for stored in history(store, two)] == [two, one]
-    assert [stored.id for stored in history(store, two, 1)] == [two]
+    assert [stored.id for stored in commit_history(store, two)] == [two, one]
+    assert [stored.id for stored in commit_history(store, two, 1)] == [two]
     with pytest.raises(ValueError, match="1 or more"):
-        history(store, two, 0)
+        commit_history(store, two, 0)
 
 
 @pytest.mark.req("S2-18")
 def test_a_principal_is_resolved_to_its_last_commit_at_that_time(store: WatchedStore) -> None:
     one = commit(store, None, "a", created_at="2026-01-31T12:00:01Z")
     two = commit(store, one, "b", created_at="2026-01-31T12:00:02Z")
-    commit(store, two, "c", created_at="2026-01-31T12:00:03Z", origin=Origin(principal="bob"))
+    commit(store, two, "c", created_at="2026-01-31T12:00:03Z", origin=CommitOrigin(principal="bob"))
     assert resolve(store, "ann", "2026-01-31T12:00:01.5Z") == one
     assert resolve(store, "ann", "2026-01-31T13:00:02+01:00") == two
     assert resolve(store, "ann", "2030-01-01T00:00:00Z") == two
@@ -92,22 +92,22 @@ def test_a_principal_is_resolved_to_its_last_commit_at_that_time(store: WatchedS
 def test_summary_and_labels_can_change_and_nothing_else(store: WatchedStore) -> None:
     ctx = commit(store, None, "a", "b")
     before = show(store, ctx).commit
-    assert update_metadata(store, ctx, labels=["x"]) == Notes(
+    assert update_metadata(store, ctx, labels=["x"]) == CommitNotes(
         summary="b", derived=True, labels=("x",)
     )
-    assert update_metadata(store, ctx, summary="new") == Notes(summary="new", labels=("x",))
-    assert show(store, ctx).notes == Notes(summary="new", labels=("x",))
+    assert update_metadata(store, ctx, summary="new") == CommitNotes(summary="new", labels=("x",))
+    assert show(store, ctx).notes == CommitNotes(summary="new", labels=("x",))
     assert show(store, ctx).commit == before
     with pytest.raises(ValueError, match="always has a summary"):
         update_metadata(store, ctx, summary=" ")
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         update_metadata(store, CommitId("ctx-0"), summary="x")
 
 
 @pytest.mark.req("S2-08")
 def test_a_difference_is_what_each_saw_since_they_went_apart(store: WatchedStore) -> None:
     base = commit(store, commit(store, None, "a"), "b")
-    ours = compact(store, Draft(parent=commit(store, base, "c"), created_at=NOON), "sum")
+    ours = compact(store, CommitDraft(parent=commit(store, base, "c"), created_at=NOON), "sum")
     theirs = commit(store, base, "d", "e")
     found = diff(store, ours, theirs)
     assert found.ancestor == base
@@ -142,7 +142,7 @@ def test_a_subagent_differs_from_its_parent_by_all_that_it_saw_itself(store: Wat
     base = commit(store, None, "a")
     born = checkpoint(
         store,
-        Draft(
+        CommitDraft(
             messages=said("task"), parent=base, type="snapshot", trigger="spawn", created_at=NOON
         ),
     )
@@ -161,12 +161,12 @@ def test_commits_with_nothing_in_common_differ_by_all_that_they_saw(store: Watch
 def test_compacting_commits_what_is_pending_first(store: WatchedStore) -> None:
     root = commit(store, None, "a")
     ctx = compact(
-        store, Draft(parent=root, messages=said("b"), created_at=NOON), "it was a, then b"
+        store, CommitDraft(parent=root, messages=said("b"), created_at=NOON), "it was a, then b"
     )
-    compaction, delta, first = history(store, ctx)
+    compaction, delta, first = commit_history(store, ctx)
     assert (compaction.commit.type, delta.commit.type, first.id) == ("compaction", "delta", root)
     assert compaction.commit.checkpoint == delta.commit.checkpoint == "compaction"
-    assert compaction.notes == Notes(summary="it was a, then b")
+    assert compaction.notes == CommitNotes(summary="it was a, then b")
     assert texts(store, ctx) == ["it was a, then b"]
     assert texts(store, ctx, "root") == ["a", "b"]
 
@@ -174,17 +174,17 @@ def test_compacting_commits_what_is_pending_first(store: WatchedStore) -> None:
 @pytest.mark.req("S2-25")
 def test_a_summary_follows_the_system_prompt(store: WatchedStore) -> None:
     system = [Message("system", "be brief"), Message("user", "a")]
-    ctx = compact(store, Draft(messages=system, created_at=NOON), "sum")
+    ctx = compact(store, CommitDraft(messages=system, created_at=NOON), "sum")
     assert texts(store, ctx) == ["be brief", "sum"]
-    own = compact(store, Draft(parent=ctx), [Message("user", "all mine")])
+    own = compact(store, CommitDraft(parent=ctx), [Message("user", "all mine")])
     assert texts(store, own) == ["all mine"]
 
 
 @pytest.mark.req("S2-26")
 def test_an_old_chain_can_be_compacted_again_and_the_root_stays(store: WatchedStore) -> None:
-    old = compact(store, Draft(messages=said("a", "b"), created_at=NOON), "poor")
+    old = compact(store, CommitDraft(messages=said("a", "b"), created_at=NOON), "poor")
     tip = commit(store, old, "c")
-    better = compact(store, Draft(parent=tip, origin=Origin(template="better")), "good")
+    better = compact(store, CommitDraft(parent=tip, origin=CommitOrigin(template="better")), "good")
     assert texts(store, better) == ["good"]
     assert texts(store, better, "root") == ["a", "b", "c"]
     assert texts(store, tip) == ["poor", "c"]
@@ -192,11 +192,11 @@ def test_an_old_chain_can_be_compacted_again_and_the_root_stays(store: WatchedSt
 
 def test_nothing_cannot_be_compacted(store: WatchedStore) -> None:
     with pytest.raises(ValueError, match="nothing to compact"):
-        compact(store, Draft(), "sum")
+        compact(store, CommitDraft(), "sum")
     with pytest.raises(ValueError, match="says something"):
-        compact(store, Draft(messages=said("a"), created_at=NOON), " ")
-    with pytest.raises(UnknownName):
-        compact(store, Draft(parent=CommitId("ctx-0")), "sum")
+        compact(store, CommitDraft(messages=said("a"), created_at=NOON), " ")
+    with pytest.raises(NameNotFound):
+        compact(store, CommitDraft(parent=CommitId("ctx-0")), "sum")
     assert not store.made
 
 
@@ -208,10 +208,10 @@ def test_a_snapshot_repeats_what_a_commit_stands_for(store: WatchedStore) -> Non
     assert texts(store, commit(store, taken, "d"), "root") == ["a", "b", "c", "d"]
     assert snapshot(store, tip) == taken
     assert show(store, taken).commit.token_count == sum(
-        stored.commit.token_count for stored in history(store, tip)
+        stored.commit.token_count for stored in commit_history(store, tip)
     )
     store.lost.add(store.artifact(tip))
-    with pytest.raises(ObjectMissing):
+    with pytest.raises(ObjectNotFound):
         snapshot(store, tip)
 
 
@@ -237,7 +237,7 @@ def test_histories_are_walked_no_further_than_they_are_asked_for(store: WatchedS
     store.asked.clear()
     assert next(histories(store, [tip])).id == tip
     assert store.asked["commits walked"] <= 16
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         list(histories(store, [CommitId("ctx-" + "0" * 64)]))
 
 
@@ -246,7 +246,9 @@ class Busy(WatchedStore):
 
     others = 1
 
-    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+    def annotate(
+        self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
+    ) -> None:
         if self.others:
             self.others -= 1
             now = self.commits([name])[name].notes
@@ -263,5 +265,5 @@ def test_changes_of_summary_and_labels_at_once_are_all_kept() -> None:
     assert show(store, ctx).notes.summary == "what it knew"
     assert show(store, ctx).notes.labels == ("label 2", "label 1", "label 0")
     store.others = 1000
-    with pytest.raises(NotesChanged):
+    with pytest.raises(NotesConflict):
         update_metadata(store, ctx, summary="never")

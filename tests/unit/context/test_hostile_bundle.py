@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from blake3 import blake3
 
-from harken.context.bundle.create import Wanted, create_bundle
+from harken.context.bundle.create import BundleRequest, create_bundle
 from harken.context.bundle.manifest import MOST_RATIO
 from harken.context.bundle.open import open_bundle
 from harken.errors import BundleError
@@ -45,7 +45,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     session = Session(folder / "first.jsonl", options=options())
     hear(session, born(session), "hello")
     session.close()
-    wanted = Wanted(store=store, tips=[tip], logs=[session.path], created_at=NOON)
+    wanted = BundleRequest(store=store, tips=[tip], logs=[session.path], created_at=NOON)
     create_bundle(folder / "honest.zip", wanted)
     return folder / "honest.zip"
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from harken.context.checkpoint import Draft, Origin
+from harken.context.checkpoint import CommitDraft, CommitOrigin
 from harken.context.compaction import snapshot
 from harken.context.materialize import Cache, materialize, resolver
-from harken.core.commits import CommitId, sequence_of
+from harken.core.commits import CommitId, encode_sequence
 from harken.core.events import ContextLoaded
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
-from harken.errors import ObjectDamaged, ObjectMissing, UnknownName
+from harken.errors import NameNotFound, ObjectCorrupted, ObjectNotFound
 from tests.unit.context.kit import NOON, commit, texts
 from tests.unit.context.watched import WatchedStore
 
@@ -27,7 +27,7 @@ def history(store: WatchedStore) -> list[CommitId]:
 def test_no_commit_is_the_empty_conversation(store: WatchedStore) -> None:
     nothing = materialize(store, None)
     assert (nothing.messages, nothing.message_count, nothing.token_count) == ([], 0, 0)
-    assert nothing.ref == sequence_of([])[0]
+    assert nothing.ref == encode_sequence([])[0]
     assert materialize(store, None, "root") == nothing
 
 
@@ -59,7 +59,7 @@ def test_messages_come_back_exactly(store: WatchedStore) -> None:
     ]
     from harken.context.checkpoint import checkpoint
 
-    ctx = checkpoint(store, Draft(messages=messages, created_at=NOON))
+    ctx = checkpoint(store, CommitDraft(messages=messages, created_at=NOON))
     assert materialize(store, ctx).messages == messages
 
 
@@ -105,7 +105,7 @@ def test_a_stop_at_a_commit_that_is_not_before_it_is_an_error(
 ) -> None:
     other = commit(store, history[0], "elsewhere")
     for stop in (other, history[4], "ctx-" + "0" * 64, "whatever"):
-        with pytest.raises(UnknownName, match="was built on"):
+        with pytest.raises(NameNotFound, match="was built on"):
             materialize(store, history[3], stop)
 
 
@@ -117,14 +117,14 @@ def test_the_snapshot_of_a_spawn_ends_every_walk(
     tip = commit(store, born, "done")
     assert texts(store, tip) == texts(store, tip, "root") == ["task", "done"]
     assert texts(store, tip, born) == ["task", "done"]
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         materialize(store, tip, history[4])
     assert [one.id for one in store.chain(tip)][2:] == history[::-1]
 
 
 @pytest.mark.req("S2-09")
 def test_principal_machine_ticket_and_thread_change_nothing(store: WatchedStore) -> None:
-    odd = Origin(principal="\0", machine="m", ticket_id="art-1", thread_id="{}")
+    odd = CommitOrigin(principal="\0", machine="m", ticket_id="art-1", thread_id="{}")
     one, two = commit(store, None, "a"), commit(store, None, "a", origin=odd)
     assert one != two
     assert materialize(store, one) == materialize(store, two)
@@ -167,14 +167,14 @@ def test_a_walk_ends_at_a_snapshot_and_reads_one_delta(store: WatchedStore) -> N
 
 
 def test_an_unknown_commit_is_an_error(store: WatchedStore) -> None:
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         materialize(store, CommitId("ctx-" + "0" * 64))
 
 
 def test_what_is_evicted_is_missing(store: WatchedStore, history: list[CommitId]) -> None:
     (delta,) = store.deltas([store.artifact(history[4])]).values()
     store.lost.add(delta[0].message)
-    with pytest.raises(ObjectMissing):
+    with pytest.raises(ObjectNotFound):
         _ = materialize(store, history[4]).messages
 
 
@@ -183,7 +183,7 @@ def test_what_another_machine_wrote_wrong_is_damage_not_a_crash(store: WatchedSt
     ((entry,),) = store.deltas([store.artifact(ctx)]).values()
     for body in (b"[]", b"{}", b'{"parts":[],"role":"user"}', b'{"parts":3}', b"\xff"):
         store.instead[entry.message] = body
-        with pytest.raises(ObjectDamaged):
+        with pytest.raises(ObjectCorrupted):
             _ = materialize(store, ctx).messages
 
 

@@ -18,15 +18,15 @@ from harken.core.commits import (
     ArtifactRef,
     Commit,
     CommitId,
-    Entry,
+    CommitNotes,
+    DeltaEntry,
     Hash,
-    Notes,
-    delta_of,
-    sequence_of,
+    encode_delta,
+    encode_sequence,
 )
 from harken.core.messages import Occurrence, text_of
-from harken.errors import ObjectDamaged
-from harken.store.base import Batch, Kind, Store
+from harken.errors import ObjectCorrupted
+from harken.store.base import ObjectKind, Store, WriteBatch
 from harken.store.batch import name_of
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
@@ -46,8 +46,8 @@ def artifact_of(store: Store, ctx: CommitId) -> ArtifactRef:
 
 
 def sequence(store: Store, *members: ArtifactRef) -> ArtifactRef:
-    ref = sequence_of(members)[0]
-    store.write(Batch(sequences={ref: members}))
+    ref = encode_sequence(members)[0]
+    store.write(WriteBatch(sequences={ref: members}))
     return ref
 
 
@@ -60,7 +60,7 @@ def doubled(store: Store, one: ArtifactRef, times: int) -> ArtifactRef:
 
 def commit_of(store: Store, artifact: ArtifactRef) -> CommitId:
     one = Commit(artifact=artifact, created_at=NOON)
-    store.write(Batch(commits=[(one, Notes(summary="all of it"))]))
+    store.write(WriteBatch(commits=[(one, CommitNotes(summary="all of it"))]))
     return one.id
 
 
@@ -89,18 +89,18 @@ def test_what_is_no_message_is_damage_and_not_a_crash(
     store: Store, role: str, part: Any, occurrence: Occurrence
 ) -> None:
     """What stands in a store may come from anybody: the names of such things are all correct."""
-    bodies = [canonical.canonical(part)]
-    names = [name_of(Kind.PART, bodies[0])]
-    bodies.append(canonical.canonical({"role": role, "parts": names}))
-    names.append(name_of(Kind.MESSAGE, bodies[1]))
-    entries = [Entry(Hash(names[1]), occurrence)]
-    ref = delta_of(entries)[0]
+    bodies = [canonical.to_canonical_bytes(part)]
+    names = [name_of(ObjectKind.PART, bodies[0])]
+    bodies.append(canonical.to_canonical_bytes({"role": role, "parts": names}))
+    names.append(name_of(ObjectKind.MESSAGE, bodies[1]))
+    entries = [DeltaEntry(Hash(names[1]), occurrence)]
+    ref = encode_delta(entries)[0]
     objects = {Hash(name): body for name, body in zip(names, bodies, strict=True)}
-    store.write(Batch(objects=objects, deltas={ref: entries}))
+    store.write(WriteBatch(objects=objects, deltas={ref: entries}))
     for wanted in ("narrative-v1", "messages-v1"):
-        with pytest.raises(ObjectDamaged, match="does not fit"):
+        with pytest.raises(ObjectCorrupted, match="does not fit"):
             render(store, commit_of(store, ref), wanted)
-    with pytest.raises(ObjectDamaged, match="does not fit"):
+    with pytest.raises(ObjectCorrupted, match="does not fit"):
         _ = materialize(store, commit_of(store, ref)).messages
 
 
@@ -119,7 +119,7 @@ def test_sequences_that_double_each_other_are_refused(
 ) -> None:
     long = artifact_of(store, commit(store, None, *map(str, range(1000))))
     for inner, times in ((long, 60), (sequence(store), 60)):
-        with pytest.raises(ObjectDamaged, match="more than"):
+        with pytest.raises(ObjectCorrupted, match="more than"):
             read(store, commit_of(store, doubled(store, inner, times)))
 
 
@@ -128,9 +128,9 @@ def test_a_long_delta_that_is_named_again_and_again_is_refused(store: Store) -> 
     one = show(store, tip).commit
     for at in range(MOST_MESSAGES // 10_000):
         more = Commit(parent=tip, artifact=one.artifact, created_at=NOON, message_count=at)
-        store.write(Batch(commits=[(more, Notes(summary="again"))]))
+        store.write(WriteBatch(commits=[(more, CommitNotes(summary="again"))]))
         tip = more.id
-    with pytest.raises(ObjectDamaged, match="more than"):
+    with pytest.raises(ObjectCorrupted, match="more than"):
         _ = materialize(store, tip).messages
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from harken.context.checkpoint import Draft, checkpoint
-from harken.context.position import Moment, commit_at, first_numbers, moment
+from harken.context.checkpoint import CommitDraft, checkpoint
+from harken.context.position import ConversationPosition, commit_at, find_position, first_numbers
 from harken.core.commits import CommitId
 from harken.core.messages import Message, text_of
-from harken.errors import AmbiguousName, UnknownName
-from harken.formats.base import WholeEntry
+from harken.errors import AmbiguousName, NameNotFound
+from harken.formats.base import ConversationEntry
 from harken.store.memory import MemoryStore
 from tests.unit.context.kit import NOON, commit, texts
 
@@ -28,7 +28,7 @@ def compacted(store: MemoryStore) -> CommitId:
     return commit(store, whole, "e", "f")
 
 
-def said(found: Moment) -> list[str]:
+def said(found: ConversationPosition) -> list[str]:
     return [text_of(entry.message.content) for entry in found.entries]
 
 
@@ -51,7 +51,7 @@ def test_what_was_read_at_a_message_is_what_stood_there_then(
     store: MemoryStore, compacted: CommitId, at: str | None, number: int, read: list[str]
 ) -> None:
     """Before a compaction too."""
-    found = moment(store, compacted, at)
+    found = find_position(store, compacted, at)
     assert (found.number, said(found)) == (number, read)
 
 
@@ -59,7 +59,7 @@ def test_a_message_keeps_its_number_whatever_comes_after_it(
     store: MemoryStore, compacted: CommitId
 ) -> None:
     longer = commit(store, compacted, "g")
-    assert said(moment(store, longer, "3")) == said(moment(store, compacted, "3"))
+    assert said(find_position(store, longer, "3")) == said(find_position(store, compacted, "3"))
     assert [*first_numbers(store, longer).values()] == [1, 3, 5, 7, 9]
 
 
@@ -67,21 +67,21 @@ def test_a_message_keeps_its_number_whatever_comes_after_it(
 def test_a_message_that_is_not_there_is_refused_with_what_there_is(
     store: MemoryStore, compacted: CommitId, at: str
 ) -> None:
-    with pytest.raises(UnknownName, match="there is: 1 to 8, -1 to -8, their native ids"):
-        moment(store, compacted, at)
+    with pytest.raises(NameNotFound, match="there is: 1 to 8, -1 to -8, their native ids"):
+        find_position(store, compacted, at)
 
 
 def test_a_commit_of_a_moment_stands_for_what_was_read_then(
     store: MemoryStore, compacted: CommitId
 ) -> None:
     for at in range(1, 9):
-        found = moment(store, compacted, str(at))
+        found = find_position(store, compacted, str(at))
         made = commit_at(store, found)
         assert texts(store, made) == said(found)
         assert commit_at(store, found) == made
-    assert commit_at(store, moment(store, compacted)) == compacted
+    assert commit_at(store, find_position(store, compacted)) == compacted
     before = store.newest(1)
-    commit_at(store, moment(store, compacted, "-1"))
+    commit_at(store, find_position(store, compacted, "-1"))
     assert store.newest(1) == before
 
 
@@ -90,17 +90,17 @@ def test_a_subagents_messages_are_numbered_from_its_beginning_on(
 ) -> None:
     begins = commit(store, compacted, "be quick", "yes", type="snapshot", trigger="spawn")
     tip = commit(store, begins, "go", "gone")
-    assert said(moment(store, tip, "3")) == ["be quick", "yes", "go"]
-    assert said(moment(store, tip, "1")) == ["be quick"]
-    cut = commit_at(store, moment(store, tip, "1"))
+    assert said(find_position(store, tip, "3")) == ["be quick", "yes", "go"]
+    assert said(find_position(store, tip, "1")) == ["be quick"]
+    cut = commit_at(store, find_position(store, tip, "1"))
     assert texts(store, cut) == ["be quick"]
     assert texts(store, cut, "root") == ["be quick"]
 
 
-def entry(text: str, role: str = "user", **source: object) -> WholeEntry:
+def entry(text: str, role: str = "user", **source: object) -> ConversationEntry:
     id_ = source.pop("call", None)
     message = Message(role, text, tool_call_id=id_)  # type: ignore[arg-type]
-    return WholeEntry(message, NOON, source or None)
+    return ConversationEntry(message, NOON, source or None)
 
 
 @pytest.fixture
@@ -110,11 +110,13 @@ def native(store: MemoryStore) -> CommitId:
         entry("b", "assistant", id="msg_1", uuids=["5e55-02", "5e55-03"]),
         entry("c", "tool", call="call_9"),
     ]
-    one = checkpoint(store, Draft(entries=first, created_at=NOON))
+    one = checkpoint(store, CommitDraft(entries=first, created_at=NOON))
     again = [entry("sum", uuid="5e55-04"), entry("a", uuid="5e55-01")]
-    two = checkpoint(store, Draft(entries=again, parent=one, type="compaction", created_at=NOON))
+    two = checkpoint(
+        store, CommitDraft(entries=again, parent=one, type="compaction", created_at=NOON)
+    )
     last = [entry("d", codex={"item": {"id": "rs_1"}}), entry("e", message_id="7" * 30)]
-    return checkpoint(store, Draft(entries=last, parent=two, created_at=NOON))
+    return checkpoint(store, CommitDraft(entries=last, parent=two, created_at=NOON))
 
 
 @pytest.mark.parametrize(
@@ -135,20 +137,20 @@ def test_a_message_is_known_by_its_native_ids_and_their_beginnings(
     store: MemoryStore, native: CommitId, id_: str, number: int
 ) -> None:
     """Where a compaction repeats it, the first time counts."""
-    assert moment(store, native, id_).number == number
+    assert find_position(store, native, id_).number == number
 
 
 def test_a_number_that_is_too_large_is_nobodys_id() -> None:
     store = MemoryStore()
-    ctx = checkpoint(store, Draft(entries=[entry("Tea?", uuid="5e551011-0000")]))
-    assert moment(store, ctx, "5e").number == 1
-    with pytest.raises(UnknownName, match="there is no message '5' here"):
-        moment(store, ctx, "5")
+    ctx = checkpoint(store, CommitDraft(entries=[entry("Tea?", uuid="5e551011-0000")]))
+    assert find_position(store, ctx, "5e").number == 1
+    with pytest.raises(NameNotFound, match="there is no message '5' here"):
+        find_position(store, ctx, "5")
 
 
 def test_a_beginning_of_several_is_refused_with_all_of_them(
     store: MemoryStore, native: CommitId
 ) -> None:
     with pytest.raises(AmbiguousName, match="5e55-01, 5e55-02, 5e55-03, 5e55-04"):
-        moment(store, native, "5e55")
-    assert moment(store, native, "5e55-0" + "2").number == 2
+        find_position(store, native, "5e55")
+    assert find_position(store, native, "5e55-0" + "2").number == 2

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.history import show, update_metadata
 from harken.context.materialize import materialize, resolver
-from harken.context.purge import Place, Purge, find_secret, found_in_store, purge_text
+from harken.context.purge import PurgeMatch, PurgeRequest, find_secret, found_in_store, purge_text
 from harken.core import canonical, commits
 from harken.core import events as ev
 from harken.core.commits import ArtifactRef, CommitId
@@ -19,9 +19,9 @@ from harken.core.ids import AgentId
 from harken.core.messages import (
     FunctionCall,
     Message,
-    OtherPart,
     TextPart,
     ToolCall,
+    UnknownPart,
     message_from,
 )
 from harken.core.replace import Secret, in_json
@@ -30,7 +30,7 @@ from harken.session.log.reader import events
 from harken.session.purge import PartOfStructure
 from harken.session.repair import verify
 from harken.session.session import Session
-from harken.store.base import Batch, Kind, Store
+from harken.store.base import ObjectKind, Store, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
@@ -53,7 +53,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-PURGE = Purge(secret=SECRET, by="ann", why="it leaked", clock=ticking())
+PURGE = PurgeRequest(secret=SECRET, by="ann", why="it leaked", clock=ticking())
 
 
 def conversation() -> list[Message]:
@@ -62,20 +62,20 @@ def conversation() -> list[Message]:
         Message("user", f"the key is {KEY}."),
         Message("assistant", [TextPart("I log in", meta={KEY: [1.0, KEY]})], [call]),
         Message("tool", f"ok: {KEY}", tool_call_id=KEY, name="login"),
-        Message("assistant", [OtherPart("audio", canonical.encode({"id": KEY}).decode())]),
+        Message("assistant", [UnknownPart("audio", canonical.to_json_line({"id": KEY}).decode())]),
         Message("user", "thanks"),
     ]
 
 
 def written(store: Store) -> CommitId:
     """Write commits that have the key in every place that there is."""
-    root = checkpoint(store, Draft(messages=[Message("user", "hello")], created_at=NOON))
-    origin = Origin(template=f"with {KEY}", principal=KEY)
-    draft = Draft(parent=root, messages=conversation(), created_at=NOON, origin=origin)
+    root = checkpoint(store, CommitDraft(messages=[Message("user", "hello")], created_at=NOON))
+    origin = CommitOrigin(template=f"with {KEY}", principal=KEY)
+    draft = CommitDraft(parent=root, messages=conversation(), created_at=NOON, origin=origin)
     leaked = checkpoint(store, draft)
     update_metadata(store, leaked, summary=f"logged in with {KEY}", labels=[KEY, "login"])
     return checkpoint(
-        store, Draft(parent=leaked, messages=[Message("user", "bye")], created_at=NOON)
+        store, CommitDraft(parent=leaked, messages=[Message("user", "bye")], created_at=NOON)
     )
 
 
@@ -91,8 +91,8 @@ def assert_gone(store: Store, *logs: Path) -> None:
 
 
 def cleaned(messages: list[Message]) -> list[Message]:
-    encoded = in_json(canonical.encode(messages), SECRET.replace)
-    return [message_from(one) for one in canonical.decode(encoded)]
+    encoded = in_json(canonical.to_json_line(messages), SECRET.replace)
+    return [message_from(one) for one in canonical.from_json(encoded)]
 
 
 def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -> None:
@@ -118,15 +118,15 @@ def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -
 
 
 def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
-    line = canonical.encode({"text": f"a {KEY} b"}) + b"\n"
+    line = canonical.to_json_line({"text": f"a {KEY} b"}) + b"\n"
     key = KEY.encode()
     pieces = [b"x" * 10 + key[:7], key[7:] + b" between " + key, b"clean", line, key[7:] + b" only"]
-    refs = [commits.raw_ref(piece) for piece in pieces]
+    refs = [commits.hash_raw(piece) for piece in pieces]
     whole, other = refs[:4], [refs[4], refs[1], refs[2]]
-    names = [commits.raw_ref(b"".join(pieces[:4]))]
-    names.append(commits.raw_ref(pieces[4] + pieces[1] + pieces[2]))
+    names = [commits.hash_raw(b"".join(pieces[:4]))]
+    names.append(commits.hash_raw(pieces[4] + pieces[1] + pieces[2]))
     raw = dict(zip(refs, pieces, strict=True))
-    store.write(Batch(raw=raw, files=dict(zip(names, (whole, other), strict=True))))
+    store.write(WriteBatch(raw=raw, files=dict(zip(names, (whole, other), strict=True))))
     purge_text(store, [], PURGE)
     assert find_secret(store, [], SECRET) == []
     assert fsck(store) == []
@@ -138,7 +138,7 @@ def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
     assert b"".join(store.pieces(names[0])) == first
     assert store.raw(refs[4]) == pieces[4], "the end alone is no secret"
     stone = store.tombstones()[names[0]]
-    assert stone.stand_in == commits.raw_ref(first)
+    assert stone.stand_in == commits.hash_raw(first)
 
 
 def test_finding_changes_nothing_and_says_nothing_of_the_text(store: Store, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_finding_changes_nothing_and_says_nothing_of_the_text(store: Store, tmp_
         hear(session, ROOT, KEY)
     before = session.path.read_bytes(), store.tombstones()
     places = find_secret(store, [session.path], SECRET)
-    assert Place(f"{session.path}:3", "transcript_entry", "msg_002") in places
+    assert PurgeMatch(f"{session.path}:3", "transcript_entry", "msg_002") in places
     assert (session.path.read_bytes(), store.tombstones()) == before
     assert "0123456789" not in repr(places)
 
@@ -215,7 +215,7 @@ def test_a_text_that_holds_things_together_is_refused_before_anything_changes(
     things = list(store.things())
     before = session.path.read_bytes()
     for text in ("content", "tool_call", parent[4:20], "transcript_entry"):
-        purge = Purge(secret=Secret(text), by="ann", why="odd")
+        purge = PurgeRequest(secret=Secret(text), by="ann", why="odd")
         with pytest.raises(PartOfStructure):
             purge_text(store, [session.path], purge)
     assert list(store.things()) == things
@@ -224,14 +224,14 @@ def test_a_text_that_holds_things_together_is_refused_before_anything_changes(
 
 def test_a_reason_that_tells_the_secret_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="other words") as refusal:
-        purge_text(store, [], Purge(secret=SECRET, by="ann", why=f"{KEY} leaked"))
+        purge_text(store, [], PurgeRequest(secret=SECRET, by="ann", why=f"{KEY} leaked"))
     assert KEY not in str(refusal.value)
 
 
 def test_the_same_secret_written_again_stays_away(store: Store) -> None:
     tip = written(store)
     purge_text(store, [], PURGE)
-    again = checkpoint(store, Draft(parent=tip, messages=conversation()[:1], created_at=NOON))
+    again = checkpoint(store, CommitDraft(parent=tip, messages=conversation()[:1], created_at=NOON))
     assert materialize(store, again).messages[-1].content == "the key is [purged]."
     assert_gone(store)
 
@@ -242,5 +242,5 @@ def test_names_stay(store: Store) -> None:
     purge_text(store, [], PURGE)
     assert [(one.id, one.commit.artifact) for one in store.chain(tip)] == before
     kinds = {thing.kind for thing in store.things()}
-    assert kinds >= {Kind.PART, Kind.MESSAGE, Kind.DELTA, Kind.COMMIT}
+    assert kinds >= {ObjectKind.PART, ObjectKind.MESSAGE, ObjectKind.DELTA, ObjectKind.COMMIT}
     assert store.deltas([ArtifactRef(ref) for _, ref in before]).keys() == {r for _, r in before}

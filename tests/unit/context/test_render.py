@@ -7,36 +7,36 @@ from dataclasses import replace
 
 import pytest
 
-from harken.context.checkpoint import Draft, checkpoint
+from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.compaction import compact
 from harken.context.materialize import materialize
-from harken.context.render import Rendered, render
-from harken.core.commits import CommitId, raw_ref
+from harken.context.render import RenderedConversation, render
+from harken.core.commits import CommitId, hash_raw
 from harken.core.messages import Message, text_of
-from harken.errors import StoreWriteError, UnknownName
+from harken.errors import NameNotFound, StoreWriteError
 from harken.formats import events_v1, narrative
-from harken.formats.base import Format, WholeEntry
-from harken.formats.registry import Formats
-from harken.store.base import Batch, Store
+from harken.formats.base import ConversationEntry, Format
+from harken.formats.registry import FormatRegistry
+from harken.store.base import Store, WriteBatch
 from tests.unit.context.kit import NOON, commit, said
 from tests.unit.context.toys import TOY_1, TOY_2
 from tests.unit.context.watched import WatchedStore
 
-PLAIN = Formats(installed=list)
-TOYS = Formats(TOY_1, TOY_2, installed=list)
+PLAIN = FormatRegistry(installed=list)
+TOYS = FormatRegistry(TOY_1, TOY_2, installed=list)
 
 
 def commit_raw(
     store: Store, parent: CommitId | None, data: bytes, format: str, **more: object
 ) -> CommitId:
     """Commit bytes as they are."""
-    ref = raw_ref(data)
-    store.write(Batch(raw={ref: data}))
-    draft = Draft(parent=parent, artifact=ref, format=format, created_at=NOON, **more)  # type: ignore[arg-type]
+    ref = hash_raw(data)
+    store.write(WriteBatch(raw={ref: data}))
+    draft = CommitDraft(parent=parent, artifact=ref, format=format, created_at=NOON, **more)  # type: ignore[arg-type]
     return checkpoint(store, draft)
 
 
-def how(rendered: Rendered) -> tuple[int, str, bytes]:
+def how(rendered: RenderedConversation) -> tuple[int, str, bytes]:
     return rendered.tier, rendered.format, rendered.read()
 
 
@@ -80,7 +80,7 @@ def test_an_older_version_is_mapped_and_stays_as_it_is(store: WatchedStore) -> N
 
 
 def test_an_older_version_is_read_where_only_the_later_one_is_there(store: WatchedStore) -> None:
-    later = Formats(TOY_2, installed=list)
+    later = FormatRegistry(TOY_2, installed=list)
     tip = commit(store, commit_raw(store, None, b"> b\n", "toy-v1"), "c")
     assert how(render(store, tip, "toy-v2", formats=later))[0] == 3
     assert b"b\n" in render(store, tip, "narrative-v1", formats=later).read()
@@ -100,7 +100,7 @@ def test_between_formats_that_are_written_it_stays_a_conversation(store: Watched
 @pytest.mark.req("S2-59", "S2-61")
 def test_what_a_format_cannot_say_is_told(store: WatchedStore) -> None:
     two_lines = commit(store, None, "a\nb")
-    read_only = Formats(Format(name="toy-v3", reads=TOY_1.reads), installed=list)
+    read_only = FormatRegistry(Format(name="toy-v3", reads=TOY_1.reads), installed=list)
     for rendered in (
         render(store, two_lines, "toy-v1", formats=TOYS),
         render(store, two_lines, "toy-v3", formats=read_only),
@@ -116,7 +116,7 @@ def test_an_unknown_format_gives_its_bytes_and_what_is_known_of_them(store: Watc
     tier, format_, text = how(render(store, tip, "events-v1", formats=PLAIN))
     assert (tier, format_) == (4, "raw-v1")
     shown = text.decode()
-    assert f"- {raw_ref(data)} of ctx-" in shown
+    assert f"- {hash_raw(data)} of ctx-" in shown
     assert f": {len(data)} bytes of `codex-v9`: `an *import*`" in shown
     assert '{"odd": "transcript"}\\xff\n```\n## User\n' in shown
     assert "````\n[" in shown  # in a fence that it cannot end
@@ -146,7 +146,9 @@ def test_who_learns_a_format_later_reads_what_was_raw(store: WatchedStore) -> No
 
 
 def test_what_is_only_read_is_joined_from_its_own_bytes_alone(store: WatchedStore) -> None:
-    read_only = Formats(Format(name="toy-v3", reads=TOY_1.reads, joins=b"".join), installed=list)
+    read_only = FormatRegistry(
+        Format(name="toy-v3", reads=TOY_1.reads, joins=b"".join), installed=list
+    )
     raw = commit_raw(store, None, b"< a\n", "toy-v3")
     raw = commit_raw(store, raw, b"< b\n", "toy-v3")
     assert how(render(store, raw, "toy-v3", formats=read_only)) == (1, "toy-v3", b"< a\n< b\n")
@@ -155,7 +157,7 @@ def test_what_is_only_read_is_joined_from_its_own_bytes_alone(store: WatchedStor
 
 
 def test_a_target_that_nobody_knows_is_refused(store: WatchedStore) -> None:
-    with pytest.raises(UnknownName, match=r"no format 'codex-v9'.*events-v1"):
+    with pytest.raises(NameNotFound, match=r"no format 'codex-v9'.*events-v1"):
         render(store, commit(store, None, "a"), "codex-v9", formats=PLAIN)
 
 
@@ -174,28 +176,28 @@ def test_a_translation_is_made_once(store: WatchedStore) -> None:
 def test_what_was_kept_wrongly_is_made_again(store: WatchedStore) -> None:
     tip = commit(store, None, "a")
     first = render(store, tip, "events-v1")
-    wrong = raw_ref(b"{}")
+    wrong = hash_raw(b"{}")
     key = f"rendering:events-v1:{tip}:compaction"
-    store.write(Batch(raw={wrong: b"{}"}, derived={key: wrong}))
+    store.write(WriteBatch(raw={wrong: b"{}"}, derived={key: wrong}))
     assert render(store, tip, "events-v1") == first
 
 
 def test_a_later_writer_of_a_format_gives_its_own_bytes(store: WatchedStore) -> None:
-    def shouts(entries: Sequence[WholeEntry]) -> bytes:
+    def shouts(entries: Sequence[ConversationEntry]) -> bytes:
         return b"".join(text_of(entry.message.content).upper().encode() for entry in entries)
 
     toy = TOYS.get("toy-v1")
     assert toy is not None
     tip = commit(store, None, "tea")
     first = render(store, tip, "toy-v1", formats=TOYS)
-    later = Formats(replace(toy, revision=2, writes=shouts))
+    later = FormatRegistry(replace(toy, revision=2, writes=shouts))
     assert render(store, tip, "toy-v1", formats=later).read() == b"TEA" != first.read()
     assert render(store, tip, "toy-v1", formats=TOYS).read() == first.read()
 
 
 def test_a_store_that_refuses_to_keep_a_translation_does_no_harm() -> None:
     class Full(WatchedStore):
-        def write(self, batch: Batch) -> None:
+        def write(self, batch: WriteBatch) -> None:
             if batch.derived:
                 raise StoreWriteError("here", reason="no space left")
             super().write(batch)
@@ -230,10 +232,10 @@ def test_a_native_snapshot_among_events_repeats_nothing(store: WatchedStore) -> 
 @pytest.mark.req("S2-14", "S2-15")
 def test_the_stop_counts_in_every_format(store: WatchedStore) -> None:
     tip = commit(store, None, "a", "b")
-    tip = compact(store, Draft(parent=tip, created_at=NOON), "in short")
+    tip = compact(store, CommitDraft(parent=tip, created_at=NOON), "in short")
     tip = commit(store, tip, "c")
     full = render(store, tip, "narrative-v1", "root").read()
     short = render(store, tip, "narrative-v1").read()
     assert (b"in short" in full, b"in short" in short) == (False, True)
     said_in_full = [Message("user", "a"), Message("assistant", "b"), Message("user", "c")]
-    assert full == narrative.narrative([*map(WholeEntry, said_in_full)]).encode()
+    assert full == narrative.narrative([*map(ConversationEntry, said_in_full)]).encode()

@@ -7,16 +7,16 @@ from typing import TypeVar
 
 import pytest
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.fork import fork
-from harken.context.to_events.branches import End
+from harken.context.to_events.branches import BranchTip
 from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.messages import FunctionCall, Message, ToolCall
-from harken.errors import UnknownName
-from harken.formats.base import WholeEntry
+from harken.errors import NameNotFound
+from harken.formats.base import ConversationEntry
 from harken.store.memory import MemoryStore
 from tests.unit.context.kit import NOON, commit
 from tests.unit.context.retold import check_lawful, hash_of, imported, outline, told
@@ -244,16 +244,16 @@ def test_a_result_without_its_call_is_read_and_the_call_is_made_up(tmp_path: Pat
     assert request.count == 1
 
 
-def entry(message: Message) -> WholeEntry:
-    return WholeEntry(message, NOON)
+def entry(message: Message) -> ConversationEntry:
+    return ConversationEntry(message, NOON)
 
 
-def call(*ids: str) -> WholeEntry:
+def call(*ids: str) -> ConversationEntry:
     made = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ids]
     return entry(Message("assistant", None, made))
 
 
-def answer(id_: str, words: str = "a door") -> WholeEntry:
+def answer(id_: str, words: str = "a door") -> ConversationEntry:
     return entry(Message("tool", words, tool_call_id=id_))
 
 
@@ -270,12 +270,12 @@ def answer(id_: str, words: str = "a door") -> WholeEntry:
     ],
 )
 def test_calls_that_no_log_may_hold_are_told_such_that_one_may(
-    tmp_path: Path, entries: list[WholeEntry]
+    tmp_path: Path, entries: list[ConversationEntry]
 ) -> None:
     """What a model reads stays the same to the last hash, but for the ids of such calls."""
     store = MemoryStore()
-    ctx = checkpoint(store, Draft(entries=entries, origin=Origin(principal="ann")))
-    found = retell(store, "cafe", [End("main", ctx)])
+    ctx = checkpoint(store, CommitDraft(entries=entries, origin=CommitOrigin(principal="ann")))
+    found = retell(store, "cafe", [BranchTip("main", ctx)])
     check_lawful(found, tmp_path)
     asked = [message.message for message in entries]
     places = [at for at, message in enumerate(asked) if message.role == "assistant"]
@@ -286,11 +286,11 @@ def test_calls_that_no_log_may_hold_are_told_such_that_one_may(
 def test_a_harken_commit_is_told_too(tmp_path: Path) -> None:
     store = MemoryStore()
     first = commit(store, None, "Hello", "Hi")
-    forked = fork(store, first, Origin(principal="jill"), NOON)
-    draft = Draft(messages=[Message("user", "Tea?")], parent=forked, created_at=NOON)
+    forked = fork(store, first, CommitOrigin(principal="jill"), NOON)
+    draft = CommitDraft(messages=[Message("user", "Tea?")], parent=forked, created_at=NOON)
     summed = compact(store, draft, [Message("user", "They said hello."), Message("user", "Tea?")])
     last = commit(store, snapshot(store, summed), "Bye", "Goodbye")
-    found = told(store, [End("main", last)], tmp_path)
+    found = told(store, [BranchTip("main", last)], tmp_path)
     assert [one.ctx for one in of(ev.ContextCommitted, found)][:2] == [first, forked]
     assert {one.model for one in of(ev.LlmRequest, found)} == {"unknown"}
     assert [edit.reason for edit in of(ev.TranscriptEdited, found)] == ["compaction"]
@@ -299,11 +299,11 @@ def test_a_harken_commit_is_told_too(tmp_path: Path) -> None:
 def test_a_subagent_may_begin_with_what_its_parent_reads(tmp_path: Path) -> None:
     store = MemoryStore()
     first = commit(store, None, "Hello", "Hi")
-    snapped = Draft(
+    snapped = CommitDraft(
         entries=[
-            WholeEntry(Message("user", "Hello")),
-            WholeEntry(Message("assistant", "Hi")),
-            WholeEntry(Message("user", "Go on alone.")),
+            ConversationEntry(Message("user", "Hello")),
+            ConversationEntry(Message("assistant", "Hi")),
+            ConversationEntry(Message("user", "Go on alone.")),
         ],
         parent=first,
         type="snapshot",
@@ -312,7 +312,7 @@ def test_a_subagent_may_begin_with_what_its_parent_reads(tmp_path: Path) -> None
     )
     spawned = checkpoint(store, snapped)
     alone = commit(store, first, "And you?", "I stay.")
-    ends = [End("main", first), End("spawned", spawned), End("forked", alone)]
+    ends = [BranchTip("main", first), BranchTip("spawned", spawned), BranchTip("forked", alone)]
     found = told(store, ends, tmp_path)
     own = [e for e in of(ev.TranscriptEntry, found) if e.agent_id != "agent_001"]
     assert sorted(str(e.content) for e in own) == ["And you?", "Go on alone.", "I stay."]
@@ -322,18 +322,18 @@ def test_a_subagent_may_begin_with_what_its_parent_reads(tmp_path: Path) -> None
 def test_entries_without_a_time_have_that_of_the_one_before(tmp_path: Path) -> None:
     store = MemoryStore()
     entries = [
-        WholeEntry(Message("user", "a")),
-        WholeEntry(Message("user", "b"), "2026-01-31T13:30:00+01:00"),
-        WholeEntry(Message("user", "c"), "noon"),
+        ConversationEntry(Message("user", "a")),
+        ConversationEntry(Message("user", "b"), "2026-01-31T13:30:00+01:00"),
+        ConversationEntry(Message("user", "c"), "noon"),
     ]
-    ctx = checkpoint(store, Draft(entries=entries, created_at=NOON))
-    found = told(store, [End("main", ctx)], tmp_path)
+    ctx = checkpoint(store, CommitDraft(entries=entries, created_at=NOON))
+    found = told(store, [BranchTip("main", ctx)], tmp_path)
     later = "2026-01-31T12:30:00.000000Z"
     assert [e.time for e in of(ev.TranscriptEntry, found)] == [later, later, later]
 
 
 def test_what_is_not_there_is_said() -> None:
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         retell(MemoryStore(), "cafe", [])
-    with pytest.raises(UnknownName):
-        retell(MemoryStore(), "cafe", [End("main", CommitId("ctx-" + "0" * 64))])
+    with pytest.raises(NameNotFound):
+        retell(MemoryStore(), "cafe", [BranchTip("main", CommitId("ctx-" + "0" * 64))])

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.checkpoint import Draft, checkpoint
+from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.materialize import materialize, resolver
 from harken.context.shipping.log_stream import AT_ONCE_BYTES
-from harken.context.shipping.outbox import Note, outbox_at
+from harken.context.shipping.outbox import ShipState, outbox_at
 from harken.context.shipping.shipper import Shipper
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.core.messages import Message, extend_context_hash
 from harken.core.secrets.redaction import Credentials
-from harken.errors import ConfigError, LogDamaged, LogError, NotALog, StoreAway
+from harken.errors import ConfigError, InvalidLog, LogCorrupted, LogError, StoreUnavailable
 from harken.session.log.checksum import BODY, seal
 from harken.session.log.compress import pack
 from harken.session.session import Session
@@ -86,7 +86,7 @@ def ends(tmp_path: Path) -> Iterator[Ends]:
 def committed(ends: Ends, session: Session, agent: AgentId, text: str) -> CommitId:
     """Commit a text, and log that."""
     message = Message("user", text)
-    name = checkpoint(ends.store, Draft(messages=[message], summary=text, created_at=WHEN))
+    name = checkpoint(ends.store, CommitDraft(messages=[message], summary=text, created_at=WHEN))
     session.append(ev.ContextCommitted(agent_id=agent, ctx=name))
     return name
 
@@ -226,19 +226,19 @@ def test_a_damaged_log_is_shipped_up_to_there(ends: Ends) -> None:
     lines[4] = lines[4].replace(b"text", b"TEXT")
     path = ends.logs / "s.jsonl"
     path.write_bytes(b"".join(lines))
-    with pytest.raises(LogDamaged, match="line 5"):
+    with pytest.raises(LogCorrupted, match="line 5"):
         ends.ship()
     assert ends.there_bytes() == b"".join(lines[:4])
     path.write_bytes(lines[4])
-    with pytest.raises(LogDamaged, match="line 1"):
+    with pytest.raises(LogCorrupted, match="line 1"):
         ends.ship()
     path.write_bytes(b'{"type":"x"}\n')
-    with pytest.raises(NotALog, match="older logs"):
+    with pytest.raises(InvalidLog, match="older logs"):
         ends.ship()
     path.unlink()
-    with pytest.raises(NotALog):
+    with pytest.raises(InvalidLog):
         ends.ship()
-    with pytest.raises(NotALog, match="letters"):
+    with pytest.raises(InvalidLog, match="letters"):
         ends.ship("ä b")
 
 
@@ -250,7 +250,7 @@ def test_a_log_that_is_written_anew_while_it_is_followed_is_refused(ends: Ends) 
         session.path.unlink()
         with closing(ends.session()) as session:
             hear(session, born(session), "another one " * 100)
-        with pytest.raises(NotALog, match="anew"):
+        with pytest.raises(InvalidLog, match="anew"):
             shipper.ship(session.path)
         with pytest.raises(LogError, match="other"):
             shipper.ship(session.path)
@@ -279,7 +279,7 @@ def test_a_log_that_a_credential_holds_together_is_shipped_only_as_it_is(ends: E
         new, last = seal(last, line.replace(b"agent_001", KEY.encode())[BODY] + b"}")
         sealed.append(new)
     path.write_bytes(b"".join(sealed))
-    with pytest.raises(NotALog, match="--no-redact") as refused:
+    with pytest.raises(InvalidLog, match="--no-redact") as refused:
         ends.ship()
     assert KEY not in str(refused.value)
     assert not (ends.logs_there / "s.jsonl").exists()
@@ -308,13 +308,13 @@ def test_what_a_crash_left_in_the_outbox_is_removed_and_no_bad_note_is_believed(
     ends: Ends,
 ) -> None:
     with outbox_at(ends.outbox, ends.url) as outbox:
-        outbox.keep("s", Note(lines=3, last_sum="0" * 16))
+        outbox.keep("s", ShipState(lines=3, last_sum="0" * 16))
         assert outbox.note("s").lines == 3
         folder = next(ends.outbox.iterdir())
         (folder / ".staging-1").mkdir()
         for text in ("", "{", "[]", '{"lines":"x"}', "[" * 100_000):
             (folder / "s.json").write_text(text)
-            assert outbox.note("s") == Note()
+            assert outbox.note("s") == ShipState()
     with outbox_at(ends.outbox, ends.url):
         assert not (folder / ".staging-1").exists()
     assert folder.stat().st_mode & 0o077 == 0
@@ -324,5 +324,5 @@ def test_where_the_service_is_away_it_says_so(tmp_path: Path) -> None:
     far = RemoteStore("http://127.0.0.1:9", token=TOKEN, patience_s=0)
     with closing(far), outbox_at(tmp_path / "outbox", far.address) as outbox:
         shipper = Shipper(MemoryStore(), far, outbox, Credentials())
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             shipper.check()

@@ -21,7 +21,7 @@ import pytest
 
 from harken.context import socket_client as context_socket
 from harken.context.socket_client import LONGEST_LINE
-from harken.context.socket_server import LONGEST_PATH, MOST_AT_ONCE, ContextSockets
+from harken.context.socket_server import LONGEST_PATH, MOST_AT_ONCE, ContextSocketServer
 from harken.core.ids import AgentId
 
 CTX = "ctx-" + "1f" * 32
@@ -41,8 +41,8 @@ def short() -> Iterator[Path]:
 
 
 @pytest.fixture
-def sockets(short: Path) -> Iterator[ContextSockets]:
-    made = ContextSockets(short / "run", read_timeout_s=PATIENT_S, hold_timeout_s=PATIENT_S)
+def sockets(short: Path) -> Iterator[ContextSocketServer]:
+    made = ContextSocketServer(short / "run", read_timeout_s=PATIENT_S, hold_timeout_s=PATIENT_S)
     yield made
     made.close()
 
@@ -66,7 +66,7 @@ def say(path: Path, data: bytes, *, close: bool = False) -> bytes:
 
 @pytest.mark.req("S2-39")
 def test_the_only_action_gives_the_commit_and_an_empty_one_before_the_first(
-    sockets: ContextSockets,
+    sockets: ContextSocketServer,
 ) -> None:
     path = sockets.path(ONE)
     assert say(path, b'{"action":"current-context"}\n') == b'{"context_id":""}\n'
@@ -77,7 +77,7 @@ def test_the_only_action_gives_the_commit_and_an_empty_one_before_the_first(
 
 
 @pytest.mark.req("S2-41")
-def test_each_agent_has_a_socket_of_its_own_and_keeps_it(sockets: ContextSockets) -> None:
+def test_each_agent_has_a_socket_of_its_own_and_keeps_it(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     sockets.settle(TWO, OTHER)
     paths = [str(sockets.path(one)) for one in (ONE, TWO)]
@@ -103,7 +103,7 @@ def test_each_agent_has_a_socket_of_its_own_and_keeps_it(sockets: ContextSockets
     ],
 )
 def test_whatever_else_is_asked_is_an_error_that_repeats_nothing(
-    sockets: ContextSockets, question: bytes
+    sockets: ContextSocketServer, question: bytes
 ) -> None:
     sockets.settle(ONE, CTX)
     answer = say(sockets.path(ONE), question, close=True)
@@ -112,12 +112,12 @@ def test_whatever_else_is_asked_is_an_error_that_repeats_nothing(
     assert current_context(str(sockets.path(ONE))) == CTX
 
 
-def test_a_question_without_end_is_cut_off(sockets: ContextSockets) -> None:
+def test_a_question_without_end_is_cut_off(sockets: ContextSocketServer) -> None:
     assert say(sockets.path(ONE), b"x" * (4 * LONGEST_LINE)) == b""
 
 
 def test_who_asks_slowly_is_cut_off_and_holds_up_nobody(short: Path) -> None:
-    sockets = ContextSockets(short / "run", read_timeout_s=2)
+    sockets = ContextSocketServer(short / "run", read_timeout_s=2)
     sockets.settle(ONE, CTX)
     path = sockets.path(ONE)
     slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(MOST_AT_ONCE - 1)]
@@ -140,7 +140,7 @@ def raise_where_cut(connection: socket.socket) -> None:
         raise ConnectionResetError
 
 
-def test_many_who_ask_at_once_are_all_answered(sockets: ContextSockets) -> None:
+def test_many_who_ask_at_once_are_all_answered(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     path = str(sockets.path(ONE))
     with ThreadPoolExecutor(32) as pool:
@@ -148,7 +148,7 @@ def test_many_who_ask_at_once_are_all_answered(sockets: ContextSockets) -> None:
 
 
 @pytest.mark.req("S2-39")
-def test_nobody_else_may_ask(sockets: ContextSockets) -> None:
+def test_nobody_else_may_ask(sockets: ContextSocketServer) -> None:
     path = sockets.path(ONE)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -156,7 +156,7 @@ def test_nobody_else_may_ask(sockets: ContextSockets) -> None:
 
 
 def test_a_long_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
-    sockets = ContextSockets(tmp_path / ("long" * 30))
+    sockets = ContextSocketServer(tmp_path / ("long" * 30))
     path = sockets.path(ONE)
     try:
         assert len(os.fsencode(path)) <= LONGEST_PATH
@@ -170,14 +170,14 @@ def test_a_long_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
 
 def test_a_home_where_none_can_be_made_has_them_elsewhere(short: Path) -> None:
     (short / "file").write_text("")
-    sockets = ContextSockets(short / "file")
+    sockets = ContextSocketServer(short / "file")
     path = sockets.path(ONE)
     sockets.close()
     assert not path.is_relative_to(short)
 
 
 def test_nothing_is_made_before_it_is_asked_for_and_nothing_stays(short: Path) -> None:
-    sockets = ContextSockets(short / "run")
+    sockets = ContextSocketServer(short / "run")
     sockets.settle(ONE, CTX)
     assert not (short / "run").exists()
     path = sockets.path(ONE)
@@ -193,8 +193,8 @@ def test_nothing_is_made_before_it_is_asked_for_and_nothing_stays(short: Path) -
 WORKER = """
 import os, sys, time
 from pathlib import Path
-from harken.context.socket_server import ContextSockets
-sockets = ContextSockets(Path(sys.argv[1]))
+from harken.context.socket_server import ContextSocketServer as ContextSocketServer
+sockets = ContextSocketServer(Path(sys.argv[1]))
 print(sockets.path((Path("s"), "agent_001")), flush=True)
 if sys.argv[2] == "stay":
     time.sleep(60)
@@ -212,7 +212,7 @@ def worker(folder: Path | str, how: str, cwd: Path | None = None) -> subprocess.
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_and_what_lives_is_not(
-    short: Path, sockets: ContextSockets
+    short: Path, sockets: ContextSocketServer
 ) -> None:
     folder = short / "run"
     killed, alive = worker(folder, "stay"), worker(folder, "stay")
@@ -309,7 +309,7 @@ def test_where_nobody_is_there_is_no_commit(path: str) -> None:
     assert current_context(path) == ""
 
 
-def test_who_asks_while_a_commit_is_made_waits_for_it(sockets: ContextSockets) -> None:
+def test_who_asks_while_a_commit_is_made_waits_for_it(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, OTHER)
     sockets.hold(ONE)
     path = str(sockets.path(ONE))
@@ -322,7 +322,7 @@ def test_who_asks_while_a_commit_is_made_waits_for_it(sockets: ContextSockets) -
 
 
 def test_nobody_waits_for_long(short: Path) -> None:
-    sockets = ContextSockets(short / "run", hold_timeout_s=0.5)
+    sockets = ContextSocketServer(short / "run", hold_timeout_s=0.5)
     try:
         sockets.settle(ONE, CTX)
         sockets.hold(ONE)
@@ -331,7 +331,7 @@ def test_nobody_waits_for_long(short: Path) -> None:
         sockets.close()
 
 
-def test_nobody_waits_after_a_release(sockets: ContextSockets) -> None:
+def test_nobody_waits_after_a_release(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     sockets.hold(ONE)
     sockets.release(ONE)
@@ -341,7 +341,7 @@ def test_nobody_waits_after_a_release(sockets: ContextSockets) -> None:
 
 
 def test_a_question_can_be_told_to_somebody_who_settles_its_answer(short: Path) -> None:
-    made: list[ContextSockets] = []
+    made: list[ContextSocketServer] = []
 
     def asked() -> bool:
         made[0].settle(ONE, OTHER)
@@ -349,7 +349,7 @@ def test_a_question_can_be_told_to_somebody_who_settles_its_answer(short: Path) 
         Thread(target=lambda: made[0].settle(ONE, CTX)).start()
         return True
 
-    made.append(ContextSockets(short / "run", asked))
+    made.append(ContextSocketServer(short / "run", asked))
     try:
         assert current_context(str(made[0].path(ONE))) == CTX
     finally:

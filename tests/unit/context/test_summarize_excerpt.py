@@ -7,10 +7,10 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
 
 KEY = "sk-ant-" + "api03-" + "k" * 40
@@ -25,7 +25,7 @@ def test_who_says_and_does_what_is_in_it_and_no_thinking() -> None:
                 ThinkingPart("hm"),
                 TextPart("I look."),
                 ImagePart(data="AAAA"),
-                OtherPart("odd", "{}"),
+                UnknownPart("odd", "{}"),
             ],
             tool_calls=[ToolCall("c1", FunctionCall("read", '{"path": "x"}'))],
         ),

@@ -10,17 +10,24 @@ from itertools import count
 
 import pytest
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.history import show, update_metadata
-from harken.context.summarize import Choice, Manner, Outcome, chosen, expected, summarize
-from harken.core.commits import CommitId, Notes, raw_ref
+from harken.context.summarize import (
+    SummaryFilter,
+    SummaryOptions,
+    SummaryResult,
+    chosen,
+    expected,
+    summarize,
+)
+from harken.core.commits import CommitId, CommitNotes, hash_raw
 from harken.core.events import Usage
 from harken.core.messages import text_of
 from harken.core.stream import Chunk, Finish, TextDelta
 from harken.errors import ModelError, StoreWriteError
-from harken.llm.base import Model, Request
+from harken.llm.base import Model, ModelRequest
 from harken.llm.scripted import Answer, FunctionModel
-from harken.store.base import Batch, Store
+from harken.store.base import Store, WriteBatch
 from harken.testing.model import request_of
 from tests.unit.context.kit import NOON, commit
 from tests.unit.context.watched import WatchedStore
@@ -30,23 +37,26 @@ KEY = "ghp_" + "k" * 36
 
 def run(
     store: Store,
-    answer: Callable[[Request], Answer],
-    manner: Manner | None = None,
-    choice: Choice | None = None,
+    answer: Callable[[ModelRequest], Answer],
+    manner: SummaryOptions | None = None,
+    choice: SummaryFilter | None = None,
     *,
     name: str = "small",
-) -> list[Outcome]:
+) -> list[SummaryResult]:
     return asyncio.run(collect(store, FunctionModel(answer, name), manner, choice))
 
 
 async def collect(
-    store: Store, model: Model, manner: Manner | None = None, choice: Choice | None = None
-) -> list[Outcome]:
-    found = list(chosen(store, choice or Choice(), model.name))
+    store: Store,
+    model: Model,
+    manner: SummaryOptions | None = None,
+    choice: SummaryFilter | None = None,
+) -> list[SummaryResult]:
+    found = list(chosen(store, choice or SummaryFilter(), model.name))
     return [outcome async for outcome in summarize(store, model, found, manner)]
 
 
-def told(request: Request) -> str:
+def told(request: ModelRequest) -> str:
     return text_of(request.messages[-1].content)
 
 
@@ -86,7 +96,7 @@ def test_what_is_done_is_not_done_again(store: WatchedStore) -> None:
 def test_another_model_may_be_asked_about_all(store: WatchedStore) -> None:
     made = chain(store, 3)
     run(store, lambda _: "Done.")
-    every = Choice(every=True)
+    every = SummaryFilter(every=True)
     assert len(run(store, lambda _: "Better.", choice=every, name="large")) == 3
     assert run(store, lambda _: "Again.", choice=every, name="large") == []
     assert [summary_of(store, ctx) for ctx in made] == ["Better."] * 3
@@ -96,10 +106,10 @@ def test_another_model_may_be_asked_about_all(store: WatchedStore) -> None:
 
 def test_commits_are_chosen_by_principal_and_age(store: WatchedStore) -> None:
     early, late = "2026-01-01T00:00:00.000000Z", "2026-02-01T00:00:00.000000Z"
-    old = commit(store, None, "a", created_at=early, origin=Origin(principal="ann"))
-    commit(store, None, "b", created_at=late, origin=Origin(principal="ann"))
-    commit(store, None, "c", created_at=early, origin=Origin(principal="bob"))
-    choice = Choice(principal="ann", before="2026-01-15T01:00:00+01:00")
+    old = commit(store, None, "a", created_at=early, origin=CommitOrigin(principal="ann"))
+    commit(store, None, "b", created_at=late, origin=CommitOrigin(principal="ann"))
+    commit(store, None, "c", created_at=early, origin=CommitOrigin(principal="bob"))
+    choice = SummaryFilter(principal="ann", before="2026-01-15T01:00:00+01:00")
     assert [one.id for one in chosen(store, choice, "m")] == [old]
 
 
@@ -108,9 +118,9 @@ class Listening:
 
     def __init__(self, answer: str = "Done.") -> None:
         self.answer = answer
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
 
-    def __call__(self, request: Request) -> str:
+    def __call__(self, request: ModelRequest) -> str:
         self.requests.append(request)
         return self.answer
 
@@ -124,7 +134,7 @@ def test_the_model_sees_what_is_new_or_the_whole(store: WatchedStore) -> None:
     new, whole = Listening(), Listening()
     run(store, new)
     assert [text.count("ask") for text in new.told] == [1, 1, 1]
-    run(store, whole, Manner(whole=True), Choice(every=True), name="b")
+    run(store, whole, SummaryOptions(whole=True), SummaryFilter(every=True), name="b")
     assert sorted(text.count("ask") for text in whole.told) == [1, 2, 3]
 
 
@@ -157,7 +167,7 @@ def test_a_failure_is_told_and_passed_over(store: WatchedStore) -> None:
     lost = store.artifact(made[0])
     store.lost.add(lost)
 
-    def answer(request: Request) -> Answer:
+    def answer(request: ModelRequest) -> Answer:
         if "ask 1" in told(request):
             raise ModelError("the service is away", why="overloaded")
         if "ask 2" in told(request):
@@ -183,8 +193,8 @@ def test_commits_of_bytes_are_read_by_their_format_and_shown_where_nobody_can(
 ) -> None:
     model = Listening()
     data = b"who knows"
-    store.write(Batch(raw={raw_ref(data): data}))
-    draft = Draft(artifact=raw_ref(data), format="alien-v1", message_count=1, token_count=0)
+    store.write(WriteBatch(raw={hash_raw(data): data}))
+    draft = CommitDraft(artifact=hash_raw(data), format="alien-v1", message_count=1, token_count=0)
     odd = checkpoint(store, replace(draft, created_at=NOON))
     commit(store, odd, "Hi")
     assert [one.failure for one in run(store, model)] == ["", ""]
@@ -195,7 +205,7 @@ def test_where_no_call_can_succeed_it_ends_at_once(store: WatchedStore) -> None:
     chain(store, 50)
     calls = count()
 
-    def answer(_: Request) -> str:
+    def answer(_: ModelRequest) -> str:
         next(calls)
         raise ModelError("no key", why="auth")
 
@@ -206,7 +216,9 @@ def test_where_no_call_can_succeed_it_ends_at_once(store: WatchedStore) -> None:
 
 def test_a_store_that_cannot_be_written_ends_it() -> None:
     class Full(WatchedStore):
-        def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+        def annotate(
+            self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
+        ) -> None:
             raise StoreWriteError("here", reason="the disk is full")
 
     store = Full()
@@ -218,7 +230,7 @@ def test_a_store_that_cannot_be_written_ends_it() -> None:
 def test_a_summary_that_somebody_gives_meanwhile_stays(store: WatchedStore) -> None:
     ctx = commit(store, None, "tea")
 
-    def answer(_: Request) -> str:
+    def answer(_: ModelRequest) -> str:
         update_metadata(store, ctx, summary="By hand.")
         return "By a model."
 
@@ -234,7 +246,7 @@ def test_only_so_many_calls_run_at_once(store: WatchedStore) -> None:
     class Slow:
         name = "slow"
 
-        async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
             running[0] += 1
             running[1] = max(running)
             await asyncio.sleep(0.01)
@@ -242,7 +254,7 @@ def test_only_so_many_calls_run_at_once(store: WatchedStore) -> None:
             yield TextDelta("Done.")
             yield Finish(stop_reason="end_turn", usage=Usage(10, 2), cost_usd=0.5)
 
-    outcomes = asyncio.run(collect(store, Slow(), Manner(at_once=3)))
+    outcomes = asyncio.run(collect(store, Slow(), SummaryOptions(at_once=3)))
     assert running == [0, 3]
     assert {(one.usage, one.cost_usd) for one in outcomes} == {(Usage(10, 2), 0.5)}
 
@@ -254,11 +266,11 @@ def test_calls_begin_no_faster_than_is_allowed(store: WatchedStore) -> None:
     async def measured() -> None:
         begun.append(asyncio.get_running_loop().time())
 
-        def answer(_: Request) -> str:
+        def answer(_: ModelRequest) -> str:
             begun.append(asyncio.get_running_loop().time())
             return "Done."
 
-        await collect(store, FunctionModel(answer), Manner(per_minute=60 / 0.03))
+        await collect(store, FunctionModel(answer), SummaryOptions(per_minute=60 / 0.03))
 
     asyncio.run(measured())
     first, *calls = begun
@@ -273,8 +285,8 @@ def test_what_was_yielded_is_stored_and_the_rest_is_left_when_it_is_stopped(
 
     async def stopped() -> int:
         model = FunctionModel(lambda _: "Done.", "small")
-        found = list(chosen(store, Choice(), "small"))
-        async with aclosing(summarize(store, model, found, Manner(at_once=2))) as outcomes:
+        found = list(chosen(store, SummaryFilter(), "small"))
+        async with aclosing(summarize(store, model, found, SummaryOptions(at_once=2))) as outcomes:
             seen = 0
             async for outcome in outcomes:
                 assert summary_of(store, outcome.ctx) == "Done."
@@ -284,7 +296,7 @@ def test_what_was_yielded_is_stored_and_the_rest_is_left_when_it_is_stopped(
         return len(asyncio.all_tasks())
 
     assert asyncio.run(stopped()) == 1  # nothing goes on in the background
-    left = list(chosen(store, Choice(), "small"))
+    left = list(chosen(store, SummaryFilter(), "small"))
     assert 12 <= len(left) <= 15
     assert len(run(store, lambda _: "Done.")) == len(left)
 

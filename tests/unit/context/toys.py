@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from harken.core.messages import Message, Role, text_of
 from harken.errors import FormatError
-from harken.formats.base import Format, WholeEntry
+from harken.formats.base import ConversationEntry, Format
 
 ROLES: dict[str, str] = {"user": "<", "assistant": ">"}
 SIGNS: dict[str, Role] = {"<": "user", ">": "assistant"}
 
 
-def read_v1(data: bytes) -> list[WholeEntry]:
+def read_v1(data: bytes) -> list[ConversationEntry]:
     r"""Read lines such as `< Hi`.
 
     >>> read_v1(b"< Hi\n")[0].message.content
@@ -24,11 +24,11 @@ def read_v1(data: bytes) -> list[WholeEntry]:
         sign, _, text = line.partition(" ")
         if sign not in SIGNS:
             raise FormatError("toy-v1", f"a line begins with < or >, not {sign[:9]!a}")
-        found.append(WholeEntry(Message(SIGNS[sign], text)))
+        found.append(ConversationEntry(Message(SIGNS[sign], text)))
     return found
 
 
-def write_v1(entries: Sequence[WholeEntry]) -> bytes | None:
+def write_v1(entries: Sequence[ConversationEntry]) -> bytes | None:
     """Write texts on one line; what has more cannot be said."""
     lines = []
     for entry in entries:
@@ -40,7 +40,7 @@ def write_v1(entries: Sequence[WholeEntry]) -> bytes | None:
     return "".join(lines).encode("utf-8", "replace")
 
 
-def read_v2(data: bytes) -> list[WholeEntry]:
+def read_v2(data: bytes) -> list[ConversationEntry]:
     """Read lines of JSON such as `{"who": "user", "says": "Hi"}`."""
     found = []
     for line in data.splitlines():
@@ -50,13 +50,13 @@ def read_v2(data: bytes) -> list[WholeEntry]:
             raise FormatError("toy-v2", f"{error}") from None
         match value:
             case {"who": "user" | "assistant" as role, "says": str(text)}:
-                found.append(WholeEntry(Message(role, text)))
+                found.append(ConversationEntry(Message(role, text)))
             case _:
                 raise FormatError("toy-v2", "a line has who and says")
     return found
 
 
-def write_v2(entries: Sequence[WholeEntry]) -> bytes:
+def write_v2(entries: Sequence[ConversationEntry]) -> bytes:
     """Write the texts of messages."""
     said = [entry.message for entry in entries if entry.message.role in ROLES]
     lines = [{"who": m.role, "says": text_of(m.content)} for m in said]

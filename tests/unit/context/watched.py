@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from harken.core.commits import ArtifactRef, CommitId, Entry, Hash
-from harken.store.base import Batch, Stored
+from harken.core.commits import ArtifactRef, CommitId, DeltaEntry, Hash
+from harken.store.base import StoredCommit, WriteBatch
 from harken.store.memory import MemoryStore
 
 
@@ -26,7 +26,7 @@ class WatchedStore(MemoryStore):
         self.twins: list[CommitId] = []
         """Names that it says it has, too."""
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         super().write(batch)
         self.made += [commit.id for commit, _ in batch.commits if commit.id not in self.made]
         self.asked["objects written"] += len(batch.objects)
@@ -38,12 +38,12 @@ class WatchedStore(MemoryStore):
         self.asked["objects read"] += len(found)
         return {name: self.instead.get(name, body) for name, body in found.items()}
 
-    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
+    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
         found = super().deltas(name for name in names if name not in self.lost)
         self.asked["deltas read"] += len(found)
         return found
 
-    def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
+    def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
         found = super().chain(name, depth)
         self.asked["commits walked"] += len(found)
         return found

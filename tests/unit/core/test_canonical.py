@@ -12,23 +12,23 @@ from harken.core import canonical
 
 def test_members_are_sorted_at_every_depth_and_nothing_is_spaced() -> None:
     value = {"b": {"d": 1, "c": [2, {"f": 3, "e": 4}]}, "a": None}
-    assert canonical.canonical(value) == b'{"a":null,"b":{"c":[2,{"e":4,"f":3}],"d":1}}'
+    assert canonical.to_canonical_bytes(value) == b'{"a":null,"b":{"c":[2,{"e":4,"f":3}],"d":1}}'
 
 
 def test_what_is_only_encoded_keeps_its_order() -> None:
-    assert canonical.encode({"b": 1, "a": 2}) == b'{"b":1,"a":2}'
+    assert canonical.to_json_line({"b": 1, "a": 2}) == b'{"b":1,"a":2}'
 
 
 def test_only_what_json_demands_is_escaped() -> None:
     text = '"\\/\b\f\n\r\t\x00\x1f\x7f é\u2028😀'
     expected = '"\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u001f\x7f é\u2028😀"'
-    assert canonical.canonical(text) == expected.encode()
+    assert canonical.to_canonical_bytes(text) == expected.encode()
 
 
 def test_names_are_sorted_by_code_point() -> None:
     """RFC 8785 sorts by UTF-16 and would put the last two the other way round."""
     names = ["😀", "\uffff", "é", "b", "B", ""]
-    assert list(json.loads(canonical.canonical(dict.fromkeys(names)))) == [
+    assert list(json.loads(canonical.to_canonical_bytes(dict.fromkeys(names)))) == [
         "",
         "B",
         "b",
@@ -59,20 +59,22 @@ DIFFERENT: list[Any] = [
 
 def test_values_of_different_types_are_different() -> None:
     """In Python 0 == 0.0 == False; as content they are three things."""
-    assert len({canonical.canonical(value) for value in DIFFERENT}) == len(DIFFERENT)
-    assert len({canonical.hash_of(canonical.PART, value) for value in DIFFERENT}) == len(DIFFERENT)
+    assert len({canonical.to_canonical_bytes(value) for value in DIFFERENT}) == len(DIFFERENT)
+    assert len({canonical.hash_value(canonical.PART, value) for value in DIFFERENT}) == len(
+        DIFFERENT
+    )
 
 
 @pytest.mark.parametrize("value", DIFFERENT)
 def test_a_value_comes_back_with_its_type(value: Any) -> None:
-    again = canonical.decode(canonical.canonical(value))
+    again = canonical.from_json(canonical.to_canonical_bytes(value))
     assert (again, type(again)) == (value, type(value))
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**40])
 def test_integers_of_any_size_are_exact(number: int) -> None:
-    assert canonical.canonical(number) == str(number).encode()
-    assert canonical.decode(canonical.canonical([number])) == [number]
+    assert canonical.to_canonical_bytes(number) == str(number).encode()
+    assert canonical.from_json(canonical.to_canonical_bytes([number])) == [number]
 
 
 @pytest.mark.parametrize(
@@ -87,20 +89,20 @@ def test_integers_of_any_size_are_exact(number: int) -> None:
     ],
 )
 def test_a_float_is_the_shortest_text_that_reads_back(number: float, text: bytes) -> None:
-    assert canonical.canonical(number) == text
-    assert canonical.decode(text) == number
+    assert canonical.to_canonical_bytes(number) == text
+    assert canonical.from_json(text) == number
 
 
 def test_minus_zero_keeps_its_sign() -> None:
-    assert canonical.canonical(-0.0) == b"-0.0"
-    assert math.copysign(1, canonical.decode(b"-0.0")) == -1
+    assert canonical.to_canonical_bytes(-0.0) == b"-0.0"
+    assert math.copysign(1, canonical.from_json(b"-0.0")) == -1
 
 
 def test_a_lone_surrogate_is_written_as_its_escape_and_comes_back() -> None:
     value = {"b\udc80": "x\ud83dy", "a": [1, None]}
-    assert canonical.canonical(value) == b'{"a":[1,null],"b\\udc80":"x\\ud83dy"}'
-    assert canonical.encode(value) == b'{"b\\udc80":"x\\ud83dy","a":[1,null]}'
-    assert canonical.decode(canonical.canonical(value)) == value
+    assert canonical.to_canonical_bytes(value) == b'{"a":[1,null],"b\\udc80":"x\\ud83dy"}'
+    assert canonical.to_json_line(value) == b'{"b\\udc80":"x\\ud83dy","a":[1,null]}'
+    assert canonical.from_json(canonical.to_canonical_bytes(value)) == value
 
 
 @pytest.mark.parametrize(
@@ -108,13 +110,13 @@ def test_a_lone_surrogate_is_written_as_its_escape_and_comes_back() -> None:
 )
 def test_what_is_no_json_is_a_value_error(damaged: bytes) -> None:
     with pytest.raises(ValueError):
-        canonical.decode(damaged)
+        canonical.from_json(damaged)
 
 
 def test_an_identity_is_blake3_over_the_domain_line_and_the_canonical_bytes() -> None:
     hashed = blake3(b'harken.part.v1\n{"text":"Hi","type":"text"}').hexdigest()
-    assert canonical.hash_of(canonical.PART, {"type": "text", "text": "Hi"}) == hashed
-    assert canonical.digest(canonical.PART, b'{"text":"Hi","type":"text"}').hex() == hashed
+    assert canonical.hash_value(canonical.PART, {"type": "text", "text": "Hi"}) == hashed
+    assert canonical.hash_bytes(canonical.PART, b'{"text":"Hi","type":"text"}').hex() == hashed
 
 
 def test_the_same_value_has_another_identity_in_another_domain() -> None:
@@ -125,7 +127,7 @@ def test_the_same_value_has_another_identity_in_another_domain() -> None:
         canonical.TOOLS,
         canonical.REQUEST,
     ]
-    assert len({canonical.hash_of(domain, []) for domain in domains}) == len(domains)
+    assert len({canonical.hash_value(domain, []) for domain in domains}) == len(domains)
 
 
 def test_no_domain_line_is_the_beginning_of_another() -> None:

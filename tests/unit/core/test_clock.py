@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harken.core.clock import rfc3339, system_clock
+from harken.core.clock import format_rfc3339, system_clock
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from harken.core.clock import rfc3339, system_clock
     ],
 )
 def test_a_time_has_microseconds_and_ends_with_z(time_us: int, text: str) -> None:
-    assert rfc3339(time_us) == text
+    assert format_rfc3339(time_us) == text
 
 
 def test_times_may_come_in_any_order() -> None:
     """The last second is kept as a text; going back must not show it again."""
     times = [5_000_001, 5_900_000, 4_000_000, 5_000_001, 0]
-    assert [rfc3339(t)[17:] for t in times] == [
+    assert [format_rfc3339(t)[17:] for t in times] == [
         "05.000001Z",
         "05.900000Z",
         "04.000000Z",
@@ -38,7 +38,7 @@ def test_times_may_come_in_any_order() -> None:
 
 def test_a_written_time_reads_back_as_the_same_microsecond() -> None:
     now_us = system_clock()
-    read = datetime.fromisoformat(rfc3339(now_us))
+    read = datetime.fromisoformat(format_rfc3339(now_us))
     assert read.tzinfo == UTC
     assert round(read.timestamp() * 1_000_000) == now_us
 

@@ -7,26 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core.messages import (
-    CallPlace,
     ContentPart,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
     message_hash,
-    split,
+    split_occurrence,
 )
-from harken.core.stream import CallDelta, Draft, PartDelta, TextDelta, ThinkingDelta, chunks_of
+from harken.core.stream import (
+    PartDelta,
+    StreamAccumulator,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    chunks_of,
+)
 
 metas = st.none() | st.just({"signature": "c2ln"})
 parts: st.SearchStrategy[ContentPart] = st.one_of(
     st.builds(TextPart, st.text(), metas),
     st.builds(ThinkingPart, st.text(), metas),
     st.builds(ImagePart, media_type=st.just("image/png"), data=st.just("AAAA"), meta=metas),
-    st.builds(OtherPart, st.just("redacted_thinking"), st.text()),
+    st.builds(UnknownPart, st.just("redacted_thinking"), st.text()),
 )
 
 
@@ -39,7 +46,7 @@ def messages(draw: st.DrawFn) -> Message:
     ]
     if isinstance(content, list) and draw(st.booleans()):
         for call in calls:
-            content.insert(draw(st.integers(0, len(content))), CallPlace(call.id))
+            content.insert(draw(st.integers(0, len(content))), ToolCallSlot(call.id))
     return Message("assistant", content, calls or None)
 
 
@@ -47,7 +54,7 @@ kinds = st.sampled_from(["function", "custom"])
 
 
 def redrafted(message: Message) -> Message:
-    draft = Draft()
+    draft = StreamAccumulator()
     for chunk in chunks_of(message):
         draft.add(chunk)
     return draft.message()
@@ -60,8 +67,8 @@ def test_a_streamed_message_has_the_same_identity(message: Message) -> None:
 
 @given(messages())
 def test_a_streamed_message_keeps_call_ids_and_signatures(message: Message) -> None:
-    _, before = split(message)
-    _, after = split(redrafted(message))
+    _, before = split_occurrence(message)
+    _, after = split_occurrence(redrafted(message))
     assert (after.calls, after.metas) == (before.calls, before.metas)
 
 
@@ -85,11 +92,11 @@ def test_two_neighbouring_texts_stay_two() -> None:
 
 
 def test_no_text_is_no_content() -> None:
-    assert Draft().message() == Message("assistant")
+    assert StreamAccumulator().message() == Message("assistant")
 
 
 def test_an_empty_piece_is_no_part() -> None:
-    draft = Draft()
+    draft = StreamAccumulator()
     for chunk in (ThinkingDelta("hm"), TextDelta("")):
         draft.add(chunk)
     assert draft.message().content == [ThinkingPart("hm")]
@@ -97,10 +104,10 @@ def test_an_empty_piece_is_no_part() -> None:
 
 @pytest.mark.parametrize("placed", [False, True])
 def test_a_cut_off_answer_can_be_kept_without_its_calls(placed: bool) -> None:
-    draft = Draft()
+    draft = StreamAccumulator()
     draft.add(TextDelta("I will "))
     if placed:
-        draft.add(PartDelta(CallPlace("c1")))
-    draft.add(CallDelta(0, '{"na', "c1", "task"))
+        draft.add(PartDelta(ToolCallSlot("c1")))
+    draft.add(ToolCallDelta(0, '{"na', "c1", "task"))
     assert draft.message(with_calls=False) == Message("assistant", "I will ")
     assert draft.text == "I will "

@@ -18,7 +18,7 @@ from harken.core.events import (
     decode_event,
     encode_event,
     event_dict,
-    event_from,
+    event_from_dict,
     event_type,
 )
 from harken.core.ids import AgentId, MessageId
@@ -226,7 +226,7 @@ def test_lone_surrogates_survive_in_known_and_unknown_members() -> None:
 
 def test_an_event_and_its_dict_are_the_same() -> None:
     event = decode_event(line("llm_response", request="msg_000", usage={"input_tokens": 3}, odd=1))
-    assert event_from(event_dict(event)) == event
+    assert event_from_dict(event_dict(event)) == event
     assert event_dict(event)["usage"] == {"input_tokens": 3}
     assert Usage(input_tokens=3) == getattr(event, "usage", None)
 

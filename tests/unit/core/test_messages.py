@@ -7,22 +7,22 @@ import pytest
 
 from harken.core.logged_string import LoggedString
 from harken.core.messages import (
-    CallPlace,
     Content,
     FunctionCall,
     ImagePart,
     Message,
+    MessageContent,
     Occurrence,
-    OtherPart,
-    PureMessage,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
     extend_context_hash,
-    join,
+    join_occurrence,
     message_from,
     message_hash,
-    split,
+    split_occurrence,
     text_of,
 )
 
@@ -47,7 +47,7 @@ def test_ids_names_and_metas_do_not_change_the_identity() -> None:
     one = assistant([ThinkingPart("hm", {"signature": "s1"})], call("c1"))
     other = assistant([ThinkingPart("hm")], call("c2", meta={"caller": "direct"}))
     assert message_hash(one) == message_hash(other)
-    assert split(one)[1] != split(other)[1]
+    assert split_occurrence(one)[1] != split_occurrence(other)[1]
 
 
 def test_equal_results_are_one_content_whatever_call_they_answer() -> None:
@@ -62,7 +62,7 @@ def test_equal_results_are_one_content_whatever_call_they_answer() -> None:
         Message("user", "hi"),
         Message("user", [ThinkingPart("Hi")]),
         Message("user", [TextPart("Hi"), TextPart("")]),
-        Message("user", [OtherPart("text", "Hi")]),
+        Message("user", [UnknownPart("text", "Hi")]),
         Message("user", None),
         Message("user", ""),
         Message("tool", "Hi", tool_call_id="c1", name="look"),
@@ -79,7 +79,7 @@ def test_a_failed_result_is_another_content() -> None:
 def test_arguments_are_kept_verbatim_and_count_verbatim() -> None:
     one, other = assistant(None, call("c1", '{"a": 1}')), assistant(None, call("c1", '{"a":1}'))
     assert message_hash(one) != message_hash(other)
-    assert join(*split(one)) == one
+    assert join_occurrence(*split_occurrence(one)) == one
 
 
 def test_a_call_of_a_free_text_tool_is_another_content() -> None:
@@ -88,16 +88,16 @@ def test_a_call_of_a_free_text_tool_is_another_content() -> None:
 
 
 def test_a_call_after_the_content_needs_no_place() -> None:
-    placed = assistant([TextPart("I look."), CallPlace("c1")], call("c1"))
+    placed = assistant([TextPart("I look."), ToolCallSlot("c1")], call("c1"))
     plain = assistant([TextPart("I look.")], call("c1"))
     assert message_hash(placed) == message_hash(plain)
-    assert join(*split(placed)) == placed
-    assert join(*split(plain)) == plain
+    assert join_occurrence(*split_occurrence(placed)) == placed
+    assert join_occurrence(*split_occurrence(plain)) == plain
 
 
 def test_the_place_of_a_call_is_content() -> None:
-    before = assistant([CallPlace("c1"), TextPart("I looked.")], call("c1"))
-    after = assistant([TextPart("I looked."), CallPlace("c1")], call("c1"))
+    before = assistant([ToolCallSlot("c1"), TextPart("I looked.")], call("c1"))
+    after = assistant([TextPart("I looked."), ToolCallSlot("c1")], call("c1"))
     assert message_hash(before) != message_hash(after)
 
 
@@ -105,26 +105,26 @@ def test_all_parts_come_back_in_their_order() -> None:
     message = assistant(
         [
             ThinkingPart("a", {"signature": "s"}),
-            CallPlace("c1"),
+            ToolCallSlot("c1"),
             TextPart("b"),
-            OtherPart("server_tool", '{"id": 1}', {"cached": True}),
-            CallPlace("c2"),
+            UnknownPart("server_tool", '{"id": 1}', {"cached": True}),
+            ToolCallSlot("c2"),
             ImagePart("image/png", "AAAA", None, {"detail": "low"}),
         ],
         call("c1", meta={}),
         call("c2", " {} ", type="custom", meta={"status": "completed"}),
     )
-    assert join(*split(message)) == message
+    assert join_occurrence(*split_occurrence(message)) == message
 
 
 def test_calls_come_back_in_the_order_of_their_places() -> None:
-    message = assistant([CallPlace("c2"), CallPlace("c1")], call("c1"), call("c2"))
-    assert join(*split(message)).tool_calls == [call("c2"), call("c1")]
+    message = assistant([ToolCallSlot("c2"), ToolCallSlot("c1")], call("c1"), call("c2"))
+    assert join_occurrence(*split_occurrence(message)).tool_calls == [call("c2"), call("c1")]
 
 
 def test_two_calls_with_one_id_are_both_kept() -> None:
     message = assistant("twice", call("c1", "1"), call("c1", "2"))
-    assert join(*split(message)) == message
+    assert join_occurrence(*split_occurrence(message)) == message
 
 
 @pytest.mark.parametrize(
@@ -141,15 +141,15 @@ def test_two_calls_with_one_id_are_both_kept() -> None:
 def test_places_that_are_not_those_of_the_calls_are_refused(
     places: list[str], calls: list[str]
 ) -> None:
-    message = assistant([CallPlace(place) for place in places], *map(call, calls))
+    message = assistant([ToolCallSlot(place) for place in places], *map(call, calls))
     with pytest.raises(ValueError, match="the content places calls"):
-        split(message)
+        split_occurrence(message)
 
 
 def test_an_empty_meta_is_not_no_meta() -> None:
     message = assistant([TextPart("a", {})], call("c1", meta={}))
-    assert join(*split(message)) == message
-    assert join(*split(assistant([TextPart("a")], call("c1")))) == assistant(
+    assert join_occurrence(*split_occurrence(message)) == message
+    assert join_occurrence(*split_occurrence(assistant([TextPart("a")], call("c1")))) == assistant(
         [TextPart("a")], call("c1")
     )
 
@@ -159,15 +159,15 @@ def test_an_empty_meta_is_not_no_meta() -> None:
 )
 def test_the_shape_of_the_content_comes_back(content: Content) -> None:
     for message in (Message("user", content), result(content), result(content, is_error=True)):
-        assert join(*split(message)) == message
+        assert join_occurrence(*split_occurrence(message)) == message
 
 
 def test_content_and_occurrence_are_plain_json() -> None:
-    message = assistant([ThinkingPart("a", {"signature": "s"}), CallPlace("c1")], call("c1"))
-    pure, occurrence = split(message)
+    message = assistant([ThinkingPart("a", {"signature": "s"}), ToolCallSlot("c1")], call("c1"))
+    pure, occurrence = split_occurrence(message)
     stored = msgspec.json.encode([pure, occurrence])
-    again = msgspec.json.decode(stored, type=tuple[PureMessage, Occurrence])
-    assert join(*again) == message
+    again = msgspec.json.decode(stored, type=tuple[MessageContent, Occurrence])
+    assert join_occurrence(*again) == message
 
 
 def test_a_context_hash_covers_every_message_and_their_order() -> None:
@@ -227,7 +227,7 @@ def test_what_is_no_message_is_a_value_error(data: dict[str, Any]) -> None:
 
 def test_a_part_of_an_unknown_kind_is_read_as_its_json() -> None:
     message = message_from({"role": "user", "content": [{"type": "song", "bars": 12, "key": "é"}]})
-    assert message.content == [OtherPart("song", '{"type":"song","bars":12,"key":"é"}')]
+    assert message.content == [UnknownPart("song", '{"type":"song","bars":12,"key":"é"}')]
 
 
 def test_unknown_members_of_parts_and_calls_are_read_into_their_meta() -> None:
@@ -241,4 +241,6 @@ def test_unknown_members_of_parts_and_calls_are_read_into_their_meta() -> None:
 def test_the_text_of_a_message_is_its_text_parts() -> None:
     assert text_of(None) == ""
     assert text_of("Hi") == "Hi"
-    assert text_of([ThinkingPart("hm"), TextPart("a"), CallPlace("c1"), TextPart("b")]) == "a\n\nb"
+    assert (
+        text_of([ThinkingPart("hm"), TextPart("a"), ToolCallSlot("c1"), TextPart("b")]) == "a\n\nb"
+    )

@@ -21,13 +21,16 @@ KEYS = [
 @pytest.mark.parametrize("key", KEYS)
 def test_it_is_found_in_json_and_in_json_in_json(key: str) -> None:
     secret = Secret(key)
-    value = {"plain": f"a {key} b", key: [json.dumps({"k": key}), canonical.encode([key]).decode()]}
-    data = canonical.encode(value)
+    value = {
+        "plain": f"a {key} b",
+        key: [json.dumps({"k": key}), canonical.to_json_line([key]).decode()],
+    }
+    data = canonical.to_json_line(value)
     assert secret.is_in_json(data)
-    new = canonical.decode(in_json(data, secret.replace))
+    new = canonical.from_json(in_json(data, secret.replace))
     assert new["plain"] == "a [purged] b"
     assert new["[purged]"] == [json.dumps({"k": "[purged]"}), '["[purged]"]']
-    assert not secret.is_in_json(canonical.encode(new))
+    assert not secret.is_in_json(canonical.to_json_line(new))
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from harken.core.verdict import Said, exactly, freely, unfenced
+from harken.core.verdict import ParsedVerdict, exactly, freely, unfenced
 
-OK = Said("OK", "")
-NO = Said("DENY", "no")
+OK = ParsedVerdict("OK", "")
+NO = ParsedVerdict("DENY", "no")
 
 
 @pytest.mark.req("S4-25")
@@ -37,14 +37,16 @@ NO = Said("DENY", "no")
         ("\u201cDENY: no\u201d", NO),
         ("It deletes all.\n\n**Final verdict:** DENY: no", NO),
         ("DENY:\n\nno", NO),
-        ("COMMENT: a: b\nand c", Said("COMMENT", "a: b\nand c")),
-        ("COMMENT: say **please**", Said("COMMENT", "say **please**")),
-        ("COMMENT:", Said("COMMENT", "")),
-        ('REWRITE: {"text": "x"}', Said("REWRITE", '{"text": "x"}')),
-        ("REWRITE:\n```\nOK\n```", Said("REWRITE", "```\nOK\n```")),
+        ("COMMENT: a: b\nand c", ParsedVerdict("COMMENT", "a: b\nand c")),
+        ("COMMENT: say **please**", ParsedVerdict("COMMENT", "say **please**")),
+        ("COMMENT:", ParsedVerdict("COMMENT", "")),
+        ('REWRITE: {"text": "x"}', ParsedVerdict("REWRITE", '{"text": "x"}')),
+        ("REWRITE:\n```\nOK\n```", ParsedVerdict("REWRITE", "```\nOK\n```")),
     ],
 )
-def test_a_verdict_is_read_through_what_models_write_around_it(words: str, said: Said) -> None:
+def test_a_verdict_is_read_through_what_models_write_around_it(
+    words: str, said: ParsedVerdict
+) -> None:
     assert freely(words) == said
 
 
@@ -75,7 +77,9 @@ def test_what_is_quoted_or_said_in_two_ways_is_no_verdict(words: str) -> None:
 
 
 def test_what_code_says_is_read_to_the_letter() -> None:
-    assert exactly("COMMENT: Mind this:\nDENY: x") == Said("COMMENT", "Mind this:\nDENY: x")
+    assert exactly("COMMENT: Mind this:\nDENY: x") == ParsedVerdict(
+        "COMMENT", "Mind this:\nDENY: x"
+    )
     assert exactly("ok.") == OK
     assert exactly("So: OK") is None
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harken import Comment, Hook, Ok, Question, Runtime, Tool, World, register, tool
+from harken import (
+    AgentRuntime,
+    Comment,
+    Hook,
+    HookQuestion,
+    Ok,
+    Tool,
+    World,
+    register_agent_class,
+    tool,
+)
 from harken.agents.action_schemas import ACTIONS
 from harken.core.verdict import Verdict
-from harken.experiments.replay.player import Own
-from harken.llm.base import Request
+from harken.experiments.replay.player import ReplayExtras
+from harken.llm.base import ModelRequest
 from tests.agent_kit import Line, Stage, call, calls, play, run, stage
 from tests.trigger_kit import talking, until, woken_stage
 from tests.unit.agents.smart_hooks import guard
@@ -22,23 +32,23 @@ TASK = call("task", "t", name="Ann", instructions="You are Ann.", prompt="Hi.")
 def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
     """Return a stage of `main`, which a smart hook watches."""
     model = play(guard=["OK"] * 20, **parts)
-    runtime = Runtime(model=model, world=World(tools), actions=ACTIONS)
+    runtime = AgentRuntime(model=model, world=World(tools), actions=ACTIONS)
     one = stage(folder, model, runtime=runtime)
     guard(one, points=("action", "result"), keeps="notes")
     return one
 
 
-@register("test-slow-judge")
+@register_agent_class("test-slow-judge")
 class Slow(Hook):
     """Thinks, and has something to say of every second call."""
 
     def begin(self) -> None:
         self.asked = 0
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         return question.point == "action"
 
-    async def judge(self, question: Question) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         self.asked += 1
         await asyncio.sleep(0.002 * self.asked)
         return Ok() if self.asked % 2 else Comment(f"{self.asked}")
@@ -59,7 +69,7 @@ def test_a_call_ends_when_it_ended_whatever_runs_beside_it(tmp_path: Path) -> No
         await asyncio.sleep(0.001)
         return at
 
-    def answers(_: Request) -> str:
+    def answers(_: ModelRequest) -> str:
         has_answered.set()
         return "Hi."
 
@@ -67,7 +77,7 @@ def test_a_call_ends_when_it_ended_whatever_runs_beside_it(tmp_path: Path) -> No
     one = watched(tmp_path, {"main": [made, "Done."], "Ann": [answers]}, wait, put, look)
     one.ask("Go.")
     one.session.close()
-    same(one.log, Own(tools=[wait, put, look]))
+    same(one.log, ReplayExtras(tools=[wait, put, look]))
 
 
 def test_a_hook_in_code_that_took_its_time_takes_it_again(tmp_path: Path) -> None:
@@ -76,7 +86,7 @@ def test_a_hook_in_code_that_took_its_time_takes_it_again(tmp_path: Path) -> Non
     Slow(one.session, runtime=one.runtime).install(one.root, "slow")
     one.ask("Go.")
     one.session.close()
-    same(one.log, Own(tools=[look]))
+    same(one.log, ReplayExtras(tools=[look]))
 
 
 def test_a_parent_hears_in_its_turn_what_a_woken_subagent_made_of_it(tmp_path: Path) -> None:
@@ -107,4 +117,4 @@ def test_a_parent_hears_in_its_turn_what_a_woken_subagent_made_of_it(tmp_path: P
     run(day())
     one.session.close()
     assert "[Watcher]: It rings." in one.heard("main")
-    same(one.log, Own(tools=[look]))
+    same(one.log, ReplayExtras(tools=[look]))

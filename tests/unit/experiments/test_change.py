@@ -4,7 +4,7 @@ import pytest
 
 from harken.core.ids import MessageId
 from harken.core.messages import Message, TextPart, ThinkingPart
-from harken.errors import AmbiguousName, ConfigError, UnknownName
+from harken.errors import AmbiguousName, ConfigError, NameNotFound
 from harken.experiments.change import Change, find_message, saying
 from harken.views.context import ContextMessage
 from tests.agent_kit import call, calls
@@ -44,7 +44,7 @@ def test_places_are_those_of_the_recorded_context() -> None:
 
 @pytest.mark.parametrize("given", ["msg_099", "#9", "-9", "x", "", "#", "#" + "9" * 5000])
 def test_a_message_that_is_not_there_is_refused_with_those_that_are(given: str) -> None:
-    with pytest.raises(UnknownName, match=r"#3 \(msg_006\)"):
+    with pytest.raises(NameNotFound, match=r"#3 \(msg_006\)"):
         find_message(ROWS, given)
 
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harken import Runtime, SessionViewer
+from harken import AgentRuntime, SessionViewer
 from harken.experiments.change import Change
 from harken.experiments.compare import compare, compare_groups, figures
 from harken.experiments.fork_point import ForkPoint
-from harken.experiments.outcome import Run
+from harken.experiments.outcome import ComparedRun
 from harken.experiments.rerun import rerun
 from tests.agent_kit import Line, Stage, call, calls, play, run, stage
 from tests.unit.experiments.test_rerun import price
@@ -14,9 +14,9 @@ from tests.unit.experiments.test_rerun import price
 LINES: list[Line] = [calls(call("price", drink="tea")), "3 euros.", "Bye."]
 
 
-def taken(one: Stage, name: str) -> Run:
+def taken(one: Stage, name: str) -> ComparedRun:
     one.session.close()
-    return Run.of(name, SessionViewer(one.log).events)
+    return ComparedRun.of(name, SessionViewer(one.log).events)
 
 
 def cafe(folder: Path, lines: list[Line] = LINES, *asked: str) -> Stage:
@@ -27,12 +27,14 @@ def cafe(folder: Path, lines: list[Line] = LINES, *asked: str) -> Stage:
     return one
 
 
-def again(one: Run, folder: Path, at: str, lines: list[Line], change: Change | None = None) -> Run:
+def again(
+    one: ComparedRun, folder: Path, at: str, lines: list[Line], change: Change | None = None
+) -> ComparedRun:
     point = ForkPoint.find(one.name, one.stepping.links, at)
     model = play(main=lines)
     log = folder / f"{len(list(folder.iterdir()))}.jsonl"
-    done = run(rerun(point, log, change, runtime=Runtime(models=lambda _: model)))
-    return Run.of(done.log.stem, SessionViewer(done.log).events)
+    done = run(rerun(point, log, change, runtime=AgentRuntime(models=lambda _: model)))
+    return ComparedRun.of(done.log.stem, SessionViewer(done.log).events)
 
 
 def test_equal_runs_do_not_part(tmp_path: Path) -> None:

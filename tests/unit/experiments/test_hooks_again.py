@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harken import Conversation, Runtime, World, load_session, tool
+from harken import AgentRuntime, Conversation, World, load_session, tool
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
-from harken.experiments.replay.player import Own
+from harken.experiments.replay.player import ReplayExtras
 from tests.agent_kit import Stage, call, calls, play, quick, run, stage
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import Judging, send, watch
@@ -22,7 +22,7 @@ KID = calls(call("task", "t", name="kid", instructions="k"))
 
 def acting(folder: Path, **lines: Any) -> Stage:
     model = play(**lines)
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model, actions=ACTIONS, world=World([send]), kinds={"test-judge": Judging}
     )
     return stage(folder, model, runtime=runtime)
@@ -38,7 +38,7 @@ def test_a_hook_that_comes_later(tmp_path: Path) -> None:
     )
     one.ask("Go.")
     watch(one)
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Watch.", points=["response"]).install(one.root, "smart")
     one.ask("On.")
     one.session.close()
@@ -48,7 +48,7 @@ def test_a_hook_that_comes_later(tmp_path: Path) -> None:
 def test_a_hook_that_a_hook_makes(tmp_path: Path) -> None:
     made = calls(call("hook", "h", name="new", instructions="Watch.", points=["response"]))
     one = acting(tmp_path, main=[KID, "Done."], maker=[made, "OK"], new=["OK"] * 9)
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     maker = new_hook(one.root, "Make.", tools=["hook"], points=["response"])
     maker.install(one.root, "maker")
     one.ask("Go.")
@@ -78,7 +78,7 @@ def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Pa
     again = calls(call("discuss", "d"))
     main = [KID, calls(own), calls(call("look", "l", at="a")), again, again, "Done.", *["-"] * 9]
     parts: dict[str, Any] = {"main": main, "kid": ["Hm.", *["-"] * 9], "own": ["OK"] * 9}
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=play(**parts),
         actions=ACTIONS,
         world=World([send, look]),
@@ -96,5 +96,5 @@ def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Pa
             run(root.response())
         run(root.response("More."))
         session.close()
-        done = checked(session.path, Own(tools=[look]))
+        done = checked(session.path, ReplayExtras(tools=[look]))
         assert done.difference is None, (kept, done.difference, done.missed)

@@ -7,18 +7,27 @@ from typing import Any
 
 import pytest
 
-from harken import Deny, ReplayModel, Runtime, Session, SessionViewer, World, load_session, tool
+from harken import (
+    AgentRuntime,
+    Deny,
+    ReplayModel,
+    Session,
+    SessionViewer,
+    World,
+    load_session,
+    tool,
+)
 from harken.agents.checkpointer import Checkpointer
 from harken.context.history import show
 from harken.context.materialize import resolver
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.messages import Message, extend_context_hash, text_of
-from harken.errors import ConfigError, ModelError, UnknownName
+from harken.errors import ConfigError, ModelError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.provider_rules import ContextRefused
-from harken.experiments.rerun import FAILED, REASON, Rerun, rerun
+from harken.experiments.rerun import FAILED, REASON, RerunResult, rerun
 from harken.llm.base import Model, tools_hash
 from harken.session.session import entry_of
 from harken.store.base import Store
@@ -64,7 +73,7 @@ def cafe(folder: Path, store: Store | None = None, **more: Any) -> Stage:
     """A session in which main was asked for the price of tea, then of milk."""
     model = play(main=LINES, compaction=["<summary>Tea is 3.</summary>"])
     checkpoints = None if store is None else Checkpointer(store=store)
-    runtime = Runtime(model=model, world=World([price]), checkpoints=checkpoints)
+    runtime = AgentRuntime(model=model, world=World([price]), checkpoints=checkpoints)
     one = stage(folder, model, runtime=runtime, **more)
     one.ask("What is tea?")
     one.ask("And milk?")
@@ -81,8 +90,8 @@ def point(one: Stage, at: str, store: Store | None = None) -> ForkPoint:
 
 def again(
     fork: ForkPoint, folder: Path, model: Model, change: Change | None = None, **more: Any
-) -> Rerun:
-    runtime = more.pop("runtime", None) or Runtime()
+) -> RerunResult:
+    runtime = more.pop("runtime", None) or AgentRuntime()
     runtime = replace(runtime, models=lambda _: model)
     done = run(rerun(fork, folder / "again.jsonl", change, runtime=runtime, **more))
     check_log(done.log, finished=done.error is None)
@@ -92,7 +101,7 @@ def again(
 def test_an_unchanged_rerun_asks_what_was_asked_and_does_what_was_done(tmp_path: Path) -> None:
     one = cafe(tmp_path)
     done = again(point(one, "1"), tmp_path, ReplayModel.load(one.log))
-    assert done == Rerun(done.log, "3 euros.")
+    assert done == RerunResult(done.log, "3 euros.")
     assert SOLD == ["tea", "milk"]
     first, second = rows(one.log, event_type="llm_request")[:2]
     assert [row["context_hash"] for row in rows(done.log, event_type="llm_request")] == [
@@ -237,7 +246,7 @@ def test_a_context_in_a_store_that_is_not_at_hand_is_not_rerun(tmp_path: Path) -
 
 def test_a_rerun_is_a_session_that_goes_on(tmp_path: Path) -> None:
     done = again(point(cafe(tmp_path), "2"), tmp_path, play(main=[".", "3.", "Bye."]))
-    runtime = Runtime(model=play(main=[".", "3.", "Bye."]))
+    runtime = AgentRuntime(model=play(main=[".", "3.", "Bye."]))
     root, session = load_session(done.log, runtime=runtime)
     with session:
         assert run(root.response("Bye!")) == "Bye."
@@ -271,7 +280,7 @@ def test_hooks_watch_as_they_did_or_not_at_all(tmp_path: Path) -> None:
     other.mkdir()
     done = again(fork, other, play(main=LINES), Change(without_hooks=["guard"]))
     assert len(rows(done.log, event_type="agent_created")) == 1
-    with pytest.raises(UnknownName, match="guard"):
+    with pytest.raises(NameNotFound, match="guard"):
         again(fork, tmp_path, play(main=LINES), Change(without_hooks=["nobody"]))
 
 
@@ -325,9 +334,9 @@ def test_a_failing_model_ends_a_session_that_says_so(tmp_path: Path) -> None:
 
 def test_a_call_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -> None:
     one = cafe(tmp_path)
-    with pytest.raises(UnknownName, match="1 to 4"):
+    with pytest.raises(NameNotFound, match="1 to 4"):
         point(one, "9")
-    with pytest.raises(UnknownName, match=r"msg_\d+ \(call 4, of main\)"):
+    with pytest.raises(NameNotFound, match=r"msg_\d+ \(call 4, of main\)"):
         point(one, "msg_099")
 
 
@@ -418,13 +427,13 @@ def test_a_session_that_was_recorded_on_the_wire_is_rerun_the_same_and_otherwise
     fork = ForkPoint.find(log.stem, events, "1")
     replay = Change(model=f"replay:{log}")
     done = again(fork, tmp_path, ReplayModel.load(log), replay, store=store)
-    assert done == Rerun(done.log, "Jill is there.")
+    assert done == RerunResult(done.log, "Jill is there.")
     other = tmp_path / "other"
     other.mkdir()
     model = play(main=[calls(raw_call("Look", '{"at": "door"}')), "It is Jill."])
     done = again(fork, other, model, Change(edit=[("-1", "Who?")], model="play"), store=store)
     assert [text_of(one.content) for one in model.asked[1].messages][-1] == "Mind the step."
-    assert done == Rerun(done.log, "It is Jill.")
+    assert done == RerunResult(done.log, "It is Jill.")
     assert model.asked[0].parameters == {"max_tokens": 10}
     with pytest.raises(ContextRefused, match="user-first"):
         again(ForkPoint.find(log.stem, events, "2"), other, model, Change(drop=["#1"]))

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from harken.core import canonical
 from harken.core.messages import (
-    CallPlace,
     ChatMessage,
     ContentPart,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
 from tests.property.test_messages import JSON, MAYBE_META, PART, STRING
 
@@ -39,7 +39,7 @@ ODD_ARGUMENTS = (
         ["", "{", "{}", "[]", '{"a":1}', "text", '"\\ud800"', '{"a":NaN}', '{"\\ud800":1}']
     )
     | st.just('{"a":' * 70 + "1" + "}" * 70)
-    | JSON.map(lambda value: canonical.encode(value).decode("utf-8", "surrogatepass"))
+    | JSON.map(lambda value: canonical.to_json_line(value).decode("utf-8", "surrogatepass"))
 )
 ODD_CALL = st.builds(
     ToolCall,
@@ -56,7 +56,7 @@ ODD_IMAGE = st.builds(
     ),
 )
 ODD_OTHER = st.builds(
-    OtherPart,
+    UnknownPart,
     st.sampled_from(["redacted_thinking", "document", "file", "reasoning"]),
     st.sampled_from(["", "1", '{"type":"redacted_thinking","data":"x"}', '{"type":"file"}']),
 )
@@ -66,7 +66,7 @@ ODD_PART: st.SearchStrategy[ContentPart] = (
     | ODD_OTHER
     | st.builds(TextPart, ODD_TEXT)
     | st.builds(ThinkingPart, ODD_TEXT, SIGNATURE)
-    | st.builds(CallPlace, ODD_ID)
+    | st.builds(ToolCallSlot, ODD_ID)
 )
 ODD_MESSAGE = st.builds(
     Message,
@@ -96,11 +96,13 @@ def tidy_contexts(draw: st.DrawFn, *, images: bool = True, placed: bool = True) 
         if draw(st.booleans()):
             said.insert(0, ThinkingPart("Hm.", {"signature": f"s{turn}"}))
         calls = [
-            ToolCall(f"c{turn}_{at}", FunctionCall("look", canonical.encode(arguments).decode()))
+            ToolCall(
+                f"c{turn}_{at}", FunctionCall("look", canonical.to_json_line(arguments).decode())
+            )
             for at, arguments in enumerate(draw(st.lists(TIDY_ARGUMENTS, max_size=3)))
         ]
         if placed and calls and draw(st.booleans()):
-            said += [*(CallPlace(call.id) for call in calls), TextPart("So.")]
+            said += [*(ToolCallSlot(call.id) for call in calls), TextPart("So.")]
         context.append(Message("assistant", said, calls or None))
         for call in calls:
             content: Any = draw(WORDS | st.lists(parts, min_size=1, max_size=2))
@@ -129,7 +131,7 @@ def flat(messages: Iterable[ChatMessage], *, with_thinking: bool = True) -> list
         calls = {call.id: call for call in message.tool_calls or ()}
         said: list[Any] = []
         for part in parts:
-            if isinstance(part, CallPlace):
+            if isinstance(part, ToolCallSlot):
                 said.append(_call(calls.pop(part.id)))
             elif with_thinking or not isinstance(part, ThinkingPart):
                 _add(said, _part(message.role, part))

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.core.commits import entry_of, message_of
+from harken.core.commits import decode_entry, encode_entry
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Native, Reading, Source, Step
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
 
 HOSTILE = [
     b"",
@@ -33,17 +33,17 @@ def lines(*records: dict[str, Any] | bytes) -> bytes:
     )
 
 
-def source_of(data: bytes | Path, *, piece: int = 1 << 16) -> Source:
+def source_of(data: bytes | Path, *, piece: int = 1 << 16) -> SessionFile:
     """Return a source of these bytes, which come in pieces."""
     whole = data if isinstance(data, bytes) else data.read_bytes()
     name = "test" if isinstance(data, bytes) else str(data)
-    return Source(name, lambda: (whole[at : at + piece] for at in range(0, len(whole), piece)))
+    return SessionFile(name, lambda: (whole[at : at + piece] for at in range(0, len(whole), piece)))
 
 
-def read(native: Native, data: bytes | Path) -> tuple[list[Step], Reading]:
+def read(native: RuntimeFormat, data: bytes | Path) -> tuple[list[ImportStep], ReadReport]:
     """Read a file to its end, and check what holds of all: a step's parent came before it."""
-    reading = Reading()
-    steps: list[Step] = []
+    reading = ReadReport()
+    steps: list[ImportStep] = []
     known: set[str | None] = {None}
     for step in native.steps(source_of(data), reading):
         assert step.parent in known
@@ -56,10 +56,10 @@ def read(native: Native, data: bytes | Path) -> tuple[list[Step], Reading]:
     return steps, reading
 
 
-def context(steps: Iterable[Step], tip: str | None) -> list[WholeEntry]:
+def context(steps: Iterable[ImportStep], tip: str | None) -> list[ConversationEntry]:
     """Return what is read at a step, oldest first, as materializing it does."""
     by_id = {step.id: step for step in steps}
-    found: list[WholeEntry] = []
+    found: list[ConversationEntry] = []
     while tip is not None:
         step = by_id[tip]
         found[:0] = step.entries
@@ -67,21 +67,21 @@ def context(steps: Iterable[Step], tip: str | None) -> list[WholeEntry]:
     return found
 
 
-def said(entries: Sequence[WholeEntry]) -> list[tuple[str, object]]:
+def said(entries: Sequence[ConversationEntry]) -> list[tuple[str, object]]:
     """Return the roles and contents of entries."""
     return [(entry.message.role, entry.message.content) for entry in entries]
 
 
-def stored(entries: Sequence[WholeEntry]) -> list[WholeEntry]:
+def stored(entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
     """Return entries as a store gives them back."""
     found = []
     for one in entries:
-        entry, objects = entry_of(one.message, time=one.time, source=one.source)
-        found.append(WholeEntry(message_of(entry, objects), entry.time, entry.source))
+        entry, objects = encode_entry(one.message, time=one.time, source=one.source)
+        found.append(ConversationEntry(decode_entry(entry, objects), entry.time, entry.source))
     return found
 
 
-def survives(native: Native, data: bytes) -> bool:
+def survives(native: RuntimeFormat, data: bytes) -> bool:
     """Whether a file is read, without any error but that it is none."""
     try:
         read(native, data)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harken.core import canonical
 from harken.core.messages import Message
 from harken.formats.providers import anthropic, openai_chat
-from harken.formats.providers.alternation import NOTHING, Conversation
+from harken.formats.providers.alternation import NOTHING, AlternatingContext
 from harken.formats.tool_calls import CallIds
 from tests.provider import checks
 from tests.unit.formats.contexts import ODD_CONTEXT, flat, tidy_contexts
@@ -25,7 +25,7 @@ needs_shared = pytest.mark.skipif(STRICT is None, reason="the shared clients are
 
 @given(ODD_CONTEXT)
 def test_whatever_the_context_anthropic_takes_the_body(context: list[Message]) -> None:
-    body = anthropic.marked(anthropic.body_of(context, TOOLS))
+    body = anthropic.marked(anthropic.build_request_body(context, TOOLS))
     json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     checks.check_anthropic(body)
     assert anthropic.lacks_thinking(body) in (True, False)
@@ -33,7 +33,7 @@ def test_whatever_the_context_anthropic_takes_the_body(context: list[Message]) -
 
 @given(ODD_CONTEXT, st.booleans())
 def test_whatever_the_context_openai_takes_the_body(context: list[Message], short: bool) -> None:
-    body = openai_chat.body_of(context, TOOLS, model="m", short_ids=short)
+    body = openai_chat.build_request_body(context, TOOLS, model="m", short_ids=short)
     json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     checks.check_openai(body)
 
@@ -42,26 +42,28 @@ def test_whatever_the_context_openai_takes_the_body(context: list[Message], shor
 @given(ODD_CONTEXT)
 def test_the_strict_checks_of_real_clients_find_nothing_to_refuse(context: list[Message]) -> None:
     assert STRICT is not None
-    STRICT.check_anthropic(anthropic.marked(anthropic.body_of(context, TOOLS)))
-    STRICT.check_chat(openai_chat.body_of(context, TOOLS))
+    STRICT.check_anthropic(anthropic.marked(anthropic.build_request_body(context, TOOLS)))
+    STRICT.check_chat(openai_chat.build_request_body(context, TOOLS))
 
 
 @given(ODD_CONTEXT)
 def test_equal_contexts_have_equal_bodies(context: list[Message]) -> None:
     for module in (anthropic, openai_chat):
-        one, two = (canonical.encode(module.body_of(context, TOOLS)) for _ in range(2))
+        one, two = (
+            canonical.to_json_line(module.build_request_body(context, TOOLS)) for _ in range(2)
+        )
         assert one == two
 
 
 @given(tidy_contexts())
 def test_what_a_body_of_anthropic_says_is_what_the_context_says(context: list[Message]) -> None:
-    read = anthropic.messages_of(anthropic.body_of(context))
+    read = anthropic.messages_of(anthropic.build_request_body(context))
     assert flat(read) == flat(_begun_and_heard(context))
 
 
 @given(tidy_contexts(images=False, placed=False))
 def test_what_a_body_of_openai_says_is_what_the_context_says(context: list[Message]) -> None:
-    read = openai_chat.messages_of(openai_chat.body_of(context))
+    read = openai_chat.messages_of(openai_chat.build_request_body(context))
     assert flat(read) == flat(_begun_and_heard(context), with_thinking=False)
 
 
@@ -85,7 +87,9 @@ def test_what_anthropic_has_cached_stays_valid(context: list[Message], data: st.
     size = data.draw(st.integers(1, len(context)))
     if _turns(context[:size]) is None:
         return
-    shorter, longer = (anthropic.body_of(part, TOOLS) for part in (context[:size], context))
+    shorter, longer = (
+        anthropic.build_request_body(part, TOOLS) for part in (context[:size], context)
+    )
     assert _texts(longer)[: len(_texts(shorter))] == _texts(shorter)
     assert shorter["tools"] == longer["tools"]
 
@@ -104,7 +108,7 @@ Flat = list[tuple[str, Any]]
 
 def _turns(context: Sequence[Message]) -> Flat | None:
     """Return the items of the turns; None where a call is open."""
-    conversation = Conversation(lambda item, place: {"is": repr(item)}, CallIds(40), 64)
+    conversation = AlternatingContext(lambda item, place: {"is": repr(item)}, CallIds(40), 64)
     conversation.take(context)
     if conversation._open:
         return None
@@ -121,9 +125,9 @@ def _is_beginning(shorter: Flat | None, longer: Flat | None) -> bool:
 
 @given(ODD_CONTEXT)
 def test_breakpoints_change_nothing_but_themselves(context: list[Message]) -> None:
-    body = anthropic.body_of(context, TOOLS)
+    body = anthropic.build_request_body(context, TOOLS)
     marked = anthropic.marked(body)
-    assert _without_marks(marked) == body == anthropic.body_of(context, TOOLS)
+    assert _without_marks(marked) == body == anthropic.build_request_body(context, TOOLS)
 
 
 @given(tidy_contexts(), st.data())
@@ -134,7 +138,9 @@ def test_each_request_has_a_breakpoint_where_the_one_before_it_ended(
     asked = [at for at, message in enumerate(context) if message.role == "assistant"]
     if len(asked) < 2:
         return
-    before, after = (anthropic.marked(anthropic.body_of(context[:at], TOOLS)) for at in asked[-2:])
+    before, after = (
+        anthropic.marked(anthropic.build_request_body(context[:at], TOOLS)) for at in asked[-2:]
+    )
     assert _marked_prefixes(before)[-1] in _marked_prefixes(after)
 
 

@@ -11,13 +11,13 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.events import (
     PAYLOADS,
     Event,
@@ -32,7 +32,7 @@ NOON = "2026-01-31T12:00:00.000000Z"
 
 
 def dicts(message: Message) -> list[dict[str, Any]]:
-    return [event_dict(event) for event in events_of(WholeEntry(message, NOON))]
+    return [event_dict(event) for event in events_of(ConversationEntry(message, NOON))]
 
 
 def payloads(message: Message) -> list[tuple[str, Any]]:
@@ -82,7 +82,7 @@ def test_a_message_of_a_user_is_one_prompt_whatever_it_holds() -> None:
     parts: list[ContentPart] = [
         TextPart("See"),
         ImagePart("image/png", "aGk="),
-        OtherPart("document", "{}"),
+        UnknownPart("document", "{}"),
     ]
     assert payloads(Message("user", parts)) == [
         ("prompt", {"content": "See\n\n[image image/png]\n\n[document]", "source": "user"})
@@ -99,17 +99,17 @@ def test_a_result_names_its_call() -> None:
 def test_a_call_of_a_server_tool_is_a_call() -> None:
     data = '{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"tea"}}'
     expected = {"id": "s1", "name": "web_search", "input": {"query": "tea"}, "server_tool": True}
-    assert payloads(Message("assistant", [OtherPart("server_tool_use", data)])) == [
+    assert payloads(Message("assistant", [UnknownPart("server_tool_use", data)])) == [
         ("tool_call", expected)
     ]
     assert messages({"type": "tool_call", "tool_call": expected}) == [
-        Message("assistant", [OtherPart("server_tool_use", data)])
+        Message("assistant", [UnknownPart("server_tool_use", data)])
     ]
 
 
 def test_a_native_block_is_output_as_it_was() -> None:
     data = '{"type":"redacted_thinking", "data":"x"}'
-    found = payloads(Message("assistant", [OtherPart("redacted_thinking", data)]))
+    found = payloads(Message("assistant", [UnknownPart("redacted_thinking", data)]))
     assert found == [("output", {"raw": data})]
 
 
@@ -130,7 +130,7 @@ def test_arguments_are_a_value_where_all_can_read_it(arguments: str, shown: Any)
     message = Message("assistant", tool_calls=[ToolCall("c", FunctionCall("f", arguments))])
     [(_, payload)] = payloads(message)
     assert payload["input"] == shown
-    assert entries_of(events_of(WholeEntry(message))) == [WholeEntry(message)]
+    assert entries_of(events_of(ConversationEntry(message))) == [ConversationEntry(message)]
 
 
 @pytest.mark.req("S2-30", "S2-52")
@@ -211,8 +211,8 @@ def test_an_event_that_is_none_is_refused(event: Any) -> None:
 
 
 def test_messages_of_several_events_are_whole_or_refused() -> None:
-    events = events_of(WholeEntry(Message("assistant", [TextPart("a"), TextPart("b")])))
-    prompts = events_of(WholeEntry(Message("user", "Hi")))
+    events = events_of(ConversationEntry(Message("assistant", [TextPart("a"), TextPart("b")])))
+    prompts = events_of(ConversationEntry(Message("user", "Hi")))
     headless = [Event(PromptEvent("Hi"), own=events[0].own), events[1]]
     for torn in (events[:1], [events[0], *prompts], [events[0], events[0]], headless):
         with pytest.raises(FormatError):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.messages import Message, split
+from harken.core.messages import Message, split_occurrence
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.messages_v1 import FORMAT
 from harken.formats.providers import anthropic, openai_chat
 from harken.testing import plain_conversation
@@ -20,7 +20,7 @@ from tests.unit.formats.contexts import ODD_CONTEXT, flat, tidy_contexts
 
 def written(messages: list[Message]) -> bytes:
     assert FORMAT.writes
-    data = FORMAT.writes([WholeEntry(message) for message in messages])
+    data = FORMAT.writes([ConversationEntry(message) for message in messages])
     assert data is not None
     return data
 
@@ -33,8 +33,8 @@ def read(data: bytes) -> list[Message]:
 def test_it_holds_a_body_for_each_kind_of_provider() -> None:
     messages = [entry.message for entry in plain_conversation()]
     assert json.loads(written(messages)) == {
-        "anthropic": anthropic.body_of(messages),
-        "openai": openai_chat.body_of(messages),
+        "anthropic": anthropic.build_request_body(messages),
+        "openai": openai_chat.build_request_body(messages),
     }
 
 
@@ -110,7 +110,7 @@ ODD = st.recursive(
 def test_whatever_others_wrote_is_read(name: str, messages: list[Any], system: Any) -> None:
     data = json.dumps({name: {"messages": messages, "system": system}}).encode()
     for message in read(data):
-        split(message)
+        split_occurrence(message)
 
 
 def test_calls_that_share_an_id_are_read_as_calls() -> None:
@@ -118,7 +118,7 @@ def test_calls_that_share_an_id_are_read_as_calls() -> None:
     turn = {"role": "assistant", "content": [call, {"type": "text", "text": "so"}, call]}
     [message] = read(json.dumps({"anthropic": {"messages": [turn]}}).encode())
     assert (message.content, len(message.tool_calls or ())) == ("so", 2)
-    split(message)
+    split_occurrence(message)
 
 
 def test_either_body_alone_is_read() -> None:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.narrative import MOST_ARGUMENTS, MOST_RESULT, narrative
 from tests.property.test_messages import MAYBE, MESSAGE
 
 
 def told(*messages: Message, time: str | None = None) -> str:
-    return narrative([WholeEntry(message, time) for message in messages])
+    return narrative([ConversationEntry(message, time) for message in messages])
 
 
 def outside(text: str) -> list[str]:
@@ -80,8 +80,8 @@ def test_no_text_can_pretend_that_somebody_else_speaks(text: str) -> None:
     assert not set("\r\x0b\x0c\x1b\x85\u2028\u202e\u061c\U000e0055") & set(named + called)
 
 
-@given(st.lists(st.builds(WholeEntry, MESSAGE, MAYBE), max_size=3))
-def test_outside_of_fences_speaks_harken_alone(entries: list[WholeEntry]) -> None:
+@given(st.lists(st.builds(ConversationEntry, MESSAGE, MAYBE), max_size=3))
+def test_outside_of_fences_speaks_harken_alone(entries: list[ConversationEntry]) -> None:
     lines = outside(narrative(entries))
     assert sum(line.startswith("## ") for line in lines) == len(entries)
     assert all(re.match(r"## |calls `|\*\(", line) for line in lines)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.errors import AmbiguousName, ConfigError, UnknownName
+from harken.errors import AmbiguousName, ConfigError, NameNotFound
 from harken.formats.base import Format
-from harken.formats.registry import FORMATS, Formats
+from harken.formats.registry import FORMATS, FormatRegistry
 
 TOY = Format(name="toy-v1", joins=b"".join)
 PACKAGE = """
@@ -38,7 +38,7 @@ def test_harken_has_its_own() -> None:
 
 
 def test_a_program_adds_its_own() -> None:
-    formats = Formats(installed=list)
+    formats = FormatRegistry(installed=list)
     assert formats.get("toy-v1") is None
     assert formats.register(TOY) is formats.get("toy-v1") is formats.register(TOY)
     assert "toy-v1" in formats.names()
@@ -48,17 +48,17 @@ def test_a_program_adds_its_own() -> None:
 @pytest.mark.parametrize("name", ["toy-v1", "events-v1"])
 def test_a_name_has_one_meaning(name: str) -> None:
     with pytest.raises(ValueError, match="already"):
-        Formats(TOY, installed=list).register(Format(name=name))
+        FormatRegistry(TOY, installed=list).register(Format(name=name))
 
 
 def test_a_unique_beginning_is_enough() -> None:
-    formats = Formats(TOY, Format(name="toy-v10"), installed=list)
+    formats = FormatRegistry(TOY, Format(name="toy-v10"), installed=list)
     assert formats.find("toy-v1") is TOY
     assert formats.find("narr").name == "narrative-v1"
     with pytest.raises(AmbiguousName, match="toy-v1, toy-v10"):
         formats.find("toy")
     for unknown in ("cobol-v1", ""):
-        with pytest.raises(UnknownName, match="messages-v1, narrative-v1, .*toy-v1"):
+        with pytest.raises(NameNotFound, match="messages-v1, narrative-v1, .*toy-v1"):
             formats.find(unknown)
 
 
@@ -108,7 +108,7 @@ def test_a_broken_package_troubles_only_whoever_wants_it() -> None:
     def broken() -> list[object]:
         raise ConfigError("never asked")
 
-    formats = Formats(installed=broken)  # type: ignore[arg-type]
+    formats = FormatRegistry(installed=broken)  # type: ignore[arg-type]
     assert formats.get("events-v1") is not None
 
 
@@ -117,5 +117,5 @@ def test_a_registry_says_the_revision_of_each_format_without_importing_it() -> N
         found = FORMATS.get(name)
         assert found is not None
         assert FORMATS.revision(name) == found.revision
-    assert Formats(Format(name="toy-v9", revision=3)).revision("toy-v9") == 3
+    assert FormatRegistry(Format(name="toy-v9", revision=3)).revision("toy-v9") == 3
     assert FORMATS.revision("unknown-v1") == 1

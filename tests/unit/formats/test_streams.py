@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from harken.core.events import Usage
 from harken.core.messages import (
-    CallPlace,
     ContentPart,
     FunctionCall,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
     message_hash,
 )
-from harken.core.stream import CallDelta, Chunk, Draft, Finish
+from harken.core.stream import Chunk, Finish, StreamAccumulator, ToolCallDelta
 from harken.formats.providers import anthropic_stream, openai_chat_stream
 from harken.formats.providers.sse import EventReader
 from tests.provider.wire import ANTHROPIC, OPENAI, anthropic_events
@@ -33,15 +33,15 @@ from tests.unit.formats.contexts import WORDS
 LOOK = ToolCall("c1", FunctionCall("look", '{"at":"the door"}'))
 WAIT = ToolCall("c2", FunctionCall("wait", "{}"))
 THOUGHT = ThinkingPart("Who is it?", {"signature": "c2lnbg=="})
-REDACTED = OtherPart("redacted_thinking", '{"type":"redacted_thinking","data":"x"}')
+REDACTED = UnknownPart("redacted_thinking", '{"type":"redacted_thinking","data":"x"}')
 
 
 def anthropic_chunks(events: Iterable[Any]) -> list[Chunk]:
-    return _decoded(anthropic_stream.Decoder(), events)
+    return _decoded(anthropic_stream.AnthropicStreamDecoder(), events)
 
 
 def openai_chunks(events: Iterable[Any], model: str | None = None) -> list[Chunk]:
-    return _decoded(openai_chat_stream.Decoder(model=model), events)
+    return _decoded(openai_chat_stream.OpenAIStreamDecoder(model=model), events)
 
 
 def _decoded(decoder: Any, events: Iterable[Any]) -> list[Chunk]:
@@ -50,8 +50,8 @@ def _decoded(decoder: Any, events: Iterable[Any]) -> list[Chunk]:
     return [*chunks, finish] if finish else chunks
 
 
-def drafted(chunks: Sequence[Chunk]) -> Draft:
-    draft = Draft()
+def drafted(chunks: Sequence[Chunk]) -> StreamAccumulator:
+    draft = StreamAccumulator()
     for chunk in chunks:
         draft.add(chunk)
     return draft
@@ -89,7 +89,7 @@ def test_what_anthropic_streams_is_what_arrives(parts: list[Any], places: list[i
     """Parts, signatures and calls, each in its place."""
     calls = [ToolCall(f"c{at}", FunctionCall("look", '{"n":1}')) for at in range(len(places))]
     for call, place in zip(calls, sorted(places, reverse=True), strict=True):
-        parts.insert(place, CallPlace(call.id))
+        parts.insert(place, ToolCallSlot(call.id))
     message = Message("assistant", parts, calls or None)
     chunks = anthropic_chunks(answer(ANTHROPIC, message))
     assert message_hash(drafted(chunks).message()) == message_hash(message)
@@ -181,7 +181,7 @@ def test_whatever_a_server_sends_is_chunks_or_a_value_error(event: Any) -> None:
 
 def test_what_comes_after_the_end_is_no_part_of_the_answer() -> None:
     """Some servers of this protocol end with what ends the other one."""
-    decoder = anthropic_stream.Decoder()
+    decoder = anthropic_stream.AnthropicStreamDecoder()
     for event in anthropic_events(Message("assistant", "Hi.")):
         list(decoder.chunks(event))
     assert list(decoder.chunks("[DONE]")) == []
@@ -271,7 +271,7 @@ def test_a_block_of_an_unknown_kind_is_kept_as_it_came() -> None:
         {"type": "hologram", "of": "a future version"},
     ]
     [part] = parts(anthropic_chunks(events))
-    assert isinstance(part, OtherPart)
+    assert isinstance(part, UnknownPart)
     assert json.loads(part.data) == {**block, "input": {"query": "x"}}
 
 
@@ -394,8 +394,8 @@ def test_calls_with_one_id_get_two() -> None:
 def test_a_call_of_a_custom_tool_takes_free_text() -> None:
     piece = {"index": 0, "id": "x", "type": "custom", "custom": {"name": "patch", "input": "*** x"}}
     [chunk, arguments] = openai_chunks([calls(piece)])
-    assert isinstance(chunk, CallDelta)
-    assert (chunk.type, arguments) == ("custom", CallDelta(0, "*** x"))
+    assert isinstance(chunk, ToolCallDelta)
+    assert (chunk.type, arguments) == ("custom", ToolCallDelta(0, "*** x"))
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
@@ -482,7 +482,7 @@ def test_what_a_service_says_of_the_cost_is_kept() -> None:
 def test_long_arguments_in_many_pieces_take_no_longer_than_they_are_long() -> None:
     """A copy of all that came before for each piece would be 200 GB here."""
     count = 20_000
-    decoder = openai_chat_stream.Decoder()
+    decoder = openai_chat_stream.OpenAIStreamDecoder()
     list(decoder.chunks(calls(function("write", '"', id="x", index=0))))
     piece = calls(function(None, "a" * 1000, index=0))
     began_s = time.process_time()

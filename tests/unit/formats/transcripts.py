@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.core.messages import text_of
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Reading, Source, Step
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import ImportStep, ReadReport, SessionFile
 from harken.formats.runtimes.claude_code import reader as claude_code
 
 Block = dict[str, Any]
@@ -108,14 +108,14 @@ def lines(records: Iterable[Any]) -> bytes:
 class Read:
     """What was read of a file."""
 
-    steps: list[Step]
-    reading: Reading
+    steps: list[ImportStep]
+    reading: ReadReport
 
     @property
-    def by_id(self) -> dict[str, Step]:
+    def by_id(self) -> dict[str, ImportStep]:
         return {step.id: step for step in self.steps}
 
-    def path(self, agent: str = "") -> list[Step]:
+    def path(self, agent: str = "") -> list[ImportStep]:
         """Return the steps that lead to where an agent is, oldest first."""
         found = []
         at = self.reading.tips.get(agent)
@@ -124,7 +124,7 @@ class Read:
             at = self.by_id[at].parent
         return found[::-1]
 
-    def entries(self, agent: str = "") -> list[WholeEntry]:
+    def entries(self, agent: str = "") -> list[ConversationEntry]:
         return [entry for step in self.path(agent) for entry in step.entries]
 
     def said(self, agent: str = "") -> list[str]:
@@ -132,7 +132,7 @@ class Read:
         return [spoken(entry) for entry in self.entries(agent)]
 
 
-def spoken(entry: WholeEntry) -> str:
+def spoken(entry: ConversationEntry) -> str:
     message = entry.message
     calls = "".join(f" [{call.id}]" for call in message.tool_calls or ())
     of = f" of {message.tool_call_id}" if message.tool_call_id else ""
@@ -142,8 +142,8 @@ def spoken(entry: WholeEntry) -> str:
 def read(data: bytes | Transcript) -> Read:
     """Read a transcript; every line is accounted for, and parents come first."""
     given = data.data if isinstance(data, Transcript) else data
-    reading = Reading()
-    steps = list(claude_code.steps(Source("a transcript", lambda: [given]), reading))
+    reading = ReadReport()
+    steps = list(claude_code.steps(SessionFile("a transcript", lambda: [given]), reading))
     assert reading.lines == reading.used + sum(reading.kept.values()) + len(reading.bad)
     seen: set[str] = set()
     for step in steps:

@@ -8,7 +8,7 @@ from typing import Any
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import files_in
 from harken.index.catalogue import Catalogue
-from harken.index.session_index import Facts
+from harken.index.session_index import SessionIndex
 from harken.store.sqlite.store import SqliteStore
 from tests.unit.formats.transcripts import Transcript
 
@@ -22,7 +22,7 @@ class Imports:
         self.sources.mkdir()
         self.store = SqliteStore(folder / "store.db")
         self.catalogue = Catalogue(folder / "index.db")
-        self.facts = Facts(folder / "facts.db")
+        self.facts = SessionIndex(folder / "facts.db")
         self.logs: list[Path] = []
 
     def read(self, name: str, data: bytes | Transcript) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from harken.core.commits import CommitId
 from harken.errors import ConfigError
-from harken.index.catalogue import Catalogue, Known, Mark
+from harken.index.catalogue import Catalogue, CatalogueEntry, FileFingerprint
 
-MARK = Mark(7, 10**18, b"tail")
+MARK = FileFingerprint(7, 10**18, b"tail")
 CTX = CommitId("ctx-" + "0" * 64)
 
 
@@ -24,19 +24,19 @@ def path(tmp_path: Path) -> Path:
 def test_what_is_noted_is_known_after_a_commit_only(path: Path) -> None:
     catalogue = Catalogue(path)
     catalogue.note("/a", MARK, b"record")
-    assert catalogue.known(["/a", "/b"]) == {"/a": Known(MARK, b"record")}
+    assert catalogue.known(["/a", "/b"]) == {"/a": CatalogueEntry(MARK, b"record")}
     catalogue.close()
     catalogue = Catalogue(path)
     assert catalogue.known(["/a"]) == {}
     catalogue.note("/a", MARK, b"record")
     catalogue.commit()
     catalogue.close()
-    assert Catalogue(path).known(["/a"]) == {"/a": Known(MARK, b"record")}
+    assert Catalogue(path).known(["/a"]) == {"/a": CatalogueEntry(MARK, b"record")}
 
 
 def test_all_files_that_were_read_are_listed(path: Path) -> None:
     catalogue = Catalogue(path)
-    noted = {f"/{at}": Known(Mark(at, at, b""), b"record") for at in range(3)}
+    noted = {f"/{at}": CatalogueEntry(FileFingerprint(at, at, b""), b"record") for at in range(3)}
     for name, one in noted.items():
         catalogue.note(name, one.mark, one.record)
     catalogue.commit()

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from harken.core.commits import entry_of
+from harken.core.commits import encode_entry
 from harken.core.messages import (
     Content,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
-from harken.index.message_text import Said, said_in, shape_of, words_of
+from harken.index.message_text import MessageText, extract_text, shape_of, words_of
 
 
-def said(message: Message) -> Said:
-    entry, objects = entry_of(message)
-    return said_in(shape_of(objects[entry.message]), objects)
+def said(message: Message) -> MessageText:
+    entry, objects = encode_entry(message)
+    return extract_text(shape_of(objects[entry.message]), objects)
 
 
 def called(arguments: str) -> str:
@@ -56,7 +56,7 @@ def test_what_has_no_blanks_is_no_words() -> None:
 
 
 def test_blocks_that_nobody_knows_have_words() -> None:
-    found = said(Message("user", [OtherPart("document", '{"title": "The cafe"}')]))
+    found = said(Message("user", [UnknownPart("document", '{"title": "The cafe"}')]))
     assert words_of(found) == "title\nThe cafe"
 
 
@@ -72,12 +72,12 @@ def test_blocks_that_nobody_knows_have_words() -> None:
     ],
 )
 def test_scripts_without_blanks_are_given_some(text: str, wanted: str) -> None:
-    assert words_of(Said("user", [text])) == wanted
+    assert words_of(MessageText("user", [text])) == wanted
 
 
 def test_parts_that_are_gone_or_damaged_are_left_out() -> None:
-    entry, objects = entry_of(Message("user", [TextPart("tea"), TextPart("milk")]))
+    entry, objects = encode_entry(Message("user", [TextPart("tea"), TextPart("milk")]))
     shape = shape_of(objects[entry.message])
     del objects[shape.parts[0]]
-    assert words_of(said_in(shape, objects)) == "milk"
-    assert words_of(said_in(shape, {shape.parts[0]: b"[]", shape.parts[1]: b"{"})) == ""
+    assert words_of(extract_text(shape, objects)) == "milk"
+    assert words_of(extract_text(shape, {shape.parts[0]: b"[]", shape.parts[1]: b"{"})) == ""

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.core.commits import CommitId
 from harken.core.messages import Message
 from harken.errors import ConfigError
-from harken.formats.base import WholeEntry
-from harken.index.session_index import Facts
-from harken.store.base import Keeping
+from harken.formats.base import ConversationEntry
+from harken.index.session_index import SessionIndex
+from harken.store.base import RetentionPolicy
 from harken.store.sqlite.store import SqliteStore
 from tests.unit.formats.transcripts import Transcript, text, thought, use
 from tests.unit.index.imported import Imports
@@ -172,9 +172,9 @@ def test_thousands_of_commits_are_read_in_their_order(imports: Imports) -> None:
 
 
 def said(store: SqliteStore, words: str, parent: CommitId | None = None, **source: Any) -> CommitId:
-    entry = WholeEntry(Message("user", words), "2026-01-31T12:00:00Z", source or None)
-    origin = Origin(principal="codex:s1", session_id="s1")
-    return checkpoint(store, Draft(entries=[entry], parent=parent, origin=origin))
+    entry = ConversationEntry(Message("user", words), "2026-01-31T12:00:00Z", source or None)
+    origin = CommitOrigin(principal="codex:s1", session_id="s1")
+    return checkpoint(store, CommitDraft(entries=[entry], parent=parent, origin=origin))
 
 
 def test_the_catalogue_says_title_folder_and_version(imports: Imports) -> None:
@@ -207,7 +207,9 @@ def test_what_commits_said_that_are_gone_is_forgotten_and_heard_when_said_again(
     said(imports.store, "Coffee.", id="2")  # a copy, which says again what the second one did
     imports.update()
     assert imports.column("SELECT is_repeat FROM messages") == [0, 0, 0, 1]
-    imports.store.keep(dict.fromkeys((second, last), Keeping("ephemeral", "2026-02-01T00:00:00Z")))
+    imports.store.keep(
+        dict.fromkeys((second, last), RetentionPolicy("ephemeral", "2026-02-01T00:00:00Z"))
+    )
     gone = imports.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0).commits
     assert {*gone} == {second, last}
     imports.facts.forget(gone)
@@ -240,7 +242,7 @@ def test_one_that_is_damaged_or_of_another_version_is_begun_anew(imports: Import
             other.close()
         else:
             path.write_bytes(harm)
-        imports.facts = Facts(path)
+        imports.facts = SessionIndex(path)
         imports.update()
         assert imports.column("SELECT count(*) FROM messages") == [5]
         imports.facts.close()
@@ -253,11 +255,11 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
         other.execute("CREATE TABLE theirs (id)")
     other.close()
     with pytest.raises(ConfigError, match="another program"):
-        Facts(path)
+        SessionIndex(path)
 
 
 def test_two_that_read_at_once_enter_everything_once(imports: Imports) -> None:
-    other = Facts(imports.folder / "facts.db")
+    other = SessionIndex(imports.folder / "facts.db")
     imports.add("a.jsonl", cafe())
     imports.facts.update(imports.store, None, (), tell=lambda *_: other.update(imports.store))
     other.close()
@@ -273,9 +275,11 @@ def test_hostile_sources_stop_nothing(imports: Imports) -> None:
     ]
     for number, source in enumerate(odd):
         for role in ("user", "assistant"):
-            entry = WholeEntry(Message(role, f"\ud800 {number}"), "not a time", source)
-            origin = Origin(principal="pi:\ud800/\ud801", session_id="\ud800")
-            draft = Draft(entries=[entry], origin=origin, created_at=f"2026-01-31T12:00:0{number}Z")
+            entry = ConversationEntry(Message(role, f"\ud800 {number}"), "not a time", source)
+            origin = CommitOrigin(principal="pi:\ud800/\ud801", session_id="\ud800")
+            draft = CommitDraft(
+                entries=[entry], origin=origin, created_at=f"2026-01-31T12:00:0{number}Z"
+            )
             checkpoint(imports.store, draft)
     imports.update()
     assert imports.column("SELECT count(*) FROM messages") == [8]

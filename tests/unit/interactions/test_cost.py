@@ -14,7 +14,7 @@ import pytest
 from harken.capture.resume.mock_provider import recorder
 from harken.core.events import LlmRequest, LlmResponse
 from harken.core.messages import text_of
-from harken.index.session_index import Facts
+from harken.index.session_index import SessionIndex
 from harken.interactions.logger import InteractionLogger
 from harken.session.verify import verify
 from harken.views.viewer import SessionViewer
@@ -113,7 +113,7 @@ def test_tokens_cost_and_time_of_logged_calls_are_counted(tmp_path: Path) -> Non
         thread = log.start_thread("one")
         with log.call(thread, [HI], model="m") as call:
             call.answer("Hello.", usage={"input_tokens": 7, "output_tokens": 2}, cost_usd=0.5)
-        with closing(Facts(None)) as facts:
+        with closing(SessionIndex(None)) as facts:
             facts.update(None, None, log.logs())
             query = "SELECT model, input_tokens, output_tokens, cost_usd FROM requests"
             assert facts.database.execute(query).fetchall() == [("m", 7, 2, 0.5)]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from harken.interactions.records import (
     ContextSnapshot,
-    MemoryOperation,
+    MemoryOperationRecord,
     MemoryOpType,
     MemoryType,
 )
@@ -28,7 +28,7 @@ def test_rows_come_back_as_they_were_given(tmp_path: Path) -> None:
         result = log.log_message(said(ROLE.TOOL_RESULT, "a door", tool_name="look"))
         second: dict[str, Any] = {"timestamp": "2024-01-15T10:30:01.000000Z"}
         size = ContextSnapshot(total_messages=9, estimated_tokens=None, model_used="m")
-        used = MemoryOperation(memory_type=MemoryType.STM, operation=MemoryOpType.READ)
+        used = MemoryOperationRecord(memory_type=MemoryType.STM, operation=MemoryOpType.READ)
         given = [
             row(KIND.MESSAGE_ADDED, abc, 0, timestamp="2024-01-15T10:30:00Z"),
             row(KIND.MESSAGE_ADDED, def_, 1, timestamp="2024-01-15T10:30:00Z"),
@@ -81,12 +81,12 @@ def test_rows_by_hand_and_whole_contexts_go_together(tmp_path: Path) -> None:
 def test_the_rows_of_a_thread_that_is_not_there_are_an_error(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         log.start_thread("cafe")
-        with pytest.raises(UnknownName, match="there is: cafe"):
+        with pytest.raises(NameNotFound, match="there is: cafe"):
             log.get_thread("tea/agent_001")
-        with pytest.raises(UnknownName, match="there is: cafe/agent_001"):
+        with pytest.raises(NameNotFound, match="there is: cafe/agent_001"):
             log.get_thread("cafe/agent_007")
-        with pytest.raises(UnknownName, match="logged message"):
+        with pytest.raises(NameNotFound, match="logged message"):
             log.log_thread_entry("cafe/agent_001", row(KIND.MESSAGE_ADDED, "0" * 64, 0))
         for thread in ("tea/agent_001", "cafe/agent_007"):
-            with pytest.raises(UnknownName):
+            with pytest.raises(NameNotFound):
                 log.log_thread_entry(thread, row(KIND.LLM_REQUEST))

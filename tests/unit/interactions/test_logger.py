@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from harken.core.events import LlmResponse
-from harken.errors import ConfigError, FormatError, LogLocked, UnknownName
+from harken.errors import ConfigError, FormatError, LogLocked, NameNotFound
 from harken.interactions.logger import InteractionLogger
 from harken.interactions.records import (
     ContextSnapshot,
     LoggedMessage,
-    MemoryOperation,
+    MemoryOperationRecord,
     MemoryOpType,
     MemoryType,
     ThreadEntry,
@@ -106,7 +106,7 @@ def test_a_session_is_no_path(tmp_path: Path, name: str) -> None:
         with pytest.raises(ConfigError):
             log.start_thread(name)
         if "/" not in name:
-            with pytest.raises(UnknownName):
+            with pytest.raises(NameNotFound):
                 log.get_thread(f"{name}/agent_001")
     assert not (tmp_path / "sessions").exists()
 
@@ -200,7 +200,7 @@ def test_uses_of_memory_are_rows(tmp_path: Path) -> None:
         assert (read.message_id, read.position_in_context) == (None, None)
         assert wrote.memory_operation is not None
         assert len(wrote.memory_operation.content_preview or "") == 100
-        assert asked.memory_operation == MemoryOperation(
+        assert asked.memory_operation == MemoryOperationRecord(
             memory_type=stm, operation=MemoryOpType.QUERY, query="tea", result_count=2
         )
 

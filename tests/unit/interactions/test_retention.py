@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.core.messages import Message
 from harken.errors import ConfigError
 from harken.interactions.logger import InteractionLogger, InteractionLoggingConfig
-from harken.store.base import Keeping
+from harken.store.base import RetentionPolicy
 from harken.store.memory import MemoryStore
 from tests.unit.interactions.kit import HI, KIND, logger
 
@@ -29,16 +29,16 @@ def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> Non
         now = time.time()
         made = {}
         for name in ("old", "pinned", "labelled"):
-            draft = Draft(
+            draft = CommitDraft(
                 messages=[Message("user", name)],
                 created_at="2026-01-31T12:00:00Z",
-                origin=Origin(session_id=name),
+                origin=CommitOrigin(session_id=name),
                 labels=("mine",) if name == "labelled" else (),
             )
             made[name] = checkpoint(store, draft)
             with (tmp_path / "sessions" / f"{name}.jsonl").open("ab") as file:
                 file.write(made[name].encode() + b"\n")
-        store.keep({made["pinned"]: Keeping("pin")})
+        store.keep({made["pinned"]: RetentionPolicy("pin")})
         for name in ("old", "pinned", "labelled", "written"):
             path = tmp_path / "sessions" / f"{name}.jsonl"
             os.utime(path, (now - 8 * 86400, now - 8 * 86400))

@@ -60,7 +60,7 @@ def test_calls_without_a_text_are_calls_alone(content: ms.Content) -> None:
 
 
 def test_units_stand_in_the_order_of_the_parts() -> None:
-    parts: list[ms.ContentPart] = [ms.CallPlace("c1"), ms.TextPart("Done."), ms.TextPart("Bye.")]
+    parts: list[ms.ContentPart] = [ms.ToolCallSlot("c1"), ms.TextPart("Done."), ms.TextPart("Bye.")]
     found = units_of(Message("assistant", parts, [CALL]))
     assert [unit.content for unit in found] == ['{"at": "door"}', "Done.", "Bye."]
 
@@ -101,7 +101,7 @@ PARTS = st.one_of(
     st.builds(ms.TextPart, st.text(max_size=8)),
     st.builds(ms.ThinkingPart, st.text(max_size=8)),
     st.builds(ms.ImagePart, st.sampled_from(["image/png", None]), st.text(max_size=4)),
-    st.builds(ms.OtherPart, st.text(max_size=4), st.sampled_from(["{}", "[1]", "x"])),
+    st.builds(ms.UnknownPart, st.text(max_size=4), st.sampled_from(["{}", "[1]", "x"])),
 )
 CALLS = st.builds(
     ms.ToolCall,

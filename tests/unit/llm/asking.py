@@ -12,8 +12,8 @@ from typing import Any
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message
-from harken.core.stream import Chunk, Draft, Finish
-from harken.llm.base import Model, Request, ToolSchema
+from harken.core.stream import Chunk, Finish, StreamAccumulator
+from harken.llm.base import Model, ModelRequest, ToolSchema
 from harken.session.fold import context_length
 from harken.session.session import Session, entry_of
 from harken.testing import request_of
@@ -31,19 +31,19 @@ request = partial(request_of, agent="Jack")
 """Make a request; a text stands for a user's message."""
 
 
-def chunks(model: Model, asked: Request) -> list[Chunk]:
+def chunks(model: Model, asked: ModelRequest) -> list[Chunk]:
     async def collect() -> list[Chunk]:
         return [chunk async for chunk in model.stream(asked)]
 
     return asyncio.run(collect())
 
 
-def answer(model: Model, asked: Request) -> Message:
+def answer(model: Model, asked: ModelRequest) -> Message:
     return draft(model, asked).message()
 
 
-def draft(model: Model, asked: Request) -> Draft:
-    result = Draft()
+def draft(model: Model, asked: ModelRequest) -> StreamAccumulator:
+    result = StreamAccumulator()
     for chunk in chunks(model, asked):
         result.add(chunk)
     return result
@@ -89,7 +89,7 @@ class Recorder:
             )
         )
 
-    def _tools(self, asked: Request) -> MessageId | None:
+    def _tools(self, asked: ModelRequest) -> MessageId | None:
         if asked.tools_hash is None:
             return None
         known = self.session.state.tools.get(asked.tools_hash)

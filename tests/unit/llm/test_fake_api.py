@@ -13,7 +13,7 @@ import pytest
 
 from harken import tool
 from harken.llm.anthropic import AnthropicModel
-from harken.llm.http_model import Endpoint
+from harken.llm.http_model import ModelEndpoint
 from harken.llm.openai import OpenAIModel
 from tests.agent_kit import check_log, stage
 from tests.provider.checks import SHARED
@@ -45,7 +45,7 @@ def test_calls_one_after_another_and_at_once_pass_the_strict_checks(
     tmp_path: Path, url: str, kind: type[AnthropicModel | OpenAIModel]
 ) -> None:
     base = url if kind is AnthropicModel else f"{url}/v1"
-    model = kind("x/y", "y", endpoint=Endpoint(base_url=base, max_retries=0))
+    model = kind("x/y", "y", endpoint=ModelEndpoint(base_url=base, max_retries=0))
     play = stage(tmp_path, model, tools=[bash])
     for prompt in ("RUNTOOL please", "PARALLEL please", "RUNTOOL again"):
         assert play.ask(prompt).startswith("Done, the tool has answered.")

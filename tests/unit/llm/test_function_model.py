@@ -9,7 +9,7 @@ import pytest
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.core.stream import Chunk, Finish, TextDelta
 from harken.errors import ModelError
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from harken.llm.scripted import FunctionModel
 from tests.unit.llm.asking import answer, chunks, draft, request
 
@@ -36,7 +36,7 @@ def test_a_function_may_return_chunks_and_leave_out_the_finish() -> None:
 
 
 def test_a_function_may_be_asynchronous() -> None:
-    async def think(asked: Request) -> str:
+    async def think(asked: ModelRequest) -> str:
         await asyncio.sleep(0)
         return f"{len(asked.messages)}"
 
@@ -44,7 +44,7 @@ def test_a_function_may_be_asynchronous() -> None:
 
 
 def test_a_function_may_fail() -> None:
-    def fail(_: Request) -> str:
+    def fail(_: ModelRequest) -> str:
         raise ModelError("no route to host")
 
     with pytest.raises(ModelError, match="no route"):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harken.llm.http_errors import Failures
+from harken.llm.http_errors import ModelErrorFactory
 
 KEY = "sk-proj-ABCdef0123456789-ghijkl"
-FAILURES = Failures(model="x/y", host="example.org", key=KEY)
+FAILURES = ModelErrorFactory(model="x/y", host="example.org", key=KEY)
 
 
 class Refused(Exception):
@@ -134,7 +134,7 @@ def test_what_is_no_key_is_shown(said: str) -> None:
 
 def test_a_key_that_is_a_word_hides_no_other_words() -> None:
     """Servers of one's own take any key: `x`, `none`."""
-    failures = Failures(model="a/b", host="here", key="x")
+    failures = ModelErrorFactory(model="a/b", host="here", key="x")
     assert failures.quoted("x is no key; the context is too long") == (
         "[key] is no key; the context is too long"
     )

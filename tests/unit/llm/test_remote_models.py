@@ -17,17 +17,17 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
-from harken.core.stream import Draft
+from harken.core.stream import StreamAccumulator
 from harken.formats.providers import anthropic, openai_chat
 from harken.llm.anthropic import MAX_TOKENS, AnthropicModel
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from harken.llm.openai import OpenAIModel
-from harken.llm.replay import Recording
+from harken.llm.replay import ReplayLog
 from harken.testing import request_of
 from tests.agent_kit import check_log, run, stage
 from tests.provider import checks
@@ -50,9 +50,9 @@ def wait(minutes: int) -> str:
     return f"{minutes} minutes later."
 
 
-def drafted(model: AnthropicModel | OpenAIModel, asked: Request) -> Draft:
-    async def collect() -> Draft:
-        draft = Draft()
+def drafted(model: AnthropicModel | OpenAIModel, asked: ModelRequest) -> StreamAccumulator:
+    async def collect() -> StreamAccumulator:
+        draft = StreamAccumulator()
         async for chunk in model.stream(asked):
             draft.add(chunk)
         return draft
@@ -83,7 +83,7 @@ def test_the_request_on_the_wire_is_the_logged_context(tmp_path: Path, wire: Wir
         play.ask("Who is at the door?")
         assert play.again().ask("And now?") == "Still Jill."
     check_log(play.log)
-    recording = Recording.read(play.log)
+    recording = ReplayLog.read(play.log)
     requests = [*recording.requests.values()]
     assert len(requests) == len(provider.bodies) == 4
     for request, body in zip(requests, provider.bodies, strict=True):
@@ -108,7 +108,9 @@ def _logged(wire: Wire, context: Any) -> Any:
     """Say what is logged, as far as the wire can; images of results are the user's for OpenAI."""
     if wire is ANTHROPIC:
         return flat(context)
-    return flat(openai_chat.messages_of(openai_chat.body_of(context)), with_thinking=False)
+    return flat(
+        openai_chat.messages_of(openai_chat.build_request_body(context)), with_thinking=False
+    )
 
 
 @every_wire
@@ -146,7 +148,7 @@ def _unmarked(value: Any) -> Any:
 
 @pytest.mark.req("S0-22")
 def test_thinking_goes_back_unchanged(tmp_path: Path) -> None:
-    redacted = OtherPart("redacted_thinking", '{"type":"redacted_thinking","data":"x=="}')
+    redacted = UnknownPart("redacted_thinking", '{"type":"redacted_thinking","data":"x=="}')
     acted = Message("assistant", [THOUGHT, redacted], [call("wait", "c1", minutes=1)])
     with Provider([ANTHROPIC.answer(acted), ANTHROPIC.answer("Done.")]) as provider:
         stage(tmp_path, ANTHROPIC.model(provider), tools=[wait]).ask("Wait.")
@@ -166,11 +168,11 @@ def test_after_a_change_of_the_model_each_gets_back_what_it_thought_itself() -> 
     kinds = {
         model: [block["type"] for block in sent["messages"][1]["content"]]
         for model in ("claude-one", "claude-two")
-        for sent in [anthropic.body_of(context, model=model)]
+        for sent in [anthropic.build_request_body(context, model=model)]
     }
     assert kinds["claude-one"] == ["thinking", "text", "tool_use", "tool_use"]
     assert kinds["claude-two"] == ["text", "tool_use", "tool_use"]
-    checks.check_openai(openai_chat.body_of(context, model="gpt"))
+    checks.check_openai(openai_chat.build_request_body(context, model="gpt"))
 
 
 def test_a_server_that_wants_its_thinking_back_gets_it(tmp_path: Path) -> None:

@@ -10,19 +10,19 @@ import pytest
 from harken.core import events as ev
 from harken.core.events import Usage
 from harken.core.messages import (
-    CallPlace,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
     message_hash,
 )
 from harken.core.stream import Finish, TextDelta
-from harken.errors import LogNotFound, NotALog, ReplayMiss
-from harken.llm.base import Request
+from harken.errors import InvalidLog, LogNotFound, ReplayMiss
+from harken.llm.base import ModelRequest
 from harken.llm.replay import ReplayModel
 from tests.unit.llm.asking import Recorder, answer, assistant, chunks, draft, request, user
 
@@ -42,7 +42,7 @@ def recorder(log: Path) -> Iterator[Recorder]:
     recorder.session.close()
 
 
-def miss(log: Path, asked: Request) -> str:
+def miss(log: Path, asked: ModelRequest) -> str:
     with pytest.raises(ReplayMiss) as caught:
         chunks(ReplayModel.load(log, name="replay"), asked)
     text = str(caught.value)
@@ -94,10 +94,10 @@ def test_an_answer_streams_with_its_usage_cost_model_and_stop_reason(
         Message(
             "assistant",
             [
-                OtherPart("redacted_thinking", '{"data":"x"}'),
+                UnknownPart("redacted_thinking", '{"data":"x"}'),
                 TextPart("one"),
                 TextPart("two"),
-                CallPlace("c1"),
+                ToolCallSlot("c1"),
                 ImagePart("image/png", "AAAA"),
             ],
             [ToolCall("c1", FunctionCall("run", "ls"), "custom")],
@@ -195,7 +195,7 @@ def test_tools_and_parameters_belong_to_a_request(log: Path, recorder: Recorder)
     ],
 )
 def test_a_miss_says_which_tool_or_parameter_differs(
-    log: Path, recorder: Recorder, asked: Request, difference: str
+    log: Path, recorder: Recorder, asked: ModelRequest, difference: str
 ) -> None:
     jack = recorder.born("Jack")
     recorder.hears(jack, "Hi")
@@ -341,14 +341,14 @@ def test_a_request_whose_tools_are_not_in_the_log_is_never_hit(log: Path) -> Non
 
 def test_a_request_that_misstates_its_context_hash_is_told(log: Path, recorder: Recorder) -> None:
     recorder.says(recorder.born("Jack"), "Hi", "Hi Jill")
-    wrong = Request(agent="Jack", messages=[user("Hi")])
+    wrong = ModelRequest(agent="Jack", messages=[user("Hi")])
     assert "says a context_hash that is not that of its messages" in miss(log, wrong)
 
 
 def test_a_log_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LogNotFound):
         ReplayModel.load(tmp_path / "none.jsonl")
-    with pytest.raises(NotALog):
+    with pytest.raises(InvalidLog):
         ReplayModel.load(tmp_path)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.agents.load import load_session
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.llm.base import Model
 from harken.llm.replay import ReplayModel
 from harken.llm.scripted import ScriptedModel
@@ -38,7 +38,7 @@ VARYING = ("sum", "time", "session_id", "model", "language_model", "latency_s")
 
 async def run(log: Path, model: Model) -> list[dict[str, Any]]:
     """Let agents meet, and return their log without what differs from run to run."""
-    root, session = load_session(log, runtime=Runtime(model=model), name="main")
+    root, session = load_session(log, runtime=AgentRuntime(model=model), name="main")
     with session:
         assert await root.response("Let Jack meet Jill.") == "They have met."
     events = [json.loads(line) for line in log.read_text().splitlines()]

@@ -10,10 +10,10 @@ import pytest
 
 from harken.core.events import Usage
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
-from harken.core.stream import CallDelta, Draft, Finish, TextDelta
+from harken.core.stream import Finish, StreamAccumulator, TextDelta, ToolCallDelta
 from harken.errors import ModelError, ScriptError
-from harken.llm.base import Model, Request, Window
-from harken.llm.scripted import Rule, ScriptedModel
+from harken.llm.base import MessageWindow, Model, ModelRequest
+from harken.llm.scripted import ScriptedModel, ScriptRule
 from tests.unit.llm.asking import answer, assistant, chunks, draft, request, user
 
 
@@ -66,7 +66,7 @@ def test_the_model_remembers_nothing() -> None:
 
 def test_a_window_on_a_growing_context_is_what_it_was() -> None:
     context = [user("Hi"), assistant("first"), user("more")]
-    asked = Request(agent="Jack", messages=Window(context, 1))
+    asked = ModelRequest(agent="Jack", messages=MessageWindow(context, 1))
     model = says({"turn": 1, "pattern": "Hi", "calls": [{"look": {}}]})
     calls = answer(model, asked).tool_calls
     assert calls is not None
@@ -116,9 +116,9 @@ def test_an_answer_and_calls_may_come_together() -> None:
 def test_the_arguments_of_a_call_stream_in_pieces() -> None:
     model = says({"calls": [{"say": {"text": "one two"}}]})
     assert chunks(model, request(""))[:-1] == [
-        CallDelta(0, "", "call_001_0", "say"),
-        CallDelta(0, '{"text":"one '),
-        CallDelta(0, 'two"}'),
+        ToolCallDelta(0, "", "call_001_0", "say"),
+        ToolCallDelta(0, '{"text":"one '),
+        ToolCallDelta(0, 'two"}'),
     ]
 
 
@@ -150,8 +150,8 @@ def test_an_error_after_an_answer_leaves_what_had_arrived() -> None:
     assert (arrived.text, arrived.finish) == ("Hi J", None)
 
 
-def read_until_it_breaks(model: Model, error: type[Exception]) -> Draft:
-    result = Draft()
+def read_until_it_breaks(model: Model, error: type[Exception]) -> StreamAccumulator:
+    result = StreamAccumulator()
 
     async def read() -> None:
         async for chunk in model.stream(request("")):
@@ -163,7 +163,7 @@ def read_until_it_breaks(model: Model, error: type[Exception]) -> Draft:
 
 
 def test_a_cancelled_answer_leaves_what_had_arrived() -> None:
-    arrived = Draft()
+    arrived = StreamAccumulator()
     model = says({"answer": " ".join(["word"] * 1000), "delay_s": 20})  # a piece in 20 ms
 
     async def read(seen: asyncio.Event) -> None:
@@ -214,7 +214,7 @@ def test_agents_that_never_stop_can_be_cancelled() -> None:
     assert asyncio.run(stop())
 
 
-def missing(model: ScriptedModel, asked: Request) -> str:
+def missing(model: ScriptedModel, asked: ModelRequest) -> str:
     with pytest.raises(ScriptError) as caught:
         chunks(model, asked)
     return str(caught.value)
@@ -250,5 +250,5 @@ def test_a_malformed_rule_in_python_is_named_by_its_number() -> None:
 
 
 def test_rules_may_be_given_as_objects() -> None:
-    model = ScriptedModel([Rule(pattern=re.compile("hi", re.IGNORECASE), answer="Ho")])
+    model = ScriptedModel([ScriptRule(pattern=re.compile("hi", re.IGNORECASE), answer="Ho")])
     assert answer(model, request("Hi")).content == "Ho"

@@ -72,9 +72,9 @@ def test_nothing_of_the_environment_goes_to_a_server_of_this_machine(sdk: str, k
         program = (
             "import asyncio, sys\n"
             f"from harken.llm.{sdk} import {kind}\n"
-            "from harken.llm.http_model import Endpoint\n"
+            "from harken.llm.http_model import ModelEndpoint\n"
             "from harken.testing import request_of\n"
-            f"model = {kind}('x', 'y', endpoint=Endpoint(base_url=sys.argv[1]))\n"
+            f"model = {kind}('x', 'y', endpoint=ModelEndpoint(base_url=sys.argv[1]))\n"
             "async def ask():\n"
             "    return [chunk async for chunk in model.stream(request_of('Hi'))]\n"
             "assert asyncio.run(ask())\n"
@@ -171,10 +171,10 @@ def test_a_request_of_a_warmed_up_model_finds_the_slow_modules_imported(
 ) -> None:
     program = (
         f"import sys, asyncio; from harken.llm.{sdk} import {kind}\n"
-        f"from harken.llm.http_model import Endpoint\n"
+        f"from harken.llm.http_model import ModelEndpoint\n"
         f"from harken.errors import ModelError\n"
         f"from harken.testing.model import request_of\n"
-        f"asked = Endpoint(base_url='http://127.0.0.1:1', max_retries=0)\n"
+        f"asked = ModelEndpoint(base_url='http://127.0.0.1:1', max_retries=0)\n"
         f"model = {kind}('x', 'y', endpoint=asked)\n"
         f"model.warm_up(); before = {{*sys.modules}}\n"
         f"async def ask(): return [one async for one in model.stream(request_of('Hi'))]\n"

@@ -13,16 +13,16 @@ from harken.core import events as ev
 from harken.core.events import Segment
 from harken.core.ids import AgentId
 from harken.core.messages import (
-    CallPlace,
     FunctionCall,
     Message,
     TextPart,
     ToolCall,
+    ToolCallSlot,
     extend_context_hash,
     text_of,
 )
 from harken.core.stream import Finish
-from harken.recording.agent_recorder import Voice
+from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.item import Item, plain_key
 from harken.session.log.reader import events
 from harken.session.segments import context_of
@@ -43,8 +43,8 @@ def session(tmp_path: Path) -> Session:
 
 
 @pytest.fixture
-def voice(session: Session) -> Voice:
-    return Voice(session, recorded(session))
+def voice(session: Session) -> AgentRecorder:
+    return AgentRecorder(session, recorded(session))
 
 
 def recorded(session: Session, **more: Any) -> AgentId:
@@ -53,7 +53,7 @@ def recorded(session: Session, **more: Any) -> AgentId:
     return agent
 
 
-def asked(voice: Voice, *messages: Message, **more: Any) -> ev.LlmRequest:
+def asked(voice: AgentRecorder, *messages: Message, **more: Any) -> ev.LlmRequest:
     """Ask with these messages; the log then says that the request saw exactly them."""
     items = [Item.of(message) for message in messages]
     id_ = voice.ask(items, model="m", **more)
@@ -66,7 +66,7 @@ def asked(voice: Voice, *messages: Message, **more: Any) -> ev.LlmRequest:
     return request
 
 
-def answered(voice: Voice, message: Message) -> None:
+def answered(voice: AgentRecorder, message: Message) -> None:
     assert voice.open is not None
     voice.answer(voice.open, [Item.of(message)], finish=Finish(stop_reason="end_turn"))
 
@@ -89,7 +89,7 @@ def said(session: Session) -> list[str]:
     return [text_of(entry.content) for entry in logged(session, ev.TranscriptEntry)]
 
 
-def test_a_request_logs_only_what_is_new_of_it(voice: Voice) -> None:
+def test_a_request_logs_only_what_is_new_of_it(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
     answered(voice, HELLO)
     request = asked(voice, SYSTEM, HI, HELLO, MORE)
@@ -98,7 +98,7 @@ def test_a_request_logs_only_what_is_new_of_it(voice: Voice) -> None:
     assert not logged(voice.session, ev.TranscriptEdited)
 
 
-def test_messages_of_what_is_known_are_never_made(voice: Voice) -> None:
+def test_messages_of_what_is_known_are_never_made(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
 
     def never() -> Sequence[Message]:
@@ -109,7 +109,7 @@ def test_messages_of_what_is_known_are_never_made(voice: Voice) -> None:
     assert said(voice.session) == ["You are Jack.", "Hi", "How are you?"]
 
 
-def test_the_same_request_again_costs_one_line(voice: Voice) -> None:
+def test_the_same_request_again_costs_one_line(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
     voice.answer(voice.open or "", error="overloaded")  # type: ignore[arg-type]
     before = len(list(events(voice.session.path)))
@@ -117,7 +117,7 @@ def test_the_same_request_again_costs_one_line(voice: Voice) -> None:
     assert len(list(events(voice.session.path))) == before + 1
 
 
-def test_what_left_the_context_is_an_edit_of_ranges(voice: Voice) -> None:
+def test_what_left_the_context_is_an_edit_of_ranges(voice: AgentRecorder) -> None:
     note = Message("user", "a reminder")
     asked(voice, SYSTEM, HI, note)
     answered(voice, HELLO)
@@ -128,7 +128,7 @@ def test_what_left_the_context_is_an_edit_of_ranges(voice: Voice) -> None:
     assert len(said(voice.session)) == 5
 
 
-def test_what_returns_is_named_and_not_said_again(voice: Voice) -> None:
+def test_what_returns_is_named_and_not_said_again(voice: AgentRecorder) -> None:
     long = Message("assistant", "A long answer.")
     asked(voice, SYSTEM, HI)
     answered(voice, long)
@@ -139,7 +139,7 @@ def test_what_returns_is_named_and_not_said_again(voice: Voice) -> None:
     assert [segment.entries is None for segment in edit.segments] == [True, False, True]
 
 
-def test_a_person_who_says_the_same_again_says_something_new(voice: Voice) -> None:
+def test_a_person_who_says_the_same_again_says_something_new(voice: AgentRecorder) -> None:
     go = Message("user", "Go on.")
     asked(voice, SYSTEM, HI, go)
     asked(voice, SYSTEM, HI)
@@ -147,13 +147,13 @@ def test_a_person_who_says_the_same_again_says_something_new(voice: Voice) -> No
     assert said(voice.session).count("Go on.") == 2
 
 
-def test_the_same_words_twice_in_one_request_are_two_entries(voice: Voice) -> None:
+def test_the_same_words_twice_in_one_request_are_two_entries(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI, HI)
     asked(voice, SYSTEM, HI, HI, HI)
     assert said(voice.session) == ["You are Jack.", "Hi", "Hi", "Hi"]
 
 
-def test_a_compaction_names_its_summary(voice: Voice) -> None:
+def test_a_compaction_names_its_summary(voice: AgentRecorder) -> None:
     summary = Message("user", "So far: a greeting.")
     asked(voice, SYSTEM, HI, HELLO, MORE)
     asked(voice, SYSTEM, summary, MORE, reason="compaction", summary=1)
@@ -164,7 +164,7 @@ def test_a_compaction_names_its_summary(voice: Voice) -> None:
     assert (edit.reason, edit.summary) == ("compaction", entry.message_id)
 
 
-def test_tools_are_defined_once(voice: Voice) -> None:
+def test_tools_are_defined_once(voice: AgentRecorder) -> None:
     tools = [{"name": "look", "description": "", "parameters": {"minimum": 0}}]
     first = asked(voice, HI, tools=tools)
     second = asked(voice, HI, MORE, tools=[dict(tools[0])])
@@ -175,21 +175,21 @@ def test_tools_are_defined_once(voice: Voice) -> None:
     )
 
 
-def test_a_request_without_an_answer_was_interrupted_by_the_next(voice: Voice) -> None:
+def test_a_request_without_an_answer_was_interrupted_by_the_next(voice: AgentRecorder) -> None:
     request = asked(voice, HI)
     asked(voice, HI, MORE)
     (response,) = logged(voice.session, ev.LlmResponse)
     assert (response.request, response.stop_reason) == (request.message_id, "interrupted")
 
 
-def test_odd_results_are_logged_all_the_same(voice: Voice) -> None:
+def test_odd_results_are_logged_all_the_same(voice: AgentRecorder) -> None:
     call = ToolCall("c1", FunctionCall("look", "{}"))
     for message in (
         Message("assistant", None, [call, call]),
         Message("tool", "a door", tool_call_id="c1"),
         Message("tool", "a door", tool_call_id="c1"),
         Message("tool", "of nothing"),
-        Message("assistant", [TextPart("?"), CallPlace("c9")], [call]),
+        Message("assistant", [TextPart("?"), ToolCallSlot("c9")], [call]),
     ):
         voice.ask([Item(str(id(message)), [message])], model="m")
     entries = logged(voice.session, ev.TranscriptEntry)
@@ -210,12 +210,12 @@ class Dressed(Item):
         return self.alike
 
 
-def forms(voice: Voice, *items: Item) -> Any:
+def forms(voice: AgentRecorder, *items: Item) -> Any:
     id_ = voice.ask(list(items), model="m", wire={"protocol": "test"})
     return (requests(voice.session)[id_].wire or {}).get("forms")
 
 
-def test_a_form_is_logged_where_it_changes(voice: Voice) -> None:
+def test_a_form_is_logged_where_it_changes(voice: AgentRecorder) -> None:
     assert forms(voice, Dressed(HI, None)) is None
     more = Dressed(MORE, 1)
     changed = forms(voice, Dressed(HI, {"list": 1}), more)
@@ -225,13 +225,13 @@ def test_a_form_is_logged_where_it_changes(voice: Voice) -> None:
     assert forms(voice, Dressed(HI, None), more) == {"msg_002": None}
 
 
-def test_entries_of_one_item_are_joined(voice: Voice) -> None:
+def test_entries_of_one_item_are_joined(voice: AgentRecorder) -> None:
     both = Item("both", [HI, MORE], None, 1)
     assert forms(voice, both) == {"msg_003": {"joined": True}}
     assert forms(voice, both, Dressed(HELLO, None)) is None
 
 
-def test_an_answer_is_known_again_by_its_likeness(voice: Voice) -> None:
+def test_an_answer_is_known_again_by_its_likeness(voice: AgentRecorder) -> None:
     request = voice.ask([Item.of(HI)], model="m", wire={"protocol": "test"})
     voice.answer(request, [Dressed(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop"))
     back = Dressed(Message("assistant", "Hello. "), {"text": "Hello. "}, alike="hello", key="k")
@@ -240,11 +240,11 @@ def test_an_answer_is_known_again_by_its_likeness(voice: Voice) -> None:
     assert said(voice.session) == ["Hi", "Hello.", "How are you?"]
 
 
-def test_an_agent_beside_another_names_what_they_share(voice: Voice) -> None:
+def test_an_agent_beside_another_names_what_they_share(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
     answered(voice, HELLO)
     birth = voice.session.agents[voice.agent_id].birth
-    fork = Voice.beside(voice, recorded(voice.session, cause=birth))
+    fork = AgentRecorder.beside(voice, recorded(voice.session, cause=birth))
     asked(fork, SYSTEM, HI, HELLO, MORE, reason="rewound")
     assert len(said(voice.session)) == 4
     asked(fork, SYSTEM, HI, HELLO, MORE, HELLO)
@@ -252,7 +252,7 @@ def test_an_agent_beside_another_names_what_they_share(voice: Voice) -> None:
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_a_voice_goes_on_from_its_log(voice: Voice, *, compacted: bool) -> None:
+def test_a_voice_goes_on_from_its_log(voice: AgentRecorder, *, compacted: bool) -> None:
     both = Item("both", [HI, MORE], {"a": 1}, 1)
     forms(voice, Item.of(SYSTEM), both)
     answered(voice, HELLO)
@@ -261,7 +261,7 @@ def test_a_voice_goes_on_from_its_log(voice: Voice, *, compacted: bool) -> None:
     loaded = again(voice.session)
     known = {id_: form for r in requests(loaded).values() for id_, form in forms_of(r)}
     key = lambda messages, _: ("both" if len(messages) > 1 else plain_key(messages[0]), "")  # noqa: E731
-    resumed = Voice.resumed(loaded, voice.agent_id, forms=known, known=key)
+    resumed = AgentRecorder.resumed(loaded, voice.agent_id, forms=known, known=key)
     assert [heard.key for heard in resumed.row] == [heard.key for heard in voice.row]
     assert (resumed.count, resumed.context_hash) == (voice.count, voice.context_hash)
     assert (resumed.asked, resumed.open) == (voice.asked, voice.open)
@@ -273,11 +273,11 @@ def forms_of(request: ev.LlmRequest) -> Any:
     return ((request.wire or {}).get("forms") or {}).items()
 
 
-def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: Voice) -> None:
+def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: AgentRecorder) -> None:
     birth = voice.session.agents[voice.agent_id].birth
 
     def took_s(*, is_same: bool) -> float:
-        agent = Voice(voice.session, recorded(voice.session, cause=birth))
+        agent = AgentRecorder(voice.session, recorded(voice.session, cause=birth))
         messages = [Message("user", "ok" if is_same else f"ok {n}") for n in range(3000)]
         items = [Item.of(message) for message in messages]
         begun_s = time.process_time()
@@ -288,7 +288,7 @@ def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: Voice) 
     assert took_s(is_same=True) < 3 * others_s
 
 
-def test_the_copy_of_an_answer_is_known_when_it_returns(voice: Voice) -> None:
+def test_the_copy_of_an_answer_is_known_when_it_returns(voice: AgentRecorder) -> None:
     request = voice.ask([Item.of(HI)], model="m")
     voice.answer(request, [Dressed(HELLO, None, alike="hello")])
     back = Dressed(Message("assistant", "Hello. "), None, alike="hello", key="k")

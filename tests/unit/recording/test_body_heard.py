@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.errors import FormatError
-from harken.recording.body import body_of, path_of
+from harken.recording.body import body_from_bytes, path_of
 
 
 @pytest.mark.parametrize(
@@ -55,23 +55,23 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("encoding", PACKED)
 @given(data=st.binary(max_size=10_000))
 def test_a_body_is_unpacked(encoding: str, data: bytes) -> None:
-    assert body_of(PACKED[encoding](data), encoding) == data
+    assert body_from_bytes(PACKED[encoding](data), encoding) == data
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
 def test_a_body_that_was_cut_off_is_unpacked_as_far_as_it_came(encoding: str) -> None:
     data = bytes(range(256)) * 4000
-    part = body_of(PACKED[encoding](data)[:-20], encoding)
+    part = body_from_bytes(PACKED[encoding](data)[:-20], encoding)
     assert data.startswith(part)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
 def test_a_body_that_unpacks_to_too_much_is_refused(encoding: str) -> None:
     with pytest.raises(FormatError, match="more than 1000 bytes"):
-        body_of(PACKED[encoding](b" " * 10_000_000), encoding, most_bytes=1000)
+        body_from_bytes(PACKED[encoding](b" " * 10_000_000), encoding, most_bytes=1000)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd", "rot13"])
 def test_a_body_that_is_not_what_it_says_is_refused(encoding: str) -> None:
     with pytest.raises(FormatError):
-        body_of(b"plain text", encoding)
+        body_from_bytes(b"plain text", encoding)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.recording.client_hints import hints_of
-from harken.recording.exchange import Hints
+from harken.recording.exchange import ClientHints
 
 
-def told(headers: dict[str, str], **body: Any) -> Hints:
+def told(headers: dict[str, str], **body: Any) -> ClientHints:
     return hints_of(headers, "/v1/messages", json.dumps(body).encode())
 
 
@@ -22,7 +22,9 @@ def test_claude_code_names_its_session_and_its_subagents() -> None:
         "x-claude-code-session-id": "527f0bae-39ea",
         "x-claude-code-agent-id": "a22a8b9b",
     }
-    assert told(headers) == Hints(client="claude-code", session="527f0bae-39ea", agent="a22a8b9b")
+    assert told(headers) == ClientHints(
+        client="claude-code", session="527f0bae-39ea", agent="a22a8b9b"
+    )
 
 
 def test_older_claude_code_names_its_session_in_the_body() -> None:
@@ -34,7 +36,7 @@ def test_older_claude_code_names_its_session_in_the_body() -> None:
 
 def test_codex_names_session_thread_and_parent() -> None:
     turn = {"session_id": "s-1", "thread_id": "t-2", "parent_thread_id": "t-1"}
-    wanted = Hints(client="codex", session="s-1", agent="t-2", parent="t-1", name="review")
+    wanted = ClientHints(client="codex", session="s-1", agent="t-2", parent="t-1", name="review")
     headers = {
         "user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64)",
         "x-openai-subagent": "review",
@@ -56,7 +58,7 @@ def test_unknown_clients_have_the_name_of_their_agent() -> None:
     assert told({"user-agent": "OpenAI/Python 2.44"}).client == "openai-sdk"
     assert told({"user-agent": "../../Étrange thing/1.0"}).client == ".."
     assert told({"user-agent": "My Tool/1.0"}).client == "my-tool"
-    assert told({}) == Hints()
+    assert told({}) == ClientHints()
 
 
 def test_what_is_said_is_cut_to_a_short_plain_text() -> None:

@@ -12,8 +12,8 @@ from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
 from harken.errors import StoreWriteError
-from harken.recording.exchange import Hints
-from harken.store.base import Batch
+from harken.recording.exchange import ClientHints
+from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
 from tests.recording_kit import Client, body, names, of_kind, recorder
 
@@ -106,7 +106,7 @@ def test_a_compaction_is_a_commit_of_the_whole_new_context(
 def test_an_agent_below_another_begins_with_what_it_was_told(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
-    client.hints = Hints(client="x", session="abc")
+    client.hints = ClientHints(client="x", session="abc")
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Title?", system="You write titles."), "A greeting")
     main, aside = commits(tmp_path)
@@ -136,7 +136,7 @@ class Full(MemoryStore):
 
     is_full = False
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         if self.is_full:
             raise StoreWriteError(Path("store"), reason="no space left on device")
         super().write(batch)

@@ -13,8 +13,8 @@ from harken.core import canonical
 from harken.core import events as ev
 from harken.core.events import Segment
 from harken.core.ids import AgentId, MessageId
-from harken.errors import FormatError, UnknownName
-from harken.recording.rebuild import Rebuilder, body_of
+from harken.errors import FormatError, NameNotFound
+from harken.recording.rebuild import RequestRebuilder, rebuild_body
 from tests.recording_kit import Client, body, check, logged, logs, recorder
 
 
@@ -58,9 +58,9 @@ def test_a_turn_costs_as_much_after_a_thousand(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_request_1000_is_rebuilt_in_the_time_of_reading_a_few_such(tmp_path: Path) -> None:
     client, _ = long_talk(tmp_path, 1000)
-    log, (id_, sent) = Rebuilder(logged(tmp_path)), list(client.sent.items())[-1]
+    log, (id_, sent) = RequestRebuilder(logged(tmp_path)), list(client.sent.items())[-1]
     request = next(one for one in log.requests.values() if (one.wire or {})["call"] == id_)
-    raw = canonical.encode(sent)
+    raw = canonical.to_json_line(sent)
     times: list[float] = []
     for work in (lambda: log.body(request.message_id), lambda: msgspec.json.decode(raw)):
         runs = []
@@ -68,7 +68,7 @@ def test_request_1000_is_rebuilt_in_the_time_of_reading_a_few_such(tmp_path: Pat
             start = time.perf_counter()
             found = work()
             runs.append(time.perf_counter() - start)
-        assert canonical.canonical(found) == canonical.canonical(sent)
+        assert canonical.to_canonical_bytes(found) == canonical.to_canonical_bytes(sent)
         times.append(min(runs))
     assert times[0] < 20 * times[1]
 
@@ -78,13 +78,13 @@ def test_one_request_can_be_asked_for(tmp_path: Path) -> None:
     id_ = client.ask(body("Hi", stream=True), "Hello.")
     events = logged(tmp_path)
     request = next(event for event in events if isinstance(event, ev.LlmRequest))
-    assert body_of(events, request.message_id) == client.sent[id_]
+    assert rebuild_body(events, request.message_id) == client.sent[id_]
 
 
 def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
     Client(recorder(tmp_path)).ask(body("Hi"), "Hello.")
-    with pytest.raises(UnknownName, match="msg_999"):
-        body_of(logged(tmp_path), "msg_999")
+    with pytest.raises(NameNotFound, match="msg_999"):
+        rebuild_body(logged(tmp_path), "msg_999")
 
 
 def request(number: int, *context: Segment, **more: Any) -> ev.LlmRequest:
@@ -100,8 +100,8 @@ def request(number: int, *context: Segment, **more: Any) -> ev.LlmRequest:
 
 
 def test_a_request_of_no_wire_has_no_body() -> None:
-    with pytest.raises(UnknownName, match="recorded request"):
-        body_of([request(1)], "msg_001")
+    with pytest.raises(NameNotFound, match="recorded request"):
+        rebuild_body([request(1)], "msg_001")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_request_of_no_wire_has_no_body() -> None:
 def test_a_log_that_leads_nowhere_is_refused(events: list[ev.Event]) -> None:
     last = events[-1]
     assert isinstance(last, ev.LlmRequest)
-    log = Rebuilder([*events[:-1], last])
+    log = RequestRebuilder([*events[:-1], last])
     with pytest.raises(FormatError):
         log.messages(last.message_id)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
-from harken.recording.exchange import HUNG_UP, Hints
+from harken.recording.exchange import HUNG_UP, ClientHints
 from tests.recording_kit import (
     Client,
     answer,
@@ -152,7 +152,7 @@ CALL = {
 
 
 def test_who_is_told_the_prompt_of_a_call_is_born_from_it(client: Client, tmp_path: Path) -> None:
-    client.hints = Hints(client="claude-code", session="5e551017-aaaa")
+    client.hints = ClientHints(client="claude-code", session="5e551017-aaaa")
     tools = [{"name": "Agent", "input_schema": {}}]
     client.ask(body("Hi", tools=tools), [CALL])
     client.ask(body("Find the door in the wall.", system="You explore."), "It is there.")
@@ -166,7 +166,7 @@ def test_who_is_told_the_prompt_of_a_call_is_born_from_it(client: Client, tmp_pa
 def test_requests_beside_the_conversation_are_agents_below_it(
     client: Client, tmp_path: Path
 ) -> None:
-    client.hints = Hints(client="opencode", session="ses_1")
+    client.hints = ClientHints(client="opencode", session="ses_1")
     client.ask(body("Hi", system="You write titles."), "A greeting")
     tools = [{"name": "look", "input_schema": {}}]
     client.ask(body("Hi", tools=tools), "Hello.")
@@ -178,8 +178,8 @@ def test_requests_beside_the_conversation_are_agents_below_it(
 
 
 def test_agents_that_the_client_names_are_told_apart(client: Client, tmp_path: Path) -> None:
-    main = Hints(client="codex", session="s-1", agent="s-1")
-    other = Hints(client="codex", session="s-1", agent="s-2", parent="s-1", name="review")
+    main = ClientHints(client="codex", session="s-1", agent="s-1")
+    other = ClientHints(client="codex", session="s-1", agent="s-2", parent="s-1", name="review")
     client.ask(body("Hi"), "Hello.", hints=main)
     client.ask(body("Hi"), "Hello!", hints=other)
     client.ask(body("Hi", "Hello.", "Bye"), "Bye.", hints=main)
@@ -239,9 +239,11 @@ def test_what_waits_is_recorded_at_the_end(client: Client, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-@pytest.mark.parametrize("hints", [Hints(), Hints(client="x", session="abc", agent="a")])
+@pytest.mark.parametrize(
+    "hints", [ClientHints(), ClientHints(client="x", session="abc", agent="a")]
+)
 def test_a_session_goes_on_after_a_restart(
-    client: Client, tmp_path: Path, hints: Hints, *, is_closed: bool
+    client: Client, tmp_path: Path, hints: ClientHints, *, is_closed: bool
 ) -> None:
     client.hints = hints
     client.ask(body("Hi"), "Hello.")
@@ -278,7 +280,10 @@ def test_a_session_is_found_after_a_restart_where_its_prompt_is_another(tmp_path
 
 def test_agents_share_how_a_text_is_written_also_after_a_restart(tmp_path: Path) -> None:
     """What one agent wrote otherwise was, after a restart, unknown to one that shares the text."""
-    in_block, hints = [{"type": "text", "text": "You are Jack."}], Hints(client="x", session="abc")
+    in_block, hints = (
+        [{"type": "text", "text": "You are Jack."}],
+        ClientHints(client="x", session="abc"),
+    )
     with recorder(tmp_path) as first:
         one = Client(first, hints)
         one.ask(body("Hi", system=in_block), "Hello.")
@@ -339,7 +344,7 @@ def test_sessions_with_like_names_have_files_of_their_own(tmp_path: Path) -> Non
     client = Client(recorder(tmp_path))
     ids = ("01a20055-735a-72f2", "01a20055-735a-9999", "01a20055/735a-72f2", "01a20055-735a-72f2")
     for turn, id_ in enumerate(ids):
-        client.hints = Hints(client="codex", session=id_, agent="a")
+        client.hints = ClientHints(client="codex", session=id_, agent="a")
         client.ask(body("Hi", "Hello.", f"{turn}"), "Hello.")
     check(tmp_path, [client])
     assert [path.name for path in logs(tmp_path)] == [
@@ -365,7 +370,7 @@ def test_a_log_that_cannot_be_written_is_told_and_tried_again(tmp_path: Path) ->
 
 
 def test_who_is_no_person_prompts_nobody(client: Client, tmp_path: Path) -> None:
-    client.hints = Hints(client="x", session="abc")
+    client.hints = ClientHints(client="x", session="abc")
     client.ask(body("Hi"), "Hello.")
     client.ask(body("A title?", system="You write titles."), "A greeting")
     users = [one for one in of_kind(tmp_path, ev.TranscriptEntry) if one.role == "user"]

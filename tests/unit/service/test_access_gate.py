@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from harken.service.access import Gate
-from harken.store.remote.errors import Refused
+from harken.service.access import AccessCheck
+from harken.store.remote.errors import RequestRefused
 
 pytestmark = pytest.mark.req("D-07")
 HERE = {"host": "127.0.0.1:8420"}
 TOKEN = {"authorization": "Bearer secret"}
 
 
-def code(gate: Gate, headers: dict[str, str], path: str = "/v1/commits") -> str | None:
+def code(gate: AccessCheck, headers: dict[str, str], path: str = "/v1/commits") -> str | None:
     try:
         gate.check(path, headers)
-    except Refused as refused:
+    except RequestRefused as refused:
         return refused.code
     return None
 
 
 def test_the_token_opens() -> None:
-    assert code(Gate("secret"), HERE | TOKEN) is None
-    assert code(Gate("secret"), HERE | {"authorization": "bearer  secret "}) is None
+    assert code(AccessCheck("secret"), HERE | TOKEN) is None
+    assert code(AccessCheck("secret"), HERE | {"authorization": "bearer  secret "}) is None
 
 
 @pytest.mark.parametrize(
@@ -30,18 +30,18 @@ def test_the_token_opens() -> None:
     ["", "secret", "Bearer", "Bearer ", "Bearer secre", "Bearer secrets", "Basic secret", "é"],
 )
 def test_nothing_else_does(given: str) -> None:
-    assert code(Gate("secret"), HERE | {"authorization": given}) == "unauthorized"
+    assert code(AccessCheck("secret"), HERE | {"authorization": given}) == "unauthorized"
 
 
 def test_who_reaches_the_socket_needs_none() -> None:
-    assert code(Gate(None), {"host": "localhost"}) is None
+    assert code(AccessCheck(None), {"host": "localhost"}) is None
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "localhost:1", "LOCALHOST", "127.0.0.1", "127.1.2.3:80", "[::1]:8420"]
 )
 def test_it_is_asked_by_the_names_of_this_machine(host: str) -> None:
-    assert code(Gate("secret"), TOKEN | {"host": host}) is None
+    assert code(AccessCheck("secret"), TOKEN | {"host": host}) is None
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,22 @@ def test_it_is_asked_by_the_names_of_this_machine(host: str) -> None:
 )  # fmt: skip
 def test_a_page_that_has_its_name_point_here_is_refused(host: str) -> None:
     """DNS rebinding: the browser says under which name it found the port."""
-    assert code(Gate("secret"), TOKEN | {"host": host}) == "forbidden"
-    assert code(Gate(None), {"host": host}) == "forbidden"
+    assert code(AccessCheck("secret"), TOKEN | {"host": host}) == "forbidden"
+    assert code(AccessCheck(None), {"host": host}) == "forbidden"
 
 
 def test_other_names_count_where_the_owner_opened_it_to_the_network() -> None:
-    assert code(Gate("secret", any_host=True), TOKEN | {"host": "harken.example"}) is None
-    assert code(Gate("secret", any_host=True), {"host": "harken.example"}) == "unauthorized"
+    assert code(AccessCheck("secret", any_host=True), TOKEN | {"host": "harken.example"}) is None
+    assert code(AccessCheck("secret", any_host=True), {"host": "harken.example"}) == "unauthorized"
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:8420", ""])
 def test_pages_of_browsers_are_refused_whatever_they_know(origin: str) -> None:
-    assert code(Gate("secret"), HERE | TOKEN | {"origin": origin}) == "forbidden"
-    assert code(Gate(None), HERE | {"origin": origin}, "/v1/health") == "forbidden"
+    assert code(AccessCheck("secret"), HERE | TOKEN | {"origin": origin}) == "forbidden"
+    assert code(AccessCheck(None), HERE | {"origin": origin}, "/v1/health") == "forbidden"
 
 
 def test_health_is_told_without_a_token_and_nothing_else() -> None:
-    assert code(Gate("secret"), HERE, "/v1/health") is None
+    assert code(AccessCheck("secret"), HERE, "/v1/health") is None
     for path in ("/v1/health/", "/v1/openapi.json", "/v1/healthx", "/", "/v1/health/../commits"):
-        assert code(Gate("secret"), HERE, path) == "unauthorized"
+        assert code(AccessCheck("secret"), HERE, path) == "unauthorized"

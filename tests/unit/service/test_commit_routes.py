@@ -10,8 +10,8 @@ import httpx
 import msgspec
 import pytest
 
-from harken.core.commits import Commit, Notes
-from harken.service.schemas import Row
+from harken.core.commits import Commit, CommitNotes
+from harken.service.schemas import CommitInfo
 from tests.service_kit import TOKEN, service
 
 TIME = "2026-01-31T12:00:00Z"
@@ -54,7 +54,11 @@ def ask() -> Iterator[Caller]:
 
 
 def test_a_row_has_all_fields_of_a_commit() -> None:
-    assert set(Row.__struct_fields__) == {"id", *Commit.__struct_fields__, *Notes.__struct_fields__}
+    assert set(CommitInfo.__struct_fields__) == {
+        "id",
+        *Commit.__struct_fields__,
+        *CommitNotes.__struct_fields__,
+    }
 
 
 @pytest.mark.req("S2-10", "S2-19")

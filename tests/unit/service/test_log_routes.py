@@ -10,11 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from harken.errors import LogError, StoreAway, StoreError
-from harken.service.dependencies import Limits
+from harken.errors import LogError, StoreError, StoreUnavailable
+from harken.service.dependencies import ServiceLimits
 from harken.session.log.file import LogFile
 from harken.store.remote.store import RemoteStore
-from harken.store.remote.wire import LogEnd
+from harken.store.remote.wire import LogEndBody
 from tests.service_kit import TOKEN, service
 from tests.session_kit import log_lines
 from tests.unit.service.test_service import BEARER, refusal
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def url(folder: Path) -> Iterator[str]:
-    with service(sessions=folder, limits=Limits(body_bytes=10_000)) as url:
+    with service(sessions=folder, limits=ServiceLimits(body_bytes=10_000)) as url:
         yield url
 
 
@@ -50,11 +50,11 @@ def test_lines_are_taken_once_and_the_end_is_told(
     url: str, folder: Path, lines: list[bytes]
 ) -> None:
     with closing(RemoteStore(url, token=TOKEN)) as store:
-        assert store.log_end("s-1") == LogEnd()
+        assert store.log_end("s-1") == LogEndBody()
         first = store.append_log("s-1", 0, lines[0])
         assert first == store.append_log("s-1", 0, lines[0]) == store.log_end("s-1")
         end = store.append_log("s-1", 0, b"".join(lines))
-        assert end == LogEnd(len(b"".join(lines)), lines[-1][-19:-3].decode())
+        assert end == LogEndBody(len(b"".join(lines)), lines[-1][-19:-3].decode())
         log = folder / "s-1.jsonl"
         assert log.read_bytes() == b"".join(lines)
         assert stat.S_IMODE(log.stat().st_mode) == 0o600
@@ -109,7 +109,7 @@ def test_a_service_that_only_reads_or_keeps_no_logs_takes_none(
         service(sessions=folder, read_only=True) as url,
         closing(RemoteStore(url, token=TOKEN)) as store,
     ):
-        assert store.log_end("s") == LogEnd()
+        assert store.log_end("s") == LogEndBody()
         with pytest.raises(StoreError, match="only reads"):
             store.append_log("s", 0, lines[0])
     with (
@@ -118,5 +118,8 @@ def test_a_service_that_only_reads_or_keeps_no_logs_takes_none(
         pytest.raises(StoreError, match="older than this one"),
     ):
         store.log_end("s")
-    with closing(RemoteStore(url, token=TOKEN, patience_s=0)) as store, pytest.raises(StoreAway):
+    with (
+        closing(RemoteStore(url, token=TOKEN, patience_s=0)) as store,
+        pytest.raises(StoreUnavailable),
+    ):
         store.log_end("s")

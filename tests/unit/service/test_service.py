@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from harken.core.commits import ArtifactRef, raw_ref
-from harken.errors import ObjectDamaged
-from harken.service.dependencies import Limits
-from harken.store.base import Batch
+from harken.core.commits import ArtifactRef, hash_raw
+from harken.errors import ObjectCorrupted
+from harken.service.dependencies import ServiceLimits
+from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
 from harken.store.remote.errors import STATUS
 from tests.service_kit import TOKEN, service
@@ -163,7 +163,7 @@ def test_what_is_compressed_or_of_another_kind_is_refused(
 
 
 def test_a_body_that_is_too_large_is_refused_and_the_next_is_read() -> None:
-    with asking(limits=Limits(body_bytes=1000)) as client:
+    with asking(limits=ServiceLimits(body_bytes=1000)) as client:
 
         def endless() -> Iterator[bytes]:
             for _ in range(1000):
@@ -192,7 +192,7 @@ def head(length: int) -> bytes:
 
 def test_whoever_is_slow_is_not_waited_for() -> None:
     """A body that does not come, half a head, and a connection that says nothing."""
-    with asking(limits=Limits(body_s=0.2, silence_s=0.2)) as client:
+    with asking(limits=ServiceLimits(body_s=0.2, silence_s=0.2)) as client:
         with raw_request(client, head(100) + b"{") as slow:
             assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
         for beginning in (b"", head(100)[:40]):
@@ -206,10 +206,10 @@ def test_whoever_is_slow_is_not_waited_for() -> None:
 
 def test_a_reader_that_takes_nothing_is_cut_off() -> None:
     store, data = MemoryStore(), bytes(20_000_000)
-    name = raw_ref(data)
-    store.write(Batch(raw={name: data}))
+    name = hash_raw(data)
+    store.write(WriteBatch(raw={name: data}))
     asked = head(0).replace(b"POST /v1/store/objects", f"GET /v1/store/raw/{name}".encode())
-    with asking(store=store, limits=Limits(silence_s=0.2)) as client:
+    with asking(store=store, limits=ServiceLimits(silence_s=0.2)) as client:
         with raw_request(client, asked) as reader:
             time.sleep(3)
             taken = 0
@@ -221,7 +221,7 @@ def test_a_reader_that_takes_nothing_is_cut_off() -> None:
 
 
 def test_what_is_too_much_at_once_is_told_to_come_again() -> None:
-    with asking(limits=Limits(requests=1, body_s=5)) as client:
+    with asking(limits=ServiceLimits(requests=1, body_s=5)) as client:
         with raw_request(client, head(10)) as waits:
             time.sleep(0.1)
             answer = client.get("/v1/commits")
@@ -251,7 +251,7 @@ def test_a_bug_is_one_line_without_what_was_asked_and_the_next_is_answered(
 class Harmed(MemoryStore):
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         yield bytes(100_000)
-        raise ObjectDamaged("s.db", name, reason="its pieces are others")
+        raise ObjectCorrupted("s.db", name, reason="its pieces are others")
 
 
 def test_an_answer_that_cannot_be_ended_is_cut(caplog: pytest.LogCaptureFixture) -> None:
@@ -260,16 +260,16 @@ def test_an_answer_that_cannot_be_ended_is_cut(caplog: pytest.LogCaptureFixture)
             client.get("/v1/store/raw/" + "art-" + "0" * 64)
         assert client.get("/v1/labels").status_code == 200
     said = [one.getMessage() for one in caplog.records if one.name == "harken.service"]
-    assert said == ["an answer was cut off: ObjectDamaged"]
+    assert said == ["an answer was cut off: ObjectCorrupted"]
 
 
 def test_a_long_answer_that_nobody_reads_any_more_ends(tmp_path: Path) -> None:
     """Its thread is free again: eight such readers would hold all that there are."""
     store, data = MemoryStore(), bytes(300_000)
-    raw = {raw_ref(data + bytes([n])): data + bytes([n]) for n in range(50)}
-    whole = raw_ref(b"".join(raw.values()))
-    store.write(Batch(raw=raw, files={whole: [*raw]}))
-    with asking(store=store, limits=Limits(streams=2)) as client:
+    raw = {hash_raw(data + bytes([n])): data + bytes([n]) for n in range(50)}
+    whole = hash_raw(b"".join(raw.values()))
+    store.write(WriteBatch(raw=raw, files={whole: [*raw]}))
+    with asking(store=store, limits=ServiceLimits(streams=2)) as client:
         for _ in range(6):
             with client.stream("GET", f"/v1/store/raw/{whole}") as left:
                 next(left.iter_raw())

@@ -9,7 +9,7 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ImagePart, Message, TextPart, ThinkingPart
-from harken.errors import LogDamaged, LogError
+from harken.errors import LogCorrupted, LogError
 from harken.session.fold import context_length, context_now, find_entries
 from harken.session.log.reader import events
 from harken.session.segments import context_of
@@ -191,7 +191,7 @@ def test_a_log_that_needs_another_store_is_called_so_and_not_damaged(
     there = session.path.read_bytes()
     with pytest.raises(LogError, match="ctx-one") as refused:
         Session.load(session.path, options=options(resolver=found))
-    assert not isinstance(refused.value, LogDamaged)
+    assert not isinstance(refused.value, LogCorrupted)
     assert session.path.read_bytes() == there
     Session.load(session.path, options=options(resolver=resolver)).close()
 
@@ -204,7 +204,7 @@ def test_a_log_that_verifies_and_makes_no_sense_names_its_line(session: Session)
     with pytest.raises(ValueError, match="keeps 0 to 9"):
         session.append(wrong)
     session.close()
-    with pytest.raises(LogDamaged, match="keeps 0 to 9 of 0") as found:
+    with pytest.raises(LogCorrupted, match="keeps 0 to 9 of 0") as found:
         Session.load(session.path)
     assert (found.value.line, found.value.byte) == (3, byte)
     session.path.write_bytes(session.path.read_bytes()[:byte])

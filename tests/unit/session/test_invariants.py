@@ -8,8 +8,8 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
-from harken.core.messages import CallPlace, FunctionCall, TextPart, ToolCall
-from harken.errors import EventRefused
+from harken.core.messages import FunctionCall, TextPart, ToolCall, ToolCallSlot
+from harken.errors import InvalidEvent
 from harken.session.session import Session
 from tests.session_kit import (
     act,
@@ -158,7 +158,7 @@ def test_a_birth_says_what_is_born(session: Session) -> None:
 
 @pytest.mark.parametrize("relation", ["subagent", "hook", None])
 def test_a_root_is_primary(tmp_path: Path, relation: Any) -> None:
-    with new_session(tmp_path) as empty, pytest.raises(EventRefused, match="relation"):
+    with new_session(tmp_path) as empty, pytest.raises(InvalidEvent, match="relation"):
         empty.append(birth("agent_001", relation=relation))
 
 
@@ -217,7 +217,7 @@ def test_a_session_starts_once(session: Session) -> None:
 @pytest.mark.parametrize("role", ["developer", "", "User", None, 1])
 def test_other_roles_are_refused(session: Session, role: Any) -> None:
     refused(session, entry(role), because="role")
-    with pytest.raises(EventRefused):
+    with pytest.raises(InvalidEvent):
         session.log_transcript_entry(ROOT, {"role": role, "content": "x"})
 
 
@@ -235,7 +235,7 @@ def test_a_second_result_is_refused(session: Session) -> None:
 @pytest.mark.req("S0-09")
 def test_a_second_result_is_refused_in_the_same_batch_too(session: Session) -> None:
     act(session, ROOT, "a")
-    with pytest.raises(EventRefused, match="exactly one result"):
+    with pytest.raises(InvalidEvent, match="exactly one result"):
         session.append_all([tool(), tool()])
     assert [e.role for e in session.agent(ROOT).transcript or ()].count("tool") == 1
 
@@ -296,17 +296,19 @@ def test_call_ids_tell_open_calls_apart(session: Session) -> None:
     ],
 )
 def test_a_call_of_another_shape_is_refused(session: Session, broken: Any) -> None:
-    with pytest.raises(EventRefused, match="not a message"):
+    with pytest.raises(InvalidEvent, match="not a message"):
         session.log_transcript_entry(ROOT, {"role": "assistant", "tool_calls": [broken]})
 
 
 def test_a_content_that_places_calls_places_each_once(session: Session) -> None:
-    parts = [TextPart("x"), CallPlace("a")]
+    parts = [TextPart("x"), ToolCallSlot("a")]
     for calls in ([call("a"), call("b")], [call("b")]):
         refused(
             session, entry("assistant", content=parts, tool_calls=calls), because="each of them"
         )
-    twice = entry("assistant", content=[CallPlace("a"), CallPlace("a")], tool_calls=[call("a")])
+    twice = entry(
+        "assistant", content=[ToolCallSlot("a"), ToolCallSlot("a")], tool_calls=[call("a")]
+    )
     refused(session, twice, because="each of them")
     session.append(entry("assistant", content=parts, tool_calls=[call("a")]))
 
@@ -333,7 +335,7 @@ def test_a_request_and_the_entry_before_it_may_come_in_one_batch_only_in_order(
         context_hash=hash_of(session.context(ROOT)),
         model="x",
     )
-    with pytest.raises(EventRefused, match="context"):
+    with pytest.raises(InvalidEvent, match="context"):
         session.append_all([entry(), stale])
 
 
@@ -341,7 +343,7 @@ def test_a_request_and_the_entry_before_it_may_come_in_one_batch_only_in_order(
 def test_a_request_names_tools_that_were_defined_and_they_are_defined_once(
     session: Session,
 ) -> None:
-    with pytest.raises(EventRefused, match="no such tools_defined"):
+    with pytest.raises(InvalidEvent, match="no such tools_defined"):
         ask(session, ROOT, tools=id_of("msg_002"))
     tools = ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h")
     defined = session.append(tools)
@@ -432,7 +434,7 @@ def test_an_edit_names_entries_and_ranges_of_the_context_only(session: Session) 
 def test_two_edits_of_a_batch_are_checked_one_after_the_other(session: Session) -> None:
     one = ev.TranscriptEdited(agent_id=ROOT, segments=[])
     two = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 1)])
-    with pytest.raises(EventRefused, match="0 to 1 of 0"):
+    with pytest.raises(InvalidEvent, match="0 to 1 of 0"):
         session.append_all([one, two])
     again(session).close()
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from harken import Session
 from harken.core.events import AgentCreated, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
-from harken.errors import LogDamaged
-from harken.session.line_offsets import Places
+from harken.errors import LogCorrupted
+from harken.session.line_offsets import LineOffsets
 from tests.agent_kit import quick
 
 AGENTS = [AgentId(f"agent_{number:03d}") for number in (1, 2, 3, 4)]
@@ -92,20 +92,20 @@ def test_a_line_that_is_not_what_was_written_is_told_of(tmp_path: Path) -> None:
         say(session, 3, "z")
         assert session.agents[AGENTS[1]].transcript is None
         session.path.write_bytes(session.path.read_bytes().replace(b"true", b"fals"))
-        with pytest.raises(LogDamaged):
+        with pytest.raises(LogCorrupted):
             session.agent(AGENTS[1])
 
 
 def test_places_of_a_log_are_those_that_its_writer_knew(tmp_path: Path) -> None:
     with born(tmp_path, 1) as session:
-        places = Places.of(session.path)
+        places = LineOffsets.of(session.path)
         for number in range(5):
             say(session, number % 3, f"{number}")
         session.agent(AGENTS[0])
         for number in range(5):
             say(session, number % 3, f"{number}")
         written = session._known_places()
-        assert vars(Places.of(session.path)) == vars(written)
+        assert vars(LineOffsets.of(session.path)) == vars(written)
         assert vars(places) != vars(written)
         assert written.owner(session.path, MessageId("msg_006")) == AGENTS[1]
         assert written.owner(session.path, MessageId("msg_099")) is None

@@ -16,13 +16,7 @@ from harken.core.replace import Secret, in_json
 from harken.errors import LogLocked, LogWriteError
 from harken.session.log.file import LogFile
 from harken.session.log.reader import events
-from harken.session.purge import (
-    PartOfStructure,
-    Taking,
-    places_in,
-    purge_log,
-    purged_copy,
-)
+from harken.session.purge import PartOfStructure, PurgeOptions, places_in, purge_log, purged_copy
 from harken.session.repair import verify
 from harken.session.session import Session
 from harken.testing import FailingDisk, ticking
@@ -52,8 +46,8 @@ KEY = 'sk-"quoted"\nkey'
 SECRET = Secret(KEY)
 
 
-def taking(**more: Any) -> Taking:
-    return Taking(
+def taking(**more: Any) -> PurgeOptions:
+    return PurgeOptions(
         replace=SECRET.replace,
         tail=SECRET.cut,
         by="ann",
@@ -118,11 +112,13 @@ def test_the_text_is_nowhere_and_the_log_verifies(session: Session) -> None:
 
 def test_the_state_is_the_same_but_for_the_text(session: Session) -> None:
     leaked(session)
-    before = canonical.decode(in_json(canonical.encode(session.state.describe()), SECRET.replace))
+    before = canonical.from_json(
+        in_json(canonical.to_json_line(session.state.describe()), SECRET.replace)
+    )
     session.close()
     purge(session.path)
     resumed = Session.load(session.path, options=options())
-    after = canonical.decode(canonical.encode(resumed.state.describe()))
+    after = canonical.from_json(canonical.to_json_line(resumed.state.describe()))
     assert after.pop("next_message") == before.pop("next_message") + 1
     for agent in (*before["agents"].values(), *after["agents"].values()):
         agent.pop("hashed")  # which follows from the text
@@ -187,12 +183,12 @@ def test_an_ended_session_is_still_ended(session: Session) -> None:
 
 def test_schemas_of_tools_have_the_hash_of_what_they_are_now(session: Session) -> None:
     tools = [{"name": "look", "description": KEY, "parameters": {}}]
-    old = canonical.hash_of(canonical.TOOLS, tools)
+    old = canonical.hash_value(canonical.TOOLS, tools)
     session.append(ev.ToolsDefined(tools=tools, tools_hash=old))
     session.close()
     purge(session.path)
     [defined] = [e for e in events(session.path) if isinstance(e, ev.ToolsDefined)]
-    assert defined.tools_hash == canonical.hash_of(canonical.TOOLS, defined.tools) != old
+    assert defined.tools_hash == canonical.hash_value(canonical.TOOLS, defined.tools) != old
 
 
 def test_a_context_from_a_store_is_as_the_store_has_it_now(tmp_path: Path) -> None:
@@ -274,7 +270,7 @@ def test_a_log_of_an_older_dialect_is_purged_and_stays_one(tmp_path: Path) -> No
         path.write_bytes(source.read_bytes())
         secret = Secret("Ann and Bo" if source.stem == "fragment" else "Jack and Jill")
         log = LogFile(path)
-        count = purge_log(log, Taking(replace=secret.replace))
+        count = purge_log(log, PurgeOptions(replace=secret.replace))
         log.close()
         assert count > 0
         assert not secret.is_in(path.read_bytes())
@@ -288,7 +284,7 @@ def test_what_holds_the_log_together_stays(session: Session, text: str) -> None:
     before = session.path.read_bytes()
     log = LogFile(session.path)
     with pytest.raises(PartOfStructure, match="holds the log together"):
-        purge_log(log, Taking(replace=Secret(text).replace))
+        purge_log(log, PurgeOptions(replace=Secret(text).replace))
     log.close()
     assert session.path.read_bytes() == before
     assert [path.name for path in session.path.parent.iterdir()] == [session.path.name]
@@ -339,7 +335,7 @@ def test_a_copy_that_cannot_be_is_not_left(session: Session, tmp_path: Path) -> 
     turn(session, ROOT, 1)
     out = tmp_path / "copy.jsonl"
     with pytest.raises(PartOfStructure):
-        purged_copy(session.path, out, Taking(replace=Secret("transcript_entry").replace))
+        purged_copy(session.path, out, PurgeOptions(replace=Secret("transcript_entry").replace))
     assert not out.exists()
 
 

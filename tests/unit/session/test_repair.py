@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core import events as ev
-from harken.core.canonical import encode
-from harken.errors import ConfigError, LogNotFound, LogWriteError, NotALog
+from harken.core.canonical import to_json_line
+from harken.errors import ConfigError, InvalidLog, LogNotFound, LogWriteError
 from harken.session.log.checksum import DIGITS_AT, seal
 from harken.session.log.reader import events
-from harken.session.repair import Repair, repair, verify
+from harken.session.repair import RepairResult, repair, verify
 from harken.session.session import Session
 from harken.testing import FailingDisk, RecordingDisk
 from tests.session_kit import (
@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
     return session.path
 
 
-def repaired(path: Path, **how: Any) -> Repair:
+def repaired(path: Path, **how: Any) -> RepairResult:
     return repair(path, path.with_name("new.jsonl"), options=options(**how))
 
 
@@ -75,7 +75,7 @@ def wrote(folder: Path, *objects: dict[str, Any]) -> Path:
     """Write a log with sums of any content."""
     before, data = b"", b""
     for value in objects:
-        line, before = seal(before, encode(value))
+        line, before = seal(before, to_json_line(value))
         data += line
     return write(folder / "s.jsonl", data)
 
@@ -322,7 +322,7 @@ class TestOlderDialects:
 
     def test_a_first_event_that_took_the_first_id_gets_the_next(self, tmp_path: Path) -> None:
         born = {"message_id": "msg_000", "event_type": "agent_created", "agent_id": "a"}
-        path = write(tmp_path / "old.jsonl", encode(born) + b"\n")
+        path = write(tmp_path / "old.jsonl", to_json_line(born) + b"\n")
         assert [line["message_id"] for line in lines(repaired(path).out)] == [
             "msg_000",
             "msg_001",
@@ -391,7 +391,7 @@ class TestWriting:
     def test_what_is_no_log_is_not_repaired(self, tmp_path: Path) -> None:
         with pytest.raises(LogNotFound):
             repaired(tmp_path / "s.jsonl")
-        with pytest.raises(NotALog):
+        with pytest.raises(InvalidLog):
             repaired(write(tmp_path / "s.jsonl", b"hello\n"))
         assert not (tmp_path / "new.jsonl").exists()
 
@@ -419,7 +419,7 @@ def test_whatever_is_damaged_the_new_log_is_sound(
         content = content[:start] + data.draw(st.binary(max_size=20)) + content[stop:]
     try:
         done = repaired(write(session.path, content))
-    except NotALog:
+    except InvalidLog:
         return
     assert verify(done.out) == []
     assert bool(done.lost) == (done.lost_file is not None)

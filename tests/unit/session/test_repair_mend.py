@@ -10,7 +10,7 @@ from harken.core import events as ev
 from harken.core.messages import Message
 from harken.session.invariants import check
 from harken.session.log.reader import events
-from harken.session.repair import mended, repair
+from harken.session.repair import repair, repair_events
 from harken.session.session import Session
 from tests.session_kit import (
     act,
@@ -48,7 +48,7 @@ def repaired_without(path: Path, number: int) -> Path:
 
 
 def test_a_sound_log_needs_nothing(path: Path) -> None:
-    assert list(mended(folded(path), iter(()))) == []
+    assert list(repair_events(folded(path), iter(()))) == []
 
 
 @pytest.mark.req("S0-35")

@@ -9,7 +9,7 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message
-from harken.errors import EventRefused
+from harken.errors import InvalidEvent
 from harken.session.session import Session
 from tests.session_kit import (
     again,
@@ -109,7 +109,7 @@ for _ in range(100_000):
 )
 def test_a_state_that_a_resume_would_change_is_refused(session: Session, state: object) -> None:
     event = ev.AgentStateSaved(agent_id=ROOT, state=state)
-    with pytest.raises(EventRefused, match="cannot be written|not plain JSON"):
+    with pytest.raises(InvalidEvent, match="cannot be written|not plain JSON"):
         session.append(event)
     assert session.agents[ROOT].saved is None
     hear(session, ROOT)

@@ -5,7 +5,7 @@ import pytest
 from harken.core.events import LlmRequest, Segment
 from harken.core.ids import MessageId, message_id
 from harken.core.messages import Message
-from harken.session.segments import context_of, cut, leaves, length
+from harken.session.segments import context_of, leaves, length, slice_segments
 from tests.session_kit import kept
 
 
@@ -66,18 +66,20 @@ PIECES = [
 @pytest.mark.parametrize("start", range(9))
 @pytest.mark.parametrize("stop", range(9))
 def test_a_cut_is_the_same_as_cutting_the_single_messages(start: int, stop: int) -> None:
-    singles = [piece for part in cut(ROW, start, stop) for piece in cut_up(part)]
+    singles = [piece for part in slice_segments(ROW, start, stop) for piece in cut_up(part)]
     assert singles == PIECES[start:stop]
 
 
 def cut_up(segment: Segment) -> list[Segment]:
-    return [piece for at in range(length(segment)) for piece in cut([segment], at, at + 1)]
+    return [
+        piece for at in range(length(segment)) for piece in slice_segments([segment], at, at + 1)
+    ]
 
 
 def test_a_cut_leaves_out_what_is_empty() -> None:
-    assert cut([named(), named("a"), of("msg_001", 3, 3)], 0, 1) == [named("a")]
-    assert cut([], 0, 5) == []
-    assert cut(ROW, 3, 3) == []
+    assert slice_segments([named(), named("a"), of("msg_001", 3, 3)], 0, 1) == [named("a")]
+    assert slice_segments([], 0, 5) == []
+    assert slice_segments(ROW, 3, 3) == []
 
 
 def test_a_request_names_ranges_of_earlier_ones() -> None:

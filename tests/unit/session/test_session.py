@@ -9,10 +9,7 @@ from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import Message, TextPart
-from harken.errors import (
-    EventRefused,
-    UnknownName,
-)
+from harken.errors import InvalidEvent, NameNotFound
 from harken.session.session import Session
 from tests.session_kit import (
     act,
@@ -109,7 +106,7 @@ def test_a_birth_comes_before_the_system_prompt_that_was_held_back(tmp_path: Pat
 
 def test_a_prompt_that_was_held_back_outlives_a_refused_birth(session: Session) -> None:
     session.hold_back(AgentId("agent_002"), [Message("system", "You are Jack.")])
-    with pytest.raises(EventRefused):
+    with pytest.raises(InvalidEvent):
         session.log_agent_created("agent_002", "msg_099")
     session.log_agent_created("agent_002", BIRTH)
     assert texts(session, "agent_002") == ["You are Jack."]
@@ -134,7 +131,7 @@ def test_the_registry_knows_all_agents_that_ever_were_without_their_transcripts(
 
 def test_an_agent_that_never_was_is_an_error_that_names_those_that_are(session: Session) -> None:
     for look in (session.agent, session.evict, session.context):
-        with pytest.raises(UnknownName, match=r"no agent 'jill' here; there is: agent_001"):
+        with pytest.raises(NameNotFound, match=r"no agent 'jill' here; there is: agent_001"):
             look("jill")
 
 
@@ -257,7 +254,7 @@ def test_content_may_be_a_logged_string_or_a_list_of_parts(session: Session) -> 
     ],
 )
 def test_what_is_no_message_is_refused(session: Session, message: dict[str, Any]) -> None:
-    with pytest.raises(EventRefused, match="not a message"):
+    with pytest.raises(InvalidEvent, match="not a message"):
         session.log_transcript_entry(ROOT, message)
     assert len(lines(session.path)) == 2
 

@@ -11,7 +11,7 @@ import pytest
 from harken import Session
 from harken.core.events import LlmRequest, Segment, decode_event
 from harken.core.ids import MessageId
-from harken.errors import LogDamaged, LogWriteError, NotALog
+from harken.errors import InvalidLog, LogCorrupted, LogWriteError
 from harken.session.log.checksum import seal
 from harken.session.log.reader import events
 from harken.session.segments import leaves
@@ -30,7 +30,7 @@ def test_a_log_that_was_deleted_under_its_writer_acknowledges_nothing_more(tmp_p
 def test_what_is_no_regular_file_is_no_log(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     for path in (tmp_path / "pipe.jsonl", Path(os.devnull)):
-        with pytest.raises(NotALog, match="no regular file"):
+        with pytest.raises(InvalidLog, match="no regular file"):
             Session(path)
 
 
@@ -65,7 +65,7 @@ def test_a_line_that_is_nested_too_deeply_is_damage(tmp_path: Path) -> None:
     deep = b'{"event_type":"session_started","session_id":"s","x":' + b"[" * 200_000
     line, _ = seal(b"", deep + b"]" * 200_000 + b"}")
     (tmp_path / "s.jsonl").write_bytes(line)
-    with pytest.raises(LogDamaged, match="too deeply"):
+    with pytest.raises(LogCorrupted, match="too deeply"):
         list(events(tmp_path / "s.jsonl"))
 
 
@@ -98,5 +98,5 @@ def test_a_log_that_does_not_verify_and_says_that_it_is_newer_is_told_as_both(
         session.log_agent_created(session.allocate_agent_id())
     text = (tmp_path / "s.jsonl").read_text().replace('"schema_version":1', '"schema_version":2')
     (tmp_path / "s.jsonl").write_text(text)
-    with pytest.raises(LogDamaged, match=r"does not fit .*schema version 2.* upgrade Harken"):
+    with pytest.raises(LogCorrupted, match=r"does not fit .*schema version 2.* upgrade Harken"):
         Session.load(tmp_path / "s.jsonl")

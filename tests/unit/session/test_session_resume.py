@@ -10,11 +10,11 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.errors import (
+    InvalidLog,
     LogLocked,
     LogNotFound,
     LogReadOnly,
     LogWriteError,
-    NotALog,
     SessionClosed,
 )
 from harken.session.session import Session
@@ -93,12 +93,12 @@ def test_load_needs_a_log_and_a_session_begins_one(tmp_path: Path) -> None:
     with pytest.raises(LogNotFound):
         Session.load(path)
     path.touch()
-    with pytest.raises(NotALog, match="is empty"):
+    with pytest.raises(InvalidLog, match="is empty"):
         Session.load(path)
     Session(path, options=options()).close()
     assert ids(path) == ["msg_000"]
     for folder in (Session, Session.load):
-        with pytest.raises(NotALog, match="is a folder"):
+        with pytest.raises(InvalidLog, match="is a folder"):
             folder(tmp_path)
     with pytest.raises(LogWriteError, match="folder does not exist"):
         Session(tmp_path / "no" / "s.jsonl")
@@ -119,7 +119,7 @@ def test_a_session_that_could_not_be_opened_leaves_no_lock(session: Session) -> 
     session.close()
     there = session.path.read_bytes()
     session.path.write_bytes(b"x" + there)
-    with pytest.raises(NotALog):
+    with pytest.raises(InvalidLog):
         Session(session.path)
     session.path.write_bytes(there)
     Session(session.path, options=options()).close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harken import LoggedString, MessageString, Session, SessionLogger
-from harken.session.log.reader import Reading, events
+from harken.session.log.reader import LogReadReport, events
 
 pytestmark = pytest.mark.req("S1-04")
 
@@ -45,7 +45,7 @@ def test_a_session_logger_writes_a_current_log(tmp_path: Path) -> None:
     heard = logger.log_transcript_entry("agent_jack", message, content_id=piece)
     logger.close()
 
-    reading = Reading()
+    reading = LogReadReport()
     by_id = {event.message_id: event for event in events(logger.session_file, reading)}
     assert reading.sealed
     assert by_id[piece].agent_id == "agent_root"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.canonical import encode
-from harken.errors import LogDamaged, LogNotFound, LogTooNew, NotALog
+from harken.core.canonical import to_json_line
+from harken.errors import InvalidLog, LogCorrupted, LogNotFound, LogVersionUnsupported
 from harken.session.log.checksum import DIGITS_AT, seal
 from harken.session.log.reader import events
-from harken.session.verify import Finding, examine, verify
+from harken.session.verify import LogFinding, examine, verify
 from tests.session_kit import act, born, hear, new_session, result, say
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
@@ -85,7 +85,7 @@ def test_wrong_digits_are_found_in_their_line_only(path: Path) -> None:
     lines[2] = lines[2].replace(digits, digits[::-1])
     write(path, *lines)
     assert verify(path) == [
-        Finding(
+        LogFinding(
             line=3,
             byte=len(lines[0] + lines[1]),
             kind="damaged",
@@ -197,8 +197,8 @@ def test_a_missing_last_newline_changes_nothing(path: Path) -> None:
 
 
 def test_a_line_that_verifies_and_is_no_event_is_damaged(tmp_path: Path) -> None:
-    start, own = seal(b"", encode({"event_type": "session_started", "session_id": "s"}))
-    odd, own = seal(own, encode({"event_type": "piece_of_text", "message_id": "msg_001"}))
+    start, own = seal(b"", to_json_line({"event_type": "session_started", "session_id": "s"}))
+    odd, own = seal(own, to_json_line({"event_type": "piece_of_text", "message_id": "msg_001"}))
     path = write(tmp_path / "s.jsonl", start, odd)
     (finding,) = verify(path)
     assert (finding.line, finding.kind) == (2, "damaged")
@@ -217,7 +217,7 @@ class TestWithoutSums:
         path = write(
             tmp_path / "s1.jsonl", b"oops\n", *lines[:5], lines[4], lines[7], lines[6], b'{"mess'
         )
-        with pytest.raises(NotALog):  # as for the reader, the first line decides
+        with pytest.raises(InvalidLog):  # as for the reader, the first line decides
             verify(path)
         write(path, b"\n", lines[0], b"oops\n", *lines[1:5], lines[4], lines[7], lines[6], b'{"mes')
         assert found(path)[1:] == [(3, "damaged"), (8, "doubled"), (10, "moved"), (11, "torn")]
@@ -239,17 +239,17 @@ class TestWhatIsNoLog:
         "content", [b"", b"\n \n", b"\x7fELF\n", b"plain text\n", b'{"event_type":"x']
     )
     def test_it_holds_something_else(self, tmp_path: Path, content: bytes) -> None:
-        with pytest.raises(NotALog):
+        with pytest.raises(InvalidLog):
             verify(write(tmp_path / "x.jsonl", content))
 
     def test_it_is_a_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(NotALog, match="folder"):
+        with pytest.raises(InvalidLog, match="folder"):
             verify(tmp_path)
 
     def test_it_is_too_new(self, tmp_path: Path) -> None:
         start = {"event_type": "session_started", "message_id": "msg_000", "session_id": "s"}
-        line, _ = seal(b"", encode({**start, "schema_version": 99}))
-        with pytest.raises(LogTooNew):
+        line, _ = seal(b"", to_json_line({**start, "schema_version": 99}))
+        with pytest.raises(LogVersionUnsupported):
             verify(write(tmp_path / "s.jsonl", line, b"?\n"))
 
 
@@ -284,7 +284,7 @@ def test_the_reader_stops_at_every_flipped_bit_too(tmp_path: Path) -> None:
     changed = tmp_path / "changed.jsonl"
     for bit in range((len(data) - 1) * 8):
         changed.write_bytes(flipped(data, bit))
-        with pytest.raises((LogDamaged, NotALog)):
+        with pytest.raises((LogCorrupted, InvalidLog)):
             list(events(changed))
 
 
@@ -303,6 +303,6 @@ def test_whatever_is_changed_no_line_counts_as_whole_that_was_never_written(
     path.write_bytes(content)
     try:
         lines = examine(path).lines
-    except NotALog:
+    except InvalidLog:
         return
     assert all(written[e.message_id] == e for line in lines if line.whole for e in line.events)

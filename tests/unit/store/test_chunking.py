@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from harken.core.commits import ArtifactRef, raw_ref
-from harken.errors import ObjectDamaged, ObjectMissing
-from harken.store.base import Batch, Kind
-from harken.store.chunking import LEAST_BYTES, MEAN_BYTES, MOST_BYTES, cut, put_file
+from harken.core.commits import ArtifactRef, hash_raw
+from harken.errors import ObjectCorrupted, ObjectNotFound
+from harken.store.base import ObjectKind, WriteBatch
+from harken.store.chunking import LEAST_BYTES, MEAN_BYTES, MOST_BYTES, put_file, split_chunks
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 
@@ -33,29 +33,31 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\n" * 10, LINES, BINARY, NO_LINES])
 def test_pieces_make_up_the_bytes_and_follow_from_them_alone(data: bytes) -> None:
-    pieces = list(cut([data]))
+    pieces = list(split_chunks([data]))
     assert b"".join(pieces) == data
     assert all(len(piece) <= MOST_BYTES for piece in pieces)
     assert all(len(piece) >= LEAST_BYTES for piece in pieces[:-1])
-    assert list(cut(data[at : at + 70_001] for at in range(0, len(data), 70_001))) == pieces
+    assert (
+        list(split_chunks(data[at : at + 70_001] for at in range(0, len(data), 70_001))) == pieces
+    )
 
 
 @pytest.mark.parametrize("data", [LINES, BINARY])
 def test_pieces_are_neither_many_nor_few(data: bytes) -> None:
-    assert MEAN_BYTES / 2 < len(data) / len(list(cut([data]))) < MEAN_BYTES * 2
+    assert MEAN_BYTES / 2 < len(data) / len(list(split_chunks([data]))) < MEAN_BYTES * 2
 
 
 @pytest.mark.parametrize("data", [LINES, BINARY])
 def test_what_is_inserted_changes_the_pieces_around_it_only(data: bytes) -> None:
-    before = {*cut([data])}
-    after = [*cut([data[:1000] + b"one more line\n" + data[1000:] + b"and a last one\n"])]
+    before = {*split_chunks([data])}
+    after = [*split_chunks([data[:1000] + b"one more line\n" + data[1000:] + b"and a last one\n"])]
     assert sum(piece not in before for piece in after) <= 3
 
 
 @pytest.mark.parametrize("data", [b"", b"one piece", LINES, NO_LINES])
 def test_a_file_comes_back_whole_and_piece_by_piece(store: SqliteStore, data: bytes) -> None:
     name = put_file(store, io.BytesIO(data))
-    assert name == raw_ref(data)
+    assert name == hash_raw(data)
     assert store.raw(name) == b"".join(store.pieces(name)) == data
     assert [*store.named(name)] == [name]
     assert fsck(store) == []
@@ -72,27 +74,27 @@ def test_a_file_that_grew_costs_what_is_new_in_it(store: SqliteStore) -> None:
 
 def test_equal_bytes_are_one_whether_cut_or_not(store: SqliteStore) -> None:
     name = put_file(store, [LINES])
-    store.write(Batch(raw={name: LINES}))
-    assert [thing.kind for thing in store.things() if thing.name == name] == [Kind.FILE]
+    store.write(WriteBatch(raw={name: LINES}))
+    assert [thing.kind for thing in store.things() if thing.name == name] == [ObjectKind.FILE]
 
 
 def test_a_file_that_is_not_what_its_name_says_is_refused(store: SqliteStore) -> None:
-    pieces = {raw_ref(data): data for data in (b"a", b"b")}
+    pieces = {hash_raw(data): data for data in (b"a", b"b")}
     other = ArtifactRef("art-" + "1" * 64)
-    with pytest.raises(ObjectDamaged):
-        store.write(Batch(raw=pieces, files={raw_ref(b"ba"): [*pieces]}))
-    with pytest.raises(ObjectMissing):
-        store.write(Batch(files={raw_ref(b"ab"): [*pieces]}))
-    with pytest.raises(ObjectMissing):
-        store.write(Batch(raw=pieces, files={raw_ref(b"ab"): [other]}))
+    with pytest.raises(ObjectCorrupted):
+        store.write(WriteBatch(raw=pieces, files={hash_raw(b"ba"): [*pieces]}))
+    with pytest.raises(ObjectNotFound):
+        store.write(WriteBatch(files={hash_raw(b"ab"): [*pieces]}))
+    with pytest.raises(ObjectNotFound):
+        store.write(WriteBatch(raw=pieces, files={hash_raw(b"ab"): [other]}))
     assert store.named("art-") == []
-    store.write(Batch(raw=pieces, files={raw_ref(b"ab"): [*pieces]}))
-    assert store.raw(raw_ref(b"ab")) == b"ab"
+    store.write(WriteBatch(raw=pieces, files={hash_raw(b"ab"): [*pieces]}))
+    assert store.raw(hash_raw(b"ab")) == b"ab"
 
 
 def test_a_file_of_files_is_refused(store: SqliteStore) -> None:
-    pieces = {raw_ref(data): data for data in (b"a", b"b")}
-    inner = raw_ref(b"ab")
-    store.write(Batch(raw=pieces, files={inner: [*pieces]}))
-    with pytest.raises(ObjectMissing):
-        store.write(Batch(files={raw_ref(b"abab"): [inner, inner]}))
+    pieces = {hash_raw(data): data for data in (b"a", b"b")}
+    inner = hash_raw(b"ab")
+    store.write(WriteBatch(raw=pieces, files={inner: [*pieces]}))
+    with pytest.raises(ObjectNotFound):
+        store.write(WriteBatch(files={hash_raw(b"abab"): [inner, inner]}))

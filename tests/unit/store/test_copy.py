@@ -8,22 +8,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harken.context.checkpoint import Draft, checkpoint
+from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.materialize import materialize
 from harken.core.commits import (
     ArtifactRef,
     Commit,
     CommitId,
+    CommitNotes,
     Hash,
-    Notes,
     commit_bytes,
-    delta_of,
-    raw_ref,
-    sequence_of,
+    encode_delta,
+    encode_sequence,
+    hash_raw,
 )
 from harken.core.messages import Message
-from harken.errors import ObjectMissing, StoreWriteError, UnknownName
-from harken.store.base import Batch, Store, Tombstone
+from harken.errors import NameNotFound, ObjectNotFound, StoreWriteError
+from harken.store.base import Store, Tombstone, WriteBatch
 from harken.store.copy import copy_commits, missing_commits
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
@@ -38,10 +38,10 @@ class Sized(MemoryStore):
 
     def __init__(self, fails_at: int | None = None) -> None:
         super().__init__()
-        self.batches: list[Batch] = []
+        self.batches: list[WriteBatch] = []
         self.fails_at = fails_at
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         if len(self.batches) == self.fails_at:
             raise StoreWriteError("here", reason="the disk is full")
         self.batches.append(batch)
@@ -85,7 +85,7 @@ def test_all_before_a_commit_comes_with_it_and_nothing_else(target: Store) -> No
     trunk = grow(source, None, 40)
     branch = grow(source, trunk[9], 3, "branch")
     other = grow(source, trunk[30], 3, "other")
-    source.annotate(trunk[3], Notes(summary="third", labels=("good",)))
+    source.annotate(trunk[3], CommitNotes(summary="third", labels=("good",)))
     copied = copy_commits(source, target, [branch[-1]])
     assert copied.commits == 13
     same(source, target, branch[-1])
@@ -110,7 +110,7 @@ def test_only_what_is_new_is_sent() -> None:
     [message] = [Message("user", "new")]
     whole = [*materialize(source, trunk[-1]).messages, message]
     tip = checkpoint(
-        source, Draft(parent=trunk[-1], type="snapshot", messages=whole, created_at=NOON)
+        source, CommitDraft(parent=trunk[-1], type="snapshot", messages=whole, created_at=NOON)
     )
     assert copy_commits(source, target, [tip]).things == 3  # a part, a message, the delta
     same(source, target, tip)
@@ -120,8 +120,8 @@ def test_what_stays_where_it_is_keeps_its_notes() -> None:
     source, target = MemoryStore(), MemoryStore()
     [root] = grow(source, None, 1)
     copy_commits(source, target, [root])
-    target.annotate(root, Notes(summary="mine"))
-    source.annotate(root, Notes(summary="theirs"))
+    target.annotate(root, CommitNotes(summary="mine"))
+    source.annotate(root, CommitNotes(summary="theirs"))
     tips = grow(source, root, 1, "next")
     copy_commits(source, target, tips)
     assert [one.notes.summary for one in target.chain(tips[0])] == ["", "mine"]
@@ -130,7 +130,7 @@ def test_what_stays_where_it_is_keeps_its_notes() -> None:
 def test_large_things_travel_in_batches_of_bounded_size() -> None:
     source, target = MemoryStore(), Sized()
     messages = [Message("user", f"{n}" * 10_000) for n in range(10, 99)]
-    tip = checkpoint(source, Draft(messages=messages, created_at=NOON))
+    tip = checkpoint(source, CommitDraft(messages=messages, created_at=NOON))
     copied = copy_commits(source, target, [tip], at_once_bytes=100_000)
     assert len(target.batches) >= 10
     assert max(sum(map(len, batch.objects.values())) for batch in target.batches) <= 130_000
@@ -155,12 +155,14 @@ def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
     source = MemoryStore()
     tips: list[CommitId] = []
     grown = [source.commits([one])[one].commit.artifact for one in grow(source, None, 3)]
-    sequence, _ = sequence_of(grown)
-    again, _ = sequence_of([sequence, grown[0]])
-    raw = {raw_ref(data): data for data in (b"", b"\0\xff" * 100)}
-    source.write(Batch(raw=raw, sequences={sequence: grown, again: [sequence, grown[0]]}))
+    sequence, _ = encode_sequence(grown)
+    again, _ = encode_sequence([sequence, grown[0]])
+    raw = {hash_raw(data): data for data in (b"", b"\0\xff" * 100)}
+    source.write(WriteBatch(raw=raw, sequences={sequence: grown, again: [sequence, grown[0]]}))
     for ref in (*raw, sequence, again):
-        draft = Draft(artifact=ref, format="x", message_count=1, token_count=0, created_at=NOON)
+        draft = CommitDraft(
+            artifact=ref, format="x", message_count=1, token_count=0, created_at=NOON
+        )
         tips.append(checkpoint(source, draft))
     for _ in range(2):
         copy_commits(source, target, tips)
@@ -176,15 +178,15 @@ def test_nested_sequences_are_copied_each_once_however_they_hold_each_other(
     source, target = MemoryStore(), Sized()
     first = grow(source, None, 1)[0]
     one = source.commits([first])[first].commit.artifact
-    pair = (one, sequence_of([one])[0])
+    pair = (one, encode_sequence([one])[0])
     sequences = {pair[1]: [one]}
     for _ in range(60 if is_wide else 2000):  # two of each kind: 2 ** 60 ways down; or one, deep
         rows = [[*pair], [*pair[::-1]]] if is_wide else [[pair[1]]]
-        made = [sequence_of(row)[0] for row in rows]
+        made = [encode_sequence(row)[0] for row in rows]
         sequences |= dict(zip(made, rows, strict=True))
         pair = (made[0], made[-1])
     commit = Commit(artifact=pair[0], created_at=NOON)
-    source.write(Batch(sequences=sequences, commits=[(commit, Notes(summary="nested"))]))
+    source.write(WriteBatch(sequences=sequences, commits=[(commit, CommitNotes(summary="nested"))]))
     copy_commits(source, target, [commit.id], at_once_bytes=1000)
     assert fsck(target) == []
     assert target.sequences([pair[0]]) == source.sequences([pair[0]])
@@ -197,10 +199,12 @@ def test_a_file_in_pieces_is_copied_piece_by_piece_and_only_those_that_are_new()
     pieces = [bytes([n]) * 1000 for n in range(50)]
 
     def keep(data: list[bytes]) -> tuple[ArtifactRef, CommitId]:
-        refs = [raw_ref(piece) for piece in data]
-        whole = raw_ref(b"".join(data))
-        source.write(Batch(raw=dict(zip(refs, data, strict=True)), files={whole: refs}))
-        draft = Draft(artifact=whole, format="x", message_count=1, token_count=0, created_at=NOON)
+        refs = [hash_raw(piece) for piece in data]
+        whole = hash_raw(b"".join(data))
+        source.write(WriteBatch(raw=dict(zip(refs, data, strict=True)), files={whole: refs}))
+        draft = CommitDraft(
+            artifact=whole, format="x", message_count=1, token_count=0, created_at=NOON
+        )
         return whole, checkpoint(source, draft)
 
     whole, tip = keep(pieces)
@@ -210,7 +214,7 @@ def test_a_file_in_pieces_is_copied_piece_by_piece_and_only_those_that_are_new()
     target.batches.clear()
     longer, tip = keep([*pieces, b"more"])
     copy_commits(source, target, [tip])
-    assert target.sent == {longer, raw_ref(b"more")}
+    assert target.sent == {longer, hash_raw(b"more")}
     assert target.raw(longer) == b"".join(pieces) + b"more"
     assert fsck(target) == []
 
@@ -228,7 +232,7 @@ def purged(source: Store) -> CommitId:
     entries = [msgspec.structs.replace(e, source={"was": 1}) for e in batch.deltas[delta]]
     gone = {
         part: b'{"text":"[purged] is out","type":"text"}',
-        delta: delta_of(entries)[1],
+        delta: encode_delta(entries)[1],
         tip: commit_bytes(msgspec.structs.replace(commit, principal="[purged]")),
     }
     source.purge(gone, STONE)
@@ -297,7 +301,7 @@ class Lossy(MemoryStore):
 
     def raw(self, name: ArtifactRef) -> bytes:
         if name == self.lost:
-            raise ObjectMissing("here", name)
+            raise ObjectNotFound("here", name)
         return super().raw(name)
 
 
@@ -307,11 +311,11 @@ def test_what_the_source_has_lost_is_named(which: int) -> None:
     batch = batch_of("Hi")
     source.write(batch)
     source.lost = list(batch.objects)[which]
-    with pytest.raises(ObjectMissing, match=source.lost):
+    with pytest.raises(ObjectNotFound, match=source.lost):
         copy_commits(source, target, [commit_in(batch)])
     assert target.named("") == []
 
 
 def test_a_tip_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         copy_commits(MemoryStore(), MemoryStore(), [CommitId("ctx-" + "0" * 64)])

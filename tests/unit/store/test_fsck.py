@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from harken.core.commits import CommitId, Notes, raw_ref, sequence_of
+from harken.core.commits import CommitId, CommitNotes, encode_sequence, hash_raw
 from harken.errors import HarkenError
-from harken.store.base import Batch
+from harken.store.base import WriteBatch
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
@@ -22,7 +22,7 @@ YEARS_LATER = "2100-01-01T00:00:00Z"
 def filled(store: MemoryStore | SqliteStore, steps: int = 12) -> list[CommitId]:
     names: list[CommitId] = []
     for at in range(steps):
-        notes = Notes(summary=f"understood {at}", labels=("pinned",) if at % 5 == 0 else ())
+        notes = CommitNotes(summary=f"understood {at}", labels=("pinned",) if at % 5 == 0 else ())
         parent = names[-1] if names else None
         batch = batch_of(
             f"step {at}", "always", parent=parent, second=at, notes=notes, principal="p"
@@ -30,7 +30,9 @@ def filled(store: MemoryStore | SqliteStore, steps: int = 12) -> list[CommitId]:
         store.write(batch)
         names.append(commit_in(batch))
     deltas = [stored.commit.artifact for stored in store.chain(names[-1])]
-    store.write(Batch(sequences={sequence_of(deltas)[0]: deltas}, raw={raw_ref(b"raw"): b"raw"}))
+    store.write(
+        WriteBatch(sequences={encode_sequence(deltas)[0]: deltas}, raw={hash_raw(b"raw"): b"raw"})
+    )
     return names
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from harken.context.checkpoint import Draft, checkpoint
-from harken.context.history import history, show
+from harken.context.checkpoint import CommitDraft, checkpoint
+from harken.context.history import commit_history, show
 from harken.context.materialize import materialize
-from harken.context.purge import Purge, find_secret, purge_text
-from harken.core.commits import ArtifactRef, CommitId, Hash, Notes, raw_ref
+from harken.context.purge import PurgeRequest, find_secret, purge_text
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, Hash, hash_raw
 from harken.core.messages import Message
 from harken.core.replace import Secret
-from harken.errors import ObjectDamaged, ObjectMissing, StoreError
-from harken.store.base import Batch, Keeping, Kind, Store
+from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError
+from harken.store.base import ObjectKind, RetentionPolicy, Store, WriteBatch
 from harken.store.chunking import put_file
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
@@ -72,19 +72,19 @@ def conversation(store: Store, steps: int = 30) -> CommitId:
     for step in range(steps):
         text = f"step {step} " + dice.randbytes(300).hex()
         messages = [Message("user", text), Message("assistant", f"yes, {text}")]
-        last = checkpoint(store, Draft(parent=last, messages=messages, created_at=NOON))
+        last = checkpoint(store, CommitDraft(parent=last, messages=messages, created_at=NOON))
     assert last is not None
     return last
 
 
-def bodies(store: Store, *kinds: Kind) -> set[str]:
+def bodies(store: Store, *kinds: ObjectKind) -> set[str]:
     return {thing.name for thing in store.things() if thing.kind in kinds}
 
 
 def evicted_whole(store: TieredStore) -> None:
     store.push()
     store.evict(0)
-    assert bodies(store.local, Kind.PART) == set()
+    assert bodies(store.local, ObjectKind.PART) == set()
 
 
 @pytest.mark.req("S2-68")
@@ -110,11 +110,11 @@ def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
     tiered: TieredStore, behind: Behind
 ) -> None:
     tip = conversation(tiered)
-    tiered.annotate(tip, Notes(summary="the end", labels=("x",)))
-    before = history(tiered, tip)
+    tiered.annotate(tip, CommitNotes(summary="the end", labels=("x",)))
+    before = commit_history(tiered, tip)
     evicted_whole(tiered)
     behind.is_away = True
-    assert history(tiered, tip) == before
+    assert commit_history(tiered, tip) == before
     assert show(tiered, tip).notes.summary == "the end"
     assert tiered.newest(3)[0] == tip
     assert tiered.labelled() == {"x": [tip]}
@@ -124,8 +124,8 @@ def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
     [entry, _] = tiered.deltas([artifact])[artifact]
     with pytest.raises(StoreError, match=r"[0-9a-f]{64} is not here.*does not answer"):
         _ = materialize(tiered, tip).messages
-    later = Draft(parent=tip, messages=[Message("user", "offline")], created_at=NOON)
-    assert history(tiered, checkpoint(tiered, later))[1:] == before
+    later = CommitDraft(parent=tip, messages=[Message("user", "offline")], created_at=NOON)
+    assert commit_history(tiered, checkpoint(tiered, later))[1:] == before
     assert tiered.local.objects([entry.message]), "messages stay; their parts may go"
 
 
@@ -133,22 +133,22 @@ def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
 def test_what_the_backing_store_lost_is_named(tiered: TieredStore, behind: Behind) -> None:
     tip = conversation(tiered, 2)
     evicted_whole(tiered)
-    lost = next(iter(bodies(behind, Kind.PART)))
+    lost = next(iter(bodies(behind, ObjectKind.PART)))
     del behind._things[lost]
-    with pytest.raises(ObjectMissing, match=lost):
+    with pytest.raises(ObjectNotFound, match=lost):
         _ = materialize(tiered, tip).messages
 
 
 @pytest.mark.req("S2-67")
 def test_only_what_the_backing_store_has_is_evicted(tiered: TieredStore) -> None:
     conversation(tiered, 3)
-    before = bodies(tiered.local, *Kind)
+    before = bodies(tiered.local, *ObjectKind)
     assert tiered.evict(0).things == 0
     tiered.push()
     newer = batch_of("not there yet")
     tiered.write(newer)
     tiered.evict(0)
-    left = bodies(tiered.local, Kind.PART)
+    left = bodies(tiered.local, ObjectKind.PART)
     assert left == {name for name in newer.objects if name not in before} & left
     assert len(left) == 1
     assert fsck(tiered.local) == []
@@ -157,10 +157,10 @@ def test_only_what_the_backing_store_has_is_evicted(tiered: TieredStore) -> None
 def test_what_is_damaged_there_stays_here(tiered: TieredStore, behind: Behind) -> None:
     conversation(tiered, 2)
     tiered.push()
-    name = next(iter(bodies(behind, Kind.PART)))
-    behind._things[name] = behind._things[next(iter(bodies(behind, Kind.PART) - {name}))]
+    name = next(iter(bodies(behind, ObjectKind.PART)))
+    behind._things[name] = behind._things[next(iter(bodies(behind, ObjectKind.PART) - {name}))]
     tiered.evict(0)
-    assert bodies(tiered.local, Kind.PART) == {name}
+    assert bodies(tiered.local, ObjectKind.PART) == {name}
 
 
 @pytest.mark.req("S2-67")
@@ -168,12 +168,12 @@ def test_what_is_pinned_stays_and_what_is_pinned_later_comes_back(tiered: Tiered
     pinned, other = conversation(tiered, 3), commit_in(batch_of("other"))
     tiered.write(batch_of("other"))
     tiered.push()
-    tiered.keep({pinned: Keeping("pin")})
-    needed = bodies(tiered.local, Kind.PART)
+    tiered.keep({pinned: RetentionPolicy("pin")})
+    needed = bodies(tiered.local, ObjectKind.PART)
     assert tiered.evict(0).things == 1
-    assert len(bodies(tiered.local, Kind.PART)) == len(needed) - 1
-    tiered.keep({other: Keeping("pin")})
-    assert bodies(tiered.local, Kind.PART) == needed
+    assert len(bodies(tiered.local, ObjectKind.PART)) == len(needed) - 1
+    tiered.keep({other: RetentionPolicy("pin")})
+    assert bodies(tiered.local, ObjectKind.PART) == needed
 
 
 def test_what_was_used_least_lately_goes_first(tmp_path: Path) -> None:
@@ -183,14 +183,14 @@ def test_what_was_used_least_lately_goes_first(tmp_path: Path) -> None:
     dice = Random(2)
     raw = [dice.randbytes(20_000) for _ in range(8)]
     for data in raw:
-        tiered.write(Batch(raw={raw_ref(data): data}))
-        tiered._send([raw_ref(data)])
+        tiered.write(WriteBatch(raw={hash_raw(data): data}))
+        tiered._send([hash_raw(data)])
     taken = tiered.evict(4 * 20_000 + 5_000)
     assert taken.things == 4
-    names = [raw_ref(data) for data in raw]
-    assert bodies(local, Kind.RAW) == {*names[4:]}
+    names = [hash_raw(data) for data in raw]
+    assert bodies(local, ObjectKind.RAW) == {*names[4:]}
     assert [tiered.raw(name) for name in names] == raw
-    assert bodies(local, Kind.RAW) == {*names}
+    assert bodies(local, ObjectKind.RAW) == {*names}
     local.close()
 
 
@@ -199,12 +199,12 @@ def test_what_is_replicated_is_there_at_once(tiered: TieredStore, behind: Behind
     tip = conversation(tiered, 3)
     data = b"a large file\n" * 400_000
     file = put_file(tiered, [data])
-    tiered.write(Batch(raw={raw_ref(b"small"): b"small"}))
+    tiered.write(WriteBatch(raw={hash_raw(b"small"): b"small"}))
     assert behind.newest() == []
-    tiered.keep({name: Keeping("replicate") for name in (tip, file, raw_ref(b"small"))})
+    tiered.keep({name: RetentionPolicy("replicate") for name in (tip, file, hash_raw(b"small"))})
     assert materialize(behind, tip).messages == materialize(tiered, tip).messages
     assert behind.raw(file) == data
-    assert behind.raw(raw_ref(b"small")) == b"small"
+    assert behind.raw(hash_raw(b"small")) == b"small"
     assert fsck(behind) == []
 
 
@@ -213,7 +213,7 @@ def test_files_are_evicted_piece_by_piece_and_read_again(
 ) -> None:
     data = Random(3).randbytes(2_000_000)
     file = put_file(tiered, [data])
-    tiered.keep({file: Keeping("replicate")})
+    tiered.keep({file: RetentionPolicy("replicate")})
     tiered.keep({file: None})
     assert tiered.evict(0).things > 2
     assert b"".join(tiered.pieces(file)) == data
@@ -227,7 +227,7 @@ def test_what_only_the_backing_store_has_is_read_and_built_on(
     """As after a move to another machine."""
     tip = conversation(behind, 40)
     file = put_file(behind, [b"line\n" * 600_000])
-    behind.annotate(tip, Notes(labels=("x",)))
+    behind.annotate(tip, CommitNotes(labels=("x",)))
     before = materialize(behind, tip)
     behind.asked.clear()
     assert materialize(tiered, tip).messages == before.messages
@@ -249,9 +249,9 @@ def test_what_comes_with_another_content_than_its_name_says_is_refused(
 ) -> None:
     batch = batch_of("honest", "other")
     behind.write(batch)
-    one, other = bodies(behind, Kind.PART)
+    one, other = bodies(behind, ObjectKind.PART)
     behind._things[one] = behind._things[other]
-    with pytest.raises(ObjectDamaged, match=one):
+    with pytest.raises(ObjectCorrupted, match=one):
         tiered.objects([Hash(one)])
     assert tiered.local.objects([Hash(one)]) == {}
 
@@ -284,7 +284,7 @@ def test_collecting_here_leaves_what_is_needed_elsewhere(tiered: TieredStore) ->
     before = materialize(tiered, tip).messages
     evicted_whole(tiered)
     loose = batch_of("loose")
-    tiered.write(Batch(objects=loose.objects))
+    tiered.write(WriteBatch(objects=loose.objects))
     tiered.collect([], now=LATER, grace_s=0)
     assert fsck(tiered.local) == []
     assert materialize(tiered, tip).messages == before
@@ -295,7 +295,7 @@ def test_pushing_sends_what_is_new_and_what_changed(tiered: TieredStore, behind:
     assert tiered.push().commits == 5
     assert tiered.push().commits == 0
     behind.is_away = True
-    tiered.annotate(tip, Notes(summary="said offline", labels=("y",)))
+    tiered.annotate(tip, CommitNotes(summary="said offline", labels=("y",)))
     behind.is_away = False
     tiered.push()
     assert behind.commits([tip])[tip].notes.summary == "said offline"
@@ -305,10 +305,10 @@ def test_a_name_that_nobody_has_is_missing(tiered: TieredStore) -> None:
     nothing = ArtifactRef("art-" + "f" * 64)
     asks: list[Callable[[], object]] = [
         lambda: tiered.raw(nothing),
-        lambda: tiered.write(Batch(sequences={nothing: []})),
+        lambda: tiered.write(WriteBatch(sequences={nothing: []})),
     ]
     for ask in asks:
-        with pytest.raises((ObjectMissing, ObjectDamaged)):
+        with pytest.raises((ObjectNotFound, ObjectCorrupted)):
             ask()
     assert tiered.deltas([nothing]) == {}
 
@@ -317,11 +317,11 @@ def test_a_file_that_was_purged_there_arrives_as_its_stand_in(
     tiered: TieredStore, behind: Behind
 ) -> None:
     key = b"sk-live-0123456789"
-    pieces = {raw_ref(data): data for data in (b"a" * 10 + key, b"b" * 10)}
-    file = raw_ref(b"".join(pieces.values()))
-    single = raw_ref(key)
-    behind.write(Batch(raw={**pieces, single: key}, files={file: [*pieces]}))
-    purge_text(behind, [], Purge(secret=Secret(key.decode()), by="ann", why="leaked"))
+    pieces = {hash_raw(data): data for data in (b"a" * 10 + key, b"b" * 10)}
+    file = hash_raw(b"".join(pieces.values()))
+    single = hash_raw(key)
+    behind.write(WriteBatch(raw={**pieces, single: key}, files={file: [*pieces]}))
+    purge_text(behind, [], PurgeRequest(secret=Secret(key.decode()), by="ann", why="leaked"))
     assert tiered.raw(file) == b"a" * 10 + b"[purged]" + b"b" * 10
     assert tiered.raw(single) == b"[purged]"
     behind.is_away = True
@@ -333,13 +333,13 @@ def test_a_file_that_was_purged_there_arrives_as_its_stand_in(
 def test_sequences_are_sent_with_what_they_are_made_of(tiered: TieredStore, behind: Behind) -> None:
     tip = conversation(tiered, 3)
     ref = materialize(tiered, tip).ref
-    tiered.keep({ref: Keeping("replicate")})
+    tiered.keep({ref: RetentionPolicy("replicate")})
     members = tiered.sequences([ref])[ref]
     assert behind.sequences([ref]) == {ref: members}
     assert behind.deltas(members).keys() == {*members}
     other = TieredStore(SqliteStore(tiered.local.path.with_name("other.db")), behind)
     assert other.sequences([ref]) == {ref: members}
-    other.keep({ref: Keeping("pin")})
+    other.keep({ref: RetentionPolicy("pin")})
     other.local.close()
 
 
@@ -347,8 +347,8 @@ def test_what_only_the_backing_store_has_is_annotated_there(
     tiered: TieredStore, behind: Behind
 ) -> None:
     tip = conversation(behind, 1)
-    tiered.annotate(tip, Notes(summary="from afar"))
+    tiered.annotate(tip, CommitNotes(summary="from afar"))
     assert behind.commits([tip])[tip].notes.summary == "from afar"
     behind.is_away = True
     with pytest.raises(StoreError, match="cannot be asked"):
-        tiered.annotate(tip, Notes(summary="nobody there"))
+        tiered.annotate(tip, CommitNotes(summary="nobody there"))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.core.commits import CommitId, Notes, raw_ref, sequence_of
-from harken.errors import NotesChanged, ObjectMissing, StoreError, UnknownName
-from harken.store.base import Batch, Kind
+from harken.core.commits import CommitId, CommitNotes, encode_sequence, hash_raw
+from harken.errors import NameNotFound, NotesConflict, ObjectNotFound, StoreError
+from harken.store.base import ObjectKind, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite import pack_table
 from harken.store.sqlite.store import SqliteStore
@@ -45,7 +45,7 @@ def test_a_batch_that_failed_is_written_when_it_is_written_again(path: Path) -> 
     """Things of a transaction that was taken back once counted as there: the retry wrote nothing."""
     store, root = SqliteStore(path), batch_of("a")
     child = batch_of("b", parent=commit_in(root))
-    both = Batch(
+    both = WriteBatch(
         objects={**root.objects, **child.objects},
         deltas={**root.deltas, **child.deltas},
         commits=[*root.commits, *child.commits],
@@ -89,8 +89,8 @@ def test_large_packs_are_left_alone_and_no_number_is_given_twice(path: Path) -> 
     store = SqliteStore(path)
     for at in range(2 * pack_table.BLOCK + 3):
         data = f"{at} ".encode() * (1 if at % 10 else 20_000)
-        store.write(Batch(raw={raw_ref(data): data}))
-        assert store.raw(raw_ref(data)) == data
+        store.write(WriteBatch(raw={hash_raw(data): data}))
+        assert store.raw(hash_raw(data)) == data
     with store.snapshot() as connection:
         found = list(pack_table.rows(connection))
         assert pack_table.last_number(connection) == 2 * pack_table.BLOCK + 3
@@ -125,7 +125,7 @@ def test_threads_that_wait_share_a_transaction_and_a_refused_batch_fails_alone(p
         parent = lost if number == 3 else commit_in(root)
         try:
             store.write(batch_of(f"{number}", "the same for all", parent=parent))
-        except ObjectMissing as error:
+        except ObjectNotFound as error:
             refused.append(error.name)
 
     threads = [threading.Thread(target=write, args=[number]) for number in range(8)]
@@ -172,12 +172,14 @@ def test_what_is_interrupted_leaves_nobody_waiting(path: Path) -> None:
 def test_what_is_derived_is_found_as_long_as_it_is_there(path: Path) -> None:
     store, batch = SqliteStore(path), batch_of("a")
     [ref] = batch.deltas
-    sequence, _ = sequence_of([ref, ref])
-    with pytest.raises(ObjectMissing):
-        store.write(Batch(derived={"k": sequence}))
+    sequence, _ = encode_sequence([ref, ref])
+    with pytest.raises(ObjectNotFound):
+        store.write(WriteBatch(derived={"k": sequence}))
     store.write(batch)
-    store.write(Batch(sequences={sequence: [ref, ref]}, derived={"k": sequence, "\ud800": ref}))
-    store.write(Batch(derived={"k": ref}))
+    store.write(
+        WriteBatch(sequences={sequence: [ref, ref]}, derived={"k": sequence, "\ud800": ref})
+    )
+    store.write(WriteBatch(derived={"k": ref}))
     other = SqliteStore(path)
     assert other.derived(["k", "\ud800", "nothing"]) == {"k": ref, "\ud800": ref}
     with store.snapshot() as connection:
@@ -190,15 +192,15 @@ def test_what_is_derived_is_found_as_long_as_it_is_there(path: Path) -> None:
 
 
 def test_notes_are_not_replaced_where_they_are_not_what_one_knew(path: Path) -> None:
-    store, batch = SqliteStore(path), batch_of("a", notes=Notes(summary="one"))
+    store, batch = SqliteStore(path), batch_of("a", notes=CommitNotes(summary="one"))
     store.write(batch)
     name = commit_in(batch)
-    store.annotate(name, Notes(summary="two"), was=Notes(summary="one"))
-    with pytest.raises(NotesChanged):
-        store.annotate(name, Notes(summary="three"), was=Notes(summary="one"))
+    store.annotate(name, CommitNotes(summary="two"), was=CommitNotes(summary="one"))
+    with pytest.raises(NotesConflict):
+        store.annotate(name, CommitNotes(summary="three"), was=CommitNotes(summary="one"))
     assert store.commits([name])[name].notes.summary == "two"
-    with pytest.raises(UnknownName):
-        store.annotate(CommitId("ctx-" + "1" * 64), Notes(), was=Notes())
+    with pytest.raises(NameNotFound):
+        store.annotate(CommitId("ctx-" + "1" * 64), CommitNotes(), was=CommitNotes())
     store.close()
 
 
@@ -217,9 +219,9 @@ def test_things_are_everything_with_what_they_need_first(path: Path) -> None:
     assert found.logical_bytes == found.raw_bytes > 0
     assert found.stored_bytes >= path.stat().st_size
     assert {thing.kind for thing in store.things()} == {
-        Kind.PART,
-        Kind.MESSAGE,
-        Kind.DELTA,
-        Kind.COMMIT,
+        ObjectKind.PART,
+        ObjectKind.MESSAGE,
+        ObjectKind.DELTA,
+        ObjectKind.COMMIT,
     }
     store.close()

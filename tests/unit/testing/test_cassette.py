@@ -14,7 +14,7 @@ TESTS = """
 import asyncio
 import pytest
 from harken import Message, ScriptedModel
-from harken.core.stream import Draft
+from harken.core.stream import StreamAccumulator as Draft
 from harken.testing import request_of
 
 CALLS = []

@@ -1,12 +1,12 @@
 """The clock of the test kit."""
 
-from harken.core.clock import rfc3339
+from harken.core.clock import format_rfc3339
 from harken.testing import ticking
 
 
 def test_it_begins_with_2026_and_moves_on_by_a_second() -> None:
     clock = ticking()
-    assert [rfc3339(clock()) for _ in range(2)] == [
+    assert [format_rfc3339(clock()) for _ in range(2)] == [
         "2026-01-01T00:00:00.000000Z",
         "2026-01-01T00:00:01.000000Z",
     ]

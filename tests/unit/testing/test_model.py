@@ -12,14 +12,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from harken.core.messages import CallPlace, FunctionCall, Message, ToolCall
-from harken.core.stream import CallDelta, Chunk, Finish, PartDelta, TextDelta
+from harken.core.messages import FunctionCall, Message, ToolCall, ToolCallSlot
+from harken.core.stream import Chunk, Finish, PartDelta, TextDelta, ToolCallDelta
 from harken.errors import ModelError
-from harken.llm.base import Model, Request
+from harken.llm.base import Model, ModelRequest
 from harken.llm.scripted import FunctionModel
 from harken.testing import ModelSuite, request_of
 
-Stream: TypeAlias = Callable[[Request], AsyncIterator[Chunk]]
+Stream: TypeAlias = Callable[[ModelRequest], AsyncIterator[Chunk]]
 
 END = Finish(stop_reason="end_turn")
 TESTS = [name for name in dir(ModelSuite) if name.startswith("test_")]
@@ -34,7 +34,7 @@ class Streaming:
 
 def complaints(
     make: Callable[[], Model],
-    failing: tuple[Model, Request] | None = None,
+    failing: tuple[Model, ModelRequest] | None = None,
     *,
     deterministic: bool = True,
 ) -> dict[str, str]:
@@ -44,7 +44,7 @@ def complaints(
         def model(self) -> Model:
             return make()
 
-        def failing(self) -> tuple[Model, Request] | None:
+        def failing(self) -> tuple[Model, ModelRequest] | None:
             return failing
 
     suite, found = Suite(), {}
@@ -64,7 +64,7 @@ def says(*chunks: Chunk) -> Callable[[], Model]:
 
 
 def calls(*ids: str) -> Callable[[], Model]:
-    made = [CallDelta(at, "{}", id_, "look") for at, id_ in enumerate(ids)]
+    made = [ToolCallDelta(at, "{}", id_, "look") for at, id_ in enumerate(ids)]
     return says(*made, Finish(stop_reason="tool_use"))
 
 
@@ -96,7 +96,7 @@ def test_a_good_model_is_not_complained_of() -> None:
         (calls("a", ""), "test_call_ids_are_there_and_unique", "without an id"),
         (calls("a", "a"), "test_call_ids_are_there_and_unique", "'a', 'a'"),
         (
-            says(TextDelta("a"), PartDelta(CallPlace("x")), END),
+            says(TextDelta("a"), PartDelta(ToolCallSlot("x")), END),
             "test_an_answer_can_be_logged_and_read_again",
             "cannot be logged",
         ),
@@ -127,7 +127,7 @@ def test_an_id_of_an_open_call_is_taken_and_that_of_an_answered_one_free() -> No
         def model(self) -> Model:
             return calls("a")()
 
-        def requests(self) -> list[Request]:
+        def requests(self) -> list[ModelRequest]:
             return [self.asked]
 
     suite = Suite()
@@ -159,7 +159,7 @@ def test_two_models_that_differ_are_found() -> None:
 
 
 def test_a_model_that_changes_its_request_is_found() -> None:
-    def greedy(request: Request) -> str:
+    def greedy(request: ModelRequest) -> str:
         assert isinstance(request.messages, list)
         del request.messages[1:]
         return "Hi."
@@ -167,7 +167,7 @@ def test_a_model_that_changes_its_request_is_found() -> None:
     assert "test_a_request_is_not_changed" in complaints(lambda: FunctionModel(greedy))
 
 
-async def swallows(request: Request) -> AsyncIterator[Chunk]:
+async def swallows(request: ModelRequest) -> AsyncIterator[Chunk]:
     try:
         yield TextDelta("a")
         await asyncio.sleep(0)
@@ -176,7 +176,7 @@ async def swallows(request: Request) -> AsyncIterator[Chunk]:
     yield END
 
 
-async def renames(request: Request) -> AsyncIterator[Chunk]:
+async def renames(request: ModelRequest) -> AsyncIterator[Chunk]:
     try:
         yield TextDelta("a")
         await asyncio.sleep(0)
@@ -185,7 +185,7 @@ async def renames(request: Request) -> AsyncIterator[Chunk]:
     yield END
 
 
-async def goes_on_when_left(request: Request) -> AsyncIterator[Chunk]:
+async def goes_on_when_left(request: ModelRequest) -> AsyncIterator[Chunk]:
     try:
         yield TextDelta("a")
     except GeneratorExit:
@@ -193,7 +193,7 @@ async def goes_on_when_left(request: Request) -> AsyncIterator[Chunk]:
     yield END
 
 
-async def leaves_a_task(request: Request) -> AsyncIterator[Chunk]:
+async def leaves_a_task(request: ModelRequest) -> AsyncIterator[Chunk]:
     task = asyncio.create_task(asyncio.sleep(60))
     yield TextDelta("a")
     await asyncio.sleep(0)
@@ -205,7 +205,7 @@ def breaks() -> Model:
     """Make a model that is of no use after a cancelled call."""
     broken = False
 
-    async def stream(request: Request) -> AsyncIterator[Chunk]:
+    async def stream(request: ModelRequest) -> AsyncIterator[Chunk]:
         nonlocal broken
         try:
             yield TextDelta("a")
@@ -242,7 +242,7 @@ def test_tasks_that_a_model_always_keeps_are_its_own_affair() -> None:
     def pooled() -> Model:
         pool: list[asyncio.Task[None]] = []
 
-        async def stream(request: Request) -> AsyncIterator[Chunk]:
+        async def stream(request: ModelRequest) -> AsyncIterator[Chunk]:
             if not pool:
                 pool.append(asyncio.create_task(asyncio.sleep(60)))
             yield END
@@ -252,8 +252,8 @@ def test_tasks_that_a_model_always_keeps_are_its_own_affair() -> None:
     assert complaints(pooled) == {}
 
 
-def raises(error: Exception) -> tuple[Model, Request]:
-    def fail(request: Request) -> str:
+def raises(error: Exception) -> tuple[Model, ModelRequest]:
+    def fail(request: ModelRequest) -> str:
         raise error
 
     return FunctionModel(fail), request_of("Hi.")
@@ -268,7 +268,7 @@ def raises(error: Exception) -> tuple[Model, Request]:
     ],
 )
 def test_a_failure_that_is_no_model_error_is_found(
-    failing: tuple[Model, Request], saying: str
+    failing: tuple[Model, ModelRequest], saying: str
 ) -> None:
     found = complaints(says(END), failing)
     assert [*found] == ["test_a_failure_is_a_model_error"]
@@ -276,7 +276,7 @@ def test_a_failure_that_is_no_model_error_is_found(
 
 
 def test_a_model_that_hangs_is_found() -> None:
-    async def hang(request: Request) -> str:
+    async def hang(request: ModelRequest) -> str:
         await asyncio.sleep(60)
         return "too late"
 

@@ -9,7 +9,7 @@ import pytest
 from harken.core import canonical
 from harken.core.events import Event, LlmRequest
 from harken.core.record import SparseRecord
-from harken.views.agent_names import Names
+from harken.views.agent_names import AgentNames
 from harken.views.context import context
 from harken.views.dialog import dialog, perspective
 from harken.views.filter import transcript
@@ -34,7 +34,7 @@ VIEWS: dict[str, View] = {
     "dialog": lambda events: dialog(events, ["agent_002", "agent_001"]),
     "hearers": lambda events: hearers(events, "msg_009"),
     "interventions": interventions,
-    "names": lambda events: Names(events).called,
+    "names": lambda events: AgentNames(events).called,
     "parents": parents,
     "perspective": lambda events: perspective(events, "agent_001"),
     "references": lambda events: references(events, "msg_009"),
@@ -74,15 +74,15 @@ def test_every_prefix_of_a_log_can_be_viewed(events: list[Event], name: str) -> 
 def test_a_view_is_a_pure_function_and_the_same_over_shared_links(
     events: list[Event], name: str
 ) -> None:
-    before = canonical.encode(events)
+    before = canonical.to_json_line(events)
     assert VIEWS[name](events) == VIEWS[name](events) == VIEWS[name](Links(events))
-    assert canonical.encode(events) == before
+    assert canonical.to_json_line(events) == before
 
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_what_a_view_returns_is_json_as_it_stands(events: list[Event], name: str) -> None:
     found = VIEWS[name](events)
     assert found
-    plain = canonical.decode(canonical.encode(found))
+    plain = canonical.from_json(canonical.to_json_line(found))
     if isinstance(found, list) and isinstance(found[0], SparseRecord):
         assert plain == [row.as_json() for row in found]

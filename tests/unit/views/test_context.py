@@ -8,7 +8,7 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
-from harken.errors import HarkenError, UnknownName
+from harken.errors import HarkenError, NameNotFound
 from harken.views.context import ContextMessage, context
 from harken.views.model_calls import placeholders
 from harken.views.tree import tree
@@ -173,7 +173,7 @@ def test_without_a_store_placeholders_stand_in_and_the_context_is_not_verified(
 def test_an_unknown_model_call_lists_the_calls_that_there_are(play: Play) -> None:
     heard = play.hears(play.root, "Hi")
     request = play.asks(play.root)
-    with pytest.raises(UnknownName, match=f"model call '{heard}'.*{request}"):
+    with pytest.raises(NameNotFound, match=f"model call '{heard}'.*{request}"):
         context(play.viewer().events, heard)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.core.messages import CallPlace, ImagePart, TextPart, ThinkingPart
+from harken.core.messages import ImagePart, TextPart, ThinkingPart, ToolCallSlot
 from harken.views.dialog import perspective
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import ADVICE, HELLO, HI, INNER, JILL
@@ -37,7 +37,7 @@ def test_thoughts_stand_where_the_agent_thought_them(play: Play) -> None:
         "content": [
             ThinkingPart("I must look."),
             TextPart("One moment."),
-            CallPlace(f"look_{here}"),
+            ToolCallSlot(f"look_{here}"),
             ThinkingPart("And listen."),
             TextPart(""),
         ],

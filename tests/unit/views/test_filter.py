@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.core.events import Event, TranscriptEntry, event_from
+from harken.core.events import Event, TranscriptEntry, event_from_dict
 from harken.core.ids import AgentId
 from harken.core.messages import FunctionCall, ThinkingPart, ToolCall
 from harken.views.filter import select, utterances
@@ -90,7 +90,7 @@ def test_an_event_of_an_unknown_type_is_filtered_by_what_it_has() -> None:
     }
     odd = {"event_type": "odd", "message_id": "n", "agent_id": 7, "role": 7, "cause": 7}
     same = {"event_type": "new", "message_id": "s", "substance": "b"}
-    events = [event_from(new), event_from(odd), event_from(same)]
+    events = [event_from_dict(new), event_from_dict(odd), event_from_dict(same)]
     assert ids(select(events, role="user", agent_id=AgentId("a"), link="b")) == ["m"]
     assert ids(select(events, event_type="odd")) == ["n"]
     assert ids(select(events, link="b", by="substance")) == ["s"]

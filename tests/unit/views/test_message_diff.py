@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core.messages import FunctionCall, Message, ToolCall
-from harken.views.message_diff import Difference, Span, difference, parts_at, spans
+from harken.views.message_diff import MessageDiff, TextSpan, difference, parts_at, spans
 
 
 def user(*texts: str) -> list[Message]:
     return [Message("user", text) for text in texts]
 
 
-def kinds(rows: list[Difference]) -> list[str]:
+def kinds(rows: list[MessageDiff]) -> list[str]:
     return [row.kind for row in rows]
 
 
@@ -49,8 +49,8 @@ def test_a_message_in_other_words_is_one_change() -> None:
     rows = difference(before, after)
     assert kinds(rows) == ["same", "changed", "dropped", "added", "added", "same"]
     assert [span for span in rows[1].spans if span.kind != "same"] == [
-        Span(kind="dropped", text="cat"),
-        Span(kind="added", text="dog"),
+        TextSpan(kind="dropped", text="cat"),
+        TextSpan(kind="added", text="dog"),
     ]
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from harken.core.messages import CallPlace, Content, OtherPart, TextPart, ThinkingPart
-from harken.views.message_text import same_words, words
+from harken.core.messages import Content, TextPart, ThinkingPart, ToolCallSlot, UnknownPart
+from harken.views.message_text import readable_text, same_words
 
 
 @pytest.mark.parametrize(
@@ -11,12 +11,12 @@ from harken.views.message_text import same_words, words
     [
         (None, ""),
         ("Hi", "Hi"),
-        ([TextPart("a"), ThinkingPart("b"), CallPlace("c"), TextPart("d")], "a\n\nd"),
-        ([OtherPart("document", "{}")], "[document]"),
+        ([TextPart("a"), ThinkingPart("b"), ToolCallSlot("c"), TextPart("d")], "a\n\nd"),
+        ([UnknownPart("document", "{}")], "[document]"),
     ],
 )
 def test_what_a_person_reads(content: Content, read: str) -> None:
-    assert words(content) == read
+    assert readable_text(content) == read
 
 
 def test_text_as_a_string_and_as_a_part_is_the_same() -> None:

@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 
 from harken.core.messages import (
-    CallPlace,
     ContentPart,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
 from harken.views.message_text import heading, tool_names, written
 
@@ -29,8 +29,8 @@ CALL = ToolCall("c1", FunctionCall("look", '{"at": 1}'))
         (ImagePart(url="https://x/y.png"), "<image https://x/y.png>"),
         (ImagePart("image/png", url="data:image/png;base64,eHg="), "<image image/png, 2 B>"),
         (ImagePart(), "<image>"),
-        (OtherPart("document", "x" * 3000), "<block document, 2.9 KB>"),
-        (OtherPart("odd", '"\ud800"'), "<block odd, 5 B>"),
+        (UnknownPart("document", "x" * 3000), "<block document, 2.9 KB>"),
+        (UnknownPart("odd", '"\ud800"'), "<block odd, 5 B>"),
     ],
 )
 def test_every_kind_of_part_is_written(part: ContentPart, text: str) -> None:
@@ -39,7 +39,12 @@ def test_every_kind_of_part_is_written(part: ContentPart, text: str) -> None:
 
 def test_parts_and_calls_are_written_in_order() -> None:
     free = ToolCall("c2", FunctionCall("sh", "ls\n-l"), "custom")
-    parts: list[ContentPart] = [TextPart("a"), CallPlace("c2"), TextPart("b"), CallPlace("c9")]
+    parts: list[ContentPart] = [
+        TextPart("a"),
+        ToolCallSlot("c2"),
+        TextPart("b"),
+        ToolCallSlot("c9"),
+    ]
     message = Message("assistant", parts, tool_calls=[CALL, free])
     assert written(message) == 'a\n<custom call c2> sh ls\n-l\nb\n<call c1> look {"at": 1}'
 

@@ -8,8 +8,8 @@ from harken import Rewrite
 from harken.core import events as ev
 from harken.core.ids import MessageId
 from harken.core.messages import Message
-from harken.errors import HarkenError, UnknownName
-from harken.views.steps import Changes, Stepping
+from harken.errors import HarkenError, NameNotFound
+from harken.views.steps import Changes, RequestSteps
 from harken.views.viewer import SessionViewer
 from tests.agent_kit import Line, call, calls, stage
 from tests.agent_kit import play as playing
@@ -17,8 +17,8 @@ from tests.unit.agents.hooking import send, watch
 from tests.unit.views.play import Play, write_log
 
 
-def stepping(play: Play) -> Stepping:
-    return Stepping(play.viewer().events)
+def stepping(play: Play) -> RequestSteps:
+    return RequestSteps(play.viewer().events)
 
 
 def told(changes: Changes) -> list[tuple[str, str]]:
@@ -51,7 +51,7 @@ def test_a_step_is_found_by_its_number_from_either_end_and_by_its_messages(play:
     assert [steps.find(given) for given in ("1", "-2", request, answer, response)] == [1] * 5
     assert steps.find("-1") == 2
     for odd in ("0", "3", "-3", "msg_999", "", "-", "²"):
-        with pytest.raises(UnknownName, match="1 to 2"):
+        with pytest.raises(NameNotFound, match="1 to 2"):
             steps.find(odd)
 
 
@@ -150,7 +150,7 @@ def test_an_outcome_has_the_answer_its_calls_and_what_hooks_made_of_them(tmp_pat
         response=lambda q: Rewrite("Done, truly."),
     )
     one.ask("Go")
-    steps = Stepping(SessionViewer(one.log).events)
+    steps = RequestSteps(SessionViewer(one.log).events)
     first, last = steps.outcome(1), steps.outcome(2)
     assert [(ran.tool, ran.became, ran.is_error) for ran in first.ran] == [
         ("send", 'send {"text": "coffee"}', False),
@@ -197,7 +197,7 @@ def test_all_steps_of_an_untouched_log_are_verified(play: Play) -> None:
 def test_a_request_that_names_what_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
     request = {"event_type": "llm_request", "agent_id": "agent_001", "time": "", "model": "m"}
     whole = {**request, "count": 1, "context_hash": "00", "context": [{"entries": ["msg_777"]}]}
-    steps = Stepping(write_log(tmp_path, [{**whole, "message_id": "msg_002"}]).events)
+    steps = RequestSteps(write_log(tmp_path, [{**whole, "message_id": "msg_002"}]).events)
     for asked in (steps.context, steps.changes, steps.verified):
         with pytest.raises(HarkenError, match="msg_777"):
             asked(1)

@@ -94,5 +94,5 @@ def test_the_user_has_a_lane_where_the_log_speaks_of_what_the_user_was_shown(pla
 
 
 def test_an_event_of_an_unknown_type_shows_its_members(play: Play) -> None:
-    strange = ev.event_from({"event_type": "new", "message_id": "msg_9", "time": "", "x": [1]})
+    strange = ev.event_from_dict({"event_type": "new", "message_id": "msg_9", "time": "", "x": [1]})
     assert timeline([strange]).marks[0].text == '{"x":[1]}'

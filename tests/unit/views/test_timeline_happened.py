@@ -7,11 +7,11 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
-from harken.views.agent_names import Names
+from harken.views.agent_names import AgentNames
 from harken.views.timeline import happened
 
 JACK, MSG = AgentId("agent_002"), MessageId("msg_007")
-NAMES = Names([ev.AgentCreated(agent_id=JACK, name="Jack")])
+NAMES = AgentNames([ev.AgentCreated(agent_id=JACK, name="Jack")])
 CALL = ToolCall("c1", FunctionCall("look", "{}"))
 SEGMENT = ev.Segment(start=0, stop=1)
 

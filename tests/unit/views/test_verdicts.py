@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from harken import Comment, Deny, Ok, Question, Rewrite
+from harken import Comment, Deny, HookQuestion, Ok, Rewrite
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.verdict import Verdict as Saying
-from harken.core.verdict import in_words
-from harken.views.verdicts import Verdict, read_words, verdicts
+from harken.core.verdict import format_verdict
+from harken.views.verdicts import VerdictRow, read_words, verdicts
 from harken.views.viewer import SessionViewer
 from tests.unit.agents.hooking import Judge, sending, watch
 from tests.unit.views.play import Play
 
 
-def broken(question: Question) -> Saying:
+def broken(question: HookQuestion) -> Saying:
     raise OSError("full")
 
 
@@ -30,15 +30,15 @@ def asked(play: Play, guard: AgentId, subject: str) -> MessageId:
     return play.hears(guard, f"[point] about {subject}", cause=subject)
 
 
-def found(play: Play) -> list[Verdict]:
+def found(play: Play) -> list[VerdictRow]:
     return verdicts(play.viewer().events)
 
 
-def kinds(rows: list[Verdict]) -> list[tuple[str, str | None, str]]:
+def kinds(rows: list[VerdictRow]) -> list[tuple[str, str | None, str]]:
     return [(row.kind, row.point, row.subject) for row in rows]
 
 
-def outcomes(row: Verdict) -> list[tuple[str | None, str]]:
+def outcomes(row: VerdictRow) -> list[tuple[str | None, str]]:
     return [(outcome.name, outcome.text) for outcome in row.outcomes]
 
 
@@ -237,7 +237,7 @@ def test_of_a_subject_that_the_log_lacks_only_the_words_are_told() -> None:
     "saying", [Ok(), Comment("a: b"), Deny("too\nmuch"), Rewrite('{"x": 1}'), Rewrite("")]
 )
 def test_what_hooks_write_is_what_is_read(saying: Saying) -> None:
-    entry = ev.TranscriptEntry(role="assistant", content=in_words(saying))
+    entry = ev.TranscriptEntry(role="assistant", content=format_verdict(saying))
     kinds = {Ok: "ok", Comment: "comment", Deny: "denial", Rewrite: "rewrite"}
     words = saying.reason if isinstance(saying, Deny) else getattr(saying, "text", "")
     assert read_words(entry) == (kinds[type(saying)], words)

@@ -7,7 +7,7 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.ids import AgentId
-from harken.errors import LogDamaged, LogNotFound, NotALog, UnknownName
+from harken.errors import InvalidLog, LogCorrupted, LogNotFound, NameNotFound
 from harken.session.session import Session
 from harken.views.context import context
 from harken.views.interventions import interventions
@@ -118,11 +118,11 @@ def test_a_name_that_several_agents_had_lists_how_each_can_be_named(play: Play) 
     two = play.born("Jack", by=play.root)
     viewer = play.viewer()
     choices = rf"'Jack'.*Root/Jack \({one}, gone\), Root/Jack \({two}\)"
-    with pytest.raises(UnknownName, match=choices):
+    with pytest.raises(NameNotFound, match=choices):
         viewer.resolve_agent("Jack")
-    with pytest.raises(UnknownName, match=choices):
+    with pytest.raises(NameNotFound, match=choices):
         viewer.get_transcript("Jack")
-    with pytest.raises(UnknownName, match=choices.replace("'Jack'", "'Root/Jack'", 1)):
+    with pytest.raises(NameNotFound, match=choices.replace("'Jack'", "'Root/Jack'", 1)):
         viewer.resolve_agent("Root/Jack")
     assert viewer.resolve_agent(one) == one
 
@@ -133,7 +133,7 @@ def test_a_path_says_which_of_several_is_meant(play: Play) -> None:
     hers = play.born("guard", by=ann, relation="hook")
     odd = play.born("a/b", by=ann)
     viewer = play.viewer()
-    with pytest.raises(UnknownName, match=rf"Root/guard \({mine}\), Root/Ann/guard \({hers}\)"):
+    with pytest.raises(NameNotFound, match=rf"Root/guard \({mine}\), Root/Ann/guard \({hers}\)"):
         viewer.resolve_agent("guard")
     for path, agent in (
         ("Root/guard", mine),
@@ -148,16 +148,16 @@ def test_a_path_says_which_of_several_is_meant(play: Play) -> None:
         if agent is not None:
             assert viewer.resolve_agent(path) == agent
             continue
-        with pytest.raises(UnknownName, match=f"no agent '{path}' here; there is: Root"):
+        with pytest.raises(NameNotFound, match=f"no agent '{path}' here; there is: Root"):
             viewer.resolve_agent(path)
 
 
 def test_an_unknown_agent_lists_those_that_exist(cafe: SessionViewer) -> None:
-    with pytest.raises(UnknownName, match=r"'Jim'.*agent_root, Jack \(agent_jack\), Jill"):
+    with pytest.raises(NameNotFound, match=r"'Jim'.*agent_root, Jack \(agent_jack\), Jill"):
         cafe.resolve_agent("Jim")
-    with pytest.raises(UnknownName, match="Jim"):
+    with pytest.raises(NameNotFound, match="Jim"):
         cafe.extract_dialog(["Jack", "Jim"])
-    with pytest.raises(UnknownName, match="Jim"):
+    with pytest.raises(NameNotFound, match="Jim"):
         cafe.extract_agent_perspective("Jim")
 
 
@@ -168,14 +168,14 @@ def test_the_user_is_a_party_that_can_be_named(cafe: SessionViewer) -> None:
 def test_a_message_is_named_by_its_id_a_call_of_it_or_its_number(cafe: SessionViewer) -> None:
     names = ("msg_003", "msg_003.c1", "3")
     assert {cafe.resolve_message(name) for name in names} == {"msg_003"}
-    with pytest.raises(UnknownName, match="'msg_999'.*msg_001 to msg_020"):
+    with pytest.raises(NameNotFound, match="'msg_999'.*msg_001 to msg_020"):
         cafe.resolve_message("msg_999")
 
 
 def test_a_log_of_blank_lines_has_no_messages(tmp_path: Path) -> None:
     (tmp_path / "blank.jsonl").write_bytes(b"\n\n")
     viewer = SessionViewer(tmp_path / "blank.jsonl")
-    with pytest.raises((UnknownName, NotALog)):
+    with pytest.raises((NameNotFound, InvalidLog)):
         viewer.resolve_message("msg_001")
 
 
@@ -214,21 +214,21 @@ def test_a_damaged_log_is_refused_with_its_place(play: Play) -> None:
     play.session.close()
     data = play.session.path.read_bytes()
     play.session.path.write_bytes(data.replace(b'"Hi"', b'"Ho"'))
-    with pytest.raises(LogDamaged, match="line 3"):
+    with pytest.raises(LogCorrupted, match="line 3"):
         play.viewer().list_agents()
 
 
 def test_what_is_no_log_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(LogNotFound):
         SessionViewer(tmp_path / "none.jsonl")
-    with pytest.raises(NotALog):
+    with pytest.raises(InvalidLog):
         SessionViewer(tmp_path)
 
 
 def test_an_empty_file_is_refused_when_it_is_read(tmp_path: Path) -> None:
     file = tmp_path / "empty.jsonl"
     file.touch()
-    with pytest.raises(NotALog, match="empty"):
+    with pytest.raises(InvalidLog, match="empty"):
         SessionViewer(str(file)).list_agents()
 
 
@@ -248,7 +248,7 @@ def test_views_without_a_name_in_the_specification_are_methods_too(play: Play) -
     assert viewer.context(str(int(answer.removeprefix("msg_")))).request == request
     assert viewer.interventions() == interventions(viewer.events) != []
     assert viewer.verdicts() == verdicts(viewer.events) != []
-    with pytest.raises(UnknownName, match=f"'msg_001'.*{request}"):
+    with pytest.raises(NameNotFound, match=f"'msg_001'.*{request}"):
         viewer.context("1")
 
 

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from harken import Caller
+from harken import ToolContext
 from harken.core.messages import Content
 from harken.world.ask_user import ask_user
-from harken.world.result import BadArguments, Failed
-from harken.world.user import Asked, NobodyThere, User
+from harken.world.result import InvalidArguments, ToolError
+from harken.world.user import User, UserQuestion, UserUnavailable
 from tests.agent_kit import run
 from tests.unit.world.permissions.people import Person
 
 
 def asked(user: User | None, question: str = "Tea?", options: list[str] | None = None) -> Content:
-    caller = Caller(SimpleNamespace(name="main"), "msg_001", user)
+    caller = ToolContext(SimpleNamespace(name="main"), "msg_001", user)
     return run(ask_user.run({"question": question, "options": options}, caller))
 
 
@@ -25,20 +25,20 @@ def test_the_result_is_the_answer() -> None:
     assert asked(person, options=["green", "black"]) == "Green."
     assert asked(person) == ""
     assert person.asked == [
-        Asked(agent="main", question="Tea?", options=("green", "black")),
-        Asked(agent="main", question="Tea?"),
+        UserQuestion(agent="main", question="Tea?", options=("green", "black")),
+        UserQuestion(agent="main", question="Tea?"),
     ]
 
 
-@pytest.mark.parametrize("user", [None, Person([NobodyThere("the door is locked")])])
+@pytest.mark.parametrize("user", [None, Person([UserUnavailable("the door is locked")])])
 @pytest.mark.req("S4-03")
 def test_where_nobody_answers_the_agent_is_told_to_go_on(user: Person | None) -> None:
-    with pytest.raises(Failed, match="there is no answer: .* Go on without one"):
+    with pytest.raises(ToolError, match="there is no answer: .* Go on without one"):
         asked(user)
 
 
 def test_a_question_without_a_text_is_none() -> None:
-    with pytest.raises(BadArguments, match="no text"):
+    with pytest.raises(InvalidArguments, match="no text"):
         asked(Person(), " ")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.environment import hidden_in, is_secret, shown
+from harken.world.environment import hidden_in, is_secret, visible_variables
 from harken.world.shell.shell import Shell
 
 
@@ -116,7 +116,7 @@ def test_a_plain_setting_is_no_secret(name: str, value: str) -> None:
 
 def test_what_is_named_is_passed_on_and_what_is_hidden_beside_is_not() -> None:
     environ = {"A_TOKEN": "x", "B_TOKEN": "y", "C": "z", "LAB": "key", "D": "w"}
-    visible = shown(environ, named=["A_TOKEN", "MISSING"], hide=["LAB", "D"])
+    visible = visible_variables(environ, named=["A_TOKEN", "MISSING"], hide=["LAB", "D"])
     assert visible == {"A_TOKEN": "x", "C": "z"}
 
 

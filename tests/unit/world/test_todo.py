@@ -10,7 +10,7 @@ import pytest
 
 from harken import World
 from harken.core.messages import Content
-from harken.world.result import BadArguments
+from harken.world.result import InvalidArguments
 from harken.world.todo import todo
 from tests.agent_kit import call, calls, check_log, play, stage
 
@@ -51,7 +51,7 @@ def test_two_things_at_once_are_allowed_and_remarked_on() -> None:
 )
 @pytest.mark.req("S4-03")
 def test_what_is_no_list_is_said(item: dict[str, Any], why: str) -> None:
-    with pytest.raises(BadArguments, match=why):
+    with pytest.raises(InvalidArguments, match=why):
         written(item)
 
 

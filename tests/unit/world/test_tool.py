@@ -15,8 +15,8 @@ import pytest
 
 from harken import LoggedString, Tool, World, tool
 from harken.core.messages import Content
-from harken.world.result import BadArguments, Failed, OutOfTime
-from harken.world.tool import Caller
+from harken.world.result import InvalidArguments, ToolError, ToolTimeout
+from harken.world.tool import ToolContext
 
 
 @tool
@@ -96,7 +96,7 @@ def test_a_tool_may_have_another_name_than_its_function() -> None:
         return a
 
     assert _add.name == _add.schema["name"] == "plus"
-    with pytest.raises(BadArguments, match="plus has no argument 'b'"):
+    with pytest.raises(InvalidArguments, match="plus has no argument 'b'"):
         ran(_add, b=1)
 
 
@@ -129,7 +129,7 @@ def test_an_argument_needs_a_type() -> None:
     ],
 )
 def test_arguments_that_do_not_fit_say_what_does(arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(BadArguments, match=says.replace("$", r"\$")):
+    with pytest.raises(InvalidArguments, match=says.replace("$", r"\$")):
         ran(add, **arguments)
 
 
@@ -271,7 +271,7 @@ def test_a_tool_that_takes_too_long_is_told_apart_from_one_that_says_so() -> Non
         """Say so."""
         raise TimeoutError("nobody answered")
 
-    with pytest.raises(OutOfTime, match=r"slow did not finish within 0\.01 s"):
+    with pytest.raises(ToolTimeout, match=r"slow did not finish within 0\.01 s"):
         ran(slow)
     with pytest.raises(TimeoutError, match="nobody answered"):
         ran(says)
@@ -310,11 +310,11 @@ def test_instructions_are_read_below_the_folder_only(tmp_path: Path) -> None:
     assert world.read_instructions("a.md") == "A"
     assert world.read_instructions("./x/../a.md") == "A"
     for path in ("../out.md", str(tmp_path / "out.md"), "link.md"):
-        with pytest.raises(Failed, match="outside"):
+        with pytest.raises(ToolError, match="outside"):
             world.read_instructions(path)
-    with pytest.raises(Failed, match=r"none\.md"):
+    with pytest.raises(ToolError, match=r"none\.md"):
         world.read_instructions("none.md")
-    with pytest.raises(Failed, match="no folder"):
+    with pytest.raises(ToolError, match="no folder"):
         World().read_instructions("a.md")
 
 
@@ -322,19 +322,21 @@ def test_instructions_are_a_whole_text_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "latin.md").write_bytes(b"You are \xe4")
     for path, why in (("pipe", "FIFO"), ("latin.md", "UTF-8"), (".", "folder")):
-        with pytest.raises(Failed, match=why):
+        with pytest.raises(ToolError, match=why):
             World(folder=tmp_path).read_instructions(path)
 
 
 def test_a_parameter_for_the_caller_is_filled_in_and_not_shown() -> None:
     @tool
-    async def who(loud: bool, caller: Caller) -> str:
+    async def who(loud: bool, caller: ToolContext) -> str:
         """Tell who calls."""
         return f"{caller.agent} by {caller.call}{'!' if loud else ''}"
 
     assert list(who.parameters["properties"]) == ["loud"]
-    assert asyncio.run(who.run({"loud": True}, Caller("Jack", "msg_003"))) == "Jack by msg_003!"
-    with pytest.raises(BadArguments, match="no argument 'caller'"):
+    assert (
+        asyncio.run(who.run({"loud": True}, ToolContext("Jack", "msg_003"))) == "Jack by msg_003!"
+    )
+    with pytest.raises(InvalidArguments, match="no argument 'caller'"):
         asyncio.run(who.run({"loud": True, "caller": "me"}))
 
 
@@ -371,7 +373,7 @@ def test_a_tool_that_never_ends_holds_up_no_other_and_not_the_end() -> None:
 
     async def many() -> Content:
         for _ in range(40):
-            with pytest.raises(OutOfTime):
+            with pytest.raises(ToolTimeout):
                 await stuck.run({})
         return await add.run({"a": 1})
 
@@ -390,7 +392,7 @@ def test_a_default_without_a_json_form_is_shown_in_the_nearest_one() -> None:
 
 
 def test_only_an_async_tool_may_take_the_caller() -> None:
-    def plain(caller: Caller) -> None:
+    def plain(caller: ToolContext) -> None:
         """Run in a thread, where the log is not."""
 
     with pytest.raises(TypeError, match="must be async"):

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from harken import Caller, LogError, ModelError, Runtime, World, tool
+from harken import AgentRuntime, LogError, ModelError, ToolContext, World, tool
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import FunctionCall
 from harken.world.local import local_tools
 from harken.world.permissions.permissions import Permissions
-from harken.world.result import Failed, Result
+from harken.world.result import ToolError, ToolResult
 from harken.world.shell.shell import Shell
 from harken.world.web.fetch import fetch_tool
 from tests import mcp_kit
@@ -37,9 +37,9 @@ class Session:
         self.settled += 1
 
 
-def caller(person: Person | None = None) -> Caller:
+def caller(person: Person | None = None) -> ToolContext:
     agent = SimpleNamespace(name="main", agent_id="agent_001", session=Session())
-    return Caller(agent, "msg_001", person)
+    return ToolContext(agent, "msg_001", person)
 
 
 @tool
@@ -53,7 +53,7 @@ async def fail(how: str) -> str:
     """Fail."""
     raise {
         "plainly": RuntimeError("it broke"),
-        "in words": Failed("not today", cause="msg_000"),
+        "in words": ToolError("not today", cause="msg_000"),
         "the model": ModelError("overloaded"),
         "the log": LogError("s.jsonl", "full"),
     }[how]
@@ -75,13 +75,13 @@ async def quote() -> str:
 WORLD = World([add, fail, dawdle, quote])
 
 
-def did(action: FunctionCall, world: World = WORLD) -> Result:
+def did(action: FunctionCall, world: World = WORLD) -> ToolResult:
     return run(world.do_action(action, caller()))
 
 
 @pytest.mark.req("S4-40")
 def test_an_action_gives_a_result() -> None:
-    assert did(call("add", a=1).function) == Result("2")
+    assert did(call("add", a=1).function) == ToolResult("2")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_failing_model_or_log_goes_further_up(how: str, error: type[Exception]
 
 
 def test_a_result_represents_what_a_tool_hands_through() -> None:
-    assert did(call("quote").function) == Result("Hi", substance=MessageId("msg_000"))
+    assert did(call("quote").function) == ToolResult("Hi", substance=MessageId("msg_000"))
 
 
 @pytest.mark.parametrize(("answer", "settled"), [(YES, 1), (NO, 0)])
@@ -141,10 +141,10 @@ def test_files_shell_web_user_and_servers_are_all_asked_in_one_way(tmp_path: Pat
     async def scene(site: Site) -> None:
         page = site.put("/tea", "Steep it.", kind="text/plain")
         async with stand(tmp_path, toy(), tools=tools) as here:
-            one = stage(tmp_path, play(), runtime=Runtime(model=play(), world=here.world))
-            someone = Caller(one.root, MessageId("msg_001"), Person(["Green."]))
+            one = stage(tmp_path, play(), runtime=AgentRuntime(model=play(), world=here.world))
+            someone = ToolContext(one.root, MessageId("msg_001"), Person(["Green."]))
 
-            async def result(tool: str, **arguments: object) -> Result:
+            async def result(tool: str, **arguments: object) -> ToolResult:
                 return await here.world.do_action(call(tool, **arguments).function, someone)
 
             for tool, arguments, said in (

@@ -14,13 +14,13 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import Budget, budget_of, spent_by, upwards
 from harken.agents.built_in.transcript_reader import saved_dict, top_of
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
 from harken.core.ids import AgentId
-from harken.core.verdict import Comment, Deny, Ok, Point, Question, Verdict
+from harken.core.verdict import Comment, Deny, HookPoint, HookQuestion, Ok, Verdict
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Count = Annotated[int, Meta(gt=0)]
@@ -43,7 +43,7 @@ class BudgetGuardOptions(HookOptions, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class LimitUsage:
     """How much of one limit is used."""
 
     key: str
@@ -61,7 +61,7 @@ class Use:
     def words(self) -> str:
         """Say it.
 
-        >>> Use("", "main", 5200, 10000, "tokens").words()
+        >>> LimitUsage("", "main", 5200, 10000, "tokens").words()
         '52 % of 10,000 tokens are used by main and everybody below it'
         """
         limit = f"{self.limit:.4g}" if self.unit == "USD" else f"{self.limit:,.0f}"
@@ -69,12 +69,12 @@ class Use:
         return f"{share} are used by {self.who} and everybody below it"
 
 
-@register("budget-guard")
+@register_agent_class("budget-guard")
 class BudgetGuard(Hook):
     """Comments when shares of a limit are reached, denies what is expensive near the end."""
 
     in_log: ClassVar[bool] = True
-    points: ClassVar[frozenset[Point]] = frozenset({"input", "result", "action"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result", "action"})
     Options = BudgetGuardOptions
     options: BudgetGuardOptions
 
@@ -83,14 +83,14 @@ class BudgetGuard(Hook):
         self._said: dict[str, float] = {}
         """Limit -> the highest share that was said of it."""
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether there is something to say."""
         if question.call is not None and not self._is_expensive(question.call.function.name):
             return False
         uses = self._uses()
         return self._denied(question, uses) is not None or bool(self._news(question, uses))
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Say what is reached; deny what is expensive where too little is left."""
         uses = self._uses()
         denied = self._denied(question, uses)
@@ -108,7 +108,7 @@ class BudgetGuard(Hook):
     def _is_expensive(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.options.expensive)
 
-    def _denied(self, question: Question, uses: list[Use]) -> Use | None:
+    def _denied(self, question: HookQuestion, uses: list[LimitUsage]) -> LimitUsage | None:
         """Return the limit of which so much is used that a call is denied."""
         least = self.options.deny_at
         if question.point != "action" or least is None or question.call is None:
@@ -117,23 +117,23 @@ class BudgetGuard(Hook):
             return None
         return next((use for use in uses if use.share >= least), None)
 
-    def _news(self, question: Question, uses: list[Use]) -> list[Use]:
+    def _news(self, question: HookQuestion, uses: list[LimitUsage]) -> list[LimitUsage]:
         """Return the limits of which a share is reached that was not said yet."""
         if question.point == "action":
             return []
         return [use for use in uses if self._reached(use) > self._said.get(use.key, 0.0)]
 
-    def _reached(self, use: Use) -> float:
+    def _reached(self, use: LimitUsage) -> float:
         return max((share for share in self.options.comment_at if use.share >= share), default=0.0)
 
-    def _uses(self) -> list[Use]:
+    def _uses(self) -> list[LimitUsage]:
         """Return the use of each limit that holds for the watched agent."""
         watched = self.watched
         if watched is None:
             return []
         return [use for limits in self._limits(watched) for use in limits]
 
-    def _limits(self, watched: Agent) -> Iterator[Iterator[Use]]:
+    def _limits(self, watched: Agent) -> Iterator[Iterator[LimitUsage]]:
         own = self.options
         mine = Budget(model_calls=own.model_calls, tokens=own.tokens, cost_usd=own.cost_usd)
         if mine != Budget():
@@ -144,7 +144,7 @@ class BudgetGuard(Hook):
             if budget is not None:
                 yield self._used(agent.id, budget, agent.id)
 
-    def _used(self, agent_id: AgentId, budget: Budget, key: str) -> Iterator[Use]:
+    def _used(self, agent_id: AgentId, budget: Budget, key: str) -> Iterator[LimitUsage]:
         spent = spent_by(self.session, agent_id)
         who = self.session.agents[agent_id].name or agent_id
         for limit, used, unit in (
@@ -153,7 +153,7 @@ class BudgetGuard(Hook):
             (budget.model_calls, spent.model_calls, "model calls"),
         ):
             if limit:
-                yield Use(f"{key} {unit}", who, used, limit, unit)
+                yield LimitUsage(f"{key} {unit}", who, used, limit, unit)
 
     def saved_state(self) -> Any:
         """Return what was said, so that a resume repeats nothing."""
@@ -165,6 +165,6 @@ class BudgetGuard(Hook):
         self._said = {key: float(share) for key, share in said if isinstance(share, int | float)}
 
 
-def denied_name(question: Question) -> str:
+def denied_name(question: HookQuestion) -> str:
     """Return the name of the action that a question is about."""
     return question.call.function.name if question.call else question.point

@@ -9,39 +9,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
-from harken.core.verdict import Comment, Ok, Point, Question, Verdict
-from harken.world.files.root import shown
+from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
+from harken.world.files.root import display_name
 
 _NAMED = 20
 
 
-@register("changed-files")
+@register_agent_class("changed-files")
 class ChangedFiles(Hook):
     """Comments, once per change, on files that the watched agent knows and that were changed."""
 
     in_log: ClassVar[bool] = True
-    points: ClassVar[frozenset[Point]] = frozenset({"input", "result"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
 
     def begin(self) -> None:
         """Nothing was reported yet."""
         self._reported: dict[str, str | None] = {}
-        self._looked: tuple[Question, dict[str, str | None]] | None = None
+        self._looked: tuple[HookQuestion, dict[str, str | None]] | None = None
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether there is anything new to say, or to forget."""
         self._looked = (question, self._changed())
         return self._looked[1] != self._reported
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Return what the agent should hear of its files now."""
         looked, self._looked = self._looked, None  # once: a question in between makes it old
         changed = looked[1] if looked is not None and looked[0] is question else self._changed()
         reported = self._reported.items()
         news = [item for item in changed.items() if item not in reported]
         self._reported = changed
-        return Comment(words(news)) if news else Ok()
+        return Comment(changed_files_text(news)) if news else Ok()
 
     def _changed(self) -> dict[str, str | None]:
         """Return the files that are no longer what the watched agent knows, and their hash now."""
@@ -58,13 +58,13 @@ class ChangedFiles(Hook):
         self._reported = dict(reported) if isinstance(reported, dict) else {}
 
 
-def words(news: Sequence[tuple[str, str | None]]) -> str:
+def changed_files_text(news: Sequence[tuple[str, str | None]]) -> str:
     """Say which files changed: name, and hash now (None: it is gone).
 
-    >>> words([("a.py", "ea8f"), ("b.py", None)])
+    >>> changed_files_text([("a.py", "ea8f"), ("b.py", None)])
     'No longer what you last saw: a.py, b.py (gone). Read again what you still need.'
     """
-    named = [shown(name) + (" (gone)" if now is None else "") for name, now in news[:_NAMED]]
+    named = [display_name(name) + (" (gone)" if now is None else "") for name, now in news[:_NAMED]]
     if len(news) > _NAMED:
         named.append(f"and {len(news) - _NAMED} more")
     return f"No longer what you last saw: {', '.join(named)}. Read again what you still need."

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import newest_first
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.core.verdict import Comment, Deny, Ok, Point, Question, Verdict
+from harken.core.verdict import Comment, Deny, HookPoint, HookQuestion, Ok, Verdict
 
 DISCUSS = "discuss"
 
@@ -25,7 +25,7 @@ class DiscussionRoundsOptions(HookOptions, frozen=True):
     """After so many rounds no other one is let through; None: never."""
 
 
-@register("discussion-rounds")
+@register_agent_class("discussion-rounds")
 class DiscussionRounds(Hook):
     """Comments on, then denies, `discuss` in a row; any other action, and any input, begins anew.
 
@@ -33,17 +33,17 @@ class DiscussionRounds(Hook):
     """
 
     in_log: ClassVar[bool] = True
-    points: ClassVar[frozenset[Point]] = frozenset({"action"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
     Options = DiscussionRoundsOptions
     options: DiscussionRoundsOptions
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether there were so many rounds that something is to be said of another one."""
         if question.call is None or question.call.function.name != DISCUSS:
             return False
         return not isinstance(self.judge(question), Ok)
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Say how many rounds there were."""
         options, watched = self.options, self.watched
         if watched is None or question.call is None or question.call.function.name != DISCUSS:

@@ -11,14 +11,14 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import spent_by
 from harken.agents.built_in.transcript_reader import newest_first, requests_of, saved_dict
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.core.ids import AgentId, message_number
-from harken.core.verdict import Comment, Ok, Point, Question, Verdict
-from harken.session.state import AgentState, Spent
+from harken.core.ids import AgentId, reference_number
+from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
+from harken.session.state import AgentState, UsageTotals
 
 _NAMED = 20
 
@@ -31,20 +31,20 @@ class GarbageCollectorOptions(HookOptions, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class IdleSubagent:
     """A subagent that was not spoken to."""
 
     name: str
-    spent: Spent
+    spent: UsageTotals
     """With everybody below it."""
 
 
-@register("garbage-collector")
+@register_agent_class("garbage-collector")
 class GarbageCollector(Hook):
     """Comments on idle subagents, by name and with what they cost; again after as long."""
 
     in_log: ClassVar[bool] = True
-    points: ClassVar[frozenset[Point]] = frozenset({"input", "result"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
     Options = GarbageCollectorOptions
     options: GarbageCollectorOptions
 
@@ -55,14 +55,14 @@ class GarbageCollector(Hook):
         self._quiet_until = 0
         """Before so many requests nobody can be idle: derived, never saved."""
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether there is somebody to name."""
         watched = self.watched
         if watched is None or requests_of(watched) < self._quiet_until:
             return False
         return bool(self._idle(watched))
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Name those who are idle now."""
         watched = self.watched
         idle = [] if watched is None else self._idle(watched)
@@ -72,8 +72,8 @@ class GarbageCollector(Hook):
         there = set(watched.state.subagents)
         self._said = {id_: at for id_, at in self._said.items() if id_ in there}
         self._said |= dict.fromkeys(idle, now)
-        found = [Idle(agents[id_].name or id_, spent_by(self.session, id_)) for id_ in idle]
-        return Comment(words(found, self.options.requests))
+        found = [IdleSubagent(agents[id_].name or id_, spent_by(self.session, id_)) for id_ in idle]
+        return Comment(idle_text(found, self.options.requests))
 
     def _idle(self, watched: Agent) -> list[AgentId]:
         """Return who is to be named now; look again when the next one may be."""
@@ -107,7 +107,7 @@ def _requests(agent: Agent) -> Iterator[int]:
     """Yield the numbers of the messages with which an agent's model answered, newest first."""
     for entry in newest_first(agent):
         if entry.role == "assistant":
-            yield message_number(entry.message_id)
+            yield reference_number(entry.message_id)
 
 
 def last_active(state: AgentState) -> int:
@@ -117,13 +117,14 @@ def last_active(state: AgentState) -> int:
     """
     events = [state.birth, state.committed, *state.fresh[-1:]]
     events += [event.message_id for event in (state.request, state.edited) if event is not None]
-    return max(message_number(id_) for id_ in events if id_ is not None)
+    return max(reference_number(id_) for id_ in events if id_ is not None)
 
 
-def words(idle: Sequence[Idle], requests: int) -> str:
+def idle_text(idle: Sequence[IdleSubagent], requests: int) -> str:
     """Say who is idle, and what each has cost.
 
-    >>> print(words([Idle("Ann", Spent(2, 900, 100, 0.0125)), Idle("Bob", Spent())], 20))
+    >>> ann = IdleSubagent("Ann", UsageTotals(2, 900, 100, 0.0125))
+    >>> print(idle_text([ann, IdleSubagent("Bob", UsageTotals())], 20))
     Not spoken to for 20 requests: Ann (2 model calls, 1,000 tokens, 0.0125 USD), Bob (0 model \
 calls). Terminate whom you need no longer; what they remember goes with them.
     """
@@ -136,7 +137,7 @@ calls). Terminate whom you need no longer; what they remember goes with them.
     )
 
 
-def _cost(spent: Spent) -> str:
+def _cost(spent: UsageTotals) -> str:
     calls = f"{spent.model_calls} model call{'' if spent.model_calls == 1 else 's'}"
     tokens = f", {spent.tokens:,} tokens" if spent.tokens else ""
     return calls + tokens + (f", {spent.cost_usd:.4f} USD" if spent.cost_usd else "")

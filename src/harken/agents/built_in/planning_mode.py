@@ -17,17 +17,26 @@ from typing import Any, ClassVar
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import entry_at, newest_first
 from harken.agents.guards import is_made
 from harken.agents.hooks.hook import Hook, comment_entry
 from harken.agents.hooks.options import HookOptions, options_dict
 from harken.agents.names import free_name
-from harken.agents.tree.actions import lenient
+from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core.events import AgentMoved, Cause, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
-from harken.core.verdict import Comment, Deny, Ok, Opinion, Point, Question, Verdict, in_words
+from harken.core.verdict import (
+    Comment,
+    Deny,
+    HookPoint,
+    HookQuestion,
+    HookVerdict,
+    Ok,
+    Verdict,
+    format_verdict,
+)
 
 _PLAN = re.compile(r"^[\s#*_>`-]*plan\b[\s*_`]*(?::|$)", re.IGNORECASE | re.MULTILINE)
 
@@ -114,12 +123,12 @@ class PlanningModeOptions(HookOptions, frozen=True):
     is as any other."""
 
 
-@register(KIND)
+@register_agent_class(KIND)
 class PlanningMode(Hook):
     """Denies what may change the world, until user and agent agree to go ahead."""
 
     in_log: ClassVar[bool] = True
-    points: ClassVar[frozenset[Point]] = frozenset({"input", "result", "action"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result", "action"})
     Options = PlanningModeOptions
     options: PlanningModeOptions
 
@@ -127,7 +136,7 @@ class PlanningMode(Hook):
         """Nothing was said yet."""
         self._told = False
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether there is something to say, or planning is over."""
         watched = self.watched
         if watched is None:
@@ -138,7 +147,7 @@ class PlanningMode(Hook):
             return self._why_not(question) is not None
         return self._is_agreed(watched, question)
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Tell what holds, deny what changes something, and leave when planning is over."""
         watched = self.watched
         if watched is None:
@@ -178,7 +187,7 @@ class PlanningMode(Hook):
             at = above
         return False
 
-    def _why_not(self, question: Question) -> str | None:
+    def _why_not(self, question: HookQuestion) -> str | None:
         """Return why an action is denied; None where it only reads, or is nothing at all."""
         call = question.call
         if call is None or call.function.name in self.options.allow:
@@ -192,7 +201,7 @@ class PlanningMode(Hook):
         how = "End your answer with `PLAN:` and what you would do"
         return DENIED.format(name, f"{how}; planning ends when the user agrees")
 
-    def _is_agreed(self, watched: Agent, question: Question) -> bool:
+    def _is_agreed(self, watched: Agent, question: HookQuestion) -> bool:
         """Whether this input, or this answer to `ask_user`, agrees to a plan."""
         if self._is_below(watched) or not agrees(question.text, self.options.agreed):
             return False
@@ -243,10 +252,10 @@ def stop_planning(agent: Agent, cause: Cause = None) -> bool:
     hooks = planning(agent)
     for hook in hooks:
         verdict = Comment(ENDS.format("the user ended it"))
-        said = hook.say(in_words(verdict), cause)
+        said = hook.say(format_verdict(verdict), cause)
         agent.session.append(AgentMoved(agent_id=hook.agent_id, place="gone", cause=cause))
         if said.message_id is not None and not agent.state.open_calls:
-            opinion = Opinion(hook.name, verdict, said.message_id)
+            opinion = HookVerdict(hook.name, verdict, said.message_id)
             agent.session.append(comment_entry(agent, opinion, verdict.text))
     return bool(hooks)
 
@@ -282,6 +291,6 @@ def _asked_with_plan(agent: Agent, result: TranscriptEntry) -> bool:
     for entry in newest_first(agent):
         for call in entry.tool_calls or ():
             if call.id == result.tool_call_id:
-                question = lenient(call.function.arguments).get("question")
+                question = parse_arguments_or_empty(call.function.arguments).get("question")
                 return isinstance(question, str) and has_plan(question)
     return False

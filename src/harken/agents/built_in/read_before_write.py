@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.agents.tree.actions import lenient
-from harken.core.verdict import Deny, Ok, Point, Question, Verdict
-from harken.world.files.root import shown
-from harken.world.tool import Caller
+from harken.agents.tree.actions import parse_arguments_or_empty
+from harken.core.verdict import Deny, HookPoint, HookQuestion, Ok, Verdict
+from harken.world.files.root import display_name
+from harken.world.tool import ToolContext
 
 
 class ReadBeforeWriteOptions(HookOptions, frozen=True):
@@ -26,37 +26,37 @@ class ReadBeforeWriteOptions(HookOptions, frozen=True):
     """Name of a tool -> its argument that is the path of the file."""
 
 
-@register("read-before-write")
+@register_agent_class("read-before-write")
 class ReadBeforeWrite(Hook):
     """Denies a change of a file that the agent has not read, or that was changed since."""
 
     in_log: ClassVar[bool] = True
-    points: ClassVar[frozenset[Point]] = frozenset({"action"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
     Options = ReadBeforeWriteOptions
     options: ReadBeforeWriteOptions
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether there is a reason to deny it."""
         return self._why_not(question) is not None
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Deny what would change a file unseen."""
         reason = self._why_not(question)
         return Ok() if reason is None else Deny(reason)
 
-    def _why_not(self, question: Question) -> str | None:
+    def _why_not(self, question: HookQuestion) -> str | None:
         watched, path = self.watched, self._path(question)
         if watched is None or path is None:
             return None
         known = self.runtime.world.known
-        standing = known.standing(Caller(watched, question.subject), path)
+        standing = known.standing(ToolContext(watched, question.subject), path)
         if standing == "unknown":
-            return f"you have not read {shown(path)}: read it first"
+            return f"you have not read {display_name(path)}: read it first"
         if standing == "changed":
-            return f"{shown(path)} is no longer what you read: read it again first"
+            return f"{display_name(path)} is no longer what you read: read it again first"
         return None
 
-    def _path(self, question: Question) -> str | None:
+    def _path(self, question: HookQuestion) -> str | None:
         """Return the file that a call says it changes; None where it says none."""
         if question.call is None:
             return None
@@ -67,5 +67,5 @@ class ReadBeforeWrite(Hook):
             if tool is None or not tool.edits_files or tool.subject_kind != "path":
                 return None
             argument = tool.subject
-        path = lenient(question.text).get(argument or "")
+        path = parse_arguments_or_empty(question.text).get(argument or "")
         return path if isinstance(path, str) else None

@@ -12,30 +12,30 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import MAKING
 from harken.agents.hooks.hook import Hook
-from harken.agents.tree.actions import lenient
+from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core.ids import AgentId
-from harken.core.verdict import Deny, Ok, Point, Question, Verdict
+from harken.core.verdict import Deny, HookPoint, HookQuestion, Ok, Verdict
 from harken.session.state import AgentState
 
 
 class BirthHook(Hook):
     """A hook that judges nothing but the making of subagents."""
 
-    points: ClassVar[frozenset[Point]] = frozenset({"action"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
 
     def begin(self) -> None:
         """Nobody is being made."""
         self._let_through: dict[str, str] = {}
         """Call -> the name of who is made; forgotten when the call has its result."""
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether a subagent is to be made."""
         return question.call is not None and question.call.function.name in MAKING
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Deny where a limit is reached; else note that one more is being made."""
         watched = self.watched
         if watched is None or not self.concerns(question):
@@ -62,9 +62,9 @@ class BirthHook(Hook):
         return len(self._let_through)
 
 
-def name_made(question: Question) -> str:
+def name_made(question: HookQuestion) -> str:
     """Return the name of the subagent that a call is to make, as far as it says one."""
-    arguments = lenient(question.text)
+    arguments = parse_arguments_or_empty(question.text)
     given = arguments.get("as_name") or arguments.get("name")
     return given if isinstance(given, str) else ""
 
@@ -78,7 +78,7 @@ def live_below(hook: Hook, agent_id: AgentId) -> Iterator[AgentState]:
         yield agents[one]
 
 
-@register("single-minded")
+@register_agent_class("single-minded")
 class SingleMinded(BirthHook):
     """Denies a second subagent while there is one; who needs another ends the first."""
 

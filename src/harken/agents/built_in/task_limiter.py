@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Meta
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import upwards
 from harken.agents.built_in.subagent_hook import BirthHook, live_below
 from harken.agents.built_in.transcript_reader import saved_dict, top_of
 from harken.agents.hooks.options import HookOptions
 from harken.core.ids import AgentId
-from harken.core.verdict import Ok, Question, Verdict
+from harken.core.verdict import HookQuestion, Ok, Verdict
 from harken.session.state import AgentState
 
 Limit = Annotated[int, Meta(ge=0)]
@@ -36,7 +36,7 @@ class TaskLimiterOptions(HookOptions, frozen=True):
     """How many may be made in all whose names fit a pattern (`reviewer*`)."""
 
 
-@register("task-limiter")
+@register_agent_class("task-limiter")
 class TaskLimiter(BirthHook):
     """Denies a subagent too many; copies below count together with it."""
 
@@ -49,7 +49,7 @@ class TaskLimiter(BirthHook):
         self._made: Counter[str] = Counter()
         """How many were let through in all, by name: a birth that failed after that counts."""
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Deny where a limit is reached, else count."""
         before = set(self._let_through)
         verdict = super().judge(question)

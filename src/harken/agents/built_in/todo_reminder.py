@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import newest_first, requests_of, saved_number
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
 from harken.core.messages import text_of
-from harken.core.verdict import Comment, Ok, Point, Question, Verdict
+from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
 
 _OPEN = ("[ ]", "[>]")
 """How the items of a list begin that are not done. Source: `world.todo`."""
@@ -29,12 +29,12 @@ class TodoReminderOptions(HookOptions, frozen=True):
     """The tool whose results are the list."""
 
 
-@register("todo-reminder")
+@register_agent_class("todo-reminder")
 class TodoReminder(Hook):
     """Comments with the list as it stands, after so many requests without a look at it."""
 
     in_log: ClassVar[bool] = True
-    points: ClassVar[frozenset[Point]] = frozenset({"input", "result"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
     Options = TodoReminderOptions
     options: TodoReminderOptions
 
@@ -44,14 +44,14 @@ class TodoReminder(Hook):
         self._quiet_until = 0
         """No need to look at the transcript before so many requests: derived, never saved."""
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether it is time; the transcript is read only where it may be."""
         watched = self.watched
         if watched is None or requests_of(watched) < self._quiet_until:
             return False
         return self._reminder(watched) is not None
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         """Return the reminder, and count anew."""
         watched = self.watched
         reminder = None if watched is None else self._reminder(watched)
@@ -74,7 +74,7 @@ class TodoReminder(Hook):
         if not self._is_wanted(written):
             self._quiet_until = now + every
             return None
-        return words(since, written)
+        return todo_text(since, written)
 
     def _is_wanted(self, written: str | None) -> bool:
         """Whether there is something to remind of."""
@@ -101,10 +101,10 @@ def last_written(agent: Agent, tool: str) -> tuple[int, str | None]:
     return since, None
 
 
-def words(since: int, written: str | None) -> str:
+def todo_text(since: int, written: str | None) -> str:
     r"""Say what stands on the list, and how long it was not looked at.
 
-    >>> print(words(10, "[x] look\n[ ] leap\n1 of 2 done."))
+    >>> print(todo_text(10, "[x] look\n[ ] leap\n1 of 2 done."))
     You have not written your todo list for 10 requests. It stands so:
     [x] look
     [ ] leap

@@ -13,7 +13,7 @@ from harken.agents.agent import Agent
 from harken.agents.budget import upwards
 from harken.agents.hooks.hook import Hook
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import base_of, message_number
+from harken.core.ids import reference_message_id, reference_number
 from harken.session.state import AgentState
 
 MAKING = frozenset({"task", "clone", "restore"})
@@ -27,12 +27,12 @@ def newest_first(agent: Agent) -> Iterator[TranscriptEntry]:
 
 def entry_at(agent: Agent, subject: Reference) -> TranscriptEntry | None:
     """Return the message that a question is about; None where it is none of this agent's."""
-    wanted = base_of(subject)
-    at = message_number(wanted)
+    wanted = reference_message_id(subject)
+    at = reference_number(wanted)
     for entry in newest_first(agent):
         if entry.message_id == wanted:
             return entry
-        if message_number(entry.message_id) < at:
+        if reference_number(entry.message_id) < at:
             return None
     return None
 

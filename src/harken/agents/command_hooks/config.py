@@ -1,4 +1,4 @@
-"""`Entry`: a command that is to be run at an event, as a `hooks` section of settings says it.
+"""A command that is to be run at an event, as a `hooks` section of settings says it.
 
     {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "check.sh"}]}]}
 
@@ -51,7 +51,7 @@ _KNOWN = {"type", "command", "args", "timeout", "onFailure", "async", "statusMes
 _KNOWN |= {"asyncRewake", "if", "once"}  # `once` counts for nothing in settings there, either
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CommandHookConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A command and when it is run; as JSON, what a birth records."""
 
     event: str
@@ -85,9 +85,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def matches(self, names: Collection[str]) -> bool:
         """Whether it is to be run for something that has these names.
 
-        >>> Entry(event="PreToolUse", matcher="Edit|Write", command="x").matches({"Write"})
+        >>> CommandHookConfig(event="PreToolUse", matcher="Edit|Write", command="x").matches(
+        ...     {"Write"}
+        ... )
         True
-        >>> Entry(event="PreToolUse", matcher="mcp__.*", command="x").matches({"mcp__a__b"})
+        >>> CommandHookConfig(event="PreToolUse", matcher="mcp__.*", command="x").matches(
+        ...     {"mcp__a__b"}
+        ... )
         True
         """
         if self.matcher in ("", "*"):
@@ -107,7 +111,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Hooks(msgspec.Struct, frozen=True):
     """What settings say of hooks."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[CommandHookConfig, ...] = ()
     notes: tuple[str, ...] = ()
     """What a person should know, a line each: what has no place here."""
 
@@ -124,7 +128,7 @@ def read_settings(file: Path) -> Hooks:
     if data is None:
         return Hooks()
     try:
-        settings = canonical.decode(data)
+        settings = canonical.from_json(data)
     except (ValueError, RecursionError):
         raise ConfigError(f"{file}: is no JSON") from None
     if not isinstance(settings, dict):
@@ -187,7 +191,7 @@ def _hook(event: str, matcher: str, one: Mapping[str, Any], where: str) -> Hooks
     is_async = one.get("async") is True or one.get("asyncRewake") is True
     args = one.get("args")
     try:
-        entry = Entry(
+        entry = CommandHookConfig(
             event=event,
             matcher=matcher,
             command=_text(one.get("command"), f"{at}: command"),

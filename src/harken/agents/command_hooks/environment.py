@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from harken.agents.command_hooks.config import Entry
-from harken.agents.command_hooks.run import run
+from harken.agents.command_hooks.config import CommandHookConfig
+from harken.agents.command_hooks.run import run_command
 from harken.world.world import World
 
 FILE = "CLAUDE_ENV_FILE"
 EVENT = "SessionStart"
-_SHOW = Entry(
+_SHOW = CommandHookConfig(
     event=EVENT, command=f'set -a; . "${FILE}" </dev/null >/dev/null 2>&1; env -0', timeout_s=30
 )
 _OF_THE_SHELL = {FILE, "_", "OLDPWD", "PWD", "SHLVL"}
@@ -30,7 +30,9 @@ async def keep(world: World, file: Path, folder: Path, environment: Mapping[str,
     """
     if not file.is_file() or not file.stat().st_size:
         return ""
-    ended = await run(_SHOW, b"", folder=folder, environment={**environment, FILE: str(file)})
+    ended = await run_command(
+        _SHOW, b"", folder=folder, environment={**environment, FILE: str(file)}
+    )
     if ended.problem or ended.exit_code:
         return f"{FILE}: {ended.problem or f'exit code {ended.exit_code}'}"
     pairs = (one.split("=", 1) for one in ended.stdout.split("\0") if "=" in one)

@@ -18,27 +18,33 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import register
-from harken.agents.command_hooks.config import EVENTS, Entry
+from harken.agents.agent_classes import register_agent_class
+from harken.agents.command_hooks.config import EVENTS, CommandHookConfig
 from harken.agents.command_hooks.environment import EVENT, FILE, keep
-from harken.agents.command_hooks.output import Answer, answer_of
-from harken.agents.command_hooks.payload import Moment, Situation, ended, moments_of
-from harken.agents.command_hooks.run import run
+from harken.agents.command_hooks.output import HookOutput, answer_of
+from harken.agents.command_hooks.payload import HookEvent, Situation, ended, moments_of
+from harken.agents.command_hooks.run import run_command
 from harken.agents.command_hooks.transcript_file import Transcripts
 from harken.agents.hooks.hook import Hook, TurnStopped
 from harken.agents.hooks.logged_user import LoggedUser
-from harken.agents.hooks.notifications import Compacted, Compacting, Happening, LeaveAsked, Word
+from harken.agents.hooks.notifications import (
+    ApprovalPending,
+    CompactionFinished,
+    CompactionStarting,
+    Happening,
+    NotificationReply,
+)
 from harken.agents.hooks.options import HookOptions, options_dict
 from harken.agents.hooks.verdict_log import rewritten_arguments
-from harken.agents.runtime import Runtime
-from harken.agents.templates.claude_code_tools import taken_back
+from harken.agents.runtime import AgentRuntime
+from harken.agents.templates.claude_code_tools import from_claude_arguments
 from harken.core import canonical
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.messages import FunctionCall, ToolCall
-from harken.core.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
-from harken.world.result import Failed
-from harken.world.user import NobodyThere, Wanted
+from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Rewrite, Verdict, format_verdict
+from harken.world.result import ToolError
+from harken.world.user import ApprovalRequest, UserUnavailable
 
 NAME = "claude-hooks"
 """What such a hook is called where nobody says otherwise."""
@@ -61,24 +67,24 @@ UNSUPPORTED = "{} of a command's answer counts for nothing here"
 class Commands(HookOptions, frozen=True):
     """Which commands are run, and when."""
 
-    commands: tuple[Entry, ...] = ()
+    commands: tuple[CommandHookConfig, ...] = ()
     may_allow: bool = False
     """Whether what a command allows is allowed, as if the user had said so."""
 
     @property
     def digest(self) -> str:
         """What tells these commands from others."""
-        return sha256(canonical.encode(options_dict(self))).hexdigest()
+        return sha256(canonical.to_json_line(options_dict(self))).hexdigest()
 
 
-def let_run(runtime: Runtime, options: Commands) -> Commands:
+def let_run(runtime: AgentRuntime, options: Commands) -> Commands:
     """Return commands that a person configured: from now on they are run, also after a resume."""
     if runtime.let_run is not None:
         runtime.let_run.add(options.digest)
     return options
 
 
-@register("command-hook")
+@register_agent_class("command-hook")
 class CommandHook(Hook):
     """Asks external commands."""
 
@@ -119,7 +125,7 @@ class CommandHook(Hook):
         self._later = [one for one in later or () if isinstance(one, str)]
         self._interrupt = why if isinstance(why, str) else None
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether a command is to be run, or there is something left to say."""
         situation = self._situation(question)
         if self._later and question.point in ("input", "result"):
@@ -128,17 +134,17 @@ class CommandHook(Hook):
             return True
         return any(self._due(situation, event, names) for event, names in situation.events)
 
-    async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
+    async def judged(self, question: HookQuestion, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return what the commands say, with the message that says so. Raises TurnStopped."""
         self._asked = asked
         return await super().judged(question, asked)
 
-    async def judge(self, question: Question) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         """Return what the commands say. Raises TurnStopped where one of them ends the turn."""
         situation = self._situation(question)
-        answer = Answer()
+        answer = HookOutput()
         if question.point == "result":
-            answer, self._interrupt = Answer(ends=self._interrupt), None
+            answer, self._interrupt = HookOutput(ends=self._interrupt), None
         for event, names in situation.events:
             answer = answer.joined(await self._answered(situation, event, names))
         self._tell(answer)
@@ -152,55 +158,59 @@ class CommandHook(Hook):
         """Run the commands of the end of a session; what they say counts for nothing."""
         await self._lived(self._question, ended(reason))
 
-    async def heed(self, happening: Happening) -> Word | None:
+    async def heed(self, happening: Happening) -> NotificationReply | None:
         """Run the commands of what happens to the agent; return what they say to it."""
         question = self._question
-        if isinstance(happening, LeaveAsked):
+        if isinstance(happening, ApprovalPending):
             question = self._about(happening)
-        answer = Answer()
+        answer = HookOutput()
         for moment in moments_of(happening):
             answer = answer.joined(await self._lived(question, moment))
         match happening:
-            case Compacting() | LeaveAsked():
+            case CompactionStarting() | ApprovalPending():
                 return self._word(happening, answer)
-            case Compacted() if answer.context:
+            case CompactionFinished() if answer.context:
                 self._later.append(answer.context)
                 self.save_state()
         return None
 
-    async def _lived(self, question: Question, moment: Moment) -> Answer:
+    async def _lived(self, question: HookQuestion, moment: HookEvent) -> HookOutput:
         """Return what the commands say of what happens."""
         situation = replace(self._situation(question), moment=moment)
         answer = await self._answered(situation, moment.event, moment.names)
         self._tell(answer)
         return answer
 
-    def _word(self, happening: Compacting | LeaveAsked, answer: Answer) -> Word | None:
+    def _word(
+        self, happening: CompactionStarting | ApprovalPending, answer: HookOutput
+    ) -> NotificationReply | None:
         """Return what the commands say; a no is logged, as the cause of what comes of it."""
-        if isinstance(happening, LeaveAsked):
+        if isinstance(happening, ApprovalPending):
             return self._for_user(happening, answer)
         if answer.decision != "deny" and answer.ends is None:
-            return Word(hook=self.name, more=answer.context) if answer.context else None
+            return (
+                NotificationReply(hook=self.name, more=answer.context) if answer.context else None
+            )
         why = answer.reason or answer.ends or ""
-        said = self.say(in_words(Deny(why)), self._watched.state.birth)
-        return Word(hook=self.name, refusal=why, said=said.message_id)
+        said = self.say(format_verdict(Deny(why)), self._watched.state.birth)
+        return NotificationReply(hook=self.name, refusal=why, said=said.message_id)
 
-    def _for_user(self, happening: LeaveAsked, answer: Answer) -> Word | None:
+    def _for_user(self, happening: ApprovalPending, answer: HookOutput) -> NotificationReply | None:
         """Return what the commands say in the place of the user; a yes only where it counts."""
         if answer.decision == "deny":
             self._interrupt = answer.ends
-            said = self.say(in_words(Deny(answer.reason)), happening.call)
-            return Word(hook=self.name, refusal=answer.reason, said=said.message_id)
+            said = self.say(format_verdict(Deny(answer.reason)), happening.call)
+            return NotificationReply(hook=self.name, refusal=answer.reason, said=said.message_id)
         meant = (happening.call, self._about(happening).text)
         must_ask = happening.is_wanted_by_hook or happening.wanted.is_required
         has_allowed = self._allowed == meant and not must_ask
         if answer.decision != "allow" and not has_allowed:
             return None
         if not self.options.may_allow:
-            self._tell(Answer(unsupported=(_ALLOWED,)))
+            self._tell(HookOutput(unsupported=(_ALLOWED,)))
             return None
         said = self.say("ALLOW", happening.call)
-        return Word(hook=self.name, allows=True, said=said.message_id)
+        return NotificationReply(hook=self.name, allows=True, said=said.message_id)
 
     @property
     def speaks_for_user(self) -> bool:
@@ -216,20 +226,20 @@ class CommandHook(Hook):
         return self._is_let
 
     @property
-    def _question(self) -> Question:
+    def _question(self) -> HookQuestion:
         """What stands for a question where none is asked."""
-        return Question("response", self._watched.name, self._watched.state.birth, "")
+        return HookQuestion("response", self._watched.name, self._watched.state.birth, "")
 
-    def _about(self, happening: LeaveAsked) -> Question:
+    def _about(self, happening: ApprovalPending) -> HookQuestion:
         """Return the call that leave is asked for, as it is run."""
         watched, id_ = self._watched, happening.call
         calls = (one for one in watched.state.open_calls.values() if one.reference == id_)
         text = next((one.arguments for one in calls), "{}")
         text = rewritten_arguments(watched, id_) or text
         call = ToolCall(id_, FunctionCall(happening.wanted.tool, text))
-        return Question("action", watched.name, id_, text, call)
+        return HookQuestion("action", watched.name, id_, text, call)
 
-    def _situation(self, question: Question) -> Situation:
+    def _situation(self, question: HookQuestion) -> Situation:
         return Situation(question, self._watched, self)
 
     @property
@@ -238,7 +248,9 @@ class CommandHook(Hook):
         assert parent is not None
         return self.sibling(parent)
 
-    def _due(self, situation: Situation, event: str, names: Sequence[str] | None) -> list[Entry]:
+    def _due(
+        self, situation: Situation, event: str, names: Sequence[str] | None
+    ) -> list[CommandHookConfig]:
         """Return the commands to be run, each once."""
         if not self.is_let:
             return []
@@ -249,26 +261,26 @@ class CommandHook(Hook):
 
     async def _answered(
         self, situation: Situation, event: str, names: Sequence[str] | None
-    ) -> Answer:
+    ) -> HookOutput:
         """Return what all commands of an event say together."""
         due = self._due(situation, event, names)
         if not due:
-            return Answer()
-        said = canonical.encode(situation.payload(event, self._paths(situation)))
+            return HookOutput()
+        said = canonical.to_json_line(situation.payload(event, self._paths(situation)))
         environment = {
             **self.runtime.environment(os.environ),
             "CLAUDE_PROJECT_DIR": str(situation.folder),
         }
-        answer = Answer()
+        answer = HookOutput()
         with TemporaryDirectory(prefix="harken-hook-", ignore_cleanup_errors=True) as scratch:
             file = Path(scratch, "environment.sh")
             more = {**environment, FILE: str(file)} if event == EVENT else environment
             ends = await asyncio.gather(
-                *(run(one, said, folder=situation.folder, environment=more) for one in due)
+                *(run_command(one, said, folder=situation.folder, environment=more) for one in due)
             )
             wrong = await keep(self.runtime.world, file, situation.folder, environment)
         if wrong:
-            answer = Answer(problems=(wrong,))
+            answer = HookOutput(problems=(wrong,))
         for entry, end in zip(due, ends, strict=True):
             answer = answer.joined(answer_of(entry, end))
         if event in _ONLY_TOLD and answer.decision == "deny":
@@ -285,7 +297,7 @@ class CommandHook(Hook):
         above = own if primary in (None, watched) else str(files.brought_up(self.session, primary))
         return {"transcript_path": above, "agent_transcript_path": own}
 
-    def _tell(self, answer: Answer) -> None:
+    def _tell(self, answer: HookOutput) -> None:
         """Let the user know what is for them, and keep what went wrong."""
         once = [_FOR_NOTHING.get(one, UNSUPPORTED.format(one)) for one in answer.unsupported]
         new = [line for line in dict.fromkeys(once) if line not in self._told_once]
@@ -299,14 +311,14 @@ class CommandHook(Hook):
         for message in answer.messages:
             self.runtime.tell(f"hook {self.name}: {' '.join(message.split())}")
 
-    def _end_turn(self, situation: Situation, answer: Answer) -> None:
+    def _end_turn(self, situation: Situation, answer: HookOutput) -> None:
         """Raise TurnStopped where the turn shall end; a prompt that is blocked is not kept."""
         point, watched = situation.question.point, situation.watched
         is_blocked = point == "input" and answer.decision == "deny"
         if (answer.ends is None and not is_blocked) or point == "response":
             return
         why = answer.reason if is_blocked else answer.ends or ""
-        words = in_words(Deny(why))
+        words = format_verdict(Deny(why))
         said = TranscriptEntry(
             agent_id=self.agent_id, role="assistant", content=words, cause=self._asked
         )
@@ -315,7 +327,7 @@ class CommandHook(Hook):
         self.session.append_all(self.with_state(said))
         raise TurnStopped(f"hook {self.name}: {why}")
 
-    async def _verdict(self, situation: Situation, answer: Answer) -> Verdict:
+    async def _verdict(self, situation: Situation, answer: HookOutput) -> Verdict:
         match situation.question.point:
             case "action":
                 return await self._on_action(situation, answer)
@@ -324,14 +336,14 @@ class CommandHook(Hook):
             case _:
                 return self._heard(answer)
 
-    def _heard(self, answer: Answer) -> Verdict:
+    def _heard(self, answer: HookOutput) -> Verdict:
         """Let the agent hear what there is to hear, and what was left over."""
         no = answer.reason if answer.decision == "deny" else ""
         text = "\n".join(filter(None, [*self._later, no, answer.context]))
         self._later = []
         return Comment(text) if text else Ok()
 
-    def _on_response(self, answer: Answer) -> Verdict:
+    def _on_response(self, answer: HookOutput) -> Verdict:
         """Send the agent on, also where a command only has something to add."""
         if answer.ends is not None:
             return Ok()
@@ -339,7 +351,7 @@ class CommandHook(Hook):
             return Deny("\n".join(filter(None, [answer.reason, answer.context])))
         return Deny(answer.context) if answer.context else Ok()
 
-    async def _on_action(self, situation: Situation, answer: Answer) -> Verdict:
+    async def _on_action(self, situation: Situation, answer: HookOutput) -> Verdict:
         if answer.decision == "deny":
             return Deny(answer.reason)
         rewritten = self._rewritten(situation, answer)
@@ -353,20 +365,20 @@ class CommandHook(Hook):
             self._later.append(answer.context)
         return Rewrite(rewritten)
 
-    def _rewritten(self, situation: Situation, answer: Answer) -> str | None:
+    def _rewritten(self, situation: Situation, answer: HookOutput) -> str | None:
         """Return the arguments as a command wants them; None: as they are."""
         if answer.updated is None:
             return None
         before = situation.arguments
-        after = taken_back(situation.tool, before, answer.updated, situation.folder)
-        return None if after == before else canonical.encode(after).decode()
+        after = from_claude_arguments(situation.tool, before, answer.updated, situation.folder)
+        return None if after == before else canonical.to_json_line(after).decode()
 
     async def _refusal(
-        self, situation: Situation, answer: Answer, rewritten: str | None
+        self, situation: Situation, answer: HookOutput, rewritten: str | None
     ) -> str | None:
         """Ask the user; return why the action may not be; None: it may."""
         world, watched = self.runtime.world, situation.watched
-        wanted = Wanted(
+        wanted = ApprovalRequest(
             agent=watched.name,
             tool=situation.tool,
             subject=situation.tool,
@@ -374,10 +386,10 @@ class CommandHook(Hook):
         )
         try:
             if world.user is None:
-                raise NobodyThere("nobody is there to ask")
+                raise UserUnavailable("nobody is there to ask")
             user = LoggedUser(world.user, watched, situation.question.subject, for_hook=True)
             leave = await user.permit(wanted)
-        except (NobodyThere, Failed) as error:
+        except (UserUnavailable, ToolError) as error:
             why = answer.reason or "a hook wants it"
             return f"the user's leave is needed ({why}), and there is none: {error}"
         return None if leave.allowed else leave.reason or "the user said no"

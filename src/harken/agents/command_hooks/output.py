@@ -1,4 +1,4 @@
-"""`Answer`: what a command said, in the words of Claude Code's protocol: exit code and JSON.
+"""`HookOutput`: what a command said, in the words of Claude Code's protocol: exit code and JSON.
 
 Exit code 2: it says no, and its JSON or stderr says why. Else stdout may be a JSON object that
 decides, with whatever exit code, or, with 0, text. All else, a timeout, a program that is not
@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from harken.agents.command_hooks.config import Entry
-from harken.agents.command_hooks.run import Ended
+from harken.agents.command_hooks.config import CommandHookConfig
+from harken.agents.command_hooks.run import CommandResult
 from harken.core import canonical
 
 MAX_CHARACTERS = 10_000
@@ -53,7 +53,7 @@ _STOPPING = {"Stop", "SubagentStop"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HookOutput:
     """What commands said to one event."""
 
     decision: Decision = ""
@@ -71,7 +71,7 @@ class Answer:
     unsupported: tuple[str, ...] = ()
     """Members that count for nothing here."""
 
-    def joined(self, other: Answer) -> Answer:
+    def joined(self, other: HookOutput) -> HookOutput:
         """Return both as one: the strongest decision, all that is to be heard, the last change."""
         stronger, weaker = self, other
         if _STRENGTH.index(other.decision) > _STRENGTH.index(self.decision):
@@ -79,7 +79,7 @@ class Answer:
         reasons = [stronger.reason]
         if stronger.decision == weaker.decision:
             reasons.append(weaker.reason)
-        return Answer(
+        return HookOutput(
             decision=stronger.decision,
             reason="\n".join(filter(None, reasons)),
             context="\n".join(filter(None, [self.context, other.context])),
@@ -95,7 +95,7 @@ class _Malformed(Exception):
     """What a command printed is not what the protocol says."""
 
 
-def answer_of(entry: Entry, ended: Ended) -> Answer:
+def answer_of(entry: CommandHookConfig, ended: CommandResult) -> HookOutput:
     """Return what a command that has ended said."""
     line = f"{entry.shown}: "
     left = (f"{line}left something running in the background",) if ended.left else ()
@@ -104,12 +104,12 @@ def answer_of(entry: Entry, ended: Ended) -> Answer:
     except _Malformed as error:
         problems = (f"{line}{error}", *left)
         if entry.blocks and entry.event not in _STOPPING:
-            return Answer(decision="deny", reason=f"{line}{error}", problems=problems)
-        return Answer(problems=problems)
-    return found.joined(Answer(problems=left))
+            return HookOutput(decision="deny", reason=f"{line}{error}", problems=problems)
+        return HookOutput(problems=problems)
+    return found.joined(HookOutput(problems=left))
 
 
-def _said(entry: Entry, ended: Ended) -> Answer:
+def _said(entry: CommandHookConfig, ended: CommandResult) -> HookOutput:
     if ended.problem:
         raise _Malformed(ended.problem)
     text = ended.stdout.removeprefix("\ufeff").strip()  # some programs begin all output so
@@ -122,27 +122,27 @@ def _said(entry: Entry, ended: Ended) -> Answer:
         said = " ".join(ended.stderr.split())[:300]
         raise _Malformed(f"exit code {ended.exit_code}" + (f": {said}" if said else ""))
     if entry.event in _AS_TEXT:
-        return Answer(context=_cut(text))
+        return HookOutput(context=_cut(text))
     if text.startswith("{"):
         raise _Malformed("what it printed begins as JSON and is none")
-    return Answer()
+    return HookOutput()
 
 
-def _no(entry: Entry, text: str, stderr: str) -> Answer:
+def _no(entry: CommandHookConfig, text: str, stderr: str) -> HookOutput:
     """Return what exit code 2 says: no, with the reason in the JSON, where that says no, too."""
     try:
-        found = _read(entry.event, text) if text else Answer()
+        found = _read(entry.event, text) if text else HookOutput()
     except _Malformed:
-        found = Answer()
+        found = HookOutput()
     if found.decision == "deny":
         return found
     why = _cut(stderr) or f"{entry.shown} says no, and not why"
-    return Answer(decision="deny", reason=why, messages=found.messages)
+    return HookOutput(decision="deny", reason=why, messages=found.messages)
 
 
-def _read(event: str, text: str) -> Answer:
+def _read(event: str, text: str) -> HookOutput:
     try:
-        said = canonical.decode(text.encode())
+        said = canonical.from_json(text.encode())
     except (ValueError, RecursionError):
         raise _Malformed("what it printed begins as JSON and is none") from None
     assert isinstance(said, dict)  # it is in braces
@@ -156,7 +156,7 @@ def _read(event: str, text: str) -> Answer:
         raise _Malformed(f"hookEventName is {named!r}, not {event!r}")
     decision, reason = _decision(said, own)
     message, updated = _text(said, "systemMessage"), _updated(own)
-    return Answer(
+    return HookOutput(
         decision=decision,
         reason=_cut(reason),
         context=_cut(_text(own, "additionalContext")),

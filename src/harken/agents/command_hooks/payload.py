@@ -5,7 +5,7 @@ far as there is something to say here.
 
 Source: what Claude Code 2.1.329 sends; `tests/clients/test_command_hooks.py` compares.
 
-`Moment`: what happens to an agent, as the event of Claude Code that a command is told of.
+`HookEvent`: what happens to an agent, as the event of Claude Code that a command is told of.
 
 Beside questions: nobody waits for a verdict. The words of notifications are those of Claude Code,
 which scripts compare with.
@@ -26,19 +26,19 @@ from typing import Any, TypeAlias
 from harken.agents.agent import Agent
 from harken.agents.command_hooks.condition import Condition
 from harken.agents.hooks.notifications import (
-    Compacted,
-    Compacting,
+    ApprovalPending,
+    CompactionFinished,
+    CompactionStarting,
     Happening,
-    LeaveAsked,
-    UserWanted,
+    UserInputPending,
 )
 from harken.agents.hooks.verdict_log import rewritten_arguments
-from harken.agents.templates.claude_code_tools import names_of, real, told
+from harken.agents.templates.claude_code_tools import names_of, real, to_claude_arguments
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
-from harken.core.ids import message_number
+from harken.core.ids import reference_number
 from harken.core.messages import text_of
-from harken.core.verdict import Question
+from harken.core.verdict import HookQuestion
 
 Names: TypeAlias = tuple[str, ...] | None
 """What a matcher is compared with; None: the event takes no matcher."""
@@ -51,7 +51,7 @@ WANTED = "Claude needs your permission to use {}"
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class HookEvent:
     """An event."""
 
     event: str
@@ -60,31 +60,31 @@ class Moment:
     """What a command hears of it, beside what it always hears."""
 
 
-def moments_of(happening: Happening) -> Sequence[Moment]:
+def moments_of(happening: Happening) -> Sequence[HookEvent]:
     """Return the events that it is, in order."""
     match happening:
-        case Compacting(trigger=trigger, instructions=instructions):
+        case CompactionStarting(trigger=trigger, instructions=instructions):
             said = {"trigger": trigger, "custom_instructions": instructions or None}
-            return [Moment("PreCompact", (trigger,), said)]
-        case Compacted(trigger=trigger, summary=summary):
+            return [HookEvent("PreCompact", (trigger,), said)]
+        case CompactionFinished(trigger=trigger, summary=summary):
             said = {"trigger": trigger, "compact_summary": summary}
-            return [begun("compact"), Moment("PostCompact", (trigger,), said)]
-        case LeaveAsked(wanted=wanted):
-            return [Moment("PermissionRequest", names_of(wanted.tool))]
-        case UserWanted(kind=kind, tool=tool):
+            return [begun("compact"), HookEvent("PostCompact", (trigger,), said)]
+        case ApprovalPending(wanted=wanted):
+            return [HookEvent("PermissionRequest", names_of(wanted.tool))]
+        case UserInputPending(kind=kind, tool=tool):
             message = WANTED.format(names_of(tool)[0]) if tool else WAITING
             said = {"message": message, "notification_type": kind}
-            return [Moment("Notification", (kind,), said)]
+            return [HookEvent("Notification", (kind,), said)]
 
 
-def begun(source: str) -> Moment:
+def begun(source: str) -> HookEvent:
     """Return the beginning of a session, or of a part of it."""
-    return Moment("SessionStart", (source,), {"source": source})
+    return HookEvent("SessionStart", (source,), {"source": source})
 
 
-def ended(reason: str) -> Moment:
+def ended(reason: str) -> HookEvent:
     """Return the end of a session."""
-    return Moment("SessionEnd", (reason,), {"reason": reason})
+    return HookEvent("SessionEnd", (reason,), {"reason": reason})
 
 
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
@@ -108,11 +108,11 @@ _WITHOUT_MODE = {
 class Situation:
     """What has happened, or is about to."""
 
-    question: Question
+    question: HookQuestion
     watched: Agent
     hook: Agent
     """Who is asked."""
-    moment: Moment | None = None
+    moment: HookEvent | None = None
     """What happens to the agent, where no question is asked."""
 
     @cached_property
@@ -168,7 +168,7 @@ class Situation:
             reference, text = self._call
             text = rewritten_arguments(self.watched, reference) or text
         try:
-            value = canonical.decode(text.encode("utf-8", "surrogatepass"))
+            value = canonical.from_json(text.encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
@@ -219,7 +219,7 @@ class Situation:
         """The tool and its arguments."""
         return {
             "tool_name": names_of(self.tool)[0],
-            "tool_input": told(self.tool, self.arguments, self.folder),
+            "tool_input": to_claude_arguments(self.tool, self.arguments, self.folder),
         }
 
     def fits(self, condition: str) -> bool:
@@ -257,7 +257,7 @@ class Situation:
             if entry.is_utterance:
                 answered.add(entry.cause)
             elif entry.message_id in answered and text_of(entry.content).startswith("[input] "):
-                return message_number(entry.message_id)
+                return reference_number(entry.message_id)
         return -1
 
     @cached_property

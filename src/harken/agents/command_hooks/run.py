@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from harken.agents.command_hooks.config import Entry
-from harken.world.shell.process_group import Processes
+from harken.agents.command_hooks.config import CommandHookConfig
+from harken.world.shell.process_group import ProcessGroup
 
 MAX_OUTPUT_BYTES = 10_000_000
 _ALONE = 'exec 3<&0 >/dev/null 2>&1; "$@" <&3 &'
@@ -25,7 +25,7 @@ _ALONE = 'exec 3<&0 >/dev/null 2>&1; "$@" <&3 &'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class CommandResult:
     """How a command ended."""
 
     exit_code: int | None = None
@@ -37,7 +37,9 @@ class Ended:
     """Whether something of it still runs."""
 
 
-async def run(entry: Entry, said: bytes, *, folder: Path, environment: Mapping[str, str]) -> Ended:
+async def run_command(
+    entry: CommandHookConfig, said: bytes, *, folder: Path, environment: Mapping[str, str]
+) -> CommandResult:
     """Run a command to its end, or for as long as it may take; it hears `said` on stdin.
 
     Cancelled, it ends the command first.
@@ -46,7 +48,7 @@ async def run(entry: Entry, said: bytes, *, folder: Path, environment: Mapping[s
         heard.write(said)
         heard.seek(0)
         try:
-            processes = Processes.start(
+            processes = ProcessGroup.start(
                 _program(entry, environment),
                 folder=folder,
                 environment=environment,
@@ -54,14 +56,16 @@ async def run(entry: Entry, said: bytes, *, folder: Path, environment: Mapping[s
                 streams=(heard.fileno(), errors.fileno()),
             )
         except (OSError, ValueError) as error:
-            return Ended(problem=f"cannot be started: {getattr(error, 'strerror', None) or error}")
+            return CommandResult(
+                problem=f"cannot be started: {getattr(error, 'strerror', None) or error}"
+            )
         problem = ""
         try:
             problem = await _watch(processes, (out, errors), entry.timeout_s)
         finally:
             if problem or processes.exit_code is None:
                 await processes.end()
-        return Ended(
+        return CommandResult(
             exit_code=processes.exit_code,
             stdout=_text(out),
             stderr=_text(errors),
@@ -70,7 +74,7 @@ async def run(entry: Entry, said: bytes, *, folder: Path, environment: Mapping[s
         )
 
 
-def _program(entry: Entry, environment: Mapping[str, str]) -> Sequence[str]:
+def _program(entry: CommandHookConfig, environment: Mapping[str, str]) -> Sequence[str]:
     """Return what to run, with its arguments. Raises OSError where there is no shell."""
     path = environment.get("PATH", os.defpath)
     shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
@@ -84,7 +88,7 @@ def _program(entry: Entry, environment: Mapping[str, str]) -> Sequence[str]:
     return [shell, "-c", _ALONE, shell, *line] if entry.is_async else line
 
 
-async def _watch(processes: Processes, outputs: Sequence[IO[bytes]], timeout_s: float) -> str:
+async def _watch(processes: ProcessGroup, outputs: Sequence[IO[bytes]], timeout_s: float) -> str:
     """Wait for the end of a command; return why it must be ended, where it must."""
     clock = asyncio.get_running_loop().time
     deadline, pause_s = clock() + timeout_s, 0.001
@@ -99,7 +103,7 @@ async def _watch(processes: Processes, outputs: Sequence[IO[bytes]], timeout_s: 
     return ""
 
 
-def _is_left(processes: Processes) -> bool:
+def _is_left(processes: ProcessGroup) -> bool:
     """Whether a process of its group is still there; one that left the group is not seen."""
     try:
         os.killpg(processes.first.pid, 0)

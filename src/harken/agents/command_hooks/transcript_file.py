@@ -17,7 +17,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakKeyDictionary, finalize
 
-from harken.agents.templates.claude_code_tools import names_of, told
+from harken.agents.templates.claude_code_tools import names_of, to_claude_arguments
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
@@ -61,7 +61,7 @@ class Transcripts:
             with path.open("ab") as file:
                 for entry in entries[done:]:
                     for record in self._records(entry, last, is_side=state.place != "primary"):
-                        file.write(canonical.encode(record) + b"\n")
+                        file.write(canonical.to_json_line(record) + b"\n")
                         last = record["uuid"]
             self._written[agent_id] = (len(entries), last)
         return path
@@ -95,7 +95,7 @@ def _messages(entry: TranscriptEntry, folder: Path) -> Iterator[dict[str, Any]]:
             if block.get("type") == "tool_use":
                 ours = str(block.get("name"))
                 block["name"] = names_of(ours)[0]
-                block["input"] = told(ours, block["input"], folder)
+                block["input"] = to_claude_arguments(ours, block["input"], folder)
             body = {"id": entry.message_id, "type": "message", "role": "assistant"}
             yield {**body, "content": [block]}
     elif entry.role == "tool":

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from harken.agents.agent import Agent
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.core.arguments import check_arguments, nearest
 from harken.core.events import AgentConfigured, AgentMoved, Event, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
@@ -30,20 +30,20 @@ from harken.core.verdict import (
     GUARDED,
     Comment,
     Deny,
-    NoVerdict,
+    HookQuestion,
+    HookVerdict,
     Ok,
-    Opinion,
-    Question,
     Rewrite,
+    UnparsableVerdict,
     Verdict,
     checked,
-    in_words,
-    said_in,
+    format_verdict,
+    parse_verdict_entry,
 )
 from harken.errors import LogError, ModelError
 from harken.session.session import Session
 from harken.session.state import AgentState
-from harken.world.result import is_cancelled
+from harken.world.result import current_task_cancelled
 
 _logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Hook(DumbAgent):
         system_prompt: str | None = None,
         init_prompt: Sequence[Mapping[str, Any]] | None = None,
         *,
-        runtime: Runtime | None = None,
+        runtime: AgentRuntime | None = None,
         options: Mapping[str, Any] | HookOptions | None = None,
     ) -> None:
         """Make a hook, to be put in its place by `install`; see `Agent`.
@@ -138,7 +138,7 @@ class Hook(DumbAgent):
         except TypeError:
             raise TypeError(f"{made.__name__}.judge must take (self, question)") from None
 
-    def judge(self, question: Question) -> Verdict | Awaitable[Verdict]:
+    def judge(self, question: HookQuestion) -> Verdict | Awaitable[Verdict]:
         """Return the verdict; an exception denies at a guarded point, else is passed over.
 
         May be `async def`, for a hook that asks somebody else.
@@ -149,7 +149,7 @@ class Hook(DumbAgent):
         """Watch no longer, once the verdict that is being made is given: called in `judge`."""
         self._leaves = True
 
-    async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
+    async def judged(self, question: HookQuestion, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return what `judge` says, with the message that says so."""
         self._leaves = False
         said = self.judge(question)
@@ -158,7 +158,7 @@ class Hook(DumbAgent):
         verdict = checked(said, question.point)
         if self._leaves:
             self.note_leaving(asked)
-        words = self.say(in_words(verdict), asked)
+        words = self.say(format_verdict(verdict), asked)
         if self._leaves:
             self.session.append(
                 AgentMoved(agent_id=self.agent_id, place="gone", cause=words.message_id)
@@ -183,12 +183,12 @@ def finish_leaving(session: Session, state: AgentState) -> None:
     if state.place == "hook" and asked is not None:
         entries = session.agent(state.id).transcript or ()
         own = (one for one in reversed(entries) if one.cause == asked)
-        said = next((one for one in own if said_in(one) is not None), None)
+        said = next((one for one in own if parse_verdict_entry(one) is not None), None)
         if said is not None:
             session.append(AgentMoved(agent_id=state.id, place="gone", cause=said.message_id))
 
 
-async def ask(hook: Agent, watched: AgentId | None, question: Question) -> Opinion | None:
+async def ask(hook: Agent, watched: AgentId | None, question: HookQuestion) -> HookVerdict | None:
     """Put a question to a hook; it and the verdict enter the hook's transcript.
 
     Of calls that are made at once, one is judged after the other: a hook may count. So by then it
@@ -225,7 +225,7 @@ def _at(watched: AgentId | None, hook: Agent) -> Agent | None:
     return None
 
 
-async def _ask(hook: Agent, question: Question) -> Opinion:
+async def _ask(hook: Agent, question: HookQuestion) -> HookVerdict:
     heard = TranscriptEntry(
         agent_id=hook.agent_id, role="user", content=question.words, cause=question.subject
     )
@@ -235,22 +235,24 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     except (LogError, ModelError, TurnEnded, TurnStopped):
         raise  # not this hook's failure: it reaches the user
     except asyncio.CancelledError as error:
-        if is_cancelled():
+        if current_task_cancelled():
             raise
         return _failed(hook, question, asked, error)
     except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict
         return _failed(hook, question, asked, error)
-    return Opinion(hook.name, verdict, said)
+    return HookVerdict(hook.name, verdict, said)
 
 
-def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseException) -> Opinion:
-    if not isinstance(error, NoVerdict):  # which a model caused, and no code
+def _failed(
+    hook: Agent, question: HookQuestion, asked: MessageId, error: BaseException
+) -> HookVerdict:
+    if not isinstance(error, UnparsableVerdict):  # which a model caused, and no code
         _logger.error(
             "hook %s (%s) failed at %s of %s",
             *(hook.name, type(hook).__name__, question.point, question.agent),
             exc_info=error,
         )
-    why = str(error) if isinstance(error, NoVerdict) else f"{type(error).__name__}: {error}"
+    why = str(error) if isinstance(error, UnparsableVerdict) else f"{type(error).__name__}: {error}"
     note = TranscriptEntry(
         agent_id=hook.agent_id,
         role="system",
@@ -263,28 +265,28 @@ def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseExcept
             events = hook.with_state(note)
     hook.session.append_all(events)
     denied = Deny(f"the hook failed ({why})")
-    return Opinion(hook.name, denied if question.point in GUARDED else Ok(), note.message_id)
+    return HookVerdict(hook.name, denied if question.point in GUARDED else Ok(), note.message_id)
 
 
 @dataclass(slots=True)
-class Judgement:
+class CombinedVerdict:
     """What all hooks together said: a denial, or the text as rewritten, and comments."""
 
-    comments: list[Opinion]
-    denied: Opinion | None = None
+    comments: list[HookVerdict]
+    denied: HookVerdict | None = None
     rewritten: str | None = None
-    rewriter: Opinion | None = None
+    rewriter: HookVerdict | None = None
 
 
 async def consult(
-    hooks: Sequence[Agent], question: Question, said: Mapping[AgentId, Opinion]
-) -> Judgement:
+    hooks: Sequence[Agent], question: HookQuestion, said: Mapping[AgentId, HookVerdict]
+) -> CombinedVerdict:
     """Ask hooks in order: all may comment, the first denial ends, rewrites chain.
 
     None is asked twice: what one has `said` already holds, and its comment was heard, or will be.
     Raises TurnEnded where one of them took the place of the agent that it watches.
     """
-    judgement = Judgement(comments=[])
+    judgement = CombinedVerdict(comments=[])
     watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
         opinion = before = said.get(hook.agent_id)
@@ -304,7 +306,7 @@ async def consult(
     return judgement
 
 
-def is_concerned(hook: Agent, question: Question) -> bool:
+def is_concerned(hook: Agent, question: HookQuestion) -> bool:
     """Whether a hook wants to be asked this; one that fails at that is asked."""
     try:
         return hook.concerns(question)
@@ -313,14 +315,14 @@ def is_concerned(hook: Agent, question: Question) -> bool:
         return True
 
 
-def _with_text(question: Question, text: str) -> Question:
+def _with_text(question: HookQuestion, text: str) -> HookQuestion:
     call = question.call
     if call is not None:
         call = ToolCall(call.id, FunctionCall(call.function.name, text), call.type, call.meta)
-    return Question(question.point, question.agent, question.subject, text, call)
+    return HookQuestion(question.point, question.agent, question.subject, text, call)
 
 
-def comment_entry(watched: Agent, opinion: Opinion, text: str) -> TranscriptEntry:
+def comment_entry(watched: Agent, opinion: HookVerdict, text: str) -> TranscriptEntry:
     """Make the user message in which a watched agent hears a hook."""
     return TranscriptEntry(
         agent_id=watched.agent_id,

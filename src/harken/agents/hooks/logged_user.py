@@ -9,12 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from harken.agents.agent import Agent
-from harken.agents.hooks.notifications import LeaveAsked, UserWanted, call_user, said_for_user
+from harken.agents.hooks.notifications import (
+    ApprovalPending,
+    UserInputPending,
+    call_user,
+    hook_decision_for_user,
+)
 from harken.core.events import Cause, Reference, TranscriptEntry
 from harken.core.ids import USER, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import Role
-from harken.world.user import Asked, Leave, NobodyThere, User, Wanted
+from harken.world.user import ApprovalDecision, ApprovalRequest, User, UserQuestion, UserUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,52 +33,52 @@ class LoggedUser:
     for_hook: bool = False
     """Whether it is a hook that wants their leave: what another allowed before does not count."""
 
-    async def ask(self, asked: Asked) -> LoggedString:
-        """Return the answer, with its id. Raises NobodyThere."""
+    async def ask(self, asked: UserQuestion) -> LoggedString:
+        """Return the answer, with its id. Raises UserUnavailable."""
         if self.user is None:
-            raise NobodyThere("nobody is there to answer")
+            raise UserUnavailable("nobody is there to answer")
         options = "".join(f"\n- {option}" for option in asked.options)
         question = self._log("user", f"[{asked.agent}] asks: {asked.question}{options}", self.call)
-        await call_user(self.agent, UserWanted(kind="permission_prompt", tool="ask_user"))
+        await call_user(self.agent, UserInputPending(kind="permission_prompt", tool="ask_user"))
         try:
             answer = await self.user.ask(asked)
-        except NobodyThere as error:
+        except UserUnavailable as error:
             self._log("system", str(error), question)
             raise
         return LoggedString(answer, self._log("assistant", answer, question))
 
-    async def permit(self, wanted: Wanted) -> Leave:
-        """Return what the user said, with its id as `said`. Raises NobodyThere.
+    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+        """Return what the user said, with its id as `said`. Raises UserUnavailable.
 
         A hook may say so in their place, before they are asked.
         """
-        asked = LeaveAsked(call=self.call, wanted=wanted, is_wanted_by_hook=self.for_hook)
-        word = await said_for_user(self.agent, asked)
+        asked = ApprovalPending(call=self.call, wanted=wanted, is_wanted_by_hook=self.for_hook)
+        word = await hook_decision_for_user(self.agent, asked)
         if word is not None:
             why = "" if word.refusal is None else f"hook {word.hook}: {word.refusal}"
-            return Leave(allowed=word.refusal is None, reason=why, said=word.said)
+            return ApprovalDecision(allowed=word.refusal is None, reason=why, said=word.said)
         if self.user is None:
-            raise NobodyThere("no hook allows it, either")
+            raise UserUnavailable("no hook allows it, either")
         note = f"\n({wanted.note})" if wanted.note else ""
         text = f"[{wanted.agent}] wants {wanted.tool}: {wanted.preview}{note}"
         question = self._log("user", text, self.call)
-        await call_user(self.agent, UserWanted(kind="permission_prompt", tool=wanted.tool))
+        await call_user(self.agent, UserInputPending(kind="permission_prompt", tool=wanted.tool))
         try:
             leave = await self.user.permit(wanted)
-        except NobodyThere as error:
+        except UserUnavailable as error:
             self._log("system", str(error), question)
             raise
-        return replace(leave, said=self._log("assistant", in_words(leave), question))
+        return replace(leave, said=self._log("assistant", format_decision(leave), question))
 
     def _log(self, role: Role, text: str, cause: Cause) -> MessageId:
         entry = TranscriptEntry(agent_id=USER, role=role, content=text, cause=cause)
         return self.agent.session.append(entry)
 
 
-def in_words(leave: Leave) -> str:
+def format_decision(leave: ApprovalDecision) -> str:
     """Write what a user said to a wanted action.
 
-    >>> in_words(Leave(allowed=False, reason="not on Fridays"))
+    >>> format_decision(ApprovalDecision(allowed=False, reason="not on Fridays"))
     'DENY: not on Fridays'
     """
     if not leave.allowed:

@@ -17,7 +17,7 @@ from harken.agents.agent import Agent
 from harken.core.events import Reference
 from harken.core.ids import MessageId
 from harken.errors import LogError
-from harken.world.user import Wanted
+from harken.world.user import ApprovalRequest
 
 Trigger: TypeAlias = Literal["auto", "manual"]
 """Whether a context was too full, or the user wants it summed up."""
@@ -26,7 +26,7 @@ PATIENCE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compacting:
+class CompactionStarting:
     """The context of an agent is about to be summed up."""
 
     trigger: Trigger
@@ -35,7 +35,7 @@ class Compacting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
+class CompactionFinished:
     """It was."""
 
     trigger: Trigger
@@ -43,17 +43,17 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveAsked:
+class ApprovalPending:
     """The user is about to be asked for their leave."""
 
     call: Reference
-    wanted: Wanted
+    wanted: ApprovalRequest
     is_wanted_by_hook: bool = False
     """Whether it is a hook that wants it: an "ask" is stronger than another's "allow"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserWanted:
+class UserInputPending:
     """Somebody waits for the user."""
 
     kind: Literal["idle_prompt", "permission_prompt"]
@@ -61,11 +61,11 @@ class UserWanted:
     """For what they are asked; empty: what they say next is waited for."""
 
 
-Happening: TypeAlias = Compacting | Compacted | LeaveAsked | UserWanted
+Happening: TypeAlias = CompactionStarting | CompactionFinished | ApprovalPending | UserInputPending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class NotificationReply:
     """What a hook says to it."""
 
     hook: str
@@ -80,7 +80,7 @@ class Word:
 
 
 @runtime_checkable
-class Attentive(Protocol):
+class NotificationHandler(Protocol):
     """A hook that wants to hear of it."""
 
     @property
@@ -88,7 +88,7 @@ class Attentive(Protocol):
         """Whether it may answer in the user's place, where nobody else is there, too."""
         ...
 
-    async def heed(self, happening: Happening) -> Word | None:
+    async def heed(self, happening: Happening) -> NotificationReply | None:
         """Return what it says to what happens to the agent that it watches; None: nothing."""
         ...
 
@@ -98,11 +98,11 @@ def _may_heed(hook: Agent) -> bool:
     return hasattr(type(hook), "heed")
 
 
-async def heeded(agent: Agent, happening: Happening) -> list[Word]:
+async def notify_hooks(agent: Agent, happening: Happening) -> list[NotificationReply]:
     """Tell the hooks of an agent what happens to it; return what they say, up to a refusal."""
-    words: list[Word] = []
+    words: list[NotificationReply] = []
     for hook in agent.hooks:
-        if not (_may_heed(hook) and isinstance(hook, Attentive)):
+        if not (_may_heed(hook) and isinstance(hook, NotificationHandler)):
             continue
         try:
             word = await hook.heed(happening)
@@ -121,20 +121,20 @@ async def heeded(agent: Agent, happening: Happening) -> list[Word]:
 def is_spoken_for(agent: Agent) -> bool:
     """Whether a hook of an agent may answer in the user's place."""
     heeding = (one for one in agent.hooks if _may_heed(one))
-    return any(isinstance(one, Attentive) and one.speaks_for_user for one in heeding)
+    return any(isinstance(one, NotificationHandler) and one.speaks_for_user for one in heeding)
 
 
-async def said_for_user(agent: Agent, asked: LeaveAsked) -> Word | None:
+async def hook_decision_for_user(agent: Agent, asked: ApprovalPending) -> NotificationReply | None:
     """Return the word of a hook that answers in the user's place, a no before a yes; None: none."""
-    words = await heeded(agent, asked)
+    words = await notify_hooks(agent, asked)
     if words and words[-1].refusal is not None:
         return words[-1]
     return next((one for one in words if one.allows), None)
 
 
-async def call_user(agent: Agent, wanted: UserWanted) -> None:
+async def call_user(agent: Agent, wanted: UserInputPending) -> None:
     """Let hooks know that the user is waited for; it waits for slow ones only a moment."""
-    telling = _kept(heeded(agent, wanted))
+    telling = _kept(notify_hooks(agent, wanted))
     await asyncio.wait([telling], timeout=PATIENCE_S)
 
 

@@ -49,5 +49,5 @@ def options_from(
 
 def options_dict(options: HookOptions) -> dict[str, Any]:
     """Return options as plain JSON values, without what is as by default."""
-    plain: dict[str, Any] = canonical.decode(canonical.encode(options))
+    plain: dict[str, Any] = canonical.from_json(canonical.to_json_line(options))
     return plain

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 
 from harken.agents.agent import Agent, asks_nothing
-from harken.agents.hooks.verdict_log import about, is_due, opinions
+from harken.agents.hooks.verdict_log import about, is_due, read_verdicts
 from harken.core.events import TranscriptEntry
-from harken.core.ids import AgentId, MessageId, message_number
+from harken.core.ids import AgentId, MessageId, reference_number
 from harken.core.messages import ChatMessage, text_of
-from harken.core.verdict import Deny, Opinion, Rewrite, is_question
+from harken.core.verdict import Deny, HookVerdict, Rewrite, is_question
 
 MAX_DENIALS = 3
 """After so many denials of one response the user is told instead."""
@@ -23,13 +23,13 @@ BLOCKED = "Your response was blocked ({} of {}): {}"
 _BLOCKED = re.compile(r"\[hook .*?\]: Your response was blocked \((\d+) of \d+\): ", re.DOTALL)
 
 
-def unjudged(agent: Agent) -> TranscriptEntry | None:
+def pending_answer(agent: Agent) -> TranscriptEntry | None:
     """Return the last answer of an agent, where hooks are still to be asked, or heeded."""
     entry, state = _last_answer(agent), agent.state
     if entry is None or state.request is None or entry.message_id not in state.fresh[:1]:
         return None  # no model call of its own brought it
     question = about(agent, entry)
-    given = opinions(agent, question)
+    given = read_verdicts(agent, question)
     verdicts = [opinion.verdict for opinion in given.values()]
     denied = _denial(given)
     if denied is not None:
@@ -40,10 +40,10 @@ def unjudged(agent: Agent) -> TranscriptEntry | None:
     return entry if is_rewritten and not _is_shown(agent, entry) else None
 
 
-def is_sent_back(agent: Agent) -> bool:
+def was_blocked(agent: Agent) -> bool:
     """Whether an agent has heard that its last answer was blocked, and shall give another."""
     entry = _last_answer(agent)
-    denied = None if entry is None else _denial(opinions(agent, about(agent, entry)))
+    denied = None if entry is None else _denial(read_verdicts(agent, about(agent, entry)))
     return denied is not None and _is_sent_back(agent, denied) and denials(agent) > 0
 
 
@@ -59,7 +59,7 @@ def denials(agent: Agent) -> int:
         if entry.role == "user" and isinstance(entry.cause, str):
             heard[entry.cause] = entry
         elif entry.is_utterance:
-            denied = _denial(opinions(agent, about(agent, entry)))
+            denied = _denial(read_verdicts(agent, about(agent, entry)))
             told = None if denied is None else heard.get(denied.message_id)
             said = None if told is None else _BLOCKED.match(text_of(told.content))
             if told is not None and said is not None:
@@ -82,11 +82,11 @@ def _last_answer(agent: Agent) -> TranscriptEntry | None:
     return None
 
 
-def _denial(given: dict[AgentId, Opinion]) -> Opinion | None:
+def _denial(given: dict[AgentId, HookVerdict]) -> HookVerdict | None:
     return next((one for one in given.values() if isinstance(one.verdict, Deny)), None)
 
 
-def _is_sent_back(agent: Agent, denied: Opinion) -> bool:
+def _is_sent_back(agent: Agent, denied: HookVerdict) -> bool:
     heard = (one for one in reversed(agent.state.transcript or ()) if one.role == "user")
     return any(one.cause == denied.message_id for one in heard)
 
@@ -102,4 +102,4 @@ def _asks_hook(message: ChatMessage) -> bool:
 
 
 def _is_later(id_: MessageId, entry: TranscriptEntry) -> bool:
-    return message_number(id_) > message_number(entry.message_id)
+    return reference_number(id_) > reference_number(entry.message_id)

@@ -6,10 +6,10 @@ stays cheap, and a log can still name them all.
 
 from __future__ import annotations
 
-from harken.agents.agent_classes import kind_named, register_later
+from harken.agents.agent_classes import get_agent_class, register_lazy
 from harken.agents.hooks.hook import Hook
-from harken.agents.runtime import Runtime
-from harken.errors import UnknownName
+from harken.agents.runtime import AgentRuntime
+from harken.errors import NameNotFound
 
 BUILT_IN: dict[str, str] = {
     "budget-guard": "harken.agents.built_in.budget_guard",
@@ -25,19 +25,19 @@ BUILT_IN: dict[str, str] = {
 }
 """Registered name -> module."""
 
-register_later(BUILT_IN)
+register_lazy(BUILT_IN)
 
 
-def hook_kind(name: str, runtime: Runtime) -> type[Hook]:
+def hook_kind(name: str, runtime: AgentRuntime) -> type[Hook]:
     """Return the class of dumb hooks with a registered name: built in, or a user's.
 
-    It is made with `kind(session, runtime=runtime, options={...})`. Raises UnknownName with the
+    It is made with `kind(session, runtime=runtime, options={...})`. Raises NameNotFound with the
     names that are built in.
     """
     try:
-        kind: type = kind_named(name, runtime)
-    except UnknownName:
-        raise UnknownName("built-in hook", name, BUILT_IN) from None
+        kind: type = get_agent_class(name, runtime)
+    except NameNotFound:
+        raise NameNotFound("built-in hook", name, BUILT_IN) from None
     if not issubclass(kind, Hook):
-        raise UnknownName("built-in hook", name, BUILT_IN)
+        raise NameNotFound("built-in hook", name, BUILT_IN)
     return kind

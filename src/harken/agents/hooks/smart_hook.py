@@ -17,13 +17,21 @@ from typing import Any
 from harken.agents.agent import Agent
 from harken.agents.hooks.hook import finish_leaving
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import MessageId, message_number
+from harken.core.ids import MessageId, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, text_of
-from harken.core.verdict import ALLOWED, FAILED, FORMS, Point, Question, is_question, said_in
+from harken.core.verdict import (
+    ALLOWED,
+    FAILED,
+    FORMS,
+    HookPoint,
+    HookQuestion,
+    is_question,
+    parse_verdict_entry,
+)
 from harken.session.session import Session
 from harken.session.state import AgentState
-from harken.world.result import BadArguments, Result
+from harken.world.result import InvalidArguments, ToolResult
 
 NOTE = "[note] "
 """How a hook reads what it noted."""
@@ -35,17 +43,19 @@ MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS = 1_000, 20, 8_000
 _MOVES = frozenset({"meta", "endo", "talk_with"})
 
 
-async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Result:
+async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
     """Keep a note: its result says it, and what is dropped after the verdict leaves it there.
 
-    Raises BadArguments.
+    Raises InvalidArguments.
     """
     text = arguments["text"].strip()
     if not text:
-        raise BadArguments("a note says something")
+        raise InvalidArguments("a note says something")
     if len(text) > MAX_NOTE:
-        raise BadArguments(f"a note has at most {MAX_NOTE} characters, not {len(text)}: be brief")
-    return Result(KEPT + text)
+        raise InvalidArguments(
+            f"a note has at most {MAX_NOTE} characters, not {len(text)}: be brief"
+        )
+    return ToolResult(KEPT + text)
 
 
 def told_of_copy(hook: Agent) -> str | None:
@@ -68,7 +78,7 @@ def spec_of_copy(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {name: spec.get(name) for name in kept}
 
 
-def ask_again(hook: Agent, question: Question, said: LoggedString) -> bool:
+def ask_again(hook: Agent, question: HookQuestion, said: LoggedString) -> bool:
     """Tell a hook, once, what is expected of it; False where it said nothing itself."""
     entries = reversed(hook.state.transcript or ())
     own = next((entry for entry in entries if entry.message_id == said.message_id), None)
@@ -81,7 +91,7 @@ def ask_again(hook: Agent, question: Question, said: LoggedString) -> bool:
     return True
 
 
-def expected(point: Point) -> str:
+def expected(point: HookPoint) -> str:
     """Return what a hook is told that gave no verdict, or one that there is not at this point."""
     forms = "\n".join(FORMS[kind] for kind in ALLOWED[point])
     return (
@@ -97,7 +107,7 @@ def is_judging(hook: Agent) -> bool:
     """
     asked = filter(is_question, _stretch(hook.session.context(hook.agent_id)))
     return any(
-        message_number(entry.message_id) > message_number(hook.state.placed) for entry in asked
+        reference_number(entry.message_id) > reference_number(hook.state.placed) for entry in asked
     )
 
 
@@ -159,7 +169,7 @@ def _is_judged(stretch: Sequence[TranscriptEntry]) -> bool:
         elif entry.role == "system" and entry.cause == question:
             judged = judged or text_of(entry.content).startswith(FAILED)
         elif entry.cause is None:  # else it was cut off in the middle of what it said
-            judged = judged or said_in(entry) is not None
+            judged = judged or parse_verdict_entry(entry) is not None
     return judged
 
 

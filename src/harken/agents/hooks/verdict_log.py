@@ -21,31 +21,31 @@ from itertools import takewhile
 from harken.agents.agent import Agent
 from harken.agents.hooks.hook import is_concerned
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import AgentId, base_of, message_number
+from harken.core.ids import AgentId, reference_message_id, reference_number
 from harken.core.messages import text_of
 from harken.core.verdict import (
     ALLOWED,
     FAILED,
     Comment,
     Deny,
+    HookQuestion,
+    HookVerdict,
     Ok,
-    Opinion,
-    Question,
     Rewrite,
     Verdict,
     freely,
     is_question,
-    said_in,
+    parse_verdict_entry,
     unfenced,
     verdict_of,
 )
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from harken.session.session import Session
 from harken.session.state import AgentState
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HookReply:
     """A question, and the last that its hook said to it: a verdict, or that the hook failed."""
 
     subject: Reference
@@ -53,25 +53,25 @@ class Reply:
     answer: TranscriptEntry
 
 
-def replies(hook: AgentState, since: Reference = "") -> Iterator[Reply]:
+def replies(hook: AgentState, since: Reference = "") -> Iterator[HookReply]:
     """Yield what a hook, in memory, was asked since a message and has answered, newest first."""
-    begin = message_number(since)
+    begin = reference_number(since)
     said: TranscriptEntry | None = None
     answers: dict[str, TranscriptEntry] = {}
     for entry in reversed(hook.transcript or ()):
-        if message_number(entry.message_id) < begin:
+        if reference_number(entry.message_id) < begin:
             return
         if entry.role != "user":
             if isinstance(entry.cause, str):
                 answers.setdefault(entry.cause, entry)
-            elif entry.cause is None and said_in(entry) is not None:
+            elif entry.cause is None and parse_verdict_entry(entry) is not None:
                 said = said or entry
         elif entry.cause is None:
             said = None
         elif is_question(entry):
             answer = answers.get(entry.message_id, said)
             if answer is not None and isinstance(entry.cause, str):
-                yield Reply(entry.cause, answer)
+                yield HookReply(entry.cause, answer)
             said = None
 
 
@@ -80,39 +80,39 @@ def reply_to(hook: AgentState, subject: Reference) -> TranscriptEntry | None:
     return next((one.answer for one in replies(hook, subject) if one.subject == subject), None)
 
 
-def about(agent: Agent, entry: TranscriptEntry) -> Question:
+def about(agent: Agent, entry: TranscriptEntry) -> HookQuestion:
     """Return what hooks are asked about an answer."""
-    return Question("response", agent.name, entry.message_id, text_of(entry.content))
+    return HookQuestion("response", agent.name, entry.message_id, text_of(entry.content))
 
 
-def opinions(agent: Agent, question: Question) -> dict[AgentId, Opinion]:
+def read_verdicts(agent: Agent, question: HookQuestion) -> dict[AgentId, HookVerdict]:
     """Return what hooks have said of something, also those that left with it, oldest first."""
-    if agent.session.state.last_id == base_of(question.subject):
+    if agent.session.state.last_id == reference_message_id(question.subject):
         return {}  # nothing was said since
     ids = [*_left(agent, question.subject), *agent.hook_ids]
     found = ((id_, _opinion(agent, agent.session.agent(id_), question)) for id_ in ids)
     given = [(id_, opinion) for id_, opinion in found if opinion is not None]
-    return dict(sorted(given, key=lambda one: message_number(one[1].message_id)))
+    return dict(sorted(given, key=lambda one: reference_number(one[1].message_id)))
 
 
-def to_ask(agent: Agent, given: dict[AgentId, Opinion]) -> Sequence[AgentId]:
+def hooks_left_to_ask(agent: Agent, given: dict[AgentId, HookVerdict]) -> Sequence[AgentId]:
     """Return the hooks after the last that has spoken: one before it had nothing to say."""
     ids = agent.hook_ids
     spoken = [at for at, id_ in enumerate(ids) if id_ in given]
     return ids[spoken[-1] + 1 :] if spoken else ids
 
 
-def is_due(agent: Agent, given: dict[AgentId, Opinion], question: Question) -> bool:
+def is_due(agent: Agent, given: dict[AgentId, HookVerdict], question: HookQuestion) -> bool:
     """Whether a hook that was there when something was said or done is to be asked about it."""
-    return any(_is_due(agent, id_, question) for id_ in to_ask(agent, given))
+    return any(_is_due(agent, id_, question) for id_ in hooks_left_to_ask(agent, given))
 
 
-def unheard(agent: Agent, hook: AgentState) -> list[Opinion]:
+def undelivered_comments(agent: Agent, hook: AgentState) -> list[HookVerdict]:
     """Return the comments of a hook, in memory, that the agent has not heard, oldest first."""
     answers = [*_unheard_answers(hook, agent.state)]
     verdicts = ((one, _verdict(agent, hook, one)) for one in reversed(answers))
     return [
-        Opinion(hook.name or hook.id, verdict, one.message_id)
+        HookVerdict(hook.name or hook.id, verdict, one.message_id)
         for one, verdict in verdicts
         if isinstance(verdict, Comment)
     ]
@@ -124,7 +124,7 @@ def left_unheard(session: Session, state: AgentState) -> bool:
         return False
     if not any(map(is_question, state.transcript or ())):
         return False
-    said = map(said_in, _unheard_answers(state, session.agent(state.parent)))
+    said = map(parse_verdict_entry, _unheard_answers(state, session.agent(state.parent)))
     return any(one is not None and one.word == "COMMENT" for one in said)
 
 
@@ -134,11 +134,11 @@ def _unheard_answers(hook: AgentState, watched: AgentState) -> Iterator[Transcri
     heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
     own = {entry.message_id for entry in entries}
     for one in replies(hook):
-        if base_of(one.subject) in own and one.answer.message_id not in heard:
+        if reference_message_id(one.subject) in own and one.answer.message_id not in heard:
             yield one.answer
 
 
-def _opinion(agent: Agent, hook: AgentState, question: Question) -> Opinion | None:
+def _opinion(agent: Agent, hook: AgentState, question: HookQuestion) -> HookVerdict | None:
     """Return what a hook has said of something; None: it gave no verdict, or not yet.
 
     So is one that failed where that blocks an action: it may not fail again.
@@ -155,20 +155,20 @@ def _opinion(agent: Agent, hook: AgentState, question: Question) -> Opinion | No
         return None
     if isinstance(verdict, Rewrite) and point == "action" and entry.cause is None:
         verdict = Rewrite(unfenced(verdict.text))
-    return Opinion(hook.name or hook.id, verdict, entry.message_id)
+    return HookVerdict(hook.name or hook.id, verdict, entry.message_id)
 
 
 def _verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Verdict | None:
     """Return the verdict that a hook's words are, as its own hooks let them through."""
-    said = said_in(entry)
+    said = parse_verdict_entry(entry)
     if said is None or entry.cause is not None:  # code has no hooks
         return None if said is None else verdict_of(said)
     try:
         own = agent.sibling(hook.id)
-    except UnknownName:
+    except NameNotFound:
         return verdict_of(said)
     question = about(own, entry)
-    given = opinions(own, question)
+    given = read_verdicts(own, question)
     verdicts = [opinion.verdict for opinion in given.values()]
     if any(isinstance(one, Deny) for one in verdicts) or is_due(own, given, question):
         return None
@@ -179,24 +179,24 @@ def _verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Verdict 
 
 def _left(agent: Agent, subject: Reference) -> list[AgentId]:
     """Return who was a hook of an agent when something was said or done, and has left since."""
-    since, agents = message_number(subject), agent.session.agents
+    since, agents = reference_number(subject), agent.session.agents
     return [
-        *takewhile(lambda id_: message_number(agents[id_].placed) > since, agent.state.left[::-1])
+        *takewhile(lambda id_: reference_number(agents[id_].placed) > since, agent.state.left[::-1])
     ]
 
 
-def _is_due(agent: Agent, hook_id: AgentId, question: Question) -> bool:
-    if message_number(agent.session.agents[hook_id].placed) > message_number(question.subject):
+def _is_due(agent: Agent, hook_id: AgentId, question: HookQuestion) -> bool:
+    if reference_number(agent.session.agents[hook_id].placed) > reference_number(question.subject):
         return False
     try:
         hook = agent.sibling(hook_id)
-    except UnknownName:
+    except NameNotFound:
         return True  # nobody passes a guard that is not here
     return question.point in hook.asked_at and is_concerned(hook, question)
 
 
 def rewritten_arguments(agent: Agent, call: Reference) -> str | None:
     """Return the arguments that hooks gave a call; None: it runs as the agent wrote it."""
-    said = opinions(agent, Question("action", agent.name, call, "")).values()
+    said = read_verdicts(agent, HookQuestion("action", agent.name, call, "")).values()
     texts = [one.verdict.text for one in said if isinstance(one.verdict, Rewrite)]
     return texts[-1] if texts else None

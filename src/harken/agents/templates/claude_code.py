@@ -20,7 +20,7 @@ from harken.agents.templates.front_matter import Malformed, files_in, naming, re
 from harken.agents.templates.template import TEMPLATE, Template
 from harken.core import canonical
 from harken.errors import ConfigError
-from harken.world.mcp.server_config import Server, granted
+from harken.world.mcp.server_config import McpServerConfig, granted
 from harken.world.permissions.permissions import Mode
 
 _MODES: Mapping[str, Mode] = {
@@ -89,7 +89,7 @@ class ClaudeAgents:
             ),
             description=description,
             path=path,
-            hash=canonical.digest(TEMPLATE, page.data).hex(),
+            hash=canonical.hash_bytes(TEMPLATE, page.data).hex(),
             ignored=tuple(sorted(front.keys() - _TOLD)),
             notes=tuple(f"{path}: {note}" for note in notes),
             **known,
@@ -146,7 +146,7 @@ def _ours(tools: Iterable[str], notes: list[str]) -> tuple[str, ...]:
 def _servers(given: Any, origin: str, notes: list[str]) -> dict[str, Any]:
     """Return the MCP servers that an agent names or describes; one that cannot be had is noted."""
     names: list[str] = []
-    servers: list[Server] = []
+    servers: list[McpServerConfig] = []
     if not isinstance(given, str | dict | list | None):
         raise Malformed("mcpServers is a list of names of servers, or a table of servers")
     for one in [given] if isinstance(given, str | dict) else given or ():

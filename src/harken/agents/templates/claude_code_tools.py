@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harken.world.files.root import meant
+from harken.world.files.root import decode_shown_name
 
 _STATUS = {"open": "pending", "doing": "in_progress", "done": "completed"}
 _ANYBODY = "general-purpose"
@@ -82,7 +82,9 @@ def our_name(tool: str) -> str | None:
     return tool if tool.startswith("mcp__") else _OURS.get(tool)
 
 
-def told(tool: str, arguments: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:
+def to_claude_arguments(
+    tool: str, arguments: Mapping[str, Any], folder: Path | None
+) -> dict[str, Any]:
     """Return the arguments of a call as Claude Code would say them; paths start at `folder`."""
     spelling = TOOLS.get(tool, _UNKNOWN)
     said = dict(spelling.always)
@@ -95,11 +97,11 @@ def told(tool: str, arguments: Mapping[str, Any], folder: Path | None) -> dict[s
     return said
 
 
-def taken_back(
+def from_claude_arguments(
     tool: str, arguments: Mapping[str, Any], updated: Mapping[str, Any], folder: Path | None
 ) -> dict[str, Any]:
     """Return our arguments with what `updated`, which takes the place of `told`, has otherwise."""
-    spelling, before = TOOLS.get(tool, _UNKNOWN), told(tool, arguments, folder)
+    spelling, before = TOOLS.get(tool, _UNKNOWN), to_claude_arguments(tool, arguments, folder)
     ours = {theirs: name for name, theirs in spelling.members.items()}
     changed = dict(arguments)
     for name in before.keys() - updated.keys():
@@ -116,7 +118,7 @@ def real(path: str, folder: Path | None) -> str:
     if folder is None or not path or "\0" in path:
         return path
     try:
-        return os.path.realpath(folder / meant(folder, path))
+        return os.path.realpath(folder / decode_shown_name(folder, path))
     except (OSError, ValueError):
         return path
 

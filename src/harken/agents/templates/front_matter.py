@@ -33,7 +33,7 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MarkdownFile:
     """A file as it was when it was read."""
 
     front: Mapping[str, Any]
@@ -58,14 +58,14 @@ def naming(path: Path) -> Iterator[None]:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def read_page(path: Path, *, lenient: bool = False) -> Page:
+def read_page(path: Path, *, lenient: bool = False) -> MarkdownFile:
     """Read such a file, within `naming`. Raises Malformed, and what reading and decoding raise.
 
     lenient: front matter that is no YAML is taken line by line. Other programs do so, and what is
     written for them has texts with colons in it.
     """
     data = _bytes_of(path)
-    return Page(*_parts(data.decode("utf-8").removeprefix("\ufeff"), lenient=lenient), data)
+    return MarkdownFile(*_parts(data.decode("utf-8").removeprefix("\ufeff"), lenient=lenient), data)
 
 
 def files_in(folders: Sequence[Path], pattern: str = "*.md") -> dict[str, Path]:

@@ -96,20 +96,23 @@ def fill_in_prompt(path: Path, typed: str) -> Prompt:
         role = front_matter.text(page.front, "role") or "user"
         if role not in ROLES:
             raise Malformed("role is user or system: who says the text")
-        text = expanded(page.body, typed).strip()
+        text = fill_in_arguments(page.body, typed).strip()
         if not text:
             raise Malformed("says nothing: write the text below the front matter")
     return Prompt(f"{text}\n\n[{UNRUN}]" if has_shell(text) else text, is_system=role == "system")
 
 
-def expanded(body: str, typed: str) -> str:
+def fill_in_arguments(body: str, typed: str) -> str:
     r"""Return a text with the typed words in its placeholders; without placeholders they come last.
 
-    >>> expanded("Fix $1, then $2. ($ARGUMENTS)", "tea 'the pot'")
+    >>> fill_in_arguments("Fix $1, then $2. ($ARGUMENTS)", "tea 'the pot'")
     "Fix tea, then the pot. (tea 'the pot')"
-    >>> expanded("Review.", "all of it"), expanded("It costs $15 or $1.", "")
+    >>> fill_in_arguments("Review.", "all of it"), fill_in_arguments("It costs $15 or $1.", "")
     ('Review.\n\nall of it', 'It costs $15 or .')
-    >>> expanded("Fix $0, then $1.", "tea pot"), expanded("Fix $ARGUMENTS[1].", "tea pot")
+    >>> (
+    ...     fill_in_arguments("Fix $0, then $1.", "tea pot"),
+    ...     fill_in_arguments("Fix $ARGUMENTS[1].", "tea pot"),
+    ... )
     ('Fix tea, then pot.', 'Fix pot.')
     """
     try:

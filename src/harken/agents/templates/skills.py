@@ -27,10 +27,10 @@ from typing import Any
 from harken.agents.templates import front_matter
 from harken.agents.templates.front_matter import Malformed, naming, read_page
 from harken.core.arguments import check_arguments
-from harken.errors import ConfigError, UnknownName
-from harken.world.files.root import shown
-from harken.world.result import Failed
-from harken.world.tool import Caller, Tool, tool
+from harken.errors import ConfigError, NameNotFound
+from harken.world.files.root import display_name
+from harken.world.result import ToolError
+from harken.world.tool import Tool, ToolContext, tool
 
 FILE = "SKILL.md"
 SKILL = "skill"
@@ -82,11 +82,11 @@ class Skills:
     def find(self, name: str, among: Collection[str] | None = None) -> Skill:
         """Return the skill of this name, as it is now; `among` those of these names (None: all).
 
-        Raises UnknownName with the names that there are, ConfigError for one that cannot be used.
+        Raises NameNotFound with the names that there are, ConfigError for one that cannot be used.
         """
         there = self._folders(among)
         if name not in there:
-            raise UnknownName("skill", name, sorted(there))
+            raise NameNotFound("skill", name, sorted(there))
         return read_skill(there[name])
 
     def listing(self, among: Collection[str] | None = None) -> str:
@@ -164,11 +164,11 @@ def _notes(front: Mapping[str, Any], body: str) -> Iterator[str]:
 def skill_tool(skills: Skills) -> Tool:
     """Return the tool `skill`; an agent is told with `with_skills` which there are."""
 
-    async def skill(name: str, caller: Caller) -> str:
+    async def skill(name: str, caller: ToolContext) -> str:
         try:
             found = skills.find(name, skills_of(caller.agent))
-        except (UnknownName, ConfigError) as error:
-            raise Failed(str(error)) from None
+        except (NameNotFound, ConfigError) as error:
+            raise ToolError(str(error)) from None
         return _said(found)
 
     return tool(name=SKILL, description=_ABOUT, reads_only=True)(skill).guarded(by="name")
@@ -195,14 +195,14 @@ skill, if it has any: read those that the instructions speak of, when you need t
 def _said(skill: Skill) -> str:
     text, path = skill.instructions, skill.folder / FILE
     if len(text) > MAX_CHARACTERS:
-        text = f"{text[:MAX_CHARACTERS]}\n[cut: the whole is in {shown(str(path))}]"
+        text = f"{text[:MAX_CHARACTERS]}\n[cut: the whole is in {display_name(str(path))}]"
     text = "\n\n".join([text, *(f"[{note}]" for note in skill.notes)])
     files = skill.files()
     if not files:
         return text
     more = ["- and more"] if len(files) == MAX_FILES else []
-    listed = "\n".join([*(f"- {shown(file)}" for file in files), *more])
-    return f"{text}\n\n[files of this skill, in {shown(str(skill.folder))}:\n{listed}]"
+    listed = "\n".join([*(f"- {display_name(file)}" for file in files), *more])
+    return f"{text}\n\n[files of this skill, in {display_name(str(skill.folder))}:\n{listed}]"
 
 
 def _is_name(name: str) -> bool:

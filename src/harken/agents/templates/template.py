@@ -27,8 +27,8 @@ from harken.agents.templates import front_matter
 from harken.agents.templates.front_matter import NAME, Malformed, files_in, naming, read_page
 from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.errors import ConfigError, UnknownName
-from harken.world.mcp.server_config import Server, granted
+from harken.errors import ConfigError, NameNotFound
+from harken.world.mcp.server_config import McpServerConfig, granted
 from harken.world.permissions.permissions import Mode
 
 MAX_LISTED = 50
@@ -62,7 +62,7 @@ class Template:
     """What it may do without being asked, where that is less than what its parent may."""
     mcp: tuple[str, ...] = ()
     """The MCP servers whose tools it has, whatever its parent may use."""
-    servers: tuple[Server, ...] = ()
+    servers: tuple[McpServerConfig, ...] = ()
     """Those of them that the template itself describes."""
     path: Path
     hash: str
@@ -91,7 +91,7 @@ class Template:
         return {"name": self.name, "hash": self.hash}
 
 
-class Source(Protocol):
+class TemplateSource(Protocol):
     """Files of other programs that describe kinds of agents."""
 
     def files(self) -> Mapping[str, Path]:
@@ -110,7 +110,7 @@ Reader: TypeAlias = Callable[[Path], Template]
 class Templates:
     """The templates in some folders; where two have one name, that of the first folder counts."""
 
-    def __init__(self, folders: Sequence[Path] = (), more: Sequence[Source] = ()) -> None:
+    def __init__(self, folders: Sequence[Path] = (), more: Sequence[TemplateSource] = ()) -> None:
         """Look into these folders whenever something is asked; none of them has to be there.
 
         What has no template of its name in them is looked for in `more`.
@@ -120,12 +120,12 @@ class Templates:
     def find(self, name: str) -> Template:
         """Return the template of this name, as it is now.
 
-        Raises UnknownName with the names that there are, ConfigError for one that cannot be used.
+        Raises NameNotFound with the names that there are, ConfigError for one that cannot be used.
         """
         files = self._files()
         found = files.get(name) if NAME.fullmatch(name) else None
         if found is None:
-            raise UnknownName("template", name, sorted(files))
+            raise NameNotFound("template", name, sorted(files))
         path, read = found
         return read(path)
 
@@ -164,7 +164,7 @@ def read_template(path: Path) -> Template:
         name=path.stem,
         instructions=page.body.strip(),
         path=path,
-        hash=canonical.digest(TEMPLATE, page.data).hex(),
+        hash=canonical.hash_bytes(TEMPLATE, page.data).hex(),
         ignored=tuple(sorted(page.front.keys() - _KEYS)),
         **known,
     )

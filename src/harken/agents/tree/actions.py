@@ -10,21 +10,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent, evict
+from harken.agents.agent import Agent, unload_agent
 from harken.agents.budget import check_birth
 from harken.agents.guards import is_made
 from harken.agents.names import check_plain, free_name
 from harken.agents.template_setup import hooks_of, servers_for
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.core import canonical
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
-from harken.core.ids import AgentId, base_of
+from harken.core.ids import AgentId, reference_message_id
 from harken.core.logged_string import LoggedString
 from harken.errors import HarkenError
 from harken.session.session import Session
-from harken.world.result import BadArguments, Failed, Result
-from harken.world.tool import Caller
+from harken.world.result import InvalidArguments, ToolError, ToolResult
+from harken.world.tool import ToolContext
 
 INTRODUCED = (
     "You are {}, and take part in a discussion that {} leads. Who else speaks: {}. "
@@ -33,13 +33,13 @@ INTRODUCED = (
 """What each participant is told of the others."""
 
 
-def handed_through(said: LoggedString) -> Result:
+def handed_through(said: LoggedString) -> ToolResult:
     """Return what one agent said, as a result that represents it."""
-    return Result(str(said), substance=said.message_id)
+    return ToolResult(str(said), substance=said.message_id)
 
 
-async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Create a subagent; with a prompt, ask it. Raises BadArguments, BudgetExceeded."""
+async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+    """Create a subagent; with a prompt, ask it. Raises InvalidArguments, BudgetExceeded."""
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
     template = template_in(agent, instructions)
@@ -65,8 +65,8 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
         raise
     set_interlocutors(agent, call, [child.agent_id], [])
     if prompt is None:
-        return Result(f"Created subagent: {name}")
-    agent.inform(child, piece(agent, call, prompt))
+        return ToolResult(f"Created subagent: {name}")
+    agent.inform(child, log_text_piece(agent, call, prompt))
     return handed_through((await answer_of(agent, child)).said)
 
 
@@ -111,14 +111,14 @@ def is_born(agent: Agent) -> bool:
     return agent.agent_id in agent.session.agents
 
 
-class Answer(NamedTuple):
+class AgentReply(NamedTuple):
     """What was answered, and by whom."""
 
     agent: Agent
     said: LoggedString
 
 
-def standing(agent: Agent, one: Agent) -> Agent:
+def current_agent_at(agent: Agent, one: Agent) -> Agent:
     """Return who stands below an agent now where this one stood: a move may have changed that."""
     agents, at = agent.session.agents, one.state
     for _ in agents:
@@ -130,19 +130,26 @@ def standing(agent: Agent, one: Agent) -> Agent:
     return one
 
 
-async def answer_of(agent: Agent, one: Agent) -> Answer:
+async def answer_of(agent: Agent, one: Agent) -> AgentReply:
     """Let a subagent answer; where another takes its place and owes the answer, let that one."""
     said = await one.response()
-    while (now := standing(agent, one)) is not one and now.cut_off:
+    while (now := current_agent_at(agent, one)) is not one and now.cut_off:
         one, said = now, await now.response()
-    return Answer(one, said)
+    return AgentReply(one, said)
 
 
-async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Let subagents hear the prompt and speak in turn. Raises BadArguments for unknown names."""
+async def run_discuss(
+    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
+) -> ToolResult:
+    """Let subagents hear the prompt and speak in turn.
+
+    Raises InvalidArguments for unknown names.
+    """
     speakers, listeners = _participants(agent, arguments["speakers"], arguments["listeners"])
     if not speakers:
-        raise BadArguments("nobody is there to speak: create a subagent first, or name speakers")
+        raise InvalidArguments(
+            "nobody is there to speak: create a subagent first, or name speakers"
+        )
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     prompt = prompt_in(arguments["prompt"])
     _check_free(everyone)
@@ -152,34 +159,38 @@ async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any
     if prompt is not None:
         for one in everyone:
             await one.finish_calls()
-        hearing = [standing(agent, one) for one in everyone]
+        hearing = [current_agent_at(agent, one) for one in everyone]
         _check_free(hearing)  # again: nobody hears what another cannot hear
-        said_to_all = piece(agent, call, prompt)
+        said_to_all = log_text_piece(agent, call, prompt)
         for one in hearing:
             agent.inform(one, said_to_all)
     said: list[tuple[str, LoggedString]] = []
     for speaker in speakers:
-        spoke, utterance = await answer_of(agent, standing(agent, speaker))
+        spoke, utterance = await answer_of(agent, current_agent_at(agent, speaker))
         said.append((spoke.name, utterance))
         for other in everyone:
             if other is not speaker:
-                spoke.inform(standing(agent, other), utterance.as_said_by(spoke.name))
+                spoke.inform(current_agent_at(agent, other), utterance.as_said_by(spoke.name))
     if len(said) == 1 and not listeners:
         return handed_through(said[0][1])
     text = "\n\n".join(utterance.as_said_by(name) for name, utterance in said)
-    return Result(text, cause=[one.message_id for _, one in said if one.message_id is not None])
+    return ToolResult(text, cause=[one.message_id for _, one in said if one.message_id is not None])
 
 
-async def run_introduce(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Tell subagents who takes part in the discussions to come. Raises BadArguments."""
+async def run_introduce(
+    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
+) -> ToolResult:
+    """Tell subagents who takes part in the discussions to come. Raises InvalidArguments."""
     speakers, listeners = _participants(agent, arguments["speakers"], arguments["listeners"])
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     if not everyone:
-        raise BadArguments("nobody is there to introduce: create a subagent first")
+        raise InvalidArguments("nobody is there to introduce: create a subagent first")
     _check_free(everyone)
     for one in everyone:
         await one.finish_calls()
-    speakers, listeners = ([standing(agent, one) for one in row] for row in (speakers, listeners))
+    speakers, listeners = (
+        [current_agent_at(agent, one) for one in row] for row in (speakers, listeners)
+    )
     everyone = [*speakers, *listeners]
     _check_free(everyone)
     set_interlocutors(
@@ -189,21 +200,23 @@ async def run_introduce(agent: Actor, call: Reference, arguments: Mapping[str, A
         others = [other.name for other in speakers if other is not one]
         silent = [other.name for other in listeners if other is not one]
         text = INTRODUCED.format(one.name, agent.name, _all(others), _all(silent))
-        agent.inform(one, piece(agent, call, text))
+        agent.inform(one, log_text_piece(agent, call, text))
     names = [_all([one.name for one in row]) for row in (speakers, listeners)]
-    return Result(f"Introduced. Who speaks: {names[0]}. Who listens: {names[1]}.")
+    return ToolResult(f"Introduced. Who speaks: {names[0]}. Who listens: {names[1]}.")
 
 
 def _all(names: Sequence[str]) -> str:
     return ", ".join(names) or "nobody"
 
 
-async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """End a subagent and everybody below it; the log keeps them. Raises BadArguments."""
-    (child,) = named(agent, [arguments["name"]])
+async def run_terminate(
+    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
+) -> ToolResult:
+    """End a subagent and everybody below it; the log keeps them. Raises InvalidArguments."""
+    (child,) = get_subagents(agent, [arguments["name"]])
     child.keep("session_end")
     end_subtree(agent.session, child.agent_id, call)
-    return Result(f"Terminated subagent: {arguments['name']}")
+    return ToolResult(f"Terminated subagent: {arguments['name']}")
 
 
 def birth_cause(agent: Agent, call: Reference) -> Cause:
@@ -211,7 +224,7 @@ def birth_cause(agent: Agent, call: Reference) -> Cause:
 
     Of a command of the user's that agent's own birth comes first.
     """
-    is_own = base_of(call) in agent.session.state.owners
+    is_own = reference_message_id(call) in agent.session.state.owners
     return call if is_own else [agent.state.birth, call]
 
 
@@ -222,28 +235,28 @@ def end_subtree(session: Session, agent_id: AgentId, cause: Reference) -> None:
     for one in going:  # grows: everybody below goes too
         state = session.agents[one]
         going += [*state.subagents, *state.hooks]
-        evict(session, one)
+        unload_agent(session, one)
 
 
-def touches(agent: Agent, action: str, arguments: Mapping[str, Any]) -> set[str] | None:
+def affected_subtrees(agent: Agent, action: str, arguments: Mapping[str, Any]) -> set[str] | None:
     """Return the names of the subtrees that a structural call touches; None for "any"."""
     if action == "discuss":
-        speakers = {*texts(arguments.get("speakers"))}  # without them, those of before speak
-        return speakers | {*texts(arguments.get("listeners"))} if speakers else None
+        speakers = {*strings_in(arguments.get("speakers"))}  # without them, those of before speak
+        return speakers | {*strings_in(arguments.get("listeners"))} if speakers else None
     name = arguments.get("name")
     return {name} if isinstance(name, str) and action in ("task", "terminate") else None
 
 
-def lenient(arguments: str) -> Mapping[str, Any]:
+def parse_arguments_or_empty(arguments: str) -> Mapping[str, Any]:
     """Return the arguments that a model wrote, unchecked; none where they cannot be read."""
     try:
-        value = canonical.decode(arguments.encode("utf-8", "surrogatepass"))
+        value = canonical.from_json(arguments.encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def texts(value: Any) -> list[str]:
+def strings_in(value: Any) -> list[str]:
     """Return the texts in what a model gave as a list of names, unchecked."""
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
@@ -253,9 +266,9 @@ async def instructions_in(agent: Agent, call: Reference, given: str | None) -> s
     if given is None or not given.startswith(("file:", "mcp:")):
         return given
     try:
-        return await agent.runtime.world.instructions(given, Caller(agent, call))
-    except Failed as error:
-        raise BadArguments(f"instructions {given} cannot be read: {error}") from None
+        return await agent.runtime.world.instructions(given, ToolContext(agent, call))
+    except ToolError as error:
+        raise InvalidArguments(f"instructions {given} cannot be read: {error}") from None
 
 
 def template_in(agent: Agent, given: str | None) -> Template | None:
@@ -267,13 +280,15 @@ def template_in(agent: Agent, given: str | None) -> Template | None:
         if template.model is not None:
             agent.runtime.model_named(template.model)  # better now than when it shall answer
     except HarkenError as error:
-        raise BadArguments(f"instructions {given} cannot be used: {error}") from None
+        raise InvalidArguments(f"instructions {given} cannot be used: {error}") from None
     known = {*ACTIONS, *agent.runtime.world.tools}
     template = template.expanded(known)
     for name in template.tools or ():
         if name not in known:
             there = ", ".join(sorted(known))
-            raise BadArguments(f"{given} names a tool {name!r} that is not here; there is: {there}")
+            raise InvalidArguments(
+                f"{given} names a tool {name!r} that is not here; there is: {there}"
+            )
     told = agent.runtime.world.variables.setdefault("notes of templates", set())
     for note in template.notes:
         if note not in told:
@@ -283,10 +298,10 @@ def template_in(agent: Agent, given: str | None) -> Template | None:
 
 
 def check_name(agent: Agent, name: str) -> None:
-    """Raise BadArguments for a name that is taken, or that would speak as somebody else."""
+    """Raise InvalidArguments for a name that is taken, or that would speak as somebody else."""
     check_plain(name)
     if name in agent.subagent_ids:
-        raise BadArguments(f"there is a subagent {name!r} already; choose another name")
+        raise InvalidArguments(f"there is a subagent {name!r} already; choose another name")
 
 
 def prompt_in(*given: str | None) -> str | None:
@@ -294,7 +309,7 @@ def prompt_in(*given: str | None) -> str | None:
     texts_given = [text for text in given if text is not None]
     said = next((text for text in texts_given if text.strip()), None)
     if texts_given and said is None:
-        raise BadArguments("the prompt is blank: say something, or leave it out")
+        raise InvalidArguments("the prompt is blank: say something, or leave it out")
     return said
 
 
@@ -304,12 +319,12 @@ def _check_free(agents: Sequence[Agent]) -> None:
 
 
 def allowed_for(
-    agent: Actor, wanted: Sequence[str] | None, template: Template | None
+    agent: ToolAgent, wanted: Sequence[str] | None, template: Template | None
 ) -> list[str] | None:
     """Return what a subagent may use: never more than its parent, nor than its template says."""
     for name in wanted or ():
         if name not in agent.tools:
-            raise BadArguments(f"you have no tool {name!r} to pass on; yours: {_listed(agent)}")
+            raise InvalidArguments(f"you have no tool {name!r} to pass on; yours: {_listed(agent)}")
     limit = template.tools if template is not None else None
     denied = template.denied if template is not None else ()
     if wanted is None and limit is None:
@@ -317,22 +332,22 @@ def allowed_for(
         if not denied:
             return own
         return [one for one in (agent.tools if own is None else own) if one not in denied]
-    named = limit if wanted is None else wanted
-    mine = [one for one in named or () if one in agent.tools and one not in denied]
+    get_subagents = limit if wanted is None else wanted
+    mine = [one for one in get_subagents or () if one in agent.tools and one not in denied]
     return [one for one in mine if limit is None or one in limit]
 
 
-def _listed(agent: Actor) -> str:
+def _listed(agent: ToolAgent) -> str:
     return ", ".join(agent.tools) or "none"
 
 
-def named(agent: Agent, names: Sequence[str]) -> list[Agent]:
-    """Return subagents by name. Raises BadArguments with the names that there are."""
+def get_subagents(agent: Agent, names: Sequence[str]) -> list[Agent]:
+    """Return subagents by name. Raises InvalidArguments with the names that there are."""
     ids = agent.subagent_ids
     for name in names:
         if name not in ids:
             there = ", ".join(ids) or "none"
-            raise BadArguments(f"there is no subagent {name!r}; there is: {there}")
+            raise InvalidArguments(f"there is no subagent {name!r}; there is: {there}")
     return [agent.sibling(ids[name]) for name in dict.fromkeys(names)]
 
 
@@ -345,11 +360,11 @@ def _participants(
     """
     state = agent.state
     if speakers is not None:
-        speak, listen = named(agent, speakers), named(agent, listeners or ())
+        speak, listen = get_subagents(agent, speakers), get_subagents(agent, listeners or ())
         return speak, [one for one in listen if one not in speak]
     speak = [agent.sibling(one) for one in state.speakers or state.subagents[-1:]]
     if listeners is not None:
-        listen = named(agent, listeners)
+        listen = get_subagents(agent, listeners)
         return [one for one in speak if one not in listen], listen
     listen = [agent.sibling(one) for one in state.listeners]
     return speak, [one for one in listen if one not in speak]
@@ -369,6 +384,6 @@ def set_interlocutors(
     )
 
 
-def piece(agent: Agent, call: Reference, text: str) -> LoggedString:
+def log_text_piece(agent: Agent, call: Reference, text: str) -> LoggedString:
     """Log a text made for others, once, whoever hears it."""
     return LoggedString(text, agent.session.log_piece_of_text(agent.agent_id, text, call))

@@ -1,4 +1,4 @@
-"""`Blueprint`: all that makes an agent what it is, apart from the session in which it lives.
+"""`AgentSnapshot`: all that makes an agent what it is, apart from the session in which it lives.
 
 From it another agent is made: in the same session (a clone), or in another one (out of a dump).
 What belongs to a place or to a session is not in it.
@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import kind_named
+from harken.agents.agent_classes import get_agent_class
 from harken.agents.guards import is_born_as_hook
 from harken.agents.hooks.hook import Hook
-from harken.agents.initial_transcript import INTERRUPTED, UNNAMED, message_dict, whole
-from harken.agents.runtime import Runtime
+from harken.agents.initial_transcript import INTERRUPTED, UNNAMED, complete_transcript, message_dict
+from harken.agents.runtime import AgentRuntime
 from harken.core.events import AgentStateSaved, Cause, InterlocutorsSet, Json, Relation
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message
@@ -30,7 +30,7 @@ OF_A_SESSION = frozenset({"recorded", "rerun", "triggers", "original", "reaches"
 """Members of a spec that mean something only where the agent was born."""
 
 
-class Blueprint(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, frozen=True):
+class AgentSnapshot(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, frozen=True):
     """What an agent is; dumps hold it so (docs/formats/agent-dump.md)."""
 
     kind: str
@@ -43,13 +43,13 @@ class Blueprint(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, 
     """What its model would read, system prompt and all, as message dicts."""
     saved: Json = None
     """The state of one for whom code decides."""
-    hooks: list[Blueprint] = []
+    hooks: list[AgentSnapshot] = []
     """In the order in which they are asked."""
-    subagents: list[Blueprint] = []
+    subagents: list[AgentSnapshot] = []
     speakers: list[str] = []
     listeners: list[str] = []
 
-    def everybody(self) -> Iterator[Blueprint]:
+    def everybody(self) -> Iterator[AgentSnapshot]:
         """Yield it and all above and below it; nobody comes before whom it stands at."""
         waiting = [self]
         for one in waiting:  # grows
@@ -65,7 +65,7 @@ class Blueprint(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, 
         return deepest
 
 
-def blueprint_of(agent: Agent) -> Blueprint:
+def blueprint_of(agent: Agent) -> AgentSnapshot:
     """Return what an agent is, alone; its messages have the ids that they have in its session."""
     state = agent.state
     kept = {
@@ -73,7 +73,7 @@ def blueprint_of(agent: Agent) -> Blueprint:
         for name, value in state.spec.items()
         if name not in OF_A_SESSION and name != "kind"
     }
-    return Blueprint(
+    return AgentSnapshot(
         kind=state.spec.get("kind", "smart"),
         name=agent.name,
         model=state.language_model,
@@ -83,7 +83,7 @@ def blueprint_of(agent: Agent) -> Blueprint:
     )
 
 
-def with_everybody(agent: Agent, call: str, *, is_users: bool) -> Blueprint:
+def with_everybody(agent: Agent, call: str, *, is_users: bool) -> AgentSnapshot:
     """Return what an agent is, with its hooks and subagents, for another session.
 
     Calls under way get a result, `call`, the one that asks for this, that it was done. Left out
@@ -108,7 +108,7 @@ def with_everybody(agent: Agent, call: str, *, is_users: bool) -> Blueprint:
     )
 
 
-def _as_copied(hook: Agent) -> Blueprint | None:
+def _as_copied(hook: Agent) -> AgentSnapshot | None:
     """Return a hook with what it was told, without what it has heard, thought and kept since.
 
     None for one that came to stand there by a move: it is no hook of those that are copied.
@@ -141,13 +141,13 @@ def _cut_off(tool: str) -> str:
     return INTERRUPTED.format(tool)
 
 
-def made_from(plan: Blueprint, session: Session, runtime: Runtime) -> Agent:
-    """Make an agent, without its birth. Raises UnknownName, ValueError, and what its kind raises.
+def made_from(plan: AgentSnapshot, session: Session, runtime: AgentRuntime) -> Agent:
+    """Make an agent, without its birth. Raises NameNotFound, ValueError, and what its kind raises.
 
     It is made as one that was born before is: its code is given the spec and the state.
     """
-    initial = whole(plan.transcript)
-    kind: type[Agent] = kind_named(plan.kind, runtime)
+    initial = complete_transcript(plan.transcript)
+    kind: type[Agent] = get_agent_class(plan.kind, runtime)
     state = AgentState(id=session.allocate_agent_id(), birth=MessageId(""))
     state.name, state.language_model = plan.name, plan.model
     state.spec, state.saved = {"kind": plan.kind, **plan.spec}, plan.saved
@@ -160,7 +160,7 @@ def made_from(plan: Blueprint, session: Session, runtime: Runtime) -> Agent:
     return agent
 
 
-def bear(agent: Agent, plan: Blueprint, cause: Cause, name: str, relation: Relation) -> None:
+def bear(agent: Agent, plan: AgentSnapshot, cause: Cause, name: str, relation: Relation) -> None:
     """Log the birth of an agent that was made from a blueprint, with its state and transcript."""
     agent.session.log_agent_created(
         agent.agent_id,

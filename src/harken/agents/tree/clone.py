@@ -14,19 +14,19 @@ import msgspec
 
 from harken.agents.agent import Agent
 from harken.agents.budget import check_birth
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import (
     check_name,
     copies_for,
     end_subtree,
+    get_subagents,
     install,
-    named,
-    piece,
+    log_text_piece,
     set_interlocutors,
 )
 from harken.agents.tree.agent_snapshot import OF_A_PLACE, bear, blueprint_of, made_from, without
 from harken.core.events import Reference
-from harken.world.result import BadArguments, Result
+from harken.world.result import InvalidArguments, ToolResult
 
 COPIED = (
     "You are a copy of {original}, made just now, with all that it remembers. You are called "
@@ -41,31 +41,31 @@ GIVEN = (
 """What an agent is told that was given a copy."""
 
 
-async def run_clone(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
     """Copy a subagent, for the caller or for another subagent of it.
 
-    Raises BadArguments, BudgetExceeded, AgentBusy.
+    Raises InvalidArguments, BudgetExceeded, AgentBusy.
     """
-    (original,) = named(agent, [arguments["name"]])
-    above = agent if arguments["into"] is None else named(agent, [arguments["into"]])[0]
+    (original,) = get_subagents(agent, [arguments["name"]])
+    above = agent if arguments["into"] is None else get_subagents(agent, [arguments["into"]])[0]
     name = arguments["as_name"] or original.name
     original.check_free()
     if above is not agent:
         await above.finish_calls()
-        (above,) = named(agent, [arguments["into"]])  # its hook may have taken its place
+        (above,) = get_subagents(agent, [arguments["into"]])  # its hook may have taken its place
         above.check_free()
     if not original.portable:
-        raise BadArguments(f"{original.name} is one of its kind: it cannot be copied")
+        raise InvalidArguments(f"{original.name} is one of its kind: it cannot be copied")
     check_name(above, name)
     check_birth(agent.session.state, above.agent_id)
     copy = _copied(above, original, name, call)
     told = COPIED.format(original=original.name, name=name, above=above.name)
-    agent.inform(copy, piece(agent, call, told))
+    agent.inform(copy, log_text_piece(agent, call, told))
     set_interlocutors(above, call, [copy.agent_id], [])
     if above is not agent:
         given = GIVEN.format(name=name, original=original.name)
-        agent.inform(above, piece(agent, call, given))
-    return Result(f"Cloned {original.name}: {name} is a subagent of {above.name}")
+        agent.inform(above, log_text_piece(agent, call, given))
+    return ToolResult(f"Cloned {original.name}: {name} is a subagent of {above.name}")
 
 
 def _copied(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
@@ -96,13 +96,13 @@ def _servers(above: Agent, original: Agent, own: Sequence[str]) -> list[str]:
     """Return the MCP servers of a copy: where it works for another, none that this one has not."""
     if above.agent_id == original.state.parent:
         return [*own]
-    theirs = above.servers if isinstance(above, Actor) else ()
+    theirs = above.servers if isinstance(above, ToolAgent) else ()
     return [name for name in own if name in theirs]
 
 
 def _allowed(above: Agent, own: list[str] | None) -> list[str] | None:
     """Return what a copy may use: what the original may, and no more than it works for."""
-    limit = above.allowed if isinstance(above, Actor) else None
+    limit = above.allowed if isinstance(above, ToolAgent) else None
     if own is None or limit is None:
         return limit if own is None else own
     return [one for one in own if one in limit]

@@ -12,7 +12,7 @@ from harken.agents.hooks.smart_hook import is_judging
 from harken.agents.names import check_plain, free_name
 from harken.agents.template_setup import servers_for
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import (
     allowed_for,
     copies_for,
@@ -21,10 +21,10 @@ from harken.agents.tree.actions import (
     template_in,
 )
 from harken.core.events import AgentMoved, Reference
-from harken.core.ids import base_of
+from harken.core.ids import reference_message_id
 from harken.core.verdict import ALLOWED, FORMS, GUARDED
 from harken.errors import HarkenError
-from harken.world.result import BadArguments, Result
+from harken.world.result import InvalidArguments, ToolResult
 
 MAX_HOOKS = 16
 """So many hooks an agent may have above it that agents put there."""
@@ -45,17 +45,19 @@ NOTES = {
 }
 
 
-async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
     """Put a hook above the caller, or above the agent that a calling hook watches.
 
-    Raises BadArguments, BudgetExceeded.
+    Raises InvalidArguments, BudgetExceeded.
     """
     watched = watched_by(agent) if agent.state.place == "hook" else agent
     name, given = arguments["name"], arguments["instructions"]
     is_mine = watched is agent or not is_guard(agent.state.spec)  # what its own hook makes
     owners = agent.session.state.owners
-    is_own = is_mine and base_of(call) in owners
-    name = hook_name(watched, name, is_own=is_own, is_users=base_of(call) not in owners)
+    is_own = is_mine and reference_message_id(call) in owners
+    name = hook_name(
+        watched, name, is_own=is_own, is_users=reference_message_id(call) not in owners
+    )
     if is_own:
         check_birth(agent.session.state, watched.agent_id, lower=-1)
     if given is not None and given.startswith("hook:"):
@@ -69,23 +71,23 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
             guards = copies_for(hook, watched, own=False)
     hook.put_above(watched, name, [watched.state.birth, call])
     install(guards, hook)
-    return Result(f"Installed hook: {name} watches {watched.name}")
+    return ToolResult(f"Installed hook: {name} watches {watched.name}")
 
 
-async def run_quit(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+async def run_quit(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
     """Note that the calling hook leaves after its verdict; see `smart_hook.after_verdict`.
 
     One that is not asked anything now, as something outside woke it, or it has just given its place
     to another, leaves at once.
     """
     if is_judging(agent):
-        return Result("You watch no longer, after the verdict that you give now.")
+        return ToolResult("You watch no longer, after the verdict that you give now.")
     agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))
-    return Result("You watch no longer, and are gone when this turn ends.")
+    return ToolResult("You watch no longer, and are gone when this turn ends.")
 
 
 def new_hook(
-    maker: Actor,
+    maker: ToolAgent,
     instructions: str,
     *,
     points: Sequence[str] | None = None,
@@ -105,13 +107,13 @@ def new_hook(
     return maker.make_subagent(told, tools, template, {"points": where, **more})
 
 
-async def _told(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Agent:
-    """Return a hook with the instructions that an agent gives it. Raises BadArguments."""
+async def _told(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> Agent:
+    """Return a hook with the instructions that an agent gives it. Raises InvalidArguments."""
     given, wanted = arguments["instructions"], arguments["tools"]
     template = template_in(agent, given)
     text = template.instructions if template else await instructions_in(agent, call, given)
     if text is None or not text.strip():
-        raise BadArguments("a hook needs instructions: say what it watches for")
+        raise InvalidArguments("a hook needs instructions: say what it watches for")
     tools = allowed_for(agent, wanted if template else wanted or [], template)
     servers = servers_for(agent, wanted if template else wanted or [], template)
     return new_hook(
@@ -119,17 +121,17 @@ async def _told(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> 
     )
 
 
-def _found(agent: Actor, watched: Agent, given: str, arguments: Mapping[str, Any]) -> Agent:
-    """Return the hook that instructions name. Raises BadArguments."""
+def _found(agent: ToolAgent, watched: Agent, given: str, arguments: Mapping[str, Any]) -> Agent:
+    """Return the hook that instructions name. Raises InvalidArguments."""
     finder, name = agent.runtime.hooks, given.removeprefix("hook:").strip()
     if arguments["points"] is not None or arguments["tools"] is not None:
-        raise BadArguments(f"{given} says itself where it is asked and which tools it has")
+        raise InvalidArguments(f"{given} says itself where it is asked and which tools it has")
     if finder is None:
-        raise BadArguments(f"{given}: there are no hooks with names here")
+        raise InvalidArguments(f"{given}: there are no hooks with names here")
     try:
         hook: Agent = finder.make(name, watched)
     except HarkenError as error:
-        raise BadArguments(f"{given} cannot be used: {error}") from None
+        raise InvalidArguments(f"{given} cannot be used: {error}") from None
     if hook.language_model is not None:
         has = hook.spec().get("tools")
         hook.born_with["tools"] = [one for one in agent.tools if has is None or one in has]
@@ -150,24 +152,24 @@ def protocol(points: Sequence[str] | None, keeps: str = "notes") -> str:
 
 
 def watched_by(hook: Agent) -> Agent:
-    """Return the agent that a hook watches. Raises BadArguments where it is no hook."""
+    """Return the agent that a hook watches. Raises InvalidArguments where it is no hook."""
     state = hook.state
     if state.place != "hook" or state.parent is None:
-        raise BadArguments(f"{hook.name} watches nobody: it is no hook")
+        raise InvalidArguments(f"{hook.name} watches nobody: it is no hook")
     return hook.sibling(state.parent)
 
 
 def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool = False) -> str:
     """Return what a new hook is called.
 
-    Raises BadArguments for a name that another hook has, and for one hook too many. But what an
+    Raises InvalidArguments for a name that another hook has, and for one hook too many. But what an
     agent puts there itself takes neither room nor a name from its guards, or from the user.
     """
     check_plain(name)
     hooks = watched.hooks
     rivals = [one for one in hooks if is_own or not is_made(one.state.spec)]
     if name in [one.name for one in rivals]:
-        raise BadArguments(f"there is a hook {name!r} already; choose another name")
+        raise InvalidArguments(f"there is a hook {name!r} already; choose another name")
     if not is_users and len(rivals) >= MAX_HOOKS:
-        raise BadArguments(f"{watched.name} has {len(rivals)} hooks: no more than {MAX_HOOKS}")
+        raise InvalidArguments(f"{watched.name} has {len(rivals)} hooks: no more than {MAX_HOOKS}")
     return free_name(name, [one.name for one in hooks])

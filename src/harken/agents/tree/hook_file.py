@@ -21,20 +21,20 @@ from typing import Any, Literal, cast
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import kind_named
+from harken.agents.agent_classes import get_agent_class
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import options_from
 from harken.agents.hooks.registry import BUILT_IN, hook_kind
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.agents.templates import front_matter
 from harken.agents.templates.front_matter import NAME, Malformed, files_in, naming, read_page
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.core.verdict import POINTS, Point
-from harken.errors import ConfigError, UnknownName
+from harken.core.verdict import POINTS, HookPoint
+from harken.errors import ConfigError, NameNotFound
 
 HOOK_FILE = b"harken.hook.v1\n"
 """The domain line of a hook file's hash, which covers all bytes of it."""
@@ -57,7 +57,7 @@ class HookFile:
     """What a smart hook is told; empty where it is code."""
     description: str = ""
     """What it is good for, on one line."""
-    points: tuple[Point, ...] | None = None
+    points: tuple[HookPoint, ...] | None = None
     """Where it is asked; None: everywhere, and where it is code, where that says."""
     tools: tuple[str, ...] = ()
     """What it may use besides what every hook has."""
@@ -87,7 +87,7 @@ class HookFile:
             hook.born_with["subagents"] = False
         return hook
 
-    def kind(self, use: str, runtime: Runtime) -> type[Hook]:
+    def kind(self, use: str, runtime: AgentRuntime) -> type[Hook]:
         """Return the code that it uses, which can do with its options.
 
         Raises ConfigError. What runs programs no file gives: a file comes with a
@@ -98,7 +98,7 @@ class HookFile:
             if not kind.portable:
                 raise ConfigError(f"{use} runs programs, which no hook file may name")
             options_from(use, kind.Options, self.options)
-        except (ConfigError, UnknownName) as error:
+        except (ConfigError, NameNotFound) as error:
             raise ConfigError(f"{self.path}: {error}") from None
         return kind
 
@@ -107,7 +107,7 @@ class HookFile:
         return kind(watched.session, runtime=watched.runtime, options=self.options)
 
     def _smart(self, watched: Agent) -> Agent:
-        if not isinstance(watched, Actor):
+        if not isinstance(watched, ToolAgent):
             raise ConfigError(f"{watched.name} does nothing that a hook could watch")
         runtime = watched.runtime
         if self.model is not None:
@@ -134,7 +134,7 @@ class HookFile:
             spec=more,
         )
 
-    def _check_model(self, name: str, runtime: Runtime) -> None:
+    def _check_model(self, name: str, runtime: AgentRuntime) -> None:
         """Raise ConfigError where there is no such model: better now than when it is asked."""
         try:
             runtime.model_named(name)
@@ -143,7 +143,7 @@ class HookFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class HookInfo:
     """A hook that can be named, for a person to choose."""
 
     name: str
@@ -156,21 +156,21 @@ class Known:
     """Why it cannot be used; empty where it can."""
 
 
-def _of_file(path: Path) -> Known:
+def _of_file(path: Path) -> HookInfo:
     own = None if path.parent == SHIPPED else path
     try:
         file = read_hook(path)
         if file.use is not None:
-            file.kind(file.use, Runtime())
+            file.kind(file.use, AgentRuntime())
     except ConfigError as error:
-        return Known(name=path.stem, description="", smart=True, path=own, problem=str(error))
-    return Known(name=file.name, description=file.description, smart=file.use is None, path=own)
+        return HookInfo(name=path.stem, description="", smart=True, path=own, problem=str(error))
+    return HookInfo(name=file.name, description=file.description, smart=file.use is None, path=own)
 
 
-def _of_kind(name: str) -> Known:
-    kind = kind_named(name, Runtime())
+def _of_kind(name: str) -> HookInfo:
+    kind = get_agent_class(name, AgentRuntime())
     said = (kind.__doc__ or "").strip().split("\n")[0]
-    return Known(name=name, description=said, smart=False)
+    return HookInfo(name=name, description=said, smart=False)
 
 
 @check_arguments
@@ -184,13 +184,13 @@ class HookFiles:
     def make(self, name: str, watched: Agent) -> Agent:
         """Return a hook for an agent, not born yet; `install(watched, name)` puts it there.
 
-        Raises UnknownName with the names that there are, ConfigError for one that cannot be used.
+        Raises NameNotFound with the names that there are, ConfigError for one that cannot be used.
         """
         file = self.find(name)
         if file is not None:
             return file.made_for(watched)
         if name not in BUILT_IN and name not in watched.runtime.kinds:
-            raise UnknownName("hook", name, self.names())
+            raise NameNotFound("hook", name, self.names())
         return hook_kind(name, watched.runtime)(watched.session, runtime=watched.runtime)
 
     def find(self, name: str) -> HookFile | None:
@@ -201,7 +201,7 @@ class HookFiles:
         path = self._files().get(name) if NAME.fullmatch(name) else None
         return None if path is None else read_hook(path)
 
-    def known(self) -> list[Known]:
+    def known(self) -> list[HookInfo]:
         """Return what there is to choose from, by name."""
         files = self._files()
         rows = [_of_file(path) for path in files.values()]
@@ -234,7 +234,7 @@ def read_hook(path: Path) -> HookFile:
         name=path.stem,
         instructions=told,
         path=path,
-        hash=canonical.digest(HOOK_FILE, page.data).hex(),
+        hash=canonical.hash_bytes(HOOK_FILE, page.data).hex(),
         ignored=tuple(sorted(page.front.keys() - _KEYS)),
         **known,
     )
@@ -262,9 +262,9 @@ def _checked(front: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _points(front: Mapping[str, Any]) -> tuple[Point, ...] | None:
+def _points(front: Mapping[str, Any]) -> tuple[HookPoint, ...] | None:
     given = front_matter.names(front, "points", "action, response")
     unknown = [name for name in given or () if name not in POINTS]
     if unknown:
         raise Malformed(f"points are input, action, result and response, not {unknown[0]!r}")
-    return cast("tuple[Point, ...] | None", given)
+    return cast("tuple[HookPoint, ...] | None", given)

@@ -15,60 +15,65 @@ import msgspec
 from harken.agents.agent import Agent
 from harken.agents.budget import Budget, budget_of
 from harken.agents.guards import MOVED, SELF_MADE, is_born_as_hook, is_made
-from harken.agents.tool_agent import Actor
-from harken.agents.tree.actions import copies_for, install, named, piece, prompt_in
+from harken.agents.tool_agent import ToolAgent
+from harken.agents.tree.actions import copies_for, get_subagents, install, log_text_piece, prompt_in
 from harken.agents.tree.hook_action import protocol, watched_by
 from harken.core.events import AgentMoved, Cause, Reference
-from harken.core.ids import base_of
+from harken.core.ids import reference_message_id
 from harken.core.messages import text_of
 from harken.core.verdict import POINTS
 from harken.world.permissions.permissions import narrower
-from harken.world.result import BadArguments, Result
+from harken.world.result import InvalidArguments, ToolResult
 
 LONGEST = 4_000
 """How much of its input whoever takes an agent's place is told, in characters."""
 
 
-async def run_endo(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Let a subagent take the caller's place; the caller is its last hook. Raises BadArguments."""
+async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+    """Let a subagent take the caller's place; the caller is its last hook.
+
+    Raises InvalidArguments.
+    """
     name, prompt = arguments["subagent"], prompt_in(arguments["prompt"])
-    (child,) = named(agent, [name])
+    (child,) = get_subagents(agent, [name])
     await child.finish_calls()
-    (child,) = named(agent, [name])  # its hook may have taken its place by then
+    (child,) = get_subagents(agent, [name])  # its hook may have taken its place by then
     check_endo(agent, child)
     if agent.state.place == "hook":
         duty = protocol(_points_at(agent), "all").strip()
-        agent.inform(child, piece(agent, call, f"You take my place. {duty}"))
+        agent.inform(child, log_text_piece(agent, call, f"You take my place. {duty}"))
     if prompt is not None:  # it hears this first: when it stands there, it owes the answer
-        agent.inform(child, piece(agent, call, prompt))
+        agent.inform(child, log_text_piece(agent, call, prompt))
     endo(agent, child, call, arguments["points"])
-    return Result(f"{child.name} has taken your place; you watch it as its hook.")
+    return ToolResult(f"{child.name} has taken your place; you watch it as its hook.")
 
 
-async def run_meta(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Let the calling hook take the place of the agent that it watches. Raises BadArguments."""
+async def run_meta(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+    """Let the calling hook take the place of the agent that it watches. Raises InvalidArguments."""
     watched = watched_by(agent)
     heard = _last_input(watched)
     meta(agent, call)
     said = f" It was last told: {heard}" if heard else ""
-    return Result(f"You have taken the place of {watched.name}, now your subagent.{said}")
+    return ToolResult(f"You have taken the place of {watched.name}, now your subagent.{said}")
 
 
-async def run_talk_with(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Let another agent take the caller's place, the caller waits. Raises BadArguments.
+async def run_talk_with(
+    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
+) -> ToolResult:
+    """Let another agent take the caller's place, the caller waits. Raises InvalidArguments.
 
     An agent leads to subagents alone: it has no authority over hooks. A user leads to both.
     """
-    is_own = base_of(call) in agent.session.state.owners
+    is_own = reference_message_id(call) in agent.session.state.owners
     taken = talk_with(agent, arguments["name"], call, hooks=not is_own)
-    return Result(f"{taken.name} has taken your place.")
+    return ToolResult(f"{taken.name} has taken your place.")
 
 
 def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None = None) -> None:
     """Let a subagent take the place of its parent, which becomes its last hook.
 
     points: where the parent is asked then (None: everywhere). What watches the parent and not the
-    child gets a copy that does: a move is no way out from under a hook. Raises BadArguments,
+    child gets a copy that does: a move is no way out from under a hook. Raises InvalidArguments,
     AgentBusy.
     """
     check_endo(agent, child)
@@ -77,7 +82,7 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
 
 
 def check_endo(agent: Agent, child: Agent) -> None:
-    """Raise BadArguments or AgentBusy where a subagent cannot take its parent's place."""
+    """Raise InvalidArguments or AgentBusy where a subagent cannot take its parent's place."""
     child.check_free()
     _check_talks(child)
     _check_names(child, agent, agent, "hook")
@@ -87,7 +92,7 @@ def meta(hook: Agent, cause: Cause) -> None:
     """Let a hook take the place of the agent that it watches, which becomes its subagent.
 
     One that the agent made gets copies of what watches that one: before the move, so that nobody
-    stands there without them whenever a crash comes. Raises BadArguments.
+    stands there without them whenever a crash comes. Raises InvalidArguments.
     """
     watched = watched_by(hook)
     _check_talks(hook)
@@ -101,8 +106,8 @@ def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> A
     """Let a subagent or a hook of an agent take its place, or one further down: `editor/critic`.
 
     An agent that a subagent replaces waits as its silent hook; one that was born as a hook goes on
-    to watch as it did. hooks: whether it may lead to them. Raises BadArguments and AgentBusy, where
-    nothing has moved.
+    to watch as it did. hooks: whether it may lead to them. Raises InvalidArguments and AgentBusy,
+    where nothing has moved.
     """
     way = _way(agent, path, hooks=hooks)
     for at, one in zip([agent, *way], way, strict=False):
@@ -120,13 +125,13 @@ def _way(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
         at = way[-1] if way else agent
         there = {hook.name: hook for hook in at.hooks} | at.subagents
         if name not in there:
-            raise BadArguments(
+            raise InvalidArguments(
                 f"{at.name} has no subagent or hook {name!r}; there is: "
                 f"{', '.join(there) or 'nobody'}"
             )
         one = there[name]
         if one.state.place == "hook" and not hooks:
-            raise BadArguments("a hook is not yours to move: only it, or the user, can do that")
+            raise InvalidArguments("a hook is not yours to move: only it, or the user, can do that")
         one.check_free()
         _check_talks(one)
         _check_names(one, at, agent, "subagent" if one.state.place == "hook" else "hook")
@@ -136,13 +141,13 @@ def _way(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
 
 def _check_talks(taker: Agent) -> None:
     if not taker.can_talk:
-        raise BadArguments(f"{taker.name} only judges: it cannot talk with anybody")
+        raise InvalidArguments(f"{taker.name} only judges: it cannot talk with anybody")
 
 
 def _check_names(
     taker: Agent, before: Agent, first: Agent, now: Literal["subagent", "hook"]
 ) -> None:
-    """Raise BadArguments where two in one row would have one name.
+    """Raise InvalidArguments where two in one row would have one name.
 
     first: who stands in the row in which the taker will.
     """
@@ -157,7 +162,9 @@ def _check_row(above: Agent, place: str, name: str, but: Sequence[str]) -> None:
     state, agents = above.state, above.session.agents
     row = state.hooks if place == "hook" else state.subagents
     if name in {agents[id_].name or id_ for id_ in row if id_ not in but}:
-        raise BadArguments(f"{above.name} has a {place} {name!r} already, so no move is possible")
+        raise InvalidArguments(
+            f"{above.name} has a {place} {name!r} already, so no move is possible"
+        )
 
 
 def _swap(

@@ -16,7 +16,7 @@ from harken.core.events import Reference, TranscriptEntry
 from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.memory.transcript import entry_text, matching
-from harken.world.result import BadArguments, Result
+from harken.world.result import InvalidArguments, ToolResult
 
 MOST = 50
 """So many messages are read at once."""
@@ -24,20 +24,23 @@ CHARACTERS, OF_ONE = 8_000, 1_000
 """So long is what is read, and each message in a list of several."""
 
 
-async def run_read_log(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Return messages of the agent that a hook watches, or of one below. Raises BadArguments."""
+async def run_read_log(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+    """Return messages of the agent that a hook watches, or of one below.
+
+    Raises InvalidArguments.
+    """
     one = _named(agent.session, watched_by(agent).state, arguments["agent"])
     entries = agent.session.agent(one.id).transcript or []
     who = one.name or one.id
     if arguments["message"] is not None:
         entry = _with_id(entries, arguments["message"], who)
-        return Result(f"Of {who}, not said to you:\n{_shown(entry, CHARACTERS)}")
+        return ToolResult(f"Of {who}, not said to you:\n{_shown(entry, CHARACTERS)}")
     last = max(1, min(arguments["last"], MOST))
     if arguments["query"] is not None:
         found = list(islice(matching(entries, arguments["query"]), last))[::-1]
     else:
         found = entries[-last:]
-    return Result(_listed(found, f"{len(found)} of {len(entries)} messages of {who}"))
+    return ToolResult(_listed(found, f"{len(found)} of {len(entries)} messages of {who}"))
 
 
 def _named(session: Session, watched: AgentState, path: str | None) -> AgentState:
@@ -52,7 +55,7 @@ def _named(session: Session, watched: AgentState, path: str | None) -> AgentStat
         named = [one for one in below if name in (one.name, one.id)]
         if not named:
             there = ", ".join(dict.fromkeys(one.name or one.id for one in below)) or "nobody"
-            raise BadArguments(f"{at.name} has no subagent {name!r}; there is: {there}")
+            raise InvalidArguments(f"{at.name} has no subagent {name!r}; there is: {there}")
         at = named[-1]
     return at
 
@@ -66,7 +69,7 @@ def _with_id(entries: Sequence[TranscriptEntry], id_: str, who: str) -> Transcri
     for entry in entries:
         if entry.message_id == id_:
             return entry
-    raise BadArguments(f"{who} has no message {id_!r}")
+    raise InvalidArguments(f"{who} has no message {id_!r}")
 
 
 def _listed(entries: Sequence[TranscriptEntry], what: str) -> str:

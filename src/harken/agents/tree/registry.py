@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from harken.agents.hooks.smart_hook import run_keep_note
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import run_discuss, run_introduce, run_task, run_terminate
 from harken.agents.tree.clone import run_clone
 from harken.agents.tree.dump import run_dump, run_restore
@@ -14,9 +14,9 @@ from harken.agents.tree.hook_action import run_hook, run_quit
 from harken.agents.tree.moves import run_endo, run_meta, run_talk_with
 from harken.agents.tree.read_log import run_read_log
 from harken.core.events import Reference
-from harken.world.result import Result
+from harken.world.result import ToolResult
 
-Run: TypeAlias = Callable[[Actor, Reference, Mapping[str, Any]], Awaitable[Result]]
+Run: TypeAlias = Callable[[ToolAgent, Reference, Mapping[str, Any]], Awaitable[ToolResult]]
 """Takes the acting agent, its call as a cause names it, and the checked arguments."""
 
 RUN: dict[str, Run] = {

@@ -1,4 +1,4 @@
-"""`Restoring`: agents are made of what a file says, as far as that is allowed here."""
+"""`AgentRestorer`: agents are made of what a file says, as far as that is allowed here."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any, Literal
 import msgspec
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import kind_named
+from harken.agents.agent_classes import get_agent_class
 from harken.agents.budget import Budget, check_birth
 from harken.agents.guards import MADE, SELF_MADE, may_act
 from harken.agents.names import check_plain, free_name
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import birth_cause, copies_for, end_subtree, install
 from harken.agents.tree.agent_snapshot import (
     OF_A_PLACE,
     OF_A_SESSION,
-    Blueprint,
+    AgentSnapshot,
     bear,
     made_from,
     set_speakers,
     without,
 )
-from harken.core.clock import rfc3339
+from harken.core.clock import format_rfc3339
 from harken.core.events import Cause, Reference, Relation
 from harken.core.ids import AgentId
 from harken.core.messages import Message
 from harken.core.verdict import POINTS
-from harken.errors import UnknownName
-from harken.world.result import BadArguments
+from harken.errors import NameNotFound
+from harken.world.result import InvalidArguments
 
 SMART = "smart"
 WOKEN = (
@@ -41,20 +41,20 @@ WOKEN = (
 """What an agent is told that was restored."""
 
 
-class Restoring:
+class AgentRestorer:
     """Makes the agents of one dump."""
 
-    def __init__(self, agent: Actor, call: Reference) -> None:
+    def __init__(self, agent: ToolAgent, call: Reference) -> None:
         """Restore for an agent, because of a call."""
         self.agent, self.call = agent, call
         self.session, self.runtime = agent.session, agent.runtime
         self._made: dict[int, tuple[Agent, list[tuple[str, Agent]]]] = {}
         """By plan: the agent, not born yet, and the copies of hooks that will watch it."""
 
-    def restore(self, plan: Blueprint, name: str) -> Agent:
+    def restore(self, plan: AgentSnapshot, name: str) -> Agent:
         """Return a new subagent made of a plan, with everybody at it.
 
-        Raises BadArguments and BudgetExceeded, where nobody was born.
+        Raises InvalidArguments and BudgetExceeded, where nobody was born.
         """
         births = 1 + sum(len(one.subagents) + len(one.hooks) for one in plan.everybody())
         check_birth(self.session.state, self.agent.agent_id, births, plan.levels)
@@ -76,12 +76,12 @@ class Restoring:
             raise
         return child
 
-    def told(self, plan: Blueprint, name: str) -> str:
+    def told(self, plan: AgentSnapshot, name: str) -> str:
         """Return what the agent is told when it wakes."""
         world, model = self.runtime.world, self._model(plan)
         folder = "" if world.folder is None else f", in the folder {world.folder.name}"
         return WOKEN.format(
-            time=rfc3339(self.session.options.clock()),
+            time=format_rfc3339(self.session.options.clock()),
             session=self.session.state.session_id,
             folder=folder,
             above=self.agent.name,
@@ -91,19 +91,19 @@ class Restoring:
             else f" Your model was {plan.model}; it is {model} now.",
         )
 
-    def _admitted(self, plan: Blueprint, relation: Relation) -> Blueprint:
-        """Return a plan, and those in it, as they may be here. Raises BadArguments.
+    def _admitted(self, plan: AgentSnapshot, relation: Relation) -> AgentSnapshot:
+        """Return a plan, and those in it, as they may be here. Raises InvalidArguments.
 
         Only a hook keeps what its spec says of how it stands as one: else a subagent that became
         one by a move would pass for a guard.
         """
         check_plain(plan.name)
         try:
-            kind = kind_named(plan.kind, self.runtime)
-        except UnknownName as error:
-            raise BadArguments(f"the dump cannot be restored here: {error}") from None
+            kind = get_agent_class(plan.kind, self.runtime)
+        except NameNotFound as error:
+            raise InvalidArguments(f"the dump cannot be restored here: {error}") from None
         if not kind.portable:
-            raise BadArguments(f"{plan.name} is a {plan.kind}: no file may say what that does")
+            raise InvalidArguments(f"{plan.name} is a {plan.kind}: no file may say what that does")
         spec = self._spec(plan)
         return msgspec.structs.replace(
             plan,
@@ -114,7 +114,7 @@ class Restoring:
             subagents=[self._admitted(one, "subagent") for one in plan.subagents],
         )
 
-    def _model(self, plan: Blueprint) -> str | None:
+    def _model(self, plan: AgentSnapshot) -> str | None:
         """Return the name of its model, where this session asks it already, else the caller's.
 
         A file shall not say with whom we talk, and what that costs.
@@ -125,14 +125,19 @@ class Restoring:
         known = {own, *(state.language_model for state in self.session.agents.values())}
         return plan.model if plan.model in known else self.agent.language_model
 
-    def _spec(self, plan: Blueprint) -> dict[str, Any]:
-        """Return what the birth will say. Raises BadArguments where the plan has what it cannot."""
+    def _spec(self, plan: AgentSnapshot) -> dict[str, Any]:
+        """Return what the birth will say.
+
+        Raises InvalidArguments where the plan has what it cannot.
+        """
         try:
             given = msgspec.convert(plan.spec, _Given)
         except msgspec.ValidationError as error:
-            raise BadArguments(f"what the dump says of {plan.name} cannot be: {error}") from None
+            raise InvalidArguments(
+                f"what the dump says of {plan.name} cannot be: {error}"
+            ) from None
         if given.points is not None and not POINTS.issuperset(given.points):
-            raise BadArguments(f"{plan.name} is asked at points that there are not")
+            raise InvalidArguments(f"{plan.name} is asked at points that there are not")
         if plan.kind != SMART:
             return without(plan.spec, OF_A_SESSION | {"kind"})
         allowed = self.agent.allowed
@@ -142,16 +147,16 @@ class Restoring:
         said = {**msgspec.to_builtins(given), "tools": allowed, "parameters": parameters}
         return {name: value for name, value in said.items() if value is not None}
 
-    def _make(self, plan: Blueprint, *, watched: bool) -> None:
+    def _make(self, plan: AgentSnapshot, *, watched: bool) -> None:
         """Make it and everybody at it; those who could act are watched as the caller is.
 
-        Raises BadArguments.
+        Raises InvalidArguments.
         """
         try:
             agent = made_from(plan, self.session, self.runtime)
         except Exception as error:  # noqa: BLE001 - registered code refuses as it likes
             why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise BadArguments(f"{plan.name} cannot be made as the dump says: {why}") from None
+            raise InvalidArguments(f"{plan.name} cannot be made as the dump says: {why}") from None
         self._made[id(plan)] = agent, []
         if watched:
             self._made[id(plan)] = agent, copies_for(agent, self.agent)
@@ -160,7 +165,7 @@ class Restoring:
         for child in plan.subagents:
             self._make(child, watched=True)
 
-    def _hooks(self, plan: Blueprint) -> list[Blueprint]:
+    def _hooks(self, plan: AgentSnapshot) -> list[AgentSnapshot]:
         """Return the hooks of a plan, but those of code that watch it here just the same."""
         _, copies = self._made[id(plan)]
         there = [_code({**copy.spec(), **copy.born_with}) for _, copy in copies]
@@ -168,7 +173,7 @@ class Restoring:
         pairs = zip(plan.hooks, code, strict=True)
         return [hook for hook, one in pairs if hook.kind == SMART or one not in there]
 
-    def _bear(self, plan: Blueprint, cause: Cause, relation: Relation, name: str) -> AgentId:
+    def _bear(self, plan: AgentSnapshot, cause: Cause, relation: Relation, name: str) -> AgentId:
         """Log its birth and those of everybody at it."""
         agent, copies = self._made[id(plan)]
         bear(agent, plan, cause, name, relation)
@@ -192,7 +197,7 @@ def _code(spec: Mapping[str, Any]) -> Any:
     return msgspec.to_builtins([spec.get(name) for name in ("kind", "options", "points")])
 
 
-def _self_made(hook: Blueprint) -> Blueprint:
+def _self_made(hook: AgentSnapshot) -> AgentSnapshot:
     """Return a hook that is asked before others: they judge what it makes of its agent's words."""
     return msgspec.structs.replace(hook, spec={**hook.spec, SELF_MADE: MADE})
 

@@ -13,38 +13,38 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from harken.agents.agent import Agent
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import end_subtree
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import USER, AgentId
 from harken.core.messages import text_of
 from harken.errors import ConfigError, ModelError
-from harken.world.result import BadArguments, Result, caught
+from harken.world.result import InvalidArguments, ToolResult, run_catching
 
 TOLD = "[the user did this: {}] {}"
 """What the agent is told of a command, and of what came of it."""
 BROKEN_OFF = "It was broken off: {}"
 TAKEN_OVER = "You talk with the user from now on, in the place of {}."
 """What an agent is told whom the user let take the place of another."""
-Doing: TypeAlias = Callable[[Actor, Reference], Awaitable[Result]]
+Doing: TypeAlias = Callable[[ToolAgent, Reference], Awaitable[ToolResult]]
 """Does what the user wants with an agent; the reference is the command, for causes."""
 
 
-async def obey(agent: Agent, command: str, doing: Doing) -> Result:
+async def obey(agent: Agent, command: str, doing: Doing) -> ToolResult:
     """Do what the user wants, `command` as it was typed; what goes wrong in it is its result.
 
     Raises AgentBusy in the middle of a turn and ConfigError for an agent that has no subagents,
     where nothing is logged; ModelError where an agent that was asked fails.
     """
     agent.check_free()
-    if not isinstance(agent, Actor):
+    if not isinstance(agent, ToolAgent):
         raise ConfigError(f"{agent.name} has neither subagents nor hooks: code decides for it")
     await agent.finish_calls()
     primary = agent.session.state.primary
     done = TranscriptEntry(agent_id=USER, role="assistant", content=command)
     cause = agent.session.append(done)
     try:
-        result = await caught(command.split(maxsplit=1)[0], doing(agent, cause))
+        result = await run_catching(command.split(maxsplit=1)[0], doing(agent, cause))
     except (asyncio.CancelledError, ModelError) as error:
         _tell(agent, cause, command, BROKEN_OFF.format(str(error) or "the user stopped it"))
         raise
@@ -85,23 +85,23 @@ def _tell_who_took_over(
         _tell(taker, cause, command, TAKEN_OVER.format(agent.sibling(before).name))
 
 
-async def instruct(agent: Actor, command: Reference, text: str) -> Result:
+async def instruct(agent: ToolAgent, command: Reference, text: str) -> ToolResult:
     """Tell an agent something in the words of the system, which it reads from its next turn on."""
     told = TranscriptEntry(agent_id=agent.agent_id, role="system", content=text, cause=command)
     agent.session.append(told)
-    return Result("The system says so from now on.")
+    return ToolResult("The system says so from now on.")
 
 
-async def dismiss(agent: Actor, command: Reference, name: str) -> Result:
-    """Take a hook away from an agent, with everybody below it. Raises BadArguments.
+async def dismiss(agent: ToolAgent, command: Reference, name: str) -> ToolResult:
+    """Take a hook away from an agent, with everybody below it. Raises InvalidArguments.
 
     Only the user can: a watched agent has no authority over its hooks.
     """
     hooks = {hook.name: hook for hook in agent.hooks}
     if name not in hooks:
         there = ", ".join(hooks) or "none"
-        raise BadArguments(f"no hook {name!r} watches {agent.name}; there is: {there}")
+        raise InvalidArguments(f"no hook {name!r} watches {agent.name}; there is: {there}")
     hooks[name].check_free()
     hooks[name].keep("session_end")
     end_subtree(agent.session, hooks[name].agent_id, command)
-    return Result(f"Removed hook: {name}")
+    return ToolResult(f"Removed hook: {name}")

@@ -15,27 +15,27 @@ from functools import partial
 from typing import Any
 
 from harken.agents.action_schemas import ACTIONS, is_action
-from harken.agents.hooks.hook import BLOCKED, Judgement, TurnEnded
+from harken.agents.hooks.hook import BLOCKED, CombinedVerdict, TurnEnded
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import is_spoken_for
 from harken.agents.initial_transcript import UNNAMED
-from harken.agents.tool_agent import Actor
-from harken.agents.tree.actions import lenient, touches
+from harken.agents.tool_agent import ToolAgent
+from harken.agents.tree.actions import affected_subtrees, parse_arguments_or_empty
 from harken.agents.tree.registry import RUN
 from harken.agents.turn.hook_review import judge_call
-from harken.agents.turn_lock import Gate, woken_ones_done
+from harken.agents.turn_lock import TurnLock, woken_ones_done
 from harken.context.socket_client import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall
 from harken.core.untrusted import content_from_outside
-from harken.errors import EventRefused
+from harken.errors import InvalidEvent
 from harken.session.state import OpenCall
-from harken.world.result import BadArguments, Failed, Result, caught
-from harken.world.tool import Caller, parse
+from harken.world.result import InvalidArguments, ToolError, ToolResult, run_catching
+from harken.world.tool import ToolContext, parse
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class CallFootprint:
     """What a call may collide with."""
 
     subtrees: frozenset[str] | None
@@ -49,15 +49,15 @@ class Footprint:
         """Whether it may touch agents."""
         return self.subtrees != frozenset()
 
-    def collides(self, later: Footprint) -> bool:
+    def collides(self, later: CallFootprint) -> bool:
         """Whether a later call has to wait for this one."""
         return self._shares_world(later) or self._shares_agents(later)
 
-    def _shares_world(self, later: Footprint) -> bool:
+    def _shares_world(self, later: CallFootprint) -> bool:
         both = self.reads_world and later.reads_world
         return both and (self.changes_world or later.changes_world)
 
-    def _shares_agents(self, later: Footprint) -> bool:
+    def _shares_agents(self, later: CallFootprint) -> bool:
         if not (self.is_structural and later.is_structural):
             return False
         if self.subtrees is None or later.subtrees is None:
@@ -65,7 +65,7 @@ class Footprint:
         return bool(self.subtrees & later.subtrees)
 
 
-async def act(agent: Actor, calls: Sequence[OpenCall]) -> None:
+async def act(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
     """Run calls that are in the log and log their results, in order.
 
     Raises ModelError or LogError where a subagent's model or the log fails; results that were
@@ -79,11 +79,11 @@ async def act(agent: Actor, calls: Sequence[OpenCall]) -> None:
         await _act_together(agent, calls)
 
 
-async def _act_together(agent: Actor, calls: Sequence[OpenCall]) -> None:
+async def _act_together(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
     """Run each call in a task of its own: so the depth of a tree is not that of Python's stack."""
-    tasks: list[asyncio.Task[Result]] = []
+    tasks: list[asyncio.Task[ToolResult]] = []
     ended: list[TurnEnded] = []
-    for call, numbers in zip(calls, waited_for(agent, calls), strict=True):
+    for call, numbers in zip(calls, call_dependencies(agent, calls), strict=True):
         before = [tasks[number] for number in sorted(numbers)]
         tasks.append(asyncio.create_task(_after(before, agent, call, ended)))
     failure: Exception | None = None
@@ -105,7 +105,7 @@ async def _act_together(agent: Actor, calls: Sequence[OpenCall]) -> None:
         raise failure
 
 
-def _log_finished(agent: Actor, waiting: Mapping[asyncio.Task[Result], OpenCall]) -> None:
+def _log_finished(agent: ToolAgent, waiting: Mapping[asyncio.Task[ToolResult], OpenCall]) -> None:
     """Log what had come of calls that waited for an earlier one when all were cancelled."""
     for running, call in waiting.items():
         if not running.cancelled() and running.exception() is None:
@@ -113,8 +113,11 @@ def _log_finished(agent: Actor, waiting: Mapping[asyncio.Task[Result], OpenCall]
 
 
 async def _after(
-    before: Sequence[asyncio.Task[Result]], agent: Actor, call: OpenCall, ended: list[TurnEnded]
-) -> Result:
+    before: Sequence[asyncio.Task[ToolResult]],
+    agent: ToolAgent,
+    call: OpenCall,
+    ended: list[TurnEnded],
+) -> ToolResult:
     """Run a call after those that it depends on; where one of them failed, it is not run.
 
     ended: filled when a hook takes the agent's place: what has not begun by then is not run.
@@ -129,7 +132,7 @@ async def _after(
         raise
 
 
-def waited_for(agent: Actor, calls: Sequence[OpenCall]) -> list[set[int]]:
+def call_dependencies(agent: ToolAgent, calls: Sequence[OpenCall]) -> list[set[int]]:
     """Return for each call the numbers of those before it that have to end first.
 
     A structural call also waits for what one before it waits for: who an agent talks with is set
@@ -147,17 +150,17 @@ def waited_for(agent: Actor, calls: Sequence[OpenCall]) -> list[set[int]]:
     return found
 
 
-def footprint(agent: Actor, call: OpenCall) -> Footprint:
+def footprint(agent: ToolAgent, call: OpenCall) -> CallFootprint:
     """Return what a call may collide with, as far as it can be told before it runs."""
     tool = agent.tools.get(call.name)
     if is_action(tool) or (tool is None and call.name in ACTIONS):  # it may have it by then
-        named = touches(agent, call.name, lenient(call.arguments))
-        return Footprint(subtrees=None if named is None else frozenset(named))
+        named = affected_subtrees(agent, call.name, parse_arguments_or_empty(call.arguments))
+        return CallFootprint(subtrees=None if named is None else frozenset(named))
     reads_only = tool is None or tool.reads_only
-    return Footprint(frozenset(), reads_world=True, changes_world=not reads_only)
+    return CallFootprint(frozenset(), reads_world=True, changes_world=not reads_only)
 
 
-async def run_call(agent: Actor, call: OpenCall) -> Result:
+async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
     """Ask the hooks, then run one call; whatever goes wrong in it is its result."""
     judgement = await judge_call(agent, call)
     if judgement.denied is not None:
@@ -174,23 +177,25 @@ async def run_call(agent: Actor, call: OpenCall) -> Result:
                 cause=judgement.rewriter.message_id,
             )
         )
-    return await caught(call.name, _run(agent, call, arguments))
+    return await run_catching(call.name, _run(agent, call, arguments))
 
 
-def _blocked(judgement: Judgement) -> Result:
+def _blocked(judgement: CombinedVerdict) -> ToolResult:
     denied = judgement.denied
     reason = getattr(denied.verdict, "reason", "") if denied else ""
     name = denied.hook if denied else ""
-    return Result(BLOCKED.format(name, reason), is_error=True)
+    return ToolResult(BLOCKED.format(name, reason), is_error=True)
 
 
-async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
+async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
     tool = agent.tools.get(call.name)
     if agent.state.place == "gone":
-        raise Failed(f"{call.name} was not run: you have left")
+        raise ToolError(f"{call.name} was not run: you have left")
     if tool is None:
         there = ", ".join(agent.tools) or "none"
-        raise BadArguments(f"{agent.name} may not use a tool {call.name!r}; it may use: {there}")
+        raise InvalidArguments(
+            f"{agent.name} may not use a tool {call.name!r}; it may use: {there}"
+        )
     if is_action(tool):
         arguments = tool.check(parse(call.name, text))
         with ExitStack() as held:
@@ -200,13 +205,17 @@ async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
     user = agent.runtime.world.user
     is_nobody = user is None and not is_spoken_for(agent)
     asked = None if is_nobody else LoggedUser(user, agent, call.reference)
-    caller = Caller(agent, call.reference, asked, variables=partial(variables, agent))
+    caller = ToolContext(agent, call.reference, asked, variables=partial(variables, agent))
     return await agent.runtime.world.do_action(FunctionCall(call.name, text), caller)
 
 
-async def _gates(agent: Actor, action: str, arguments: Mapping[str, Any]) -> list[Gate]:
+async def _gates(agent: ToolAgent, action: str, arguments: Mapping[str, Any]) -> list[TurnLock]:
     """Return the gates of the subagents that an action may touch, when no event keeps them."""
-    named, state, live = touches(agent, action, arguments), agent.state, agent.session.live
+    named, state, live = (
+        affected_subtrees(agent, action, arguments),
+        agent.state,
+        agent.session.live,
+    )
     spoken_with = {*(state.speakers or state.subagents[-1:]), *state.listeners}
     gates = [
         agent.sibling(id_).gate
@@ -218,7 +227,7 @@ async def _gates(agent: Actor, action: str, arguments: Mapping[str, Any]) -> lis
     return gates
 
 
-def variables(agent: Actor) -> Mapping[str, str | None]:
+def variables(agent: ToolAgent) -> Mapping[str, str | None]:
     """Return what programs that an agent runs get in their environment.
 
     The socket that we ourselves may have been given is not theirs: it speaks for another agent.
@@ -232,7 +241,7 @@ def variables(agent: Actor) -> Mapping[str, str | None]:
     return {**agent.runtime.world.environment, VARIABLE: None, **own}
 
 
-def log_result(agent: Actor, call: OpenCall, result: Result) -> None:
+def log_result(agent: ToolAgent, call: OpenCall, result: ToolResult) -> None:
     """Log the one result of a call; what came from outside cannot begin as a hook's comment."""
     entry = TranscriptEntry(
         agent_id=agent.agent_id,
@@ -246,7 +255,7 @@ def log_result(agent: Actor, call: OpenCall, result: Result) -> None:
     )
     try:
         agent.session.append(entry)
-    except EventRefused as error:
+    except InvalidEvent as error:
         if result.substance is not None:
             entry.substance = None  # what a tool says it represents is not there, or is a copy
         elif not isinstance(result.content, str):

@@ -16,14 +16,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from harken.agents.agent import Agent
-from harken.agents.agent_classes import register
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.compaction_text import CUT_OFF, NOT_RUN, question, stand_in
-from harken.agents.hooks.notifications import Compacted as HasCompacted
-from harken.agents.hooks.notifications import Compacting, Trigger, heeded
+from harken.agents.hooks.notifications import CompactionFinished as HasCompacted
+from harken.agents.hooks.notifications import CompactionStarting, Trigger, notify_hooks
 from harken.agents.initial_transcript import UNNAMED, message_dict
-from harken.agents.tool_agent import Actor, Toolbox
+from harken.agents.tool_agent import ToolAgent, Toolset
 from harken.agents.tree.actions import end_subtree
-from harken.agents.turn.context_split import Cut, cut_of, estimated, fitting, used
+from harken.agents.turn.context_split import (
+    ContextSplit,
+    count_context_tokens,
+    estimate_tokens,
+    split_context,
+    trim_to_tokens,
+)
 from harken.agents.turn.request import ask
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
@@ -45,7 +51,7 @@ _SHARES = (2, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactionResult:
     """What a compaction did."""
 
     summary: LoggedString
@@ -56,13 +62,13 @@ class Compacted:
     """Of the whole context, estimated as far as nobody has counted."""
 
 
-@register("compactor")
+@register_agent_class("compactor")
 class Compactor(Agent):
     """Sums up what another agent has in its context."""
 
     portable = False
 
-    def __init__(self, above: Actor, messages: Sequence[ChatMessage]) -> None:
+    def __init__(self, above: ToolAgent, messages: Sequence[ChatMessage]) -> None:
         """Make one, without its birth, that reads these messages."""
         super().__init__(
             above.session, None, [message_dict(one) for one in messages], runtime=above.runtime
@@ -81,7 +87,7 @@ class Compactor(Agent):
         given = {"parameters": self._parameters} if self._parameters else {}
         return {**super().spec(), **given}
 
-    async def sum_up(self, model: Model, tools: Toolbox, asked: str) -> LoggedString:
+    async def sum_up(self, model: Model, tools: Toolset, asked: str) -> LoggedString:
         """Return the summary. Raises ModelError, also where there is none, and BudgetExceeded."""
         self.harken(asked)
         call = await ask(self, model, tools, self.runtime.on_chunk)
@@ -107,21 +113,21 @@ class Compactor(Agent):
         )
 
 
-def tokens_used(agent: Actor) -> int:
+def tokens_used(agent: ToolAgent) -> int:
     """Return how many tokens the next request of an agent takes."""
     context = agent.session.context(agent.agent_id)
-    return used(context, agent.state.counted, agent.toolbox().schemas)
+    return count_context_tokens(context, agent.state.counted, agent.toolbox().schemas)
 
 
 async def compact(
-    agent: Actor,
+    agent: ToolAgent,
     model: Model,
     *,
     pending: bool,
     instructions: str = "",
     least: float = 0.0,
     fits: bool = True,
-) -> Compacted | None:
+) -> CompactionResult | None:
     """Put a summary in the place of what an agent, whose calls have results, has in its context.
 
     Its system prompt stays; where an answer is `pending`, so does what it was asked, and its last
@@ -133,24 +139,26 @@ async def compact(
     """
     context, before = agent.session.context(agent.agent_id), tokens_used(agent)
     most = before // (_KEPT if fits else _KEPT_OF_TOO_MUCH)
-    cut = cut_of(context, pending=pending, most=most)
+    cut = split_context(context, pending=pending, most=most)
     gone = context[cut.begins : cut.stays]
     kept = [] if cut.request is None else [context[cut.request]]
-    gain = (estimated(gone) - estimated(kept)) / max(estimated(context), 1)
+    gain = (estimate_tokens(gone) - estimate_tokens(kept)) / max(estimate_tokens(context), 1)
     if not cut.is_worth_it or gain < least:
         return None
     trigger: Trigger = "auto" if least else "manual"
-    wanted = await _instructions(agent, Compacting(trigger=trigger, instructions=instructions))
+    wanted = await _instructions(
+        agent, CompactionStarting(trigger=trigger, instructions=instructions)
+    )
     task = _Task(question(wanted), cut, gain * before if least else None)
     summary = await _summed_up(agent, model, task, fits=fits)
     agent.keep("compaction")
-    await heeded(agent, HasCompacted(trigger=trigger, summary=str(summary)))
-    return Compacted(summary, len(gone) - len(kept), before, tokens_used(agent))
+    await notify_hooks(agent, HasCompacted(trigger=trigger, summary=str(summary)))
+    return CompactionResult(summary, len(gone) - len(kept), before, tokens_used(agent))
 
 
-async def _instructions(agent: Actor, happening: Compacting) -> str:
+async def _instructions(agent: ToolAgent, happening: CompactionStarting) -> str:
     """Return what the summary shall keep, also by what hooks say. Raises ModelError for a no."""
-    words = await heeded(agent, happening)
+    words = await notify_hooks(agent, happening)
     for word in words:
         if word.refusal is not None:
             raise ModelError(f"hook {word.hook} does not let the context go: {word.refusal}")
@@ -162,18 +170,18 @@ class _Task:
     """What there is to sum up."""
 
     question: str
-    cut: Cut
+    cut: ContextSplit
     most: float | None
     """How many tokens the summary has to stay below; None: it may be as long as it likes."""
 
 
-async def _summed_up(agent: Actor, model: Model, task: _Task, *, fits: bool) -> LoggedString:
+async def _summed_up(agent: ToolAgent, model: Model, task: _Task, *, fits: bool) -> LoggedString:
     """Let a child sum up; where it was given too much, let another try with a part of it."""
     context = agent.session.context(agent.agent_id)[: task.cut.stays]
     shares = _SHARES if not fits else (1, *_SHARES)
     for share in shares:
-        most = estimated(context) // share
-        messages = context if share == 1 else fitting(context, task.cut.begins, most)
+        most = estimate_tokens(context) // share
+        messages = context if share == 1 else trim_to_tokens(context, task.cut.begins, most)
         try:
             return await _asked(agent, model, messages, task)
         except ModelError as error:
@@ -183,14 +191,14 @@ async def _summed_up(agent: Actor, model: Model, task: _Task, *, fits: bool) -> 
 
 
 async def _asked(
-    agent: Actor, model: Model, messages: Sequence[ChatMessage], task: _Task
+    agent: ToolAgent, model: Model, messages: Sequence[ChatMessage], task: _Task
 ) -> LoggedString:
     """Let a child sum up, and let the agent go on with its summary."""
     child = Compactor(agent, messages)
     birth = child.log_birth(agent.state.birth, NAME, "subagent")
     try:
         summary = await child.sum_up(model, agent.toolbox(), task.question)
-        if task.most is not None and estimated([Message("user", summary)]) >= task.most:
+        if task.most is not None and estimate_tokens([Message("user", summary)]) >= task.most:
             raise ModelError(f"{model.name} gave a summary that is no shorter than what it sums up")
         _go_on(agent, child, task.cut, summary)
     finally:
@@ -198,7 +206,7 @@ async def _asked(
     return summary
 
 
-def _go_on(agent: Actor, child: Compactor, cut: Cut, summary: LoggedString) -> None:
+def _go_on(agent: ToolAgent, child: Compactor, cut: ContextSplit, summary: LoggedString) -> None:
     """Change the agent's context: the only event of all that it is about."""
     end = len(agent.session.context(agent.agent_id))
     is_pending = cut.request is not None or cut.stays < end

@@ -19,13 +19,13 @@ from harken.core.messages import (
     ContentPart,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
+    UnknownPart,
 )
 from harken.core.verdict import is_question
 from harken.llm.base import ToolSchema
-from harken.session.state import Counted
+from harken.session.state import ContextTokens
 
 IMAGE_TOKENS = 1600
 """What a large image takes, about."""
@@ -34,23 +34,23 @@ _DROPPED = "[{:,} messages were left out here, since all of them did not fit]"
 _SHORTENED = "\n[... {:,} characters were left out here, since all of it did not fit ...]\n"
 
 
-def estimated(messages: Iterable[ChatMessage]) -> int:
+def estimate_tokens(messages: Iterable[ChatMessage]) -> int:
     """Estimate how many tokens messages take."""
     return sum(tokens_in([message]) + _beside_text(message) for message in messages)
 
 
-def used(
-    context: Sequence[ChatMessage], counted: Counted | None, tools: Sequence[ToolSchema]
+def count_context_tokens(
+    context: Sequence[ChatMessage], counted: ContextTokens | None, tools: Sequence[ToolSchema]
 ) -> int:
     """Return how many tokens a request with this context takes: counted as far as it was."""
     if counted is not None:
-        return counted.tokens + estimated(context[counted.messages :])
+        return counted.tokens + estimate_tokens(context[counted.messages :])
     schemas = sum(len(str(dict(tool))) for tool in tools) // _CHARACTERS_A_TOKEN
-    return estimated(context) + schemas
+    return estimate_tokens(context) + schemas
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ContextSplit:
     """How a context is divided: instructions, then what is summed up, then what stays."""
 
     begins: int
@@ -66,7 +66,7 @@ class Cut:
         return self.stays - self.begins > 1
 
 
-def cut_of(context: Sequence[ChatMessage], *, pending: bool, most: int) -> Cut:
+def split_context(context: Sequence[ChatMessage], *, pending: bool, most: int) -> ContextSplit:
     """Divide a context whose calls all have their results.
 
     pending: the agent has not answered yet. Then what it was asked stays, and its last step with
@@ -74,17 +74,17 @@ def cut_of(context: Sequence[ChatMessage], *, pending: bool, most: int) -> Cut:
     """
     begins, end = sum(1 for _ in takewhile(_is_system, context)), len(context)
     if not pending:
-        return Cut(begins, end)
+        return ContextSplit(begins, end)
     asked = next((at for at in reversed(range(begins, end)) if _is_asked(context[at])), None)
     acted = next((at for at in reversed(range(begins, end)) if _has_acted(context[at])), begins)
     if asked is not None and asked > acted:
         first = _first_of_row(context, asked)
-        return Cut(begins, max(first, begins))
-    stays = acted if estimated(context[acted:]) <= most else end
-    return Cut(begins, max(stays, begins), asked)
+        return ContextSplit(begins, max(first, begins))
+    stays = acted if estimate_tokens(context[acted:]) <= most else end
+    return ContextSplit(begins, max(stays, begins), asked)
 
 
-def fitting(messages: Sequence[ChatMessage], begins: int, most: int) -> list[ChatMessage]:
+def trim_to_tokens(messages: Sequence[ChatMessage], begins: int, most: int) -> list[ChatMessage]:
     """Return messages that take about `most` tokens, for one who need not see all of them.
 
     Long texts are cut in their middle, images go; where that is not enough, so do the oldest
@@ -94,10 +94,10 @@ def fitting(messages: Sequence[ChatMessage], begins: int, most: int) -> list[Cha
     short = [*messages[:begins], *(_shortened(message, longest) for message in messages[begins:])]
     steps = list(_steps(short[begins:]))
     first, later = steps[:1], steps[1:]  # what all began with, or an earlier summary
-    left, dropped = estimated(short), 0
+    left, dropped = estimate_tokens(short), 0
     while left > most and len(later) > 1:
         gone = later.pop(0)
-        left, dropped = left - estimated(gone), dropped + len(gone)
+        left, dropped = left - estimate_tokens(gone), dropped + len(gone)
     note = [Message("user", _DROPPED.format(dropped))] if dropped else []
     return [*short[:begins], *_joined(first), *note, *_joined(later)]
 
@@ -151,7 +151,7 @@ def _tokens_of(part: ContentPart) -> int:
         return IMAGE_TOKENS
     if isinstance(part, ThinkingPart):
         return len(part.text) // _CHARACTERS_A_TOKEN
-    return len(part.data) // _CHARACTERS_A_TOKEN if isinstance(part, OtherPart) else 0
+    return len(part.data) // _CHARACTERS_A_TOKEN if isinstance(part, UnknownPart) else 0
 
 
 def _shortened(message: ChatMessage, longest: int) -> ChatMessage:

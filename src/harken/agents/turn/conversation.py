@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from harken.agents.agent import Agent, revive
-from harken.agents.turn.wakeups import Listening, news_of
+from harken.agents.agent import Agent, load_agent
+from harken.agents.turn.wakeups import TriggerListener, news_of
 from harken.core.arguments import check_arguments
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
@@ -24,14 +24,14 @@ class Conversation:
         self.session, self.runtime = agent.session, agent.runtime
         self.speaker = self._root = agent
         """Who answered last."""
-        self._listening = Listening(self.session, self.runtime)
+        self._listening = TriggerListener(self.session, self.runtime)
         self._announced: set[MessageId] = set()
 
     @property
     def primary(self) -> Agent:
         """The agent that the user talks with now."""
         primary = self.session.state.primary or self._root.agent_id
-        return revive(self.session, primary, self.runtime)
+        return load_agent(self.session, primary, self.runtime)
 
     def listen(self) -> AbstractAsyncContextManager[None]:
         """Listen to what happens outside, in tasks of the running loop, until the block ends.

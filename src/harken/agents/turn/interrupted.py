@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harken.agents.agent import Agent
 from harken.agents.guards import is_born_as_hook, is_made, may_act
-from harken.agents.tree.actions import end_subtree, lenient, texts
+from harken.agents.tree.actions import end_subtree, parse_arguments_or_empty, strings_in
 from harken.core.events import AgentCreated, AgentMoved, Event
-from harken.core.ids import AgentId, message_number
+from harken.core.ids import AgentId, reference_number
 from harken.session.log.reader import events
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
@@ -130,7 +130,7 @@ def _note_on_task(agent: Agent, call: OpenCall) -> str:
     child = _made_by(agent, call)
     if child is None:
         return " No subagent was created."
-    arguments = lenient(call.arguments)
+    arguments = parse_arguments_or_empty(call.arguments)
     if not (arguments.get("prompt") or arguments.get("user_prompt")):
         return f" Subagent {_name(child)} was created."
     answered = "had" if _spoke(agent, child, call) else "had not"
@@ -138,7 +138,10 @@ def _note_on_task(agent: Agent, call: OpenCall) -> str:
 
 
 def _note_on_discuss(agent: Agent, call: OpenCall) -> str:
-    agents, named = agent.session.agents, texts(lenient(call.arguments).get("speakers"))
+    agents, named = (
+        agent.session.agents,
+        strings_in(parse_arguments_or_empty(call.arguments).get("speakers")),
+    )
     ids: Sequence[AgentId] = agent.state.speakers
     if named:
         by_name = {agents[id_].name: id_ for id_ in agent.state.subagents}
@@ -153,9 +156,9 @@ def _note_on_discuss(agent: Agent, call: OpenCall) -> str:
 def _made_by(agent: Agent, call: OpenCall) -> AgentState | None:
     """Return the living subagent that a `task` made; a hook may have changed its name."""
     subagents = [agent.session.agents[id_] for id_ in agent.state.subagents]
-    since = message_number(call.reference)
-    born = [child for child in subagents if message_number(child.birth) > since]
-    name = lenient(call.arguments).get("name")
+    since = reference_number(call.reference)
+    born = [child for child in subagents if reference_number(child.birth) > since]
+    name = parse_arguments_or_empty(call.arguments).get("name")
     named = [child for child in born if child.name == name]
     tasks = [other for other in agent.state.open_calls.values() if other.name == "task"]
     return next(iter(named or (born if len(tasks) == 1 else [])), None)
@@ -165,7 +168,7 @@ def _spoke(agent: Agent, other: AgentState, call: OpenCall) -> bool:
     """Whether another agent has answered, to the end, since the call was made."""
     causes: set[str] = set()  # an answer that was cut off is the cause of a note that says so
     for entry in reversed(agent.session.agent(other.id).transcript or ()):
-        if message_number(entry.message_id) <= message_number(call.reference):
+        if reference_number(entry.message_id) <= reference_number(call.reference):
             return False
         if entry.is_utterance and entry.message_id not in causes:
             return True

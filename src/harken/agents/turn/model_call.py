@@ -15,19 +15,19 @@ import msgspec
 
 from harken.agents.runtime import OnChunk
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry, Usage
-from harken.core.ids import AgentId, MessageId, message_number
+from harken.core.ids import AgentId, MessageId, reference_number
 from harken.core.messages import (
-    CallPlace,
     ContentPart,
     Message,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
 )
-from harken.core.stream import Draft, Finish, partial_of
+from harken.core.stream import Finish, StreamAccumulator, partial_of
 from harken.errors import LogError, ModelError
 from harken.formats.tool_calls import as_object
-from harken.llm.base import Model, Request
+from harken.llm.base import Model, ModelRequest
 from harken.session.session import Session, entry_of
 
 CUT_OFF = "[interrupted]: your answer was cut off here"
@@ -50,7 +50,7 @@ class ModelCall:
     session: Session
     agent_id: AgentId
     request_id: MessageId
-    draft: Draft = field(default_factory=Draft)
+    draft: StreamAccumulator = field(default_factory=StreamAccumulator)
     started_us: int = 0
     answer: TranscriptEntry = field(init=False)
     """What it answered, once it has."""
@@ -64,7 +64,7 @@ class ModelCall:
         entries = reversed(self.session.agent(self.agent_id).transcript or ())
         return next((entry for entry in entries if entry.message_id == id_), None)
 
-    async def run(self, model: Model, request: Request, on_chunk: OnChunk | None) -> None:
+    async def run(self, model: Model, request: ModelRequest, on_chunk: OnChunk | None) -> None:
         """Make the call, and log its answer.
 
         Raises ModelError; a failure of any other kind in the model is one too.
@@ -88,7 +88,7 @@ class ModelCall:
             self._log_failure(failure)
             raise failure from error
 
-    async def _stream(self, model: Model, request: Request, on_chunk: OnChunk | None) -> None:
+    async def _stream(self, model: Model, request: ModelRequest, on_chunk: OnChunk | None) -> None:
         chunks = model.stream(request)
         try:
             async for chunk in chunks:
@@ -221,16 +221,18 @@ def with_call_ids(message: Message, taken: Collection[str], prefix: str) -> Mess
     content = message.content
     if isinstance(content, list):
         new_ids = iter([call.id for call in renamed])
-        content = [CallPlace(next(new_ids)) if isinstance(p, CallPlace) else p for p in content]
+        content = [
+            ToolCallSlot(next(new_ids)) if isinstance(p, ToolCallSlot) else p for p in content
+        ]
     return msgspec.structs.replace(message, tool_calls=renamed, content=content)
 
 
 def _without_odd_places(message: Message) -> Message:
     content = message.content if isinstance(message.content, list) else []
-    places = sorted(part.id for part in content if isinstance(part, CallPlace))
+    places = sorted(part.id for part in content if isinstance(part, ToolCallSlot))
     if not places or places == sorted(call.id for call in message.tool_calls or ()):
         return message
-    rest = [part for part in content if not isinstance(part, CallPlace)]
+    rest = [part for part in content if not isinstance(part, ToolCallSlot)]
     return msgspec.structs.replace(message, content=rest or None)
 
 
@@ -256,9 +258,9 @@ def log_interrupted(session: Session, request: LlmRequest) -> None:
 def _answer_to(session: Session, request: LlmRequest) -> TranscriptEntry | None:
     """Return the assistant entry that stands after a request, the agent's last, if it does."""
     entries = session.agent(str(request.agent_id)).transcript or []
-    asked = message_number(request.message_id)
+    asked = reference_number(request.message_id)
     for entry in reversed(entries):
-        if message_number(entry.message_id) < asked:
+        if reference_number(entry.message_id) < asked:
             return None
         if entry.role == "assistant":
             return entry

@@ -8,19 +8,19 @@ from functools import partial
 from harken.agents.agent import Agent
 from harken.agents.budget import check_spending
 from harken.agents.runtime import OnChunk
-from harken.agents.tool_agent import Toolbox
+from harken.agents.tool_agent import Toolset
 from harken.agents.turn.model_call import ModelCall
 from harken.core.events import LlmRequest, ToolsDefined
 from harken.core.ids import MessageId
 from harken.core.messages import extend_context_hash
 from harken.errors import ConfigError
-from harken.llm.base import Model, Request, Window
+from harken.llm.base import MessageWindow, Model, ModelRequest
 from harken.llm.observer import ObservedAnswer, ObservedCall, tell_all
 from harken.llm.retries import reporting_retries
 from harken.session.session import Session
 
 
-async def ask(agent: Agent, model: Model, tools: Toolbox, on_chunk: OnChunk | None) -> ModelCall:
+async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | None) -> ModelCall:
     """Ask a model with what an agent has in its context; its answer is in the log then.
 
     Raises BudgetExceeded, ModelError, ConfigError for an agent that has heard nothing.
@@ -57,16 +57,16 @@ async def ask(agent: Agent, model: Model, tools: Toolbox, on_chunk: OnChunk | No
     return call
 
 
-def request_of(agent: Agent, tools: Toolbox) -> Request:
+def request_of(agent: Agent, tools: Toolset) -> ModelRequest:
     """Return what a model is asked; the hash of a context that was hashed before goes on."""
     context = agent.session.context(agent.agent_id)
     state = agent.state
     done, context_hash = state.hashed
     for at in range(done, len(context)):
         context_hash = extend_context_hash(context_hash, context[at])
-    return Request(
+    return ModelRequest(
         agent=agent.name,
-        messages=Window(context, len(context)),
+        messages=MessageWindow(context, len(context)),
         tools=tools.schemas,
         parameters=state.spec.get("parameters") or {},
         context_hash=context_hash,
@@ -74,7 +74,7 @@ def request_of(agent: Agent, tools: Toolbox) -> Request:
     )
 
 
-def _tools_id(session: Session, tools: Toolbox) -> MessageId | None:
+def _tools_id(session: Session, tools: Toolset) -> MessageId | None:
     """Return the event that holds these schemas, written where no earlier one does."""
     if tools.hash is None:
         return None

@@ -1,4 +1,4 @@
-"""`Listening`: what happens outside becomes a message of the agent that asked for it.
+"""`TriggerListener`: what happens outside becomes a message of the agent that asked for it.
 
 It is logged at once, as a piece of text with the call that asked for it as its cause, and heard at
 the next safe point: at the beginning of a turn, or between two of its steps. An agent that is in no
@@ -19,20 +19,20 @@ from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import TypeAlias
 
-from harken.agents.agent import Agent, revive
+from harken.agents.agent import Agent, load_agent
 from harken.agents.dumb_agent import DumbAgent
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.core.events import AgentConfigured, AgentMoved, Event, PieceOfText, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
-from harken.errors import EventRefused, LogError
+from harken.errors import InvalidEvent, LogError
 from harken.session.session import Session
-from harken.world.result import Failed
-from harken.world.triggers.base import Happening, Source
+from harken.world.result import ToolError
+from harken.world.triggers.base import TriggerEvent, TriggerSource
 from harken.world.triggers.file_watch import Own
 from harken.world.triggers.sources import Sources
-from harken.world.triggers.timer import Alarm
+from harken.world.triggers.timer import TriggerClock
 from harken.world.triggers.trigger import AnyArmed, armed_in, log_armed
 
 Key: TypeAlias = tuple[AgentId, str, str]
@@ -42,13 +42,13 @@ UNHEARD = 3
 _LOOK_S = 0.5
 
 
-class Listening:
+class TriggerListener:
     """Of one session: the sources that are open, and the turns of the agents that they wake.
 
     The primary agent is not woken here: whoever talks with it lets it answer, see `Conversation`.
     """
 
-    def __init__(self, session: Session, runtime: Runtime) -> None:
+    def __init__(self, session: Session, runtime: AgentRuntime) -> None:
         """Prepare it; `open` begins."""
         self.session, self.runtime = session, runtime
         self.stirred = asyncio.Event()
@@ -144,7 +144,7 @@ class Listening:
             self.stirred.set()
 
     async def _tell_all(
-        self, make: Callable[[Own], Source], alarm: Alarm, key: Key, armed: AnyArmed
+        self, make: Callable[[Own], TriggerSource], alarm: TriggerClock, key: Key, armed: AnyArmed
     ) -> None:
         """Make a source, and log what it tells, as often as its agent can bear."""
         told: list[MessageId] = []
@@ -159,8 +159,8 @@ class Listening:
                     if not is_over:
                         await alarm.pause(source.pause_s)
                         await self._heard(key[0], told)
-        except Failed as error:
-            self._happened(key, armed, Happening(text=f"nothing more will be told: {error}"))
+        except ToolError as error:
+            self._happened(key, armed, TriggerEvent(text=f"nothing more will be told: {error}"))
 
     async def _heard(self, agent_id: AgentId, told: list[MessageId]) -> None:
         """Return when an agent has heard most of what it was told."""
@@ -171,7 +171,7 @@ class Listening:
                 return
             await asyncio.sleep(_LOOK_S)
 
-    def _happened(self, key: Key, armed: AnyArmed, happening: Happening) -> MessageId:
+    def _happened(self, key: Key, armed: AnyArmed, happening: TriggerEvent) -> MessageId:
         """Log what happened; return its piece."""
         agent_id, name, _ = key
         note = f"\nYou noted: {armed.note}" if armed.note else ""
@@ -184,7 +184,7 @@ class Listening:
         )
         try:
             self.session.append(piece)
-        except EventRefused:  # it was armed in another session
+        except InvalidEvent:  # it was armed in another session
             piece.cause = self.session.agents[agent_id].birth
             self.session.append(piece)
         self.session.settle()
@@ -207,7 +207,7 @@ class Listening:
         return [name for name in names if name in mine and name not in changed]
 
     def _agent(self, agent_id: AgentId) -> Agent:
-        return revive(self.session, agent_id, self.runtime)
+        return load_agent(self.session, agent_id, self.runtime)
 
     def _with_news(self) -> list[AgentId]:
         """Return the agents that are to be woken."""

@@ -1,4 +1,4 @@
-"""`Sight`: which files of some folders have changed since one looked last.
+"""`ChangeScanner`: which files of some folders have changed since one looked last.
 
 One idea: nearly all files are old, and old files stay as they are. So a glance looks at those that
 were written lately and at the folders they are in, and costs the same however many there are; now
@@ -23,7 +23,7 @@ Seen: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedPath:
     """What is watched: a folder with all below it, or a file."""
 
     path: Path
@@ -31,10 +31,10 @@ class Watched:
     """Which names are meant."""
 
 
-class Sight:
+class ChangeScanner:
     """What was seen of files. No link to a folder is followed; what cannot be seen is not there."""
 
-    def __init__(self, watched: Sequence[Watched]) -> None:
+    def __init__(self, watched: Sequence[WatchedPath]) -> None:
         """Begin with nothing seen: the first look gives all there is."""
         self._watched = watched
         self._files: dict[str, Seen] = {}

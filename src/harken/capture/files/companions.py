@@ -24,8 +24,8 @@ from blake3 import blake3
 
 from harken.core import canonical
 from harken.core.messages import text_of
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import text
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import get_text
 from harken.formats.runtimes.compressed import beginning_of
 from harken.formats.runtimes.registry import LOOKED_AT_BYTES, native_of
 from harken.formats.tool_calls import as_object
@@ -109,7 +109,7 @@ def agent_meta_of(transcript: Path) -> AgentMeta:
     except OSError:
         return AgentMeta()
     found = as_object(data.decode("utf-8-sig", "replace")) or {}
-    return AgentMeta(text(found, "agentType"), text(found, "description"))
+    return AgentMeta(get_text(found, "agentType"), get_text(found, "description"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,11 @@ class Outputs:
             return None
         return cls(folder, names) if names else None
 
-    def linked(self, entries: Sequence[WholeEntry]) -> list[WholeEntry]:
+    def linked(self, entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
         """Return entries, with the artifact of its output in the source of each such result."""
         return [self._linked(one) if one.message.role == "tool" else one for one in entries]
 
-    def _linked(self, entry: WholeEntry) -> WholeEntry:
+    def _linked(self, entry: ConversationEntry) -> ConversationEntry:
         name = self._name(entry)
         found = None if name is None else _digest(self.folder / name)
         if found is None:
@@ -151,7 +151,7 @@ class Outputs:
         output = {"file": name, "artifact": artifact, "bytes": size}
         return replace(entry, source={**(entry.source or {}), "output": output})
 
-    def _name(self, entry: WholeEntry) -> str | None:
+    def _name(self, entry: ConversationEntry) -> str | None:
         """Return the name of the file with the output of a result: what it says, or its call."""
         pointer = _POINTER.search(text_of(entry.message.content)[:_POINTER_CHARACTERS])
         if pointer is not None:

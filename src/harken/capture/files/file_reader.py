@@ -23,17 +23,17 @@ from harken.capture.files.companions import (
     is_output,
     session_folder_of,
 )
-from harken.capture.files.parsed_file import Ending, Reader, Ready, plain
+from harken.capture.files.parsed_file import CommitReader, FileSummary, PreparedStep, sanitize_name
 from harken.capture.files.report import Report
 from harken.capture.files.sources import File
-from harken.capture.files.write_buffer import Held
-from harken.core.commits import ArtifactRef, raw_ref
+from harken.capture.files.write_buffer import BufferedFile
+from harken.core.commits import ArtifactRef, hash_raw
 from harken.errors import FormatError
-from harken.formats.runtimes.base import Native, Reading, Source
+from harken.formats.runtimes.base import ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.compressed import Unpacked, is_compressed
 from harken.formats.runtimes.registry import LOOKED_AT_BYTES, native_of
-from harken.index.catalogue import Mark
-from harken.store.base import Kind, Thing
+from harken.index.catalogue import FileFingerprint
+from harken.store.base import ObjectKind, StoredObject
 
 CLAUDE = "claude"
 """The runtime that moves outputs out of its transcripts."""
@@ -41,11 +41,11 @@ SMALL_BYTES = 8 * 1024 * 1024
 """A file up to here is held in memory; a larger one is read from the store, where it is then."""
 
 
-class TooLarge(Exception):
+class FileTooLarge(Exception):
     """A file cannot be held in memory: who has a store brings it."""
 
 
-class Shelf(Protocol):
+class LargeFileStore(Protocol):
     """Where a file goes that cannot be held."""
 
     def put(self, path: Path) -> ArtifactRef:
@@ -58,24 +58,24 @@ class Shelf(Protocol):
 
 
 @dataclass(slots=True)
-class Brought:
+class OpenedFile:
     """A file that was opened, and is read while its steps are taken."""
 
-    mark: Mark
-    ending: Callable[[], Ending]
+    mark: FileFingerprint
+    ending: Callable[[], FileSummary]
     """What it told beside its steps, when all of them were taken."""
     runtime: str = ""
     """Empty: nothing in it is read."""
     raw: ArtifactRef | None = None
-    pieces: list[Thing] = field(default_factory=list)
+    pieces: list[StoredObject] = field(default_factory=list)
     """Its bytes, where they are held."""
-    steps: Iterable[tuple[int, Ready]] = ()
+    steps: Iterable[tuple[int, PreparedStep]] = ()
     """With the number of the piece in which each came. Raises FormatError."""
     is_copy: bool = False
     """Whether its bytes are others than those of the file: what was made of several."""
 
 
-class Parcel(msgspec.Struct, array_like=True):
+class ParsedFile(msgspec.Struct, array_like=True):
     """A file that was brought whole: what goes from one process to another.
 
     Its bytes do not, where they can be read again: to see by their name that they are the same
@@ -85,36 +85,39 @@ class Parcel(msgspec.Struct, array_like=True):
     size: int
     mtime_ns: int
     tail: bytes
-    ending: Ending
+    ending: FileSummary
     runtime: str
     raw: ArtifactRef | None
     cut: list[tuple[ArtifactRef, int]]
     """The pieces by name, and how long they are."""
     copy: bytes | None
     """Its bytes, where they cannot be read again."""
-    steps: list[tuple[int, Ready]]
+    steps: list[tuple[int, PreparedStep]]
 
-    def brought(self, path: Path) -> Brought | None:
+    def brought(self, path: Path) -> OpenedFile | None:
         """Return what it was made of; None: the file has changed. Raises OSError."""
         data = self.copy
         if data is None:
             data = path.read_bytes() if self.cut else b""
-            if self.cut and raw_ref(data) != self.raw:
+            if self.cut and hash_raw(data) != self.raw:
                 return None
         ends = [*accumulate([size for _, size in self.cut], initial=0)]
         places = zip(self.cut, ends, ends[1:], strict=False)
-        return Brought(
-            mark=Mark(self.size, self.mtime_ns, self.tail),
+        return OpenedFile(
+            mark=FileFingerprint(self.size, self.mtime_ns, self.tail),
             ending=lambda: self.ending,
             runtime=self.runtime,
             raw=self.raw,
-            pieces=[Thing(Kind.RAW, name, data[start:end]) for (name, _), start, end in places],
+            pieces=[
+                StoredObject(ObjectKind.RAW, name, data[start:end])
+                for (name, _), start, end in places
+            ],
             steps=self.steps,
         )
 
 
-def bring(file: File, shelf: Shelf | None) -> Brought:
-    """Open a file. Raises OSError; TooLarge where there is no shelf for it."""
+def open_source_file(file: File, shelf: LargeFileStore | None) -> OpenedFile:
+    """Open a file. Raises OSError; FileTooLarge where there is no shelf for it."""
     if is_output(file.path):
         return _unread(file, shelf)
     mark, beginning = file.mark(), file.beginning(LOOKED_AT_BYTES)
@@ -129,20 +132,20 @@ def bring(file: File, shelf: Shelf | None) -> Brought:
             return replace(_read(path, file.shown, mark, native, shelf), is_copy=True)
     except FormatError as error:
         report = Report(source=file.shown, reason=str(error))
-        return Brought(mark, lambda: Ending(report))
+        return OpenedFile(mark, lambda: FileSummary(report))
 
 
-def parcel_of(file: File) -> Parcel:
-    """Bring a file whole. Raises OSError, TooLarge."""
-    brought = bring(file, None)
-    steps: list[tuple[int, Ready]] = []
+def read_whole_file(file: File) -> ParsedFile:
+    """Bring a file whole. Raises OSError, FileTooLarge."""
+    brought = open_source_file(file, None)
+    steps: list[tuple[int, PreparedStep]] = []
     try:
         steps += brought.steps
         ending = brought.ending()
     except FormatError as error:
         ending, steps = failed(file.shown, brought.raw, error), []
     mark, pieces = brought.mark, brought.pieces
-    return Parcel(
+    return ParsedFile(
         mark.size,
         mark.mtime_ns,
         mark.tail,
@@ -155,57 +158,67 @@ def parcel_of(file: File) -> Parcel:
     )
 
 
-def failed(source: str, raw: ArtifactRef | None, error: FormatError) -> Ending:
+def failed(source: str, raw: ArtifactRef | None, error: FormatError) -> FileSummary:
     """Return the ending of a file that cannot be read, and is kept."""
-    return Ending(Report(source=source, raw=raw, reason=str(error)))
+    return FileSummary(Report(source=source, raw=raw, reason=str(error)))
 
 
-def _unread(file: File, shelf: Shelf | None) -> Brought:
+def _unread(file: File, shelf: LargeFileStore | None) -> OpenedFile:
     """Open what nobody reads: its bytes are kept if it lies in the folder of a session."""
     report = Report(source=file.shown, reason="nobody here reads it", is_unknown=True)
     if not file.size:
-        held = Held(b"")
+        held = BufferedFile(b"")
         report = Report(source=file.shown, raw=held.name, reason="it is empty", is_unknown=True)
-        return Brought(file.mark(), lambda: Ending(report), raw=held.name, pieces=held.pieces)
+        return OpenedFile(
+            file.mark(), lambda: FileSummary(report), raw=held.name, pieces=held.pieces
+        )
     folder = session_folder_of(file.path)
     if folder is None:
-        return Brought(file.mark(), lambda: Ending(report))
+        return OpenedFile(file.mark(), lambda: FileSummary(report))
     if not is_inside(file.path, folder):
         linked = Report(
             source=file.shown, reason="it is a link, which may lead out of its session's folder"
         )
-        return Brought(Mark(file.size, file.mtime_ns, b""), lambda: Ending(linked))
+        return OpenedFile(
+            FileFingerprint(file.size, file.mtime_ns, b""), lambda: FileSummary(linked)
+        )
     kept, pieces = _kept(file.path, shelf)
     told = Report(
         source=file.shown,
         raw=kept,
-        belongs_to=plain(folder.name),
+        belongs_to=sanitize_name(folder.name),
         reason="nobody here reads it; its bytes are kept with its session",
     )
-    return Brought(file.mark(), lambda: Ending(told), raw=kept, pieces=pieces)
+    return OpenedFile(file.mark(), lambda: FileSummary(told), raw=kept, pieces=pieces)
 
 
-def _kept(path: Path, shelf: Shelf | None) -> tuple[ArtifactRef, list[Thing]]:
-    """Return the name of a file's bytes, and the bytes where they are held. Raises TooLarge."""
+def _kept(path: Path, shelf: LargeFileStore | None) -> tuple[ArtifactRef, list[StoredObject]]:
+    """Return the name of a file's bytes, and the bytes where they are held. Raises FileTooLarge."""
     if path.stat().st_size <= SMALL_BYTES:
-        held = Held(path.read_bytes())
+        held = BufferedFile(path.read_bytes())
         return held.name, held.pieces
     if shelf is None:
-        raise TooLarge
+        raise FileTooLarge
     return shelf.put(path), []
 
 
-def _read(path: Path, name: str, mark: Mark, native: Native, shelf: Shelf | None) -> Brought:
+def _read(
+    path: Path,
+    name: str,
+    mark: FileFingerprint,
+    native: RuntimeFormat,
+    shelf: LargeFileStore | None,
+) -> OpenedFile:
     """Open what is read; it is at hand also when the file is gone."""
     size = path.stat().st_size
-    reading = Reading()
+    reading = ReadReport()
     if size <= SMALL_BYTES:
-        held = Held(path.read_bytes())
+        held = BufferedFile(path.read_bytes())
         raw, pieces = held.name, held.pieces
         source = _source(name, held.chunks, reading, size, is_held=True)
         piece_at: Callable[[int], int] = held.piece_at
     elif shelf is None:
-        raise TooLarge
+        raise FileTooLarge
     else:
         raw, pieces = shelf.put(path), []
         source = _source(name, lambda: shelf.pieces(raw), reading, size)
@@ -213,10 +226,10 @@ def _read(path: Path, name: str, mark: Mark, native: Native, shelf: Shelf | None
     outputs, agent = None, AgentMeta()
     if native.runtime == CLAUDE:
         outputs, agent = Outputs.of(path), agent_meta_of(path)
-    reader = Reader(native, source, reading, outputs, agent)
+    reader = CommitReader(native, source, reading, outputs, agent)
     steps = ((piece_at(reading.at), one) for one in reader.steps())
     report = Report(source=name, raw=raw)
-    return Brought(mark, lambda: reader.ending(report), native.runtime, raw, pieces, steps)
+    return OpenedFile(mark, lambda: reader.ending(report), native.runtime, raw, pieces, steps)
 
 
 def _first_piece(start: int) -> int:
@@ -228,13 +241,13 @@ def _first_piece(start: int) -> int:
 def _source(
     name: str,
     chunks: Callable[[], Iterable[bytes]],
-    reading: Reading,
+    reading: ReadReport,
     size_bytes: int,
     *,
     is_held: bool = False,
-) -> Source:
+) -> SessionFile:
     """Return what a file is read from: its bytes, or what they unpack to."""
     beginning = next(iter(chunks()), b"")
     if is_compressed(beginning):
-        return Source(name, Unpacked(name, chunks, size_bytes, reading.notes).pieces)
-    return Source(name, chunks, is_held=is_held)
+        return SessionFile(name, Unpacked(name, chunks, size_bytes, reading.notes).pieces)
+    return SessionFile(name, chunks, is_held=is_held)

@@ -19,13 +19,13 @@ import msgspec
 
 from harken.capture.files.importer import Importer
 from harken.capture.files.peek import ending_of, spawned_in
-from harken.capture.files.report import Imported, Report
+from harken.capture.files.report import ImportResult, Report
 from harken.capture.files.sources import File, files_in, in_order, with_companions
 from harken.context.history import show, update_metadata
 from harken.core.commits import ArtifactRef, CommitId
-from harken.errors import ObjectMissing, UnknownName
+from harken.errors import NameNotFound, ObjectNotFound
 from harken.index.catalogue import Catalogue
-from harken.store.base import Store, Stored
+from harken.store.base import Store, StoredCommit
 
 SUPERSEDED = "superseded"
 """A label: a commit of what was not whole yet, in whose place another one stands by now."""
@@ -42,11 +42,11 @@ Seconds = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ImportedChange:
     """What is new of a file."""
 
     report: Report
-    commits: tuple[Stored, ...]
+    commits: tuple[StoredCommit, ...]
     """Those that were not there before, oldest first."""
 
 
@@ -73,7 +73,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Follower:
+class FileFollower:
     """Imports files as they grow."""
 
     store: Store
@@ -92,7 +92,7 @@ class Follower:
             change = self._changed.setdefault(path, _Change(now, now))
             change.last_s = now
 
-    def read(self, *, at_once: bool = False, to_the_end: bool = False) -> Iterator[News]:
+    def read(self, *, at_once: bool = False, to_the_end: bool = False) -> Iterator[ImportedChange]:
         """Import those files that have changed and are due; yield what is new.
 
         at_once: also those that were written just now. to_the_end: all, nobody writes any more.
@@ -123,7 +123,7 @@ class Follower:
         spawned = spawned_in(path)
         return spawned is not None and self.catalogue.spawner(*spawned) is None
 
-    def _import(self, files: Sequence[File]) -> Iterator[News]:
+    def _import(self, files: Sequence[File]) -> Iterator[ImportedChange]:
         """Import files; yield what is new, where anything is."""
         if not files:
             return
@@ -150,7 +150,7 @@ class Follower:
         for known in by_shown.values():
             known.again_s = again_s
 
-    def _take(self, known: _Known, one: Imported, size: int) -> list[News]:
+    def _take(self, known: _Known, one: ImportResult, size: int) -> list[ImportedChange]:
         """Take what became of a file. What was cut or replaced stays as it was read."""
         tips = frozenset(tip.ctx for tip in one.report.tips)
         is_same = one.report.session == known.session or bool(tips & known.tips)
@@ -160,7 +160,7 @@ class Follower:
         if has_grown:
             self._supersede(known.tips, one.report)
         known.tips, known.session, known.size = tips, one.report.session, size
-        return [News(one.report, commits)] if commits else []
+        return [ImportedChange(one.report, commits)] if commits else []
 
     def _first(self, file: File) -> _Known:
         """Return what the catalogue knows of a file."""
@@ -178,18 +178,18 @@ class Follower:
         if known.raw == report.raw:
             return
         if has_grown and known.is_ours and known.raw is not None:
-            with suppress(UnknownName):
+            with suppress(NameNotFound):
                 self.store.keep({ArtifactRef(known.raw): None})
         known.raw, known.is_ours = report.raw, report.raw not in (self._pinned or ())
 
-    def _new(self, report: Report, new: int) -> tuple[Stored, ...]:
+    def _new(self, report: Report, new: int) -> tuple[StoredCommit, ...]:
         """Return the commits that an import has made."""
-        found: dict[CommitId, Stored] = {}
+        found: dict[CommitId, StoredCommit] = {}
         before = self._known_tips()
         for tip in report.tips:
             if len(found) >= new:
                 break
-            with suppress(UnknownName, ObjectMissing):
+            with suppress(NameNotFound, ObjectNotFound):
                 for one in self.store.chain(CommitId(tip.ctx), new):
                     if one.id in found or one.id in before or len(found) >= new:
                         break
@@ -205,7 +205,7 @@ class Follower:
         for tip in tips:
             at: CommitId | None = CommitId(tip)
             gone: set[CommitId] = set()
-            with suppress(UnknownName):
+            with suppress(NameNotFound):
                 while (
                     at is not None and at not in ends and gone.issuperset(self.store.children(at))
                 ):
@@ -215,6 +215,6 @@ class Follower:
 
 
 def supersede(store: Store, ctx: CommitId) -> None:
-    """Label a commit in whose place another one stands. Raises UnknownName, StoreError."""
+    """Label a commit in whose place another one stands. Raises NameNotFound, StoreError."""
     labels = {*show(store, ctx).notes.labels, SUPERSEDED}
     update_metadata(store, ctx, labels=sorted(labels))

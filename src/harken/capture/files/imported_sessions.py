@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from harken.capture.files.report import MAIN, Tip
-from harken.context.to_events.branches import End
-from harken.core.clock import rfc3339
+from harken.capture.files.report import MAIN, ConversationTip
+from harken.context.to_events.branches import BranchTip
+from harken.core.clock import format_rfc3339
 from harken.core.commits import CommitId
-from harken.index.catalogue import Catalogue, Mark
+from harken.index.catalogue import Catalogue, FileFingerprint
 from harken.store.base import Store
 
 
@@ -30,7 +30,7 @@ class _Told(msgspec.Struct, frozen=True):
     source: str
     format: str | None = None
     runtime: str = ""
-    tips: tuple[Tip, ...] = ()
+    tips: tuple[ConversationTip, ...] = ()
     session: str = ""
     title: str = ""
     folder: str = ""
@@ -55,12 +55,12 @@ class _Part:
     """A source of a session."""
 
     told: _Told
-    mark: Mark
+    mark: FileFingerprint
 
     @property
     def ended(self) -> str:
         """When the last of it was said; where nobody says it, when the file was written."""
-        return self.told.ended or rfc3339(self.mark.mtime_ns // 1000)
+        return self.told.ended or format_rfc3339(self.mark.mtime_ns // 1000)
 
     @property
     def is_aside(self) -> bool:
@@ -128,10 +128,10 @@ class ImportedSession:
         return CommitId(self.parts[at].told.tips[0].ctx)
 
     @property
-    def ends(self) -> list[End]:
+    def ends(self) -> list[BranchTip]:
         """Where its conversations end, the main one first, each once."""
         tips = ((tip.agent, tip.ctx) for part in self.parts for tip in part.told.tips)
-        return [End(agent, CommitId(ctx)) for agent, ctx in dict.fromkeys(tips)]
+        return [BranchTip(agent, CommitId(ctx)) for agent, ctx in dict.fromkeys(tips)]
 
 
 def imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
@@ -151,13 +151,13 @@ def imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
 
 def ends_of(
     session: ImportedSession, others: Iterable[ImportedSession], catalogue: Catalogue
-) -> list[End]:
+) -> list[BranchTip]:
     """Return where the conversations of a session end, and of those that it spawned.
 
     Some runtimes keep a subagent as a session of its own.
     """
     by_name = {one.name: one for one in others}
-    found: dict[End, None] = {}
+    found: dict[BranchTip, None] = {}
     waiting, seen = [session], {session.name}
     while waiting:
         one = waiting.pop(0)
@@ -179,7 +179,7 @@ _reports = msgspec.json.Decoder(_Told)
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ImportedConversation:
     """A commit, and what is known of the file that it was read from."""
 
     ctx: CommitId
@@ -192,11 +192,11 @@ class Conversation:
 
 def conversation_of(
     store: Store, sessions: Iterable[ImportedSession], ctx: CommitId
-) -> Conversation:
+) -> ImportedConversation:
     """Return a commit with the runtime and folder of the imported session that it is of, if any."""
     stored = store.commits([ctx])
     principal = stored[ctx].commit.principal if ctx in stored else ""
     for session in sessions:
         if principal == session.name or principal.startswith(f"{session.name}/"):
-            return Conversation(ctx, session.runtime, session.project, session.title)
-    return Conversation(ctx)
+            return ImportedConversation(ctx, session.runtime, session.project, session.title)
+    return ImportedConversation(ctx)

@@ -26,24 +26,24 @@ from pathlib import Path
 import msgspec
 from blake3 import blake3
 
-from harken.capture.files.file_reader import Brought, bring, failed
-from harken.capture.files.parsed_file import Ending, Ready, plain
-from harken.capture.files.report import MAIN, Imported, Progress, Report, Tip
+from harken.capture.files.file_reader import OpenedFile, failed, open_source_file
+from harken.capture.files.parsed_file import FileSummary, PreparedStep, sanitize_name
+from harken.capture.files.report import MAIN, ConversationTip, ImportResult, Progress, Report
 from harken.capture.files.sources import File, with_companions
-from harken.capture.files.worker_pool import crew_of
-from harken.capture.files.write_buffer import Waiting, known_of
+from harken.capture.files.worker_pool import start_pool
+from harken.capture.files.write_buffer import WriteBuffer, known_of
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError, HarkenError
 from harken.index.catalogue import Catalogue
-from harken.store.base import Keeping, Store
-from harken.store.batch import named
+from harken.store.base import RetentionPolicy, Store
+from harken.store.batch import name_commit
 from harken.store.chunking import put_file
 
 _LENGTH = 32 + 16 + 1
 
 
 @dataclass(slots=True)
-class History:
+class CommitBuilder:
     """A file that is being read."""
 
     runtime: str
@@ -78,7 +78,7 @@ class History:
         """Whether no import knew a step: then none knew what follows it, either."""
         return step is not None and bool(self._of(step)[_LENGTH - 1])
 
-    def key(self, ready: Ready, parent: CommitId | None) -> bytes:
+    def key(self, ready: PreparedStep, parent: CommitId | None) -> bytes:
         """Return what is the same wherever the same was said since the beginning.
 
         parent: of the commit.
@@ -113,13 +113,13 @@ class Importer:
         """
         self._jobs = jobs
         self._store, self._catalogue, self._shelf = store, catalogue, _Shelf(store)
-        self._waiting = Waiting()
+        self._waiting = WriteBuffer()
         self._there: set[CommitId] = set()
         """Commits of which it is known that they are in the store, or wait to be written."""
 
     def run(
         self, files: Sequence[File], tell: Callable[[Progress], None] = lambda _: None
-    ) -> Iterator[Imported]:
+    ) -> Iterator[ImportResult]:
         """Import files, and those that belong to them; yield each when it is in the store.
 
         `tell` is called after each file that had to be read. What was read before and has not
@@ -128,10 +128,10 @@ class Importer:
         names = {file.name: file for file in with_companions(files)}
         known = self._unchanged(names)
         for report in known.values():
-            yield Imported(report, is_unchanged=True)
+            yield ImportResult(report, is_unchanged=True)
         new = [file for name, file in names.items() if name not in known]
         size, done, done_size = sum(file.size for file in new), 0, 0
-        ready: list[Imported] = []
+        ready: list[ImportResult] = []
         later: list[File] = []
         for some in (new, later):
             for file, brings in self._ahead(some):
@@ -175,31 +175,33 @@ class Importer:
         where = report.orphan
         return where is not None and self._catalogue.spawner(*where) is not None
 
-    def _ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], Brought]]]:
+    def _ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
         """Yield files in their order, with what brings each."""
         if self._jobs > 1 and sum(file.size for file in files) >= MUCH_BYTES:
-            with crew_of(self._jobs) as crew:
+            with start_pool(self._jobs) as crew:
                 yield from crew.ahead(files, self._brought)
         else:
             for file in files:
                 yield file, partial(self._brought, file)
 
-    def _brought(self, file: File) -> Brought:
-        return bring(file, self._shelf)
+    def _brought(self, file: File) -> OpenedFile:
+        return open_source_file(file, self._shelf)
 
-    def _take_in(self, file: File, brings: Callable[[], Brought], *, is_last: bool) -> Imported:
+    def _take_in(
+        self, file: File, brings: Callable[[], OpenedFile], *, is_last: bool
+    ) -> ImportResult:
         """Read a file. Raises _Later where its parent may come, and it is not the last time."""
         try:
             brought = brings()
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
-            return Imported(Report(source=file.shown, reason=reason))
-        history = History(brought.runtime, is_last)
+            return ImportResult(Report(source=file.shown, reason=reason))
+        history = CommitBuilder(brought.runtime, is_last)
         report = self._settled(brought, file.shown, history)
         self._catalogue.note(file.name, brought.mark, msgspec.json.encode(report))
-        return Imported(report, new=history.new)
+        return ImportResult(report, new=history.new)
 
-    def _settled(self, brought: Brought, source: str, history: History) -> Report:
+    def _settled(self, brought: OpenedFile, source: str, history: CommitBuilder) -> Report:
         """Make commits of a file, and keep its bytes; return what became of it. Raises _Later."""
         waiting, at = self._waiting, 0
         try:
@@ -223,7 +225,7 @@ class Importer:
                 self._catalogue.note_spawner(*where, history.ctx(step))
         return _report(ending, history)
 
-    def _take(self, ready: Ready, history: History) -> None:
+    def _take(self, ready: PreparedStep, history: CommitBuilder) -> None:
         """Make a commit of a step, or find the one that it became in another file."""
         parent = None if ready.parent is None else history.ctx(ready.parent)
         if parent is None and ready.spawned_in is not None:
@@ -233,7 +235,7 @@ class Importer:
         is_fresh = ctx is None
         if ctx is None or not self._is_there(ctx):
             commit = msgspec.structs.replace(ready.commit, parent=parent)
-            thing, new = named(commit, ready.notes)
+            thing, new = name_commit(commit, ready.notes)
             ctx = new.id
             self._catalogue.note_lineage({key: ctx})
             self._waiting.add(ready.things, thing, new)
@@ -241,7 +243,9 @@ class Importer:
             history.new += 1
         history.place(ready.step, ctx, key, is_fresh=is_fresh)
 
-    def _spawner(self, ready: Ready, session: str, history: History) -> CommitId | None:
+    def _spawner(
+        self, ready: PreparedStep, session: str, history: CommitBuilder
+    ) -> CommitId | None:
         """Return the commit that spawned a subagent, which is in another file."""
         where = (history.runtime, session, ready.agent)
         found = self._catalogue.spawner(*where)
@@ -263,11 +267,11 @@ class Importer:
         self._catalogue.commit()
 
     def _write(self) -> None:
-        waiting, self._waiting = self._waiting, Waiting()
+        waiting, self._waiting = self._waiting, WriteBuffer()
         waiting.write(self._store)
         self._there.clear()  # from here on the store knows
         if waiting.pins:
-            self._store.keep(dict.fromkeys(waiting.pins, Keeping("pin")))
+            self._store.keep(dict.fromkeys(waiting.pins, RetentionPolicy("pin")))
 
 
 class _Shelf:
@@ -284,12 +288,12 @@ class _Shelf:
         return self._store.pieces(name)
 
 
-def _report(ending: Ending, history: History) -> Report:
+def _report(ending: FileSummary, history: CommitBuilder) -> Report:
     ends = [*ending.tips.items(), *ending.branches]
     return msgspec.structs.replace(
         ending.report,
         tips=tuple(
-            Tip(plain(agent) or MAIN, history.ctx(step))
+            ConversationTip(sanitize_name(agent) or MAIN, history.ctx(step))
             for agent, step in ends
             if step in history.steps
         ),

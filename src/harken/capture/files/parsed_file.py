@@ -14,13 +14,13 @@ from functools import lru_cache
 import msgspec
 
 from harken.capture.files.companions import AgentMeta, Outputs
-from harken.capture.files.report import MOST_BAD, Bad, Report
-from harken.context.checkpoint import Draft, Origin, prepare, things_of
+from harken.capture.files.report import MOST_BAD, BadRecord, Report
+from harken.context.checkpoint import CommitDraft, CommitOrigin, prepare, things_of
 from harken.core import canonical
-from harken.core.commits import Commit, Entry, Notes
-from harken.formats.runtimes.base import Native, Reading, Source, Step
+from harken.core.commits import Commit, CommitNotes, DeltaEntry
+from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
 from harken.formats.tool_calls import clean
-from harken.store.base import Thing
+from harken.store.base import StoredObject
 
 NO_TIME = "1970-01-01T00:00:00Z"
 """The time of a step before which no record of its file has one."""
@@ -28,7 +28,7 @@ LONGEST_NAME = 500
 _NO_META = AgentMeta()
 
 
-class Ready(msgspec.Struct, array_like=True, gc=False):
+class PreparedStep(msgspec.Struct, array_like=True, gc=False):
     """A step that is made ready."""
 
     step: str
@@ -39,15 +39,15 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     """Whose subagent begins with it, as the file names that session; None: none does."""
     commit: Commit
     """Without a parent."""
-    notes: Notes
-    things: list[Thing]
+    notes: CommitNotes
+    things: list[StoredObject]
     """Its messages, and its delta."""
     said: bytes
     """What is the same wherever the same was said: the canonical bytes of a JSON array, without
     the first bracket."""
 
 
-class Ending(msgspec.Struct, array_like=True):
+class FileSummary(msgspec.Struct, array_like=True):
     """What a file told beside its steps."""
 
     report: Report
@@ -60,24 +60,24 @@ class Ending(msgspec.Struct, array_like=True):
 
 
 @dataclass(slots=True)
-class Reader:
+class CommitReader:
     """Reads a file."""
 
-    native: Native
-    source: Source
-    reading: Reading = field(default_factory=Reading)
+    native: RuntimeFormat
+    source: SessionFile
+    reading: ReadReport = field(default_factory=ReadReport)
     outputs: Outputs | None = None
     """The outputs that are not in the file but beside it."""
     agent: AgentMeta = _NO_META
     """Of the transcript of a subagent."""
     _time: str = NO_TIME
 
-    def steps(self) -> Iterator[Ready]:
+    def steps(self) -> Iterator[PreparedStep]:
         """Yield its steps, made ready. Raises FormatError."""
         for step in self.native.steps(self.source, self.reading):
             draft = self._draft(step)
             made = prepare(draft)
-            yield Ready(
+            yield PreparedStep(
                 step.id,
                 step.parent,
                 step.agent,
@@ -88,7 +88,7 @@ class Reader:
                 _said(step, made.content.entries),
             )
 
-    def ending(self, report: Report) -> Ending:
+    def ending(self, report: Report) -> FileSummary:
         """Return what it told, once all steps were read."""
         reading = self.reading
         whole = msgspec.structs.replace(
@@ -97,24 +97,26 @@ class Reader:
             runtime=self.native.runtime,
             lines=reading.lines,
             bad_lines=len(reading.bad),
-            bad=tuple(Bad(one.number, one.start, one.reason) for one in reading.bad[:MOST_BAD]),
+            bad=tuple(
+                BadRecord(one.number, one.start, one.reason) for one in reading.bad[:MOST_BAD]
+            ),
             kept=dict(reading.kept),
-            session=plain(reading.session_id),
-            title=plain(reading.title),
-            folder=plain(reading.folder),
-            version=plain(reading.version),
+            session=sanitize_name(reading.session_id),
+            title=sanitize_name(reading.title),
+            folder=sanitize_name(reading.folder),
+            version=sanitize_name(reading.version),
             ended="" if self._time == NO_TIME else self._time,
             notes=tuple(reading.notes),
-            agent_type=plain(self.agent.agent_type),
-            task=plain(self.agent.task),
+            agent_type=sanitize_name(self.agent.agent_type),
+            task=sanitize_name(self.agent.task),
         )
         session = reading.session_id
-        return Ending(whole, reading.tips, reading.branches, reading.spawned, session)
+        return FileSummary(whole, reading.tips, reading.branches, reading.spawned, session)
 
     def _session(self) -> str:
         return self.reading.parent or self.reading.session_id
 
-    def _draft(self, step: Step) -> Draft:
+    def _draft(self, step: ImportStep) -> CommitDraft:
         """Return the commit of a step as a draft."""
         times = [step.time, *(entry.time for entry in reversed(step.entries))]
         self._time = next(filter(None, times), self._time)
@@ -122,9 +124,9 @@ class Reader:
         if self.outputs is not None:
             entries = self.outputs.linked(entries)
         if step.agent:
-            kind = plain(self.agent.agent_type)
-            task = plain(self.agent.task) if step.trigger == "spawn" else ""
-        return Draft(
+            kind = sanitize_name(self.agent.agent_type)
+            task = sanitize_name(self.agent.task) if step.trigger == "spawn" else ""
+        return CommitDraft(
             entries=entries,
             type=step.type,
             trigger=step.trigger,
@@ -135,13 +137,13 @@ class Reader:
 
 
 @lru_cache(64)
-def _origin(runtime: str, session: str, agent: str, kind: str) -> Origin:
-    names = [f"{runtime}:{plain(session)}", plain(agent)]
+def _origin(runtime: str, session: str, agent: str, kind: str) -> CommitOrigin:
+    names = [f"{runtime}:{sanitize_name(session)}", sanitize_name(agent)]
     principal = "/".join(filter(None, names))
-    return Origin(template=kind, principal=principal, session_id=plain(session))
+    return CommitOrigin(template=kind, principal=principal, session_id=sanitize_name(session))
 
 
-def _said(step: Step, entries: Sequence[Entry]) -> bytes:
+def _said(step: ImportStep, entries: Sequence[DeltaEntry]) -> bytes:
     """Return what is the same wherever the same was said.
 
     Not in it: names of files and sessions, and ids that a runtime gives anew where it copies.
@@ -151,9 +153,9 @@ def _said(step: Step, entries: Sequence[Entry]) -> bytes:
     ids = [(entry.source or {}).get("id") for entry in entries]
     has_id = any(isinstance(id_, str) for id_ in ids)
     said = [(entry.message, None if has_id else entry.time) for entry in entries]
-    return canonical.canonical([step.agent, step.type, step.trigger, said, ids])[1:]
+    return canonical.to_canonical_bytes([step.agent, step.type, step.trigger, said, ids])[1:]
 
 
-def plain(text: str) -> str:
+def sanitize_name(text: str) -> str:
     """Return a name from a file as one can be kept: of a size, and without lone surrogates."""
     return clean(text[:LONGEST_NAME])

@@ -14,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from harken.formats.json_records import Record, inner, text
+from harken.formats.json_records import Record, get_object, get_text
 from harken.formats.providers.openai_responses import ITEMS, is_answer
 from harken.formats.runtimes.compressed import beginning_of
 from harken.formats.runtimes.registry import LOOKED_AT_BYTES
@@ -41,14 +41,14 @@ def spawned_in(path: Path) -> Spawned | None:
 
 
 def _spawned(record: Record) -> Spawned | None:
-    meta = inner(record, "payload")
-    spawn = inner(inner(inner(meta, "source"), "subagent"), "thread_spawn")
-    parent = text(spawn, "parent_thread_id")
-    if text(record, "type") == "session_meta" and parent:
-        return "codex", text(meta, "forked_from_id") or parent, text(meta, "id")
-    agent = text(record, "agentId")
+    meta = get_object(record, "payload")
+    spawn = get_object(get_object(get_object(meta, "source"), "subagent"), "thread_spawn")
+    parent = get_text(spawn, "parent_thread_id")
+    if get_text(record, "type") == "session_meta" and parent:
+        return "codex", get_text(meta, "forked_from_id") or parent, get_text(meta, "id")
+    agent = get_text(record, "agentId")
     if record.get("isSidechain") is True and agent:
-        return "claude", text(record, "sessionId"), agent
+        return "claude", get_text(record, "sessionId"), agent
     return None
 
 
@@ -80,13 +80,13 @@ def ending_of(path: Path) -> Ending:
 
 def _said(record: Record) -> Ending | None:
     """Return who speaks in a record; None: nobody does."""
-    payload, kind = inner(record, "payload"), text(record, "type")
+    payload, kind = get_object(record, "payload"), get_text(record, "type")
     if kind == "compacted":
         return "answer"
-    if kind == "response_item" and text(payload, "type") in ITEMS:
-        is_whole = is_answer(payload) and text(payload, "type") != "reasoning"
+    if kind == "response_item" and get_text(payload, "type") in ITEMS:
+        is_whole = is_answer(payload) and get_text(payload, "type") != "reasoning"
         return "answer" if is_whole else "question"
-    match text(inner(record, "message"), "role"):
+    match get_text(get_object(record, "message"), "role"):
         case "assistant":
             return "answer"
         case "user" | "tool" | "toolResult":

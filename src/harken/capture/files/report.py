@@ -16,14 +16,14 @@ MOST_BAD = 100
 """So many bad lines of a source are told in full."""
 
 
-class Tip(msgspec.Struct, frozen=True):
+class ConversationTip(msgspec.Struct, frozen=True):
     """Where a conversation ends."""
 
     agent: str
     ctx: str
 
 
-class Bad(msgspec.Struct, frozen=True):
+class BadRecord(msgspec.Struct, frozen=True):
     """A line that could not be read."""
 
     line: int
@@ -41,11 +41,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Whose it is, as users call it."""
     raw: str | None = None
     """The artifact with its bytes."""
-    tips: tuple[Tip, ...] = ()
+    tips: tuple[ConversationTip, ...] = ()
     """The main conversation first."""
     lines: int = 0
     bad_lines: int = 0
-    bad: tuple[Bad, ...] = ()
+    bad: tuple[BadRecord, ...] = ()
     kept: dict[str, int] = {}
     """Lines that hold no conversation, by what they are."""
     session: str = ""
@@ -74,7 +74,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """A source, and what is new of it."""
 
     report: Report

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from harken.capture.files.change_scanner import Watched
+from harken.capture.files.change_scanner import WatchedPath
 from harken.capture.files.companions import companions_of
 from harken.formats.runtimes.compressed import beginning_of
-from harken.index.catalogue import Mark
+from harken.index.catalogue import FileFingerprint
 
 _TAIL_BYTES = 4096
 _LATER = "agent-"
@@ -26,7 +26,7 @@ _LATER = "agent-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceLocation:
     """Where a runtime keeps its histories."""
 
     runtime: str
@@ -47,7 +47,7 @@ class Place:
 
 
 PLACES = (
-    Place(
+    SourceLocation(
         runtime="claude",
         name="Claude Code",
         folder=".claude",
@@ -55,7 +55,7 @@ PLACES = (
         inside=("projects",),
         patterns=("*.jsonl",),
     ),
-    Place(
+    SourceLocation(
         runtime="codex",
         name="Codex",
         folder=".codex",
@@ -63,22 +63,24 @@ PLACES = (
         inside=("sessions", "archived_sessions"),
         patterns=("*.jsonl", "*.jsonl.zst"),
     ),
-    Place(
+    SourceLocation(
         runtime="gemini",
         name="Gemini CLI",
         folder=".gemini",
         inside=("tmp",),
         patterns=("session-*",),
     ),
-    Place(runtime="pi", name="Pi", folder=".pi/agent", inside=("sessions",), patterns=("*.jsonl",)),
-    Place(
+    SourceLocation(
+        runtime="pi", name="Pi", folder=".pi/agent", inside=("sessions",), patterns=("*.jsonl",)
+    ),
+    SourceLocation(
         runtime="copilot",
         name="Copilot CLI",
         folder=".copilot",
         inside=("session-state",),
         patterns=("events.jsonl",),
     ),
-    Place(
+    SourceLocation(
         runtime="opencode",
         name="OpenCode",
         folder=".local/share",
@@ -111,7 +113,7 @@ class File:
         """Return its first bytes, unpacked where it is compressed. Raises OSError."""
         return beginning_of(self.path, size_bytes)
 
-    def mark(self) -> Mark:
+    def mark(self) -> FileFingerprint:
         """Return by what it is seen later that it has changed. Raises OSError."""
         tails = blake3()
         for path in (self.path, *_beside(self.path)):
@@ -119,14 +121,14 @@ class File:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(0, size - _TAIL_BYTES))
                 tails.update(file.read(_TAIL_BYTES) or b"")
-        return Mark(self.size, self.mtime_ns, tails.digest(16))
+        return FileFingerprint(self.size, self.mtime_ns, tails.digest(16))
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RuntimeHistory:
     """What is found at a place."""
 
-    place: Place
+    place: SourceLocation
     folder: Path
     files: tuple[File, ...]
 
@@ -136,28 +138,30 @@ class History:
         return sum(file.size for file in self.files)
 
 
-def histories(home: Path, environ: Mapping[str, str]) -> list[History]:
+def histories(home: Path, environ: Mapping[str, str]) -> list[RuntimeHistory]:
     """Return what is in the known folders of a user's home; those with nothing are left out."""
     found = []
     for place in PLACES:
         for folder in folders_of(place, home, environ):
             files = tuple(f for f in files_in(folder) if place.has(f.path))
             if files:
-                found.append(History(place, folder, files))
+                found.append(RuntimeHistory(place, folder, files))
     return found
 
 
-def folders_of(place: Place, home: Path, environ: Mapping[str, str]) -> list[Path]:
+def folders_of(place: SourceLocation, home: Path, environ: Mapping[str, str]) -> list[Path]:
     """Return the folders of a place for a user; they may not be there."""
     given = environ.get(place.variable, "").strip() if place.variable else ""
     at = Path(given).expanduser() if given else home / place.folder
     return [at / inside for inside in place.inside]
 
 
-def watched_at(places: Iterable[Place], home: Path, environ: Mapping[str, str]) -> list[Watched]:
+def watched_at(
+    places: Iterable[SourceLocation], home: Path, environ: Mapping[str, str]
+) -> list[WatchedPath]:
     """Return the folders of places, and which files in them are histories."""
     return [
-        Watched(folder, pattern)
+        WatchedPath(folder, pattern)
         for place in places
         for folder in folders_of(place, home, environ)
         for pattern in place.patterns

@@ -23,7 +23,13 @@ from functools import partial
 
 import msgspec
 
-from harken.capture.files.file_reader import SMALL_BYTES, Brought, Parcel, TooLarge, parcel_of
+from harken.capture.files.file_reader import (
+    SMALL_BYTES,
+    FileTooLarge,
+    OpenedFile,
+    ParsedFile,
+    read_whole_file,
+)
 from harken.capture.files.sources import File
 
 AHEAD_BYTES = 24 * 1024 * 1024
@@ -33,7 +39,7 @@ _TOGETHER_BYTES = 512 * 1024
 _BARE, _PICKLED = b"\0", b"\1"
 
 
-class Crew:
+class ReaderPool:
     """Processes that bring files."""
 
     def __init__(self, pool: ProcessPoolExecutor) -> None:
@@ -41,8 +47,8 @@ class Crew:
         self._pool = pool
 
     def ahead(
-        self, files: Sequence[File], here: Callable[[File], Brought]
-    ) -> Iterator[tuple[File, Callable[[], Brought]]]:
+        self, files: Sequence[File], here: Callable[[File], OpenedFile]
+    ) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
         """Yield files in their order, with what returns each as it was brought.
 
         `here` brings what the crew cannot; both raise OSError.
@@ -70,13 +76,13 @@ class Crew:
 
 
 @contextmanager
-def crew_of(jobs: int) -> Iterator[Crew]:
+def start_pool(jobs: int) -> Iterator[ReaderPool]:
     """Give a crew of so many processes."""
     is_alone = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if is_alone else "spawn")
     pool = ProcessPoolExecutor(jobs, context, initializer=_begin)
     try:
-        yield Crew(pool)
+        yield ReaderPool(pool)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -123,14 +129,16 @@ def _came(
     return [None] * len(group)
 
 
-def _taken(came: bytes | Exception | None, file: File, here: Callable[[File], Brought]) -> Brought:
+def _taken(
+    came: bytes | Exception | None, file: File, here: Callable[[File], OpenedFile]
+) -> OpenedFile:
     """Return a file as it was brought; here, where it was not, or has changed since."""
-    if came is None or isinstance(came, TooLarge):
+    if came is None or isinstance(came, FileTooLarge):
         return here(file)
     if isinstance(came, Exception):
         raise came
     inside = memoryview(came)[1:]
-    parcel: Parcel = (
+    parcel: ParsedFile = (
         _parcels.decode(inside) if came[:1] == _BARE else pickle.loads(inside)  # noqa: S301 - of a process of ours
     )
     return parcel.brought(file.path) or here(file)
@@ -143,8 +151,8 @@ def _brought(group: list[File]) -> list[bytes | Exception]:
 
 def _sent(file: File) -> bytes | Exception:
     try:
-        parcel = parcel_of(file)
-    except (OSError, TooLarge) as error:
+        parcel = read_whole_file(file)
+    except (OSError, FileTooLarge) as error:
         return error
     try:
         return _BARE + msgspec.msgpack.encode(parcel)
@@ -152,4 +160,4 @@ def _sent(file: File) -> bytes | Exception:
         return _PICKLED + pickle.dumps(parcel, pickle.HIGHEST_PROTOCOL)
 
 
-_parcels = msgspec.msgpack.Decoder(Parcel)
+_parcels = msgspec.msgpack.Decoder(ParsedFile)

@@ -11,23 +11,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from harken.core.commits import ArtifactRef, CommitId, raw_ref
-from harken.store.base import Kind, Store, Thing
-from harken.store.batch import Contents, NewCommit, batch_from, file_thing
+from harken.core.commits import ArtifactRef, CommitId, hash_raw
+from harken.store.base import ObjectKind, Store, StoredObject
+from harken.store.batch import BatchCommit, Contents, batch_from, file_thing
 from harken.store.chunking import cut_of
 from harken.store.sqlite.store import SqliteStore
 
 
-class Held:
+class BufferedFile:
     """A file whose bytes are held in memory, in the pieces in which they are kept."""
 
     def __init__(self, data: bytes) -> None:
         """Take the bytes."""
         pieces = list(cut_of(data))
-        self.name = raw_ref(data)
+        self.name = hash_raw(data)
         self.size = len(data)
-        names = [self.name] if len(pieces) == 1 else [raw_ref(piece) for piece in pieces]
-        self.pieces = [Thing(Kind.RAW, *one) for one in zip(names, pieces, strict=True)]
+        names = [self.name] if len(pieces) == 1 else [hash_raw(piece) for piece in pieces]
+        self.pieces = [
+            StoredObject(ObjectKind.RAW, *one) for one in zip(names, pieces, strict=True)
+        ]
         self._data = data
         self._ends = [*accumulate(map(len, pieces))]
 
@@ -46,7 +48,7 @@ def known_of(store: Store, names: Iterable[CommitId]) -> set[CommitId]:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WriteBuffer:
     """What is not written yet."""
 
     contents: Contents = field(default_factory=Contents)
@@ -54,7 +56,7 @@ class Waiting:
     size: int = 0
     """In bytes, about."""
 
-    def add(self, things: Sequence[Thing], commit: Thing, new: NewCommit) -> None:
+    def add(self, things: Sequence[StoredObject], commit: StoredObject, new: BatchCommit) -> None:
         """Take a commit, and what it needs that may be new."""
         taken = self.contents.things
         for thing in things:
@@ -63,7 +65,7 @@ class Waiting:
         taken[commit.name] = commit
         self.contents.commits.append(new)
 
-    def keep(self, pieces: Sequence[Thing]) -> None:
+    def keep(self, pieces: Sequence[StoredObject]) -> None:
         """Take the bytes of a file, or some of them."""
         for piece in pieces:
             self.contents.things.setdefault(piece.name, piece)

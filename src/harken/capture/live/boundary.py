@@ -9,7 +9,7 @@ Source: [S2] "Checkpoint Triggers"; DESIGN.md, "A turn boundary is an assistant 
 
 from __future__ import annotations
 
-from harken.capture.live.stream_event import Heard
+from harken.capture.live.stream_event import StreamEvent
 from harken.formats.events import (
     Event,
     MetricEvent,
@@ -22,7 +22,7 @@ COMPACTED = "compact_boundary"
 _ENDS = PromptEvent | ToolResultEvent | MetricEvent
 
 
-class Boundaries:
+class BoundaryDetector:
     """Tells boundaries in what one agent says."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Boundaries:
         """Nothing was heard for a moment: the tool runs."""
         self._is_resting = True
 
-    def before(self, heard: Heard) -> bool:
+    def before(self, heard: StreamEvent) -> bool:
         """Take the next line; return whether a boundary stands before it."""
         is_end = any(
             isinstance(event.payload, _ENDS) or is_compaction(event) for event in heard.events

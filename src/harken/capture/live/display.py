@@ -8,7 +8,7 @@ says is swallowed.
 Source: what Claude Code 2.1.329 prints with `--output-format text` and `json`, compared with the
 real client in tests/clients.
 
-`Cut`: bytes that come in pieces, cut into lines.
+`LineSplitter`: bytes that come in pieces, cut into lines.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, Protocol
 import msgspec
 
 from harken.capture.live.invocation import Invocation
-from harken.formats.json_records import Record, text
+from harken.formats.json_records import Record, get_text
 from harken.formats.tool_calls import as_object
 
 
-class Cut:
+class LineSplitter:
     r"""Cuts bytes into lines, wherever the pieces end.
 
-    >>> cut = Cut()
+    >>> cut = LineSplitter()
     >>> cut.take(b"one\ntw"), cut.take(b"o\n\nthree"), cut.end()
     ([b'one'], [b'two', b''], b'three')
     """
@@ -55,7 +55,7 @@ _ONLY_IN_STREAM = frozenset({"model_usage_since_last_result"})
 _NO_ANSWER = "Failed to provide valid structured output after maximum retries"
 
 
-class Shown(Protocol):
+class OutputFormatter(Protocol):
     """Makes what is shown."""
 
     def take(self, data: bytes) -> bytes:
@@ -67,7 +67,7 @@ class Shown(Protocol):
         ...
 
 
-def shown_for(invocation: Invocation) -> Shown:
+def shown_for(invocation: Invocation) -> OutputFormatter:
     """Return what makes the output that a user has asked for."""
     match invocation.output:
         case "text":
@@ -93,7 +93,7 @@ class _Lines:
     """What is made of whole lines."""
 
     def __init__(self) -> None:
-        self._cut = Cut()
+        self._cut = LineSplitter()
 
     def take(self, data: bytes) -> bytes:
         return b"".join(self._line(line) for line in self._cut.take(data))
@@ -129,10 +129,10 @@ class _Words(_Lines):
         if b'"result"' not in line and b'"init"' not in line:
             return b""
         record = as_object(line.decode("utf-8", "replace")) or {}
-        self._has_begun = self._has_begun or text(record, "subtype") == "init"
-        if text(record, "type") != "result":
+        self._has_begun = self._has_begun or get_text(record, "subtype") == "init"
+        if get_text(record, "type") != "result":
             return b""
-        if text(record, "subtype") == "success" and not text(record, "result").strip():
+        if get_text(record, "subtype") == "success" and not get_text(record, "result").strip():
             self._last = record
             return b""
         self._last = None
@@ -154,10 +154,10 @@ class _Words(_Lines):
 
     def _words(self, record: Record) -> str | None:
         """Return what the client says at the end of a turn; None: what it says as an error."""
-        subtype = text(record, "subtype")
+        subtype = get_text(record, "subtype")
         match subtype:
             case "success":
-                result = text(record, "result")
+                result = get_text(record, "result")
                 return result if result.endswith("\n") else f"{result}\n"
             case "error_during_execution":
                 return "Execution error" if self._has_begun else None

@@ -39,7 +39,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class CommandWord:
     """An option with its values, or a word that stands alone."""
 
     option: str
@@ -60,11 +60,11 @@ def names(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
-def words(arguments: Sequence[str], options: Options) -> Iterator[Word]:
+def parse_command_line(arguments: Sequence[str], options: Options) -> Iterator[CommandWord]:
     """Yield the words of a command line, without the name of the program.
 
-    >>> [*words(["-p", "Hi", "--model=m"], Options())][-1]
-    Word(option='--model', values=('m',), start=2, end=3)
+    >>> [*parse_command_line(["-p", "Hi", "--model=m"], Options())][-1]
+    CommandWord(option='--model', values=('m',), start=2, end=3)
     """
     at = 0
     while at < len(arguments):
@@ -72,14 +72,14 @@ def words(arguments: Sequence[str], options: Options) -> Iterator[Word]:
         at += 1
         if arg == "--":
             for alone in range(at, len(arguments)):
-                yield Word("", (arguments[alone],), alone, alone + 1)
+                yield CommandWord("", (arguments[alone],), alone, alone + 1)
             return
         if not arg.startswith("-") or arg == "-":
-            yield Word("", (arg,), start, at)
+            yield CommandWord("", (arg,), start, at)
             continue
         name, equals, value = arg.partition("=")
         if equals and arg.startswith("--"):
-            yield Word(name, (value,), start, at)
+            yield CommandWord(name, (value,), start, at)
             continue
         if arg in options.one:
             at = min(at + 1, len(arguments))
@@ -88,7 +88,7 @@ def words(arguments: Sequence[str], options: Options) -> Iterator[Word]:
         elif arg in options.many:
             while at < len(arguments) and not arguments[at].startswith("-"):
                 at += 1
-        yield Word(arg, tuple(arguments[start + 1 : at]), start, at)
+        yield CommandWord(arg, tuple(arguments[start + 1 : at]), start, at)
 
 
 Output: TypeAlias = Literal["untouched", "verbatim", "text", "json", "jsons"]
@@ -162,7 +162,7 @@ def invocation(command: Sequence[str], runtime: str | None = None) -> Invocation
 
 
 def _claude(command: tuple[str, ...]) -> Invocation:
-    found = [*words(command[1:], _CLAUDE)]
+    found = [*parse_command_line(command[1:], _CLAUDE)]
     if not any(_PRINT.fullmatch(word.option) for word in found):
         return Invocation(runtime="claude", command=command)
     forms = [word for word in found if word.option == "--output-format"]
@@ -185,7 +185,7 @@ def _claude(command: tuple[str, ...]) -> Invocation:
 
 
 def _as_stream(
-    command: tuple[str, ...], forms: Sequence[Word], *, is_verbose: bool
+    command: tuple[str, ...], forms: Sequence[CommandWord], *, is_verbose: bool
 ) -> tuple[str, ...]:
     """Return the command line that gives events, whatever form was asked for."""
     gone = {at for word in forms for at in range(word.start, word.end)}
@@ -196,7 +196,7 @@ def _as_stream(
 
 
 def _codex(command: tuple[str, ...]) -> Invocation:
-    found = [*words(command[1:], _CODEX)]
+    found = [*parse_command_line(command[1:], _CODEX)]
     alone = [word.value for word in found if not word.option]
     folder = _value(found, "-C") or _value(found, "--cd")
     if not alone or alone[0] not in ("exec", "e"):
@@ -217,9 +217,9 @@ def _codex(command: tuple[str, ...]) -> Invocation:
     )
 
 
-def _value(found: Sequence[Word], option: str) -> str:
+def _value(found: Sequence[CommandWord], option: str) -> str:
     return next((word.value for word in reversed(found) if word.option == option), "")
 
 
-def _keeps(found: Sequence[Word]) -> bool:
+def _keeps(found: Sequence[CommandWord]) -> bool:
     return not any(word.option in _FORGETFUL for word in found)

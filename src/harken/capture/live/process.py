@@ -17,7 +17,7 @@ from select import select
 from threading import current_thread, main_thread
 from types import FrameType
 
-from harken.capture.live.display import Cut, Shown
+from harken.capture.live.display import LineSplitter, OutputFormatter
 
 _AT_ONCE_BYTES = 1 << 16
 _AFTER_S = 0.2
@@ -28,7 +28,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, sign
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ClientExit:
     """How a client has ended."""
 
     code: int
@@ -37,13 +37,13 @@ class Ended:
     """Why not all of its output was written; empty: it was, or nobody wanted to read it."""
 
 
-def run(
+def run_client(
     command: Sequence[str],
     environ: Mapping[str, str],
-    shown: Shown | None,
+    shown: OutputFormatter | None,
     hear: Callable[[bytes], None],
     out: int = 1,
-) -> Ended:
+) -> ClientExit:
     """Run a client to its end.
 
     shown: makes what is written to the file descriptor `out`; None: the client writes there itself.
@@ -60,13 +60,13 @@ def run(
                     unshown = _pump(process, stream.fileno(), shown, hear, out)
         finally:
             code = process.wait()
-    return Ended(code if code >= 0 else 128 - code, unshown)
+    return ClientExit(code if code >= 0 else 128 - code, unshown)
 
 
 def _pump(
     process: subprocess.Popen[bytes],
     source: int,
-    shown: Shown,
+    shown: OutputFormatter,
     hear: Callable[[bytes], None],
     out: int,
 ) -> str:
@@ -74,7 +74,7 @@ def _pump(
 
     Where it cannot, the client learns it from its own pipe, which nobody reads then.
     """
-    cut, unshown = Cut(), ""
+    cut, unshown = LineSplitter(), ""
     try:
         while data := _next(process, source):
             try:

@@ -1,4 +1,4 @@
-"""`Recording`: a running client becomes commits, beside it and never in its way.
+"""`LiveRecorder`: a running client becomes commits, beside it and never in its way.
 
 One idea: what the client says tells *when* a commit is due, and its own file *what* is in it. Where
 no such file comes, what it says tells both (`chain`). Which of the two it is, is decided once, when
@@ -18,11 +18,11 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeAlias
 
-from harken.capture.files.follower import News, supersede
-from harken.capture.live.boundary import Boundaries
-from harken.capture.live.session_files import Trail
-from harken.capture.live.stream_commits import Chain
-from harken.capture.live.stream_event import Heard, Listen
+from harken.capture.files.follower import ImportedChange, supersede
+from harken.capture.live.boundary import BoundaryDetector
+from harken.capture.live.session_files import RunFiles
+from harken.capture.live.stream_commits import StreamCommits
+from harken.capture.live.stream_event import Listen, StreamEvent
 from harken.core.commits import CommitId
 from harken.errors import HarkenError
 from harken.formats.events import Event, PromptEvent, SystemEvent
@@ -37,12 +37,12 @@ EACH_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Witnesses:
+class CommitSources:
     """What a recording makes commits of."""
 
     store: Store
-    trail: Trail
-    chain: Chain
+    trail: RunFiles
+    chain: StreamCommits
 
 
 class _Asked:
@@ -51,12 +51,12 @@ class _Asked:
 
 Line: TypeAlias = bytes | _Asked | None
 """None: it was the last."""
-Opens = Callable[[], AbstractContextManager[Witnesses]]
+Opens = Callable[[], AbstractContextManager[CommitSources]]
 """Opens the store and all that is above it, for the thread of the recording."""
 
 
 @dataclass(slots=True)
-class Recording:
+class LiveRecorder:
     """Records one run. `begin`, then `hear` line by line, then `end`."""
 
     opens: Opens
@@ -68,7 +68,7 @@ class Recording:
     """Is told that a tool begins: what it may ask for is settled soon."""
     release: Callable[[], None] = lambda: None
     """Is told that nothing is settled soon."""
-    tell: Callable[[Heard], None] = lambda _: None
+    tell: Callable[[StreamEvent], None] = lambda _: None
     """Is told all that is heard."""
     prompt: str = ""
     """What the client was asked, which it does not say itself."""
@@ -82,7 +82,7 @@ class Recording:
     _lines: SimpleQueue[Line] = field(default_factory=SimpleQueue)
     _thread: Thread | None = None
     _is_over: bool = False
-    _witnesses: Witnesses | None = None
+    _witnesses: CommitSources | None = None
 
     def begin(self) -> None:
         """Begin."""
@@ -120,13 +120,13 @@ class Recording:
 class _Work:
     """What the thread of a recording does."""
 
-    def __init__(self, recording: Recording, witnesses: Witnesses) -> None:
+    def __init__(self, recording: LiveRecorder, witnesses: CommitSources) -> None:
         self._recording, self._witnesses = recording, witnesses
         self._trail, self._chain = witnesses.trail, witnesses.chain
-        self._early: list[Heard] | None = []
+        self._early: list[StreamEvent] | None = []
         """What was heard before it was decided who the witness is; None: it is decided."""
         self._is_by_file = False
-        self._boundaries: dict[str, Boundaries] = {}
+        self._boundaries: dict[str, BoundaryDetector] = {}
         self._due_s: float | None = None
         """Since when a commit is due."""
 
@@ -168,7 +168,9 @@ class _Work:
             return
         if self._early is not None:
             self._early.append(heard)
-        if heard.events and self._boundaries.setdefault(heard.agent, Boundaries()).before(heard):
+        if heard.events and self._boundaries.setdefault(heard.agent, BoundaryDetector()).before(
+            heard
+        ):
             self._due()
 
     def _rest(self) -> None:
@@ -210,7 +212,7 @@ class _Work:
                 self._chain.take(heard)
             self._settle(self._chain.newest)
 
-    def _with_prompt(self, early: Sequence[Heard]) -> list[Heard]:
+    def _with_prompt(self, early: Sequence[StreamEvent]) -> list[StreamEvent]:
         """Return what was heard, with the prompt where nobody said it."""
         said = [one for one in early if not one.agent]
         at = next((at for at, one in enumerate(said) if not _is_about(one)), len(said))
@@ -218,7 +220,7 @@ class _Work:
             return [*early]
         event = Event(PromptEvent(self._recording.prompt), self._recording.started)
         where = early.index(said[at]) if at < len(said) else len(early)
-        return [*early[:where], Heard(events=(event,)), *early[where:]]
+        return [*early[:where], StreamEvent(events=(event,)), *early[where:]]
 
     def _end(self) -> None:
         news = self._trail.look(to_the_end=True)
@@ -237,16 +239,16 @@ class _Work:
             self._recording.settle(newest)
 
 
-def newest_in(news: Sequence[News]) -> CommitId | None:
+def newest_in(news: Sequence[ImportedChange]) -> CommitId | None:
     """Return the commit that covers the latest; None: there is none."""
     made = [one for each in news for one in each.commits]
     return max(made, key=lambda one: one.commit.created_at).id if made else None
 
 
-def _is_about(heard: Heard) -> bool:
+def _is_about(heard: StreamEvent) -> bool:
     """Whether a line is about the run, and no conversation."""
     return all(isinstance(event.payload, SystemEvent) for event in heard.events)
 
 
-def _asks(heard: Heard) -> bool:
+def _asks(heard: StreamEvent) -> bool:
     return any(isinstance(event.payload, PromptEvent) for event in heard.events)

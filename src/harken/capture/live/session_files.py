@@ -1,4 +1,4 @@
-"""`Trail`: the files that one run of a client writes, and the commits that they become.
+"""`RunFiles`: the files that one run of a client writes, and the commits that they become.
 
 One idea: a client writes down more than it says, and what it writes is what it resumes from. So its
 own file is the better witness, and what is made of it is what importing it later would make: there
@@ -15,8 +15,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from harken.capture.files.change_scanner import Sight
-from harken.capture.files.follower import Follower, News
+from harken.capture.files.change_scanner import ChangeScanner
+from harken.capture.files.follower import FileFollower, ImportedChange
 from harken.formats.runtimes.compressed import beginning_of
 from harken.formats.runtimes.registry import LOOKED_AT_BYTES
 
@@ -29,10 +29,12 @@ _UNNAMED = frozenset({"opencode"})
 _SHORTEST_ID = 8
 
 
-class Trail:
+class RunFiles:
     """The files of a run."""
 
-    def __init__(self, follower: Follower, sight: Sight, mentions: Iterable[bytes]) -> None:
+    def __init__(
+        self, follower: FileFollower, sight: ChangeScanner, mentions: Iterable[bytes]
+    ) -> None:
         """Follow what `sight` sees to have changed since its last look.
 
         mentions: one of these stands at the beginning of a file of the run.
@@ -54,7 +56,7 @@ class Trail:
         if len(session) >= _SHORTEST_ID:
             self._mentions = (session.encode("utf-8", "replace"),)
 
-    def look(self, *, at_once: bool = False, to_the_end: bool = False) -> list[News]:
+    def look(self, *, at_once: bool = False, to_the_end: bool = False) -> list[ImportedChange]:
         """Import what is new; see `Follower.read`. Raises StoreError."""
         self._see(everything=to_the_end)
         return [*self._follower.read(at_once=at_once, to_the_end=to_the_end)]

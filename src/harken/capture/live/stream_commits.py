@@ -1,4 +1,4 @@
-"""`Chain`: what a running client says becomes commits, as it says it.
+"""`StreamCommits`: what a running client says becomes commits, as it says it.
 
 One idea: each commit is what is new since the one before it, of one agent. Messages are in deltas
 like those of any other runtime; what is none (the beginning, the cost, errors, what nobody knows)
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from harken.capture.live.boundary import Boundaries, is_compaction
-from harken.capture.live.stream_event import Heard
-from harken.context.checkpoint import Draft, Origin, checkpoint
-from harken.core.clock import Clock, microseconds, rfc3339
-from harken.core.commits import Checkpoint, CommitId, raw_ref
+from harken.capture.live.boundary import BoundaryDetector, is_compaction
+from harken.capture.live.stream_event import StreamEvent
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
+from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
+from harken.core.commits import Checkpoint, CommitId, hash_raw
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.events import (
     ErrorEvent,
     Event,
@@ -34,7 +34,7 @@ from harken.formats.events import (
 from harken.formats.events_v1 import encode
 from harken.formats.hub import entries_of
 from harken.formats.tool_calls import clean
-from harken.store.base import Batch, Store
+from harken.store.base import Store, WriteBatch
 
 LONGEST_NAME = 500
 _REMEMBERED = 2000
@@ -48,17 +48,17 @@ class _Voice:
 
     name: str
     tip: CommitId | None
-    boundaries: Boundaries = field(default_factory=Boundaries)
-    pending: list[Heard] = field(default_factory=list)
-    open: tuple[CommitId | None, list[Heard]] | None = None
+    boundaries: BoundaryDetector = field(default_factory=BoundaryDetector)
+    pending: list[StreamEvent] = field(default_factory=list)
+    open: tuple[CommitId | None, list[StreamEvent]] | None = None
     """Of an answer that was committed when its tool began to run: the commit before it, and what
     is in it. Where more of the answer follows, it is committed again, whole."""
-    boundary: Heard | None = None
+    boundary: StreamEvent | None = None
     """A compaction whose summary was not heard yet."""
     is_new: bool = True
 
 
-class Chain:
+class StreamCommits:
     """The commits of a run."""
 
     def __init__(self, store: Store, runtime: str, clock: Clock) -> None:
@@ -66,7 +66,7 @@ class Chain:
         self._store, self._runtime, self._clock = store, runtime, clock
         self._session = ""
         self._voices: dict[str, _Voice] = {}
-        self._lines: dict[str, Heard] = {}
+        self._lines: dict[str, StreamEvent] = {}
         self._prompts: dict[str, str] = {}
         """Calls, and what they ask of whom they begin."""
         self._facts: list[Event] = []
@@ -74,7 +74,7 @@ class Chain:
         self.newest: CommitId | None = None
         """The last commit that was made, of any agent."""
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: StreamEvent) -> None:
         """Take the next line. Raises StoreError."""
         heard = self._timed(heard)
         self._session = self._session or clean(heard.session[:LONGEST_NAME])
@@ -115,14 +115,14 @@ class Chain:
         if self._voices and any(isinstance(event.payload, ErrorEvent) for event in self._facts):
             self._commit_facts()
 
-    def _timed(self, heard: Heard) -> Heard:
+    def _timed(self, heard: StreamEvent) -> StreamEvent:
         if all(event.timestamp for event in heard.events):
             return heard
-        now = rfc3339(self._clock())
+        now = format_rfc3339(self._clock())
         events = [replace(e, timestamp=e.timestamp or now) for e in heard.events]
         return replace(heard, events=tuple(events))
 
-    def _remember(self, heard: Heard) -> None:
+    def _remember(self, heard: StreamEvent) -> None:
         if heard.uuid:
             self._lines[heard.uuid] = heard
             if len(self._lines) > _REMEMBERED:
@@ -134,12 +134,12 @@ class Chain:
                 if isinstance(prompt, str):
                     self._prompts[call.id] = prompt
 
-    def _begin(self, heard: Heard) -> _Voice:
+    def _begin(self, heard: StreamEvent) -> _Voice:
         """Begin with an agent; one that was spawned goes on where its parent is."""
         main = self._voices.get("")
         tip = None
         if self._session:  # else it would go on with whatever run had no name, either
-            tip = self._store.latest(self._principal(""), rfc3339(self._clock()))
+            tip = self._store.latest(self._principal(""), format_rfc3339(self._clock()))
         if heard.agent and main is not None:
             self._commit(main, "turn_boundary")
             tip = main.tip
@@ -147,7 +147,7 @@ class Chain:
         asked = self._prompts.get(heard.call)
         if heard.agent and asked is not None and heard.is_answer:
             told = Event(PromptEvent(asked, "agent"), heard.events[0].timestamp)
-            voice.pending.append(Heard(events=(told,), agent=heard.agent))
+            voice.pending.append(StreamEvent(events=(told,), agent=heard.agent))
         return voice
 
     def _principal(self, agent: str) -> str:
@@ -162,7 +162,7 @@ class Chain:
             return
         is_spawn = bool(voice.name) and voice.is_new
         voice.is_new = False
-        draft = Draft(
+        draft = CommitDraft(
             entries=entries,
             parent=voice.tip,
             type="snapshot" if is_spawn else "delta",
@@ -172,12 +172,12 @@ class Chain:
         )
         self._made(voice, checkpoint(self._store, draft))
 
-    def _compact(self, voice: _Voice, boundary: Heard, summary: Heard) -> None:
+    def _compact(self, voice: _Voice, boundary: StreamEvent, summary: StreamEvent) -> None:
         """Commit a compaction: its summary, and what the model still sees of what was before."""
         kept = [self._lines[uuid] for uuid in boundary.preserved if uuid in self._lines]
         pending, voice.pending, voice.boundary = voice.pending, [], None
         told = replace(summary, source={"kind": "system", "summary": True})
-        draft = Draft(
+        draft = CommitDraft(
             entries=self._entries([*pending[:-1], told, *kept]),
             parent=voice.tip,
             type="compaction",
@@ -192,9 +192,9 @@ class Chain:
         voice = self._voices.get("") or _Voice("", None)
         facts, self._facts = self._facts, []
         data = encode(facts)
-        self._store.write(Batch(raw={raw_ref(data): data}))
-        draft = Draft(
-            artifact=raw_ref(data),
+        self._store.write(WriteBatch(raw={hash_raw(data): data}))
+        draft = CommitDraft(
+            artifact=hash_raw(data),
             parent=voice.tip,
             trigger="session_end",
             origin=self._origin(voice),
@@ -205,15 +205,15 @@ class Chain:
         )
         self._made(voice, checkpoint(self._store, draft))
 
-    def _origin(self, voice: _Voice) -> Origin:
-        return Origin(principal=self._principal(voice.name), session_id=self._session)
+    def _origin(self, voice: _Voice) -> CommitOrigin:
+        return CommitOrigin(principal=self._principal(voice.name), session_id=self._session)
 
     def _made(self, voice: _Voice, ctx: CommitId) -> None:
         voice.tip = self.newest = ctx
 
-    def _entries(self, pending: Sequence[Heard]) -> list[WholeEntry]:
+    def _entries(self, pending: Sequence[StreamEvent]) -> list[ConversationEntry]:
         """Return the messages of lines; what is none is put aside."""
-        found: list[WholeEntry] = []
+        found: list[ConversationEntry] = []
         for (is_answer, _), group in groupby(pending, lambda one: (one.is_answer, one.message)):
             lines = [*group]
             if is_answer:
@@ -223,7 +223,9 @@ class Chain:
                     found += self._said([line], _heard_source(line))
         return found
 
-    def _said(self, lines: Sequence[Heard], source: dict[str, object]) -> list[WholeEntry]:
+    def _said(
+        self, lines: Sequence[StreamEvent], source: dict[str, object]
+    ) -> list[ConversationEntry]:
         events = [event for line in lines for event in line.events]
         messages = [event for event in events if isinstance(event.payload, _MESSAGES)]
         self._facts += [event for event in events if not isinstance(event.payload, _MESSAGES)]
@@ -235,13 +237,13 @@ class Chain:
             return []
 
 
-def _entry(entry: WholeEntry, source: dict[str, object]) -> WholeEntry:
+def _entry(entry: ConversationEntry, source: dict[str, object]) -> ConversationEntry:
     if entry.message.role == "tool":
         source = {**source, "kind": "tool_result"}
     return replace(entry, source=source)
 
 
-def _answer_source(lines: Sequence[Heard]) -> dict[str, object]:
+def _answer_source(lines: Sequence[StreamEvent]) -> dict[str, object]:
     source: dict[str, object] = {"kind": "response"}
     uuids = [line.uuid for line in lines if line.uuid]
     if uuids:
@@ -251,18 +253,18 @@ def _answer_source(lines: Sequence[Heard]) -> dict[str, object]:
     return {**source, **(lines[-1].source or {})}
 
 
-def _heard_source(line: Heard) -> dict[str, object]:
+def _heard_source(line: StreamEvent) -> dict[str, object]:
     named = {"uuid": line.uuid} if line.uuid else {}
     return {"kind": "prompt", **named, **(line.source or {})}
 
 
-def _time(lines: Sequence[Heard]) -> str | None:
+def _time(lines: Sequence[StreamEvent]) -> str | None:
     return _latest(event.timestamp for line in lines for event in line.events)
 
 
 def _latest(times: Iterable[str | None]) -> str | None:
     known = [time for time in times if time]
-    return max(known, key=microseconds, default=None)
+    return max(known, key=parse_rfc3339, default=None)
 
 
 def _told(facts: Sequence[Event]) -> str:

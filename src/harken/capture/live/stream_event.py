@@ -1,4 +1,4 @@
-"""`Heard`: what one line of a running client says.
+"""`StreamEvent`: what one line of a running client says.
 
 One idea: a line is looked at alone, by whoever knows the client, and becomes events of the hub.
 What nobody knows becomes an output event with the line itself, so nothing is lost and nothing is
@@ -22,12 +22,12 @@ from harken.formats.events import (
     ThinkingEvent,
     ToolCallEvent,
 )
-from harken.formats.json_records import Record, plain
+from harken.formats.json_records import Record, to_safe_json
 from harken.formats.tool_calls import as_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class StreamEvent:
     """What a line says."""
 
     events: tuple[Event, ...] = ()
@@ -58,17 +58,17 @@ class Heard:
         return any(isinstance(event.payload, ToolCallEvent) for event in self.events)
 
 
-Listen: TypeAlias = Callable[[bytes], Heard]
+Listen: TypeAlias = Callable[[bytes], StreamEvent]
 """Reads a line, with its end or without. Raises nothing, whatever the bytes are."""
 
 
 def record_in(line: bytes) -> Record | None:
     """Return the JSON object of a line, such that it can be written down; None: it is none."""
     record = as_object(line.decode("utf-8", "replace"))
-    return None if record is None else plain(record)
+    return None if record is None else to_safe_json(record)
 
 
-def unknown(line: bytes, time: str | None = None) -> Heard:
+def unknown(line: bytes, time: str | None = None) -> StreamEvent:
     r"""Return what nobody here knows: a line as it is, as JSON.
 
     >>> unknown(b'{"type": "new"}\n').events[0].payload.raw, unknown(b"oh\n").events[0].payload.raw
@@ -76,13 +76,15 @@ def unknown(line: bytes, time: str | None = None) -> Heard:
     """
     text = line.decode("utf-8", "replace").strip()
     if not text:
-        return Heard()
-    return Heard(events=(Event(OutputEvent(text if _is_json(text) else json.dumps(text)), time),))
+        return StreamEvent()
+    return StreamEvent(
+        events=(Event(OutputEvent(text if _is_json(text) else json.dumps(text)), time),)
+    )
 
 
-def said(*payloads: Payload, time: str | None = None, **more: Any) -> Heard:
+def said(*payloads: Payload, time: str | None = None, **more: Any) -> StreamEvent:
     """Return what is heard of payloads at one time."""
-    return Heard(events=tuple(Event(payload, time) for payload in payloads), **more)
+    return StreamEvent(events=tuple(Event(payload, time) for payload in payloads), **more)
 
 
 def _is_json(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""`Family`: which agent, of which run, made a call: from the spans around it.
+"""`AgentTree`: which agent, of which run, made a call: from the spans around it.
 
 One idea: a span tells its parent, and the parent comes later: what a program does ends from the
 inside out. So each span is remembered for a while, and whoever asks learns also whether all above a
@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harken.capture.otlp.span import Span, SpanId
+from harken.capture.otlp.span import ReceivedSpan, SpanId
 from harken.core.messages import ChatMessage, extend_context_hash
 from harken.formats.providers import otel_attributes
-from harken.recording.exchange import Hints
+from harken.recording.exchange import ClientHints
 
 MOST_SPANS = 100_000
 MOST_CONTEXTS = 50_000
@@ -39,15 +39,15 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SpanAgent:
     """Where a span stands among the agents of its run."""
 
-    hints: Hints
+    hints: ClientHints
     is_settled: bool
     """Whether all that is above it has come."""
 
 
-class Family:
+class AgentTree:
     """The spans of late, and the conversations that calls were part of."""
 
     def __init__(self, most_spans: int = MOST_SPANS, most_contexts: int = MOST_CONTEXTS) -> None:
@@ -56,20 +56,20 @@ class Family:
         self._runs: OrderedDict[str, str] = OrderedDict()
         """The hash of a context -> the run in which it was read."""
 
-    def add(self, span: Span) -> None:
+    def add(self, span: ReceivedSpan) -> None:
         """Remember a span."""
-        name = _text(otel_attributes.told(span.attributes, otel_attributes.AGENT_NAME))
+        name = _text(otel_attributes.get_attribute(span.attributes, otel_attributes.AGENT_NAME))
         is_agent = otel_attributes.operation_of(span.attributes) == otel_attributes.INVOKE_AGENT
         self._spans[span.id] = _Known(
             span.parent,
             is_agent,
             name or (_name_in(span.name) if is_agent else ""),
-            _text(otel_attributes.told(span.attributes, otel_attributes.CONVERSATION)),
+            _text(otel_attributes.get_attribute(span.attributes, otel_attributes.CONVERSATION)),
         )
         while len(self._spans) > self._most_spans:
             self._spans.popitem(last=False)
 
-    def standing(self, span: Span) -> Standing:
+    def standing(self, span: ReceivedSpan) -> SpanAgent:
         """Return where a span stands, as far as is known by now."""
         own = self._spans.get(span.id)
         line = [(span.id, own), *self._above(span.parent)] if own else [*self._above(span.parent)]
@@ -82,14 +82,14 @@ class Family:
             parent = agents[1][0][1] if len(agents) > 2 else ""
         names = (one.agent for _, one in known if one.agent)
         runs = (one.conversation for _, one in known if one.conversation)
-        hints = Hints(
+        hints = ClientHints(
             client=span.program[:_CHARACTERS],
             session=next(runs, ""),
             agent=agent,
             parent=parent,
             name=next(names, ""),
         )
-        return Standing(hints, is_settled)
+        return SpanAgent(hints, is_settled)
 
     def run_of(
         self, trace: str, asked: Sequence[ChatMessage], answers: Sequence[ChatMessage]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from harken.capture.otlp.span import Logged, Span, SpanId
+from harken.capture.otlp.span import ReceivedSpan, SpanEvent, SpanId
 from harken.core import canonical
 from harken.errors import ConfigError, FormatError
 from harken.formats.providers.otel_messages import value_of
@@ -32,11 +32,11 @@ _REASON_CHARACTERS = 300
 
 
 @dataclass(slots=True)
-class Read:
+class DecodedRequest:
     """What was in a request."""
 
-    spans: list[Span] = field(default_factory=list)
-    logged: list[tuple[SpanId, Logged]] = field(default_factory=list)
+    spans: list[ReceivedSpan] = field(default_factory=list)
+    logged: list[tuple[SpanId, SpanEvent]] = field(default_factory=list)
     """Events that were sent apart from their spans."""
     refused: int = 0
     """Spans without an id or a time."""
@@ -53,9 +53,9 @@ def load() -> None:
         ) from None
 
 
-def traces_of(data: bytes, content_type: str) -> Read:
+def traces_of(data: bytes, content_type: str) -> DecodedRequest:
     """Read a request to `/v1/traces`. Raises FormatError for a body that is none."""
-    found = Read()
+    found = DecodedRequest()
     for resource in _request("trace", data, content_type).resource_spans:
         program = _text(_members(resource.resource.attributes).get("service.name"))
         for scope in resource.scope_spans:
@@ -68,9 +68,9 @@ def traces_of(data: bytes, content_type: str) -> Read:
     return found
 
 
-def logs_of(data: bytes, content_type: str) -> Read:
+def logs_of(data: bytes, content_type: str) -> DecodedRequest:
     """Read a request to `/v1/logs`: what belongs to a span. Raises FormatError as above."""
-    found = Read()
+    found = DecodedRequest()
     for resource in _request("logs", data, content_type).resource_logs:
         for scope in resource.scope_logs:
             for record in scope.log_records:
@@ -87,7 +87,7 @@ def response(kind: str, content_type: str, refused: int = 0) -> bytes:
     """
     if content_type == JSON:
         why = {"rejectedSpans": str(refused), "errorMessage": _REFUSED}
-        return canonical.encode({"partialSuccess": why} if refused else {})
+        return canonical.to_json_line({"partialSuccess": why} if refused else {})
     answer = getattr(_service(kind), f"Export{kind.capitalize()}ServiceResponse")()
     if refused:
         answer.partial_success.rejected_spans = refused
@@ -107,7 +107,7 @@ def _request(kind: str, data: bytes, content_type: str) -> Any:
     request = getattr(_service(kind), f"Export{kind.capitalize()}ServiceRequest")()
     try:
         if content_type == JSON:
-            value = _with_ids(canonical.decode(data), _DEPTH * 2)
+            value = _with_ids(canonical.from_json(data), _DEPTH * 2)
             if not isinstance(value, dict):
                 raise ValueError("it is no JSON object")
             json_format = import_module("google.protobuf.json_format")
@@ -136,7 +136,7 @@ def _with_ids(value: Any, levels: int) -> Any:
     return value
 
 
-def _span(one: Any, program: str) -> Span | None:
+def _span(one: Any, program: str) -> ReceivedSpan | None:
     id_ = _id(one.trace_id, one.span_id)
     start_ns, end_ns = int(one.start_time_unix_nano), int(one.end_time_unix_nano)
     if id_ is None or start_ns <= 0:
@@ -144,7 +144,7 @@ def _span(one: Any, program: str) -> Span | None:
     failed = None
     if one.status.code == _ERROR:
         failed = " ".join(one.status.message.split())[:_REASON_CHARACTERS]
-    return Span(
+    return ReceivedSpan(
         id=id_,
         parent=_id(one.trace_id, one.parent_span_id),
         name=one.name,
@@ -152,7 +152,7 @@ def _span(one: Any, program: str) -> Span | None:
         end_ns=max(start_ns, end_ns),
         attributes=_members(one.attributes),
         events=tuple(
-            Logged(event.name, _members(event.attributes), int(event.time_unix_nano))
+            SpanEvent(event.name, _members(event.attributes), int(event.time_unix_nano))
             for event in one.events
         ),
         failed=failed,
@@ -160,14 +160,14 @@ def _span(one: Any, program: str) -> Span | None:
     )
 
 
-def _record(record: Any) -> Logged:
+def _record(record: Any) -> SpanEvent:
     attributes = _members(record.attributes)
     body = value_of(_value(record.body, _DEPTH))
     if isinstance(body, dict):
         attributes = {**body, **attributes}
     name = record.event_name or _text(attributes.get("event.name"))
     time_ns = int(record.time_unix_nano or record.observed_time_unix_nano)
-    return Logged(name, attributes, time_ns)
+    return SpanEvent(name, attributes, time_ns)
 
 
 def _id(trace: bytes, span: bytes) -> SpanId | None:

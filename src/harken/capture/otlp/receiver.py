@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Protocol
 
-from harken.capture.otlp.agent_tree import Family
-from harken.capture.otlp.span import Logged, Span, SpanId
+from harken.capture.otlp.agent_tree import AgentTree
+from harken.capture.otlp.span import ReceivedSpan, SpanEvent, SpanId
 from harken.capture.otlp.span_calls import Exchange, exchange_of, is_call
-from harken.capture.otlp.span_messages import said_in
-from harken.core.clock import microseconds
-from harken.recording.exchange import Call, Reply
+from harken.capture.otlp.span_messages import read_span_messages
+from harken.core.clock import parse_rfc3339
+from harken.recording.exchange import CapturedRequest, CapturedResponse
 
 PATIENCE_S = 10.0
 MOST_WAITING = 10_000
@@ -30,20 +30,20 @@ _MOST_APART, _APART = 20_000, 6
 """What is logged apart from its span is kept for so many, and so many times as long as a call."""
 
 
-class Ear(Protocol):
+class CallSink(Protocol):
     """Whoever is told of calls: a `Recorder`."""
 
-    def begin(self, call: Call) -> object:
+    def begin(self, call: CapturedRequest) -> object:
         """Take a call."""
         ...
 
-    def end(self, reply: Reply) -> object:
+    def end(self, reply: CapturedResponse) -> object:
         """Take how it ended."""
         ...
 
 
 @dataclass(slots=True)
-class Counted:
+class ReceiverStats:
     """What has come so far."""
 
     spans: int = 0
@@ -59,16 +59,18 @@ class Counted:
 class Receiver:
     """Takes spans, and tells an ear of the calls in them. For one thread at a time."""
 
-    ear: Ear
+    ear: CallSink
     patience_s: float = PATIENCE_S
     clock: Callable[[], float] = monotonic
-    counted: Counted = field(default_factory=Counted)
-    _family: Family = field(default_factory=Family)
-    _waiting: dict[SpanId, tuple[float, Span]] = field(default_factory=dict)
-    _logged: OrderedDict[SpanId, tuple[float, list[Logged]]] = field(default_factory=OrderedDict)
+    counted: ReceiverStats = field(default_factory=ReceiverStats)
+    _family: AgentTree = field(default_factory=AgentTree)
+    _waiting: dict[SpanId, tuple[float, ReceivedSpan]] = field(default_factory=dict)
+    _logged: OrderedDict[SpanId, tuple[float, list[SpanEvent]]] = field(default_factory=OrderedDict)
     _known: OrderedDict[SpanId, None] = field(default_factory=OrderedDict)
 
-    def take(self, spans: Iterable[Span], logged: Iterable[tuple[SpanId, Logged]] = ()) -> None:
+    def take(
+        self, spans: Iterable[ReceivedSpan], logged: Iterable[tuple[SpanId, SpanEvent]] = ()
+    ) -> None:
         """Take what was sent, and tell what waits no longer."""
         for id_, event in logged:
             _, of_span = self._logged.setdefault(id_, (self.clock(), []))
@@ -109,18 +111,18 @@ class Receiver:
                 break
             self._logged.popitem(last=False)
 
-    def _is_whole(self, span: Span) -> bool:
+    def _is_whole(self, span: ReceivedSpan) -> bool:
         """Whether a span says what it is about; what is missing may come apart from it."""
-        said = said_in(span.attributes, [*span.events, *self._apart(span)])
+        said = read_span_messages(span.attributes, [*span.events, *self._apart(span)])
         return bool(said.asked) and (bool(said.answers) or span.failed is not None)
 
-    def _exchange(self, span: Span) -> Exchange | None:
+    def _exchange(self, span: ReceivedSpan) -> Exchange | None:
         del self._waiting[span.id]
         logged = self._apart(span)
         self._logged.pop(span.id, None)
         hints = self._family.standing(span).hints
         if not hints.session:
-            said = said_in(span.attributes, [*span.events, *logged])
+            said = read_span_messages(span.attributes, [*span.events, *logged])
             run = self._family.run_of(span.id[0], said.asked, said.answers)
             hints = replace(hints, session=run)
         exchange = exchange_of(span, logged, hints)
@@ -129,24 +131,24 @@ class Receiver:
             self._known.pop(span.id, None)  # it may come again, with what was said
         return exchange
 
-    def _apart(self, span: Span) -> list[Logged]:
+    def _apart(self, span: ReceivedSpan) -> list[SpanEvent]:
         """Return what was logged of a span apart from it, in order."""
         _, events = self._logged.get(span.id, (0, []))
         return sorted(events, key=lambda event: event.time_ns)
 
 
-def _order(span: Span) -> tuple[int, int]:
+def _order(span: ReceivedSpan) -> tuple[int, int]:
     return span.start_ns, span.end_ns
 
 
-def _told(ear: Ear, exchanges: Sequence[Exchange]) -> None:
+def _told(ear: CallSink, exchanges: Sequence[Exchange]) -> None:
     """Tell of calls that may overlap: each beginning and end in its place."""
-    open_: list[tuple[int, int, Reply]] = []
+    open_: list[tuple[int, int, CapturedResponse]] = []
     for at, one in enumerate(exchanges):
-        begun_us = microseconds(one.call.time)
+        begun_us = parse_rfc3339(one.call.time)
         while open_ and open_[0][0] <= begun_us:
             ear.end(heapq.heappop(open_)[2])
         ear.begin(one.call)
-        heapq.heappush(open_, (microseconds(one.reply.time), at, one.reply))
+        heapq.heappush(open_, (parse_rfc3339(one.reply.time), at, one.reply))
     while open_:
         ear.end(heapq.heappop(open_)[2])

@@ -19,13 +19,13 @@ from threading import BoundedSemaphore, Event, Lock, Thread
 from time import monotonic
 from typing import Any
 
-from harken.capture.otlp.decode import JSON, PROTOBUF, Read, logs_of, response, traces_of
+from harken.capture.otlp.decode import JSON, PROTOBUF, DecodedRequest, logs_of, response, traces_of
 from harken.capture.otlp.receiver import Receiver
-from harken.capture.otlp.spool import Kept, Spool
+from harken.capture.otlp.spool import OtlpSpool, SpooledRequest
 from harken.core import canonical
 from harken.core.loopback import browser_refusal
 from harken.errors import FormatError
-from harken.recording.body import body_of
+from harken.recording.body import body_from_bytes
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of one request, compressed and not."""
@@ -38,7 +38,7 @@ _KINDS = {"/v1/traces": "trace", "/v1/logs": "logs", "/v1/metrics": "metrics"}
 """Path -> what is sent there. Metrics are taken, and mean nothing here."""
 
 
-class Server(ThreadingHTTPServer):
+class OtlpServer(ThreadingHTTPServer):
     """Listens, and has a receiver take what comes; as a context manager it is closed in the end."""
 
     daemon_threads = True
@@ -51,7 +51,7 @@ class Server(ThreadingHTTPServer):
         host: str = "127.0.0.1",
         port: int = 0,
         token: str | None = None,
-        spool: Spool | None = None,
+        spool: OtlpSpool | None = None,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         """Listen; 0 is any port that is free. Raises OSError.
@@ -82,7 +82,7 @@ class Server(ThreadingHTTPServer):
             with self._lock:
                 self._tell(all_of_them=True)
 
-    def take(self, kept: Kept) -> int:
+    def take(self, kept: SpooledRequest) -> int:
         """Take a request, and have it on disk; return how many spans of it were refused.
 
         Raises FormatError, and OSError where it cannot be kept.
@@ -96,12 +96,12 @@ class Server(ThreadingHTTPServer):
             self._have(read)
         return read.refused
 
-    def _take(self, kept: Kept) -> None:
+    def _take(self, kept: SpooledRequest) -> None:
         """Take again what a receiver left behind."""
         with self._lock, suppress(FormatError):
             self._have(_read(kept))
 
-    def _have(self, read: Read) -> None:
+    def _have(self, read: DecodedRequest) -> None:
         if self._spool is not None:
             ids = [*(span.id for span in read.spans), *(id_ for id_, _ in read.logged)]
             self._spool.holds(ids)
@@ -128,7 +128,7 @@ class Server(ThreadingHTTPServer):
         self.shutdown()
 
 
-def _read(kept: Kept) -> Read:
+def _read(kept: SpooledRequest) -> DecodedRequest:
     read = traces_of if kept.kind == "trace" else logs_of
     return read(kept.data, JSON if kept.is_json else PROTOBUF)
 
@@ -142,7 +142,7 @@ class _Refused(Exception):
 class _Handler(BaseHTTPRequestHandler):
     """Answers the requests of one connection."""
 
-    server: Server
+    server: OtlpServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "harken", ""
     timeout = PATIENCE_S
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, body, kind)
         except _Refused as refused:
             self.close_connection = True  # what it sent may not have been read
-            self._answer(refused.status, canonical.encode({"message": str(refused)}), JSON)
+            self._answer(refused.status, canonical.to_json_line({"message": str(refused)}), JSON)
             self._linger()
 
     def _taken(self) -> tuple[bytes, str]:
@@ -175,8 +175,8 @@ class _Handler(BaseHTTPRequestHandler):
         if kind != "metrics":
             try:
                 encoding = self.headers.get("content-encoding", "")
-                data = body_of(data, encoding, most_bytes=self.server.most_bytes)
-                refused = self.server.take(Kept(kind, type_ == JSON, data))
+                data = body_from_bytes(data, encoding, most_bytes=self.server.most_bytes)
+                refused = self.server.take(SpooledRequest(kind, type_ == JSON, data))
             except FormatError as error:
                 raise _Refused(400, str(error)) from None
             except OSError as error:

@@ -1,4 +1,4 @@
-"""`Span`, and what was logged within it: what a program said of one thing that it did."""
+"""`ReceivedSpan`, and what was logged within it: what a program said of one thing that it did."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SpanId: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class SpanEvent:
     """An event: of a span, or a record of a log that names one."""
 
     name: str
@@ -23,7 +23,7 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class ReceivedSpan:
     """One thing that a program did."""
 
     id: SpanId
@@ -33,7 +33,7 @@ class Span:
     """Since 1970 in UTC."""
     end_ns: int
     attributes: Attributes
-    events: tuple[Logged, ...] = ()
+    events: tuple[SpanEvent, ...] = ()
     failed: str | None = None
     """Why it failed, on one line, maybe empty; None: it did not."""
     program: str = ""

@@ -1,4 +1,4 @@
-"""A span of a model call as a `Call` and its `Reply`, in the words of `messages-v1`.
+"""A span of a model call as a `CapturedRequest` and its `Reply`, in the words of `messages-v1`.
 
 Its id is the span's: a span that is sent twice is one call.
 """
@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-from harken.capture.otlp.span import Attributes, Logged, Span
-from harken.capture.otlp.span_messages import Said, said_in
+from harken.capture.otlp.span import Attributes, ReceivedSpan, SpanEvent
+from harken.capture.otlp.span_messages import SpanMessages, read_span_messages
 from harken.core import canonical
-from harken.core.clock import rfc3339
+from harken.core.clock import format_rfc3339
 from harken.core.messages import Message
-from harken.formats.json_records import plain
+from harken.formats.json_records import to_safe_json
 from harken.formats.providers import otel_attributes
 from harken.formats.providers.otel_messages import value_of
 from harken.formats.tool_calls import MAX_COUNT, clean
-from harken.recording.exchange import Call, Hints, Reply
+from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
 PROTOCOL = "messages-v1"
 _PATH = f"/{PROTOCOL}"
@@ -33,49 +33,51 @@ _TEXT_CHARACTERS = 200
 class Exchange:
     """A model call, whole."""
 
-    call: Call
-    reply: Reply
+    call: CapturedRequest
+    reply: CapturedResponse
 
 
-def is_call(span: Span) -> bool:
+def is_call(span: ReceivedSpan) -> bool:
     """Whether a span is of a call of a model."""
     return otel_attributes.operation_of(span.attributes) in otel_attributes.MODEL_CALLS
 
 
-def exchange_of(span: Span, logged: Sequence[Logged], hints: Hints) -> Exchange | None:
+def exchange_of(
+    span: ReceivedSpan, logged: Sequence[SpanEvent], hints: ClientHints
+) -> Exchange | None:
     """Return the call of a span; None: its program does not say what the model was told.
 
     logged: its events that were sent apart from it.
     """
-    said = said_in(span.attributes, [*span.events, *logged])
+    said = read_span_messages(span.attributes, [*span.events, *logged])
     if not said.asked:
         return None
     id_ = "-".join(span.id)
-    call = Call(
+    call = CapturedRequest(
         id=id_,
         protocol=PROTOCOL,
         path=_PATH,
-        body=canonical.encode(_asked(span.attributes, said)),
-        time=rfc3339(span.start_ns // 1000),
+        body=canonical.to_json_line(_asked(span.attributes, said)),
+        time=format_rfc3339(span.start_ns // 1000),
         hints=hints,
     )
-    first_s = otel_attributes.told(span.attributes, otel_attributes.FIRST_CHUNK)
+    first_s = otel_attributes.get_attribute(span.attributes, otel_attributes.FIRST_CHUNK)
     failed = span.failed is not None and not said.answers
-    reply = Reply(
+    reply = CapturedResponse(
         id=id_,
         status=_FAILED if failed else 200,
         content_type="application/json",
-        body=canonical.encode(_failure(span) if failed else _answered(span, said)),
-        time=rfc3339(span.end_ns // 1000),
+        body=canonical.to_json_line(_failure(span) if failed else _answered(span, said)),
+        time=format_rfc3339(span.end_ns // 1000),
         latency_s=(span.end_ns - span.start_ns) / 1e9,
         first_byte_s=first_s if isinstance(first_s, float) else None,
     )
     return Exchange(call, reply)
 
 
-def _asked(attributes: Attributes, said: Said) -> dict[str, Any]:
+def _asked(attributes: Attributes, said: SpanMessages) -> dict[str, Any]:
     body: dict[str, Any] = {
-        "model": _text(otel_attributes.told(attributes, otel_attributes.REQUEST_MODEL))
+        "model": _text(otel_attributes.get_attribute(attributes, otel_attributes.REQUEST_MODEL))
         or _model(attributes),
         "messages": [_flat(message) for message in said.asked],
     }
@@ -90,21 +92,21 @@ def _asked(attributes: Attributes, said: Said) -> dict[str, Any]:
 def _parameters(attributes: Attributes) -> dict[str, Any]:
     others = value_of(attributes.get(otel_attributes.OPENINFERENCE_PARAMETERS))
     found = {
-        clean(name): plain(value)
+        clean(name): to_safe_json(value)
         for name, value in (others.items() if isinstance(others, dict) else ())
         if name not in _NOT_PARAMETERS
     }
     for name, attribute in otel_attributes.PARAMETERS.items():
         if attributes.get(attribute) is not None:
-            found[name] = plain(attributes[attribute])
+            found[name] = to_safe_json(attributes[attribute])
     return found
 
 
-def _answered(span: Span, said: Said) -> dict[str, Any]:
+def _answered(span: ReceivedSpan, said: SpanMessages) -> dict[str, Any]:
     """Return the answer; of several to choose from, the first."""
     attributes = span.attributes
     message = said.answers[0] if said.answers else None
-    reasons = otel_attributes.told(attributes, otel_attributes.FINISH_REASONS)
+    reasons = otel_attributes.get_attribute(attributes, otel_attributes.FINISH_REASONS)
     reason = reasons[0] if isinstance(reasons, list) and reasons else reasons
     usual = "tool_call" if message is not None and message.tool_calls else "stop"
     body: dict[str, Any] = {
@@ -118,7 +120,7 @@ def _answered(span: Span, said: Said) -> dict[str, Any]:
     return {**body, "id": id_} if id_ else body
 
 
-def _failure(span: Span) -> dict[str, Any]:
+def _failure(span: ReceivedSpan) -> dict[str, Any]:
     kind = _text(span.attributes.get(otel_attributes.ERROR_TYPE))
     thrown = next((one.attributes for one in span.events if one.name == "exception"), {})
     told = _text(span.failed) or _text(thrown.get("exception.message"))
@@ -129,7 +131,7 @@ def _failure(span: Span) -> dict[str, Any]:
 def _usage(attributes: Attributes) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, attribute in otel_attributes.USAGE.items():
-        value = otel_attributes.told(attributes, attribute)
+        value = otel_attributes.get_attribute(attributes, attribute)
         is_count = isinstance(value, int | float) and not isinstance(value, bool)
         if is_count and 0 <= value < MAX_COUNT:
             found[name] = int(value)
@@ -140,7 +142,7 @@ def _model(attributes: Attributes) -> str:
     answering = _text(attributes.get(otel_attributes.RESPONSE_MODEL))
     return (
         answering
-        or _text(otel_attributes.told(attributes, otel_attributes.REQUEST_MODEL))
+        or _text(otel_attributes.get_attribute(attributes, otel_attributes.REQUEST_MODEL))
         or "unknown"
     )
 

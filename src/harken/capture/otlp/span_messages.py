@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
-from harken.capture.otlp.span import Attributes, Logged
+from harken.capture.otlp.span import Attributes, SpanEvent
 from harken.core.messages import Message
 from harken.formats.json_records import Record
 from harken.formats.providers import otel_attributes
@@ -43,7 +43,7 @@ Messages: TypeAlias = list[Message]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SpanMessages:
     """A request and its answer."""
 
     asked: Sequence[Message]
@@ -53,7 +53,7 @@ class Said:
     tools: Sequence[Record]
 
 
-def said_in(attributes: Attributes, events: Sequence[Logged]) -> Said:
+def read_span_messages(attributes: Attributes, events: Sequence[SpanEvent]) -> SpanMessages:
     """Return what a span says; nothing where its program does not capture what is said."""
     details = [event.attributes for event in events if event.name == otel_attributes.DETAILS_EVENT]
     sources = [attributes, *details]
@@ -71,13 +71,13 @@ def said_in(attributes: Attributes, events: Sequence[Logged]) -> Said:
     tools = _first(sources, otel_attributes.TOOL_DEFINITIONS, tools_of) or tools_of(
         [_tool(one) for one in chain.from_iterable(_nested(attributes, p) for p in _FLAT_TOOLS)]
     )
-    return Said([*system, *asked], answers, tools)
+    return SpanMessages([*system, *asked], answers, tools)
 
 
 def _first(sources: Iterable[Attributes], name: str, read: Any) -> Any:
     """Return what is found first under a name, in the span or in one of its events."""
     for source in sources:
-        found = read(otel_attributes.told(source, name))
+        found = read(otel_attributes.get_attribute(source, name))
         if found:
             return found
     return []
@@ -87,7 +87,7 @@ def _answers(value: object) -> Messages:
     return messages_of(value, "assistant")
 
 
-def _of_events(events: Iterable[Logged]) -> Messages:
+def _of_events(events: Iterable[SpanEvent]) -> Messages:
     """Return what the older events say, one for each message."""
     found: Messages = []
     for event in events:
@@ -99,7 +99,7 @@ def _of_events(events: Iterable[Logged]) -> Messages:
     return found
 
 
-def _of_choices(events: Iterable[Logged]) -> Messages:
+def _of_choices(events: Iterable[SpanEvent]) -> Messages:
     found: Messages = []
     for event in events:
         if event.name == _CHOICE:

@@ -1,4 +1,4 @@
-"""`Spool`: what was taken and is not recorded yet, as files, so that a crash loses nothing of it.
+"""What was taken and is not recorded yet, as files, so that a crash loses nothing of it.
 
 An exporter forgets what was acknowledged. So a request is on disk before it is, and goes away when
 all calls in it, and in all requests before it, have been told to the recorder; what a receiver left
@@ -24,7 +24,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SpooledRequest:
     """A request that is on disk."""
 
     kind: str
@@ -33,7 +33,7 @@ class Kept:
     data: bytes
 
 
-class Spool:
+class OtlpSpool:
     """A folder of requests. One process at a time."""
 
     def __init__(self, folder: Path) -> None:
@@ -53,7 +53,7 @@ class Spool:
         self._left = sorted(_numbered(folder))
         self._next = self._left[-1][0] + 1 if self._left else 1
 
-    def left(self) -> Iterator[Kept]:
+    def left(self) -> Iterator[SpooledRequest]:
         """Yield what was left behind, oldest first; `holds` must be told of each.
 
         A file that cannot be read stays where it is.
@@ -64,9 +64,9 @@ class Spool:
                 data = path.read_bytes()
                 if matched is not None:
                     self._held.append((path, ()))
-                    yield Kept(matched[2], matched[3] == "json", data)
+                    yield SpooledRequest(matched[2], matched[3] == "json", data)
 
-    def keep(self, one: Kept) -> None:
+    def keep(self, one: SpooledRequest) -> None:
         """Have a request on disk. Raises OSError: then it is not kept."""
         path = self._folder / f"{self._next}.{one.kind}.{'json' if one.is_json else 'pb'}"
         part = path.with_suffix(".part")

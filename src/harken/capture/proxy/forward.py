@@ -26,8 +26,8 @@ from aiohttp.client_exceptions import (
 from multidict import CIMultiDict
 from yarl import URL
 
-from harken.capture.proxy.tap import Noted, Notes
-from harken.capture.proxy.upstreams import Target, Upstreams, Wrong
+from harken.capture.proxy.tap import ProxyTap, TappedCall
+from harken.capture.proxy.upstreams import Target, UpstreamError, Upstreams
 from harken.core.loopback import browser_refusal
 from harken.recording.exchange import CUT, ENDED, HUNG_UP
 
@@ -55,7 +55,7 @@ def new_session() -> ClientSession:
     )
 
 
-class Passed(web.StreamResponse):
+class ForwardedResponse(web.StreamResponse):
     """An answer that is passed on."""
 
     def __init__(self, answer: ClientResponse) -> None:
@@ -67,18 +67,18 @@ class Passed(web.StreamResponse):
 
 async def strip(_request: web.Request, response: web.StreamResponse) -> None:
     """Take away from an answer what the library added to it: a signal of its application."""
-    if isinstance(response, Passed):
+    if isinstance(response, ForwardedResponse):
         for name in response.added:
             response.headers.pop(name, None)
 
 
 @dataclass(slots=True)
-class Passing:
+class Forwarder:
     """Passes on requests. All of it runs in one event loop."""
 
     upstreams: Upstreams
     session: ClientSession
-    notes: Notes
+    notes: ProxyTap
     open: int = 0
     """How many requests are under way."""
     touched_s: float = field(default_factory=time.monotonic)
@@ -100,7 +100,7 @@ class Passing:
         if refusal := browser_refusal(origin, host, request.headers.get("Sec-Fetch-Site")):
             return _said(403, refusal)
         target = self.upstreams.find(request.raw_path, request.headers)
-        if isinstance(target, Wrong):
+        if isinstance(target, UpstreamError):
             return _said(target.status, target.reason)
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return _said(426, "WebSockets are not passed on: ask over HTTP")
@@ -113,7 +113,9 @@ class Passing:
         finally:
             noted.end()
 
-    async def _pass(self, request: web.Request, target: Target, noted: Noted) -> web.StreamResponse:
+    async def _pass(
+        self, request: web.Request, target: Target, noted: TappedCall
+    ) -> web.StreamResponse:
         """Ask the server, and give its answer."""
         body = _body(request, noted) if request.body_exists else None
         if body is None:
@@ -147,9 +149,9 @@ class Passing:
             answer.close()  # it goes on being used where it is whole
 
     async def _answer(
-        self, request: web.Request, answer: ClientResponse, noted: Noted
+        self, request: web.Request, answer: ClientResponse, noted: TappedCall
     ) -> web.StreamResponse:
-        response = Passed(answer)
+        response = ForwardedResponse(answer)
         noted.answered(answer.status, answer.headers)
         try:
             await response.prepare(request)
@@ -178,7 +180,7 @@ async def _next(answer: ClientResponse) -> bytes:
         raise _Broken from error
 
 
-async def _body(request: web.Request, noted: Noted) -> AsyncIterator[bytes]:
+async def _body(request: web.Request, noted: TappedCall) -> AsyncIterator[bytes]:
     async for data in request.content.iter_any():
         noted.body(data)
         yield data

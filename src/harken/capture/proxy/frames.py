@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 26
 """What a longer content says is no frame, but damage."""
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What happened."""
 
     CALL = 1
@@ -77,7 +77,7 @@ class Frame:
     content: bytes = b""
 
 
-def encoded(call: int, kind: Kind, content: Content = b"") -> bytes:
+def encoded(call: int, kind: FrameKind, content: Content = b"") -> bytes:
     """Return the bytes of a frame."""
     data = content if isinstance(content, bytes) else msgspec.json.encode(content)
     crc = zlib.crc32(data, zlib.crc32(_REST.pack(call, kind)))

@@ -12,18 +12,18 @@ from threading import Event, Thread
 
 from aiohttp import web
 
-from harken.capture.proxy.forward import MOST_HEADER_BYTES, Passing, new_session, strip
-from harken.capture.proxy.tap import Notes
+from harken.capture.proxy.forward import MOST_HEADER_BYTES, Forwarder, new_session, strip
+from harken.capture.proxy.tap import ProxyTap
 from harken.capture.proxy.upstreams import Upstreams
 
 _BACKLOG = 512
 
 
 @dataclass(slots=True)
-class Server:
+class ProxyServer:
     """A server that runs."""
 
-    _passing: list[Passing] = field(default_factory=list)
+    _passing: list[Forwarder] = field(default_factory=list)
 
     @property
     def open(self) -> int:
@@ -39,9 +39,11 @@ class Server:
 
 
 @contextmanager
-def serving(listener: socket.socket, upstreams: Upstreams, notes: Notes) -> Iterator[Server]:
+def serving(
+    listener: socket.socket, upstreams: Upstreams, notes: ProxyTap
+) -> Iterator[ProxyServer]:
     """Serve until the end of the block. Requests that are under way then are cut off."""
-    server, ready = Server(), Event()
+    server, ready = ProxyServer(), Event()
     failure: list[BaseException] = []
     stop: list[Callable[[], object]] = []
 
@@ -49,7 +51,7 @@ def serving(listener: socket.socket, upstreams: Upstreams, notes: Notes) -> Iter
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         async with new_session() as session:
-            passing = Passing(upstreams, session, notes)
+            passing = Forwarder(upstreams, session, notes)
             runner = web.AppRunner(
                 _app(passing),
                 access_log=None,
@@ -90,7 +92,7 @@ def serving(listener: socket.socket, upstreams: Upstreams, notes: Notes) -> Iter
         thread.join()
 
 
-def _app(passing: Passing) -> web.Application:
+def _app(passing: Forwarder) -> web.Application:
     app = web.Application()
     app.on_response_prepare.append(strip)
     app.router.add_route("*", "/{path:.*}", passing.handle)

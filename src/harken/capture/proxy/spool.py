@@ -25,7 +25,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, Content, Kind, encoded
+from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, Content, FrameKind, encoded
 
 WRITER_LOCK = "writer.lock"
 """Held as long as somebody writes this spool."""
@@ -36,12 +36,12 @@ _AGAIN_S = 1.0
 _BATCH_BYTES = 1 << 22
 _PATIENCE_S = 10.0
 
-Item: TypeAlias = tuple[int, Kind, Content]
+Item: TypeAlias = tuple[int, FrameKind, Content]
 Opens: TypeAlias = Callable[[Path], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SpoolLimits:
     """How much is kept for the recorder."""
 
     body_bytes: int = 64 << 20
@@ -59,7 +59,7 @@ def new_file(path: Path) -> int:
 
 
 @dataclass(slots=True)
-class Spool:
+class ProxySpool:
     """What is written of all calls. Used by one thread, beside its own."""
 
     folder: Path
@@ -67,7 +67,7 @@ class Spool:
     """Is told when recording stops, and when it goes on."""
     poke: Callable[[], None]
     """Is called when there is something to read."""
-    limits: Limits = field(default_factory=Limits)
+    limits: SpoolLimits = field(default_factory=SpoolLimits)
     opens: Opens = new_file
     unrecorded: Counter[str] = field(default_factory=Counter)
     """How many calls were not even begun, and why."""
@@ -96,23 +96,26 @@ class Spool:
         self._thread = Thread(target=self._run, name="spool", daemon=True)
         self._thread.start()
 
-    def begin(self, head: CallHead) -> Track:
+    def begin(self, head: CallHead) -> CallWriter:
         """Record a call from now on, or count that it is not recorded."""
         self.calls += 1
         if self.trouble:
             self.unrecorded[self.trouble] += 1
-            return Track(self, 0)
-        track = Track(self, self.calls)
-        track.put(Kind.CALL, head)
+            return CallWriter(self, 0)
+        track = CallWriter(self, self.calls)
+        track.put(FrameKind.CALL, head)
         return track
 
     def put(self, item: Item) -> bool:
         """Let an item be written; return whether it is taken."""
         number, kind, content = item
-        if number in self._failed and kind is not Kind.END:
+        if number in self._failed and kind is not FrameKind.END:
             return False
         size = len(content) if isinstance(content, bytes) else 1000
-        if kind is not Kind.END and self._put_bytes - self._written_bytes > self.limits.queue_bytes:
+        if (
+            kind is not FrameKind.END
+            and self._put_bytes - self._written_bytes > self.limits.queue_bytes
+        ):
             return False
         self._put_bytes += size
         self._queue.put(item)
@@ -157,7 +160,7 @@ class Spool:
 
     def _keep(self, batch: list[Item]) -> None:
         """Write items, or note what could not be written."""
-        whole: list[Item] = [(call, Kind.END, end) for call, end in self._owed.items()]
+        whole: list[Item] = [(call, FrameKind.END, end) for call, end in self._owed.items()]
         whole += [self._seen(item) for item in batch if self._is_wanted(item)]
         reason = self._full()
         if not reason:
@@ -172,7 +175,7 @@ class Spool:
         if reason:
             self._fail(whole, reason)
             return
-        self._failed -= {call for call, kind, _ in whole if kind is Kind.END}
+        self._failed -= {call for call, kind, _ in whole if kind is FrameKind.END}
         self._owed.clear()
         if self.trouble:
             self.trouble = ""
@@ -180,7 +183,7 @@ class Spool:
         self.poke()
 
     def _is_wanted(self, item: Item) -> bool:
-        return item[1] is Kind.END or item[0] not in self._failed
+        return item[1] is FrameKind.END or item[0] not in self._failed
 
     def _seen(self, item: Item) -> Item:
         """Return the item; of a call of which something is missing, an end that says so."""
@@ -193,7 +196,7 @@ class Spool:
     def _fail(self, items: list[Item], reason: str) -> None:
         for call, kind, content in items:
             self._failed.add(call)
-            if kind is Kind.END and isinstance(content, CallEnd):
+            if kind is FrameKind.END and isinstance(content, CallEnd):
                 self._owed[call] = self._seen((call, kind, content))[2]  # type: ignore[assignment]
         if not self.trouble:
             self.tell(f"recording stops, the traffic goes on: {reason}")
@@ -233,10 +236,10 @@ class Spool:
 
 
 @dataclass(slots=True)
-class Track:
+class CallWriter:
     """What is written of one call."""
 
-    _spool: Spool
+    _spool: ProxySpool
     _number: int
     """0: nothing is."""
     _reason: str = ""
@@ -244,9 +247,9 @@ class Track:
     _body_bytes: int = 0
     _data_bytes: int = 0
 
-    def put(self, kind: Kind, content: Content = b"") -> None:
+    def put(self, kind: FrameKind, content: Content = b"") -> None:
         """Write that something happened."""
-        if not self._number or (self._reason and kind is not Kind.END):
+        if not self._number or (self._reason and kind is not FrameKind.END):
             return
         if not self._spool.put((self._number, kind, content)):
             self._reason = "not all of it could be kept for the record"
@@ -257,15 +260,15 @@ class Track:
         if self._body_bytes > self._spool.limits.body_bytes:
             most = self._spool.limits.body_bytes >> 20
             self._reason = self._reason or f"a request of more than {most} MB is not recorded"
-        self.put(Kind.BODY, data)
+        self.put(FrameKind.BODY, data)
 
     def asked(self) -> None:
         """Write that the request is whole."""
-        self.put(Kind.ASKED)
+        self.put(FrameKind.ASKED)
 
     def answer(self, head: AnswerHead) -> None:
         """Write how the answer began."""
-        self.put(Kind.ANSWER, head)
+        self.put(FrameKind.ANSWER, head)
 
     def data(self, data: bytes) -> None:
         """Write bytes of the answer."""
@@ -273,11 +276,11 @@ class Track:
         if self._data_bytes > self._spool.limits.body_bytes:
             most = self._spool.limits.body_bytes >> 20
             self._reason = self._reason or f"an answer is recorded up to {most} MB"
-        self.put(Kind.DATA, data)
+        self.put(FrameKind.DATA, data)
 
     def end(self, end: CallEnd) -> None:
         """Write how the call ended."""
         if self._reason:
             end = msgspec.structs.replace(end, broken=self._reason)
-        self.put(Kind.END, end)
+        self.put(FrameKind.END, end)
         self._number = 0

@@ -14,38 +14,38 @@ from pathlib import Path
 
 import msgspec
 
-from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, Frame, FrameReader, Kind
+from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, Frame, FrameKind, FrameReader
 from harken.capture.proxy.spool import ENDING
-from harken.recording.body import plain
-from harken.recording.exchange import Call, Hints, Reply
+from harken.recording.body import decode_body
+from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
 _PIECE = 1 << 20
 _MOST_BYTES = 1 << 28
 """As much as a body may have when it is decompressed."""
 DONE = ".done"
-HintsOf = Callable[[dict[str, str], str, bytes], Hints]
+HintsOf = Callable[[dict[str, str], str, bytes], ClientHints]
 
 
 @dataclass(frozen=True, slots=True)
-class Unrecorded:
+class UnrecordableCall:
     """A call that cannot be recorded."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SpoolStep:
     """What is to be recorded next."""
 
     call: int
-    what: Call | Reply | Unrecorded
+    what: CapturedRequest | CapturedResponse | UnrecordableCall
     file: int = 0
     """Where in the spool it is."""
 
     @property
     def is_last(self) -> bool:
         """Whether nothing more comes of this call."""
-        return not isinstance(self.what, Call)
+        return not isinstance(self.what, CapturedRequest)
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class SpoolReader:
         """Find out what was done before this reader began."""
         self._done = {number: self._marked(number) for number in self._files()}
 
-    def read(self) -> Iterator[Step]:
+    def read(self) -> Iterator[SpoolStep]:
         """Yield what is to be recorded of all that is there now."""
         while True:
             yield from self._read_file()
@@ -96,14 +96,14 @@ class SpoolReader:
             self._look_at_end()
             self._file, self._at, self._frames = following[0], 0, FrameReader()
 
-    def finish(self, reason: str) -> Iterator[Step]:
+    def finish(self, reason: str) -> Iterator[SpoolStep]:
         """Yield the ends of all calls that have none: nobody writes any more."""
         self._look_at_end()
         for number in list(self._open):
             end = CallEnd(time="", latency_s=0, broken=reason)
             yield from self._end(number, end)
 
-    def mark(self, step: Step) -> None:
+    def mark(self, step: SpoolStep) -> None:
         """Note that the last step of a call is recorded; remove what is needed no more."""
         with suppress(OSError), self._path(step.file, DONE).open("a") as file:
             file.write(f"{step.call}\n")
@@ -116,7 +116,7 @@ class SpoolReader:
             for ending in (ENDING, DONE):  # in this order: a mark without its file harms nobody
                 self._path(number, ending).unlink(missing_ok=True)
 
-    def _read_file(self) -> Iterator[Step]:
+    def _read_file(self) -> Iterator[SpoolStep]:
         """Yield what is new in the file that is read."""
         try:
             file = self._path(self._file, ENDING).open("rb")
@@ -134,39 +134,39 @@ class SpoolReader:
             path = self._path(self._file, ENDING)
             self.damage.append(f"{path}: is damaged, and is not read to its end")
 
-    def _take(self, frame: Frame) -> Iterator[Step]:
+    def _take(self, frame: Frame) -> Iterator[SpoolStep]:
         number, content = frame.call, frame.content
         if any(number in done for done in self._done.values()):
             return
         one = self._open.setdefault(number, _Open(self._file))
         try:
             match frame.kind:
-                case Kind.CALL:
+                case FrameKind.CALL:
                     one.head = msgspec.json.decode(content, type=CallHead)
-                case Kind.BODY:
+                case FrameKind.BODY:
                     one.body += content
-                case Kind.ASKED if one.head is not None:
+                case FrameKind.ASKED if one.head is not None:
                     yield from self._asked(number, one, one.head)
-                case Kind.ANSWER:
+                case FrameKind.ANSWER:
                     one.answer = msgspec.json.decode(content, type=AnswerHead)
-                case Kind.DATA if not one.problem:
+                case FrameKind.DATA if not one.problem:
                     one.data += content
-                case Kind.END:
+                case FrameKind.END:
                     yield from self._end(number, msgspec.json.decode(content, type=CallEnd))
         except msgspec.MsgspecError:  # a later version wrote it
             self.damage.append(f"{self._path(self._file, ENDING)}: holds what nobody here knows")
 
-    def _asked(self, number: int, one: _Open, head: CallHead) -> Iterator[Step]:
-        body = plain(bytes(one.body), head.headers.get("content-encoding", ""), _MOST_BYTES)
+    def _asked(self, number: int, one: _Open, head: CallHead) -> Iterator[SpoolStep]:
+        body = decode_body(bytes(one.body), head.headers.get("content-encoding", ""), _MOST_BYTES)
         one.body.clear()
         if body.problem:
             one.problem = f"the request: {body.problem}"
             return
         one.is_asked = True
         hints = self.hints_of(head.headers, head.path, body.data)
-        yield Step(
+        yield SpoolStep(
             number,
-            Call(
+            CapturedRequest(
                 id=head.id,
                 protocol=head.protocol,
                 path=head.path,
@@ -176,17 +176,17 @@ class SpoolReader:
             ),
         )
 
-    def _end(self, number: int, end: CallEnd) -> Iterator[Step]:
+    def _end(self, number: int, end: CallEnd) -> Iterator[SpoolStep]:
         one = self._open.pop(number)
         self._unmarked[number] = one.file
         if one.head is None or not one.is_asked:
             reason = one.problem or end.broken or "its request is not whole"
-            yield Step(number, Unrecorded(reason), self._file)
+            yield SpoolStep(number, UnrecordableCall(reason), self._file)
             return
         answer = one.answer or AnswerHead(status=0)
-        body = plain(bytes(one.data), answer.content_encoding, _MOST_BYTES)
+        body = decode_body(bytes(one.data), answer.content_encoding, _MOST_BYTES)
         broken = end.broken or (f"the answer: {body.problem}" if body.problem else "")
-        reply = Reply(
+        reply = CapturedResponse(
             id=one.head.id,
             status=answer.status,
             content_type=answer.content_type,
@@ -196,7 +196,7 @@ class SpoolReader:
             first_byte_s=end.first_byte_s,
             broken=broken,
         )
-        yield Step(number, reply, self._file)
+        yield SpoolStep(number, reply, self._file)
 
     def _files(self) -> list[int]:
         names = (path.name.removesuffix(ENDING) for path in self.folder.glob(f"*{ENDING}"))

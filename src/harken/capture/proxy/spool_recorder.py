@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Protocol
 
 from harken.capture.proxy.spool import WRITER_LOCK
-from harken.capture.proxy.spool_reader import HintsOf, SpoolReader, Step, Unrecorded
+from harken.capture.proxy.spool_reader import HintsOf, SpoolReader, SpoolStep, UnrecordableCall
 from harken.errors import LogWriteError
-from harken.recording.exchange import ENDED, Call, Reply
+from harken.recording.exchange import ENDED, CapturedRequest, CapturedResponse
 
 RECORDER_LOCK = "recorder.lock"
 TRIES = "tries"
@@ -30,7 +30,7 @@ _MOST_TRIES = 3
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 
 
-class Recorder(Protocol):
+class CallRecorder(Protocol):
     """What calls are handed to; `harken.recording.recorder.Recorder` is one."""
 
     @property
@@ -38,11 +38,11 @@ class Recorder(Protocol):
         """What kept the last call or reply from being recorded; None: nothing did."""
         ...
 
-    def begin(self, call: Call, /) -> None:
+    def begin(self, call: CapturedRequest, /) -> None:
         """Record a request. Given again after a crash, it records nothing twice. Never raises."""
         ...
 
-    def end(self, reply: Reply, /) -> None:
+    def end(self, reply: CapturedResponse, /) -> None:
         """Record how a call ended, that was begun before. Never raises."""
         ...
 
@@ -56,10 +56,10 @@ class Recorder(Protocol):
 
 
 @dataclass(slots=True)
-class Recording:
+class SpoolRecorder:
     """Hands what is in spools to a recorder, and counts."""
 
-    into: Recorder
+    into: CallRecorder
     hints_of: HintsOf
     tell: Callable[[str], None]
     progress: Callable[[], None] = lambda: None
@@ -68,7 +68,7 @@ class Recording:
     recorded: int = 0
     unrecorded: Counter[str] = field(default_factory=Counter)
     """How many calls could not be recorded, and why."""
-    _held: list[Step] = field(default_factory=list)
+    _held: list[SpoolStep] = field(default_factory=list)
     """Ends that were handed over, and are not in a log yet."""
     _passed_over: set[int] = field(default_factory=set)
     """Calls whose request is not recorded, so that their answer is not either."""
@@ -112,11 +112,11 @@ class Recording:
         return not isinstance(self.into.failure, LogWriteError | OSError)
 
     def _do(
-        self, reader: SpoolReader, steps: Iterator[Step], tries: Counter[int], folder: Path
+        self, reader: SpoolReader, steps: Iterator[SpoolStep], tries: Counter[int], folder: Path
     ) -> bool:
         """Record steps; return whether all are done that can be."""
         for step in steps:
-            if isinstance(step.what, Call):
+            if isinstance(step.what, CapturedRequest):
                 _note_try(folder, step.call)
             if not self._step(step, tries[step.call], folder):
                 return False
@@ -131,12 +131,12 @@ class Recording:
         self.progress()
         return True
 
-    def _is_held(self, step: Step) -> bool:
-        return isinstance(step.what, Reply) and self.into.holds(step.what.id)
+    def _is_held(self, step: SpoolStep) -> bool:
+        return isinstance(step.what, CapturedResponse) and self.into.holds(step.what.id)
 
-    def _step(self, step: Step, tries: int, folder: Path) -> bool:
+    def _step(self, step: SpoolStep, tries: int, folder: Path) -> bool:
         """Record one step; return False where the disk is full and the proxy is gone."""
-        if isinstance(step.what, Unrecorded):
+        if isinstance(step.what, UnrecordableCall):
             self.unrecorded[step.what.reason] += 1
         elif step.call in self._passed_over:
             self._passed_over.discard(step.call)
@@ -146,10 +146,12 @@ class Recording:
             return self._hand(step, step.what, folder)
         return True
 
-    def _hand(self, step: Step, what: Call | Reply, folder: Path) -> bool:
+    def _hand(
+        self, step: SpoolStep, what: CapturedRequest | CapturedResponse, folder: Path
+    ) -> bool:
         pause_s = _FIRST_PAUSE_S
         while True:
-            if isinstance(what, Call):
+            if isinstance(what, CapturedRequest):
                 self.into.begin(what)
             else:
                 self.into.end(what)
@@ -166,7 +168,7 @@ class Recording:
             self.recorded += 1
         return True
 
-    def _pass_over(self, step: Step, reason: str) -> None:
+    def _pass_over(self, step: SpoolStep, reason: str) -> None:
         self.unrecorded[reason] += 1
         if not step.is_last:
             self._passed_over.add(step.call)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead
-from harken.capture.proxy.spool import Spool, Track
+from harken.capture.proxy.spool import CallWriter, ProxySpool
 from harken.capture.proxy.upstreams import Target
-from harken.core.clock import Clock, rfc3339
+from harken.core.clock import Clock, format_rfc3339
 from harken.core.secrets.redaction import redact
 
 _TELLING = ("x-claude-code-", "x-codex-", "x-openai-subagent", "x-opencode-", "x-session-")
@@ -24,10 +24,10 @@ _MOST_CHARACTERS = 1 << 14
 
 
 @dataclass(slots=True)
-class Notes:
+class ProxyTap:
     """Begins to note calls of models, and nothing else."""
 
-    spool: Spool
+    spool: ProxySpool
     protocol_of: Callable[[str], str]
     """A path without its query -> the protocol of the call; empty: it is none of a model."""
     run: str
@@ -35,9 +35,9 @@ class Notes:
     clock: Clock
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
-    def begin(self, method: str, target: Target, headers: Mapping[str, str]) -> Noted:
+    def begin(self, method: str, target: Target, headers: Mapping[str, str]) -> TappedCall:
         """Note a request, if it is one that is recorded."""
-        noted = Noted(self.clock)
+        noted = TappedCall(self.clock)
         path = target.path
         protocol = self.protocol_of(path.partition("?")[0]) if method == "POST" else ""
         if protocol:
@@ -45,7 +45,7 @@ class Notes:
                 id=f"{self.run}-{next(self._numbers)}",
                 protocol=protocol,
                 path=path,
-                time=rfc3339(self.clock()),
+                time=format_rfc3339(self.clock()),
                 headers=telling(headers),
             )
             noted.track = self.spool.begin(head)
@@ -53,11 +53,11 @@ class Notes:
 
 
 @dataclass(slots=True)
-class Noted:
+class TappedCall:
     """What is noted of one request; of most, nothing."""
 
     _clock: Clock
-    track: Track | None = None
+    track: CallWriter | None = None
     broken: str = ""
     """Why it is not whole."""
     _begun_s: float = field(default_factory=time.monotonic)
@@ -94,7 +94,7 @@ class Noted:
         """Note that no more comes."""
         if self.track is not None:
             end = CallEnd(
-                time=rfc3339(self._clock()),
+                time=format_rfc3339(self._clock()),
                 latency_s=round(time.monotonic() - self._begun_s, 6),
                 first_byte_s=self._first_byte_s and round(self._first_byte_s, 6),
                 broken=self.broken,

@@ -65,7 +65,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class UpstreamError:
     """Why a request goes nowhere."""
 
     status: int
@@ -80,17 +80,19 @@ class Upstreams:
     token: str = ""
     """What must stand first in the path; empty: nothing."""
 
-    def find(self, path: str, headers: Mapping[str, str]) -> Target | Wrong:
+    def find(self, path: str, headers: Mapping[str, str]) -> Target | UpstreamError:
         """Return where a request goes, by its path as it was sent. Header names in any case."""
         if self.token:
             given, path = _first_word(path)
             if not hmac.compare_digest(given.encode(), self.token.encode()):
-                return Wrong(403, "the address must begin with the token that `harken proxy` says")
+                return UpstreamError(
+                    403, "the address must begin with the token that `harken proxy` says"
+                )
         name, rest = _first_word(path)
         upstream = self.by_name.get(name)
         if upstream is None:
             known = ", ".join(f"/{one}" for one in self.by_name)
-            return Wrong(404, f"no provider is called {name[:60]!r}; there are {known}")
+            return UpstreamError(404, f"no provider is called {name[:60]!r}; there are {known}")
         if upstream.url == VENDORS["openai"] and CHATGPT_HEADER in headers:
             upstream = replace(upstream, url=CHATGPT)
         return Target(upstream, rest)

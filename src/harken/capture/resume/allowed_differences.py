@@ -20,7 +20,7 @@ from harken.capture.resume.normalize import Change
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedDifference:
     """Something that may differ."""
 
     name: str
@@ -28,7 +28,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule(Allowed):
+class DifferenceRule(AllowedDifference):
     """Something in which two requests may differ."""
 
     clients: tuple[str, ...]
@@ -40,82 +40,82 @@ class Rule(Allowed):
 
 
 RULES = (
-    Rule(
+    DifferenceRule(
         name="cache marks",
         why="they say how far a provider should keep the request, not what the model reads",
         clients=("claude",),
         sent=normalize.unmarked,
         expected=normalize.unmarked,
     ),
-    Rule(
+    DifferenceRule(
         name="texts as lists",
         why="a text is short for a list with this text: the provider makes no difference",
         clients=("claude", "pi", "opencode"),
         sent=normalize.listed,
         expected=normalize.listed,
     ),
-    Rule(
+    DifferenceRule(
         name="members that say nothing",
         why="no citations, and a result that is no error, are what their absence says",
         clients=("claude",),
         sent=normalize.unsaid,
         expected=normalize.unsaid,
     ),
-    Rule(
+    DifferenceRule(
         name="reminders",
         why="what Claude Code says about the folder, the day and its tools when it is started",
         clients=("claude",),
         sent=normalize.without_reminders,
     ),
-    Rule(
+    DifferenceRule(
         name="the joined end",
         why="a prompt follows on what a user said before, and Claude Code parts the two by a line",
         clients=("claude",),
         sent=normalize.without_line_end,
     ),
-    Rule(
+    DifferenceRule(
         name="tools of the past",
         why="references to tools, and members of inputs, that this version of Claude Code has not",
         clients=("claude",),
         expected=normalize.without_gone_tools,
     ),
-    Rule(
+    DifferenceRule(
         name="new ids",
         why="Codex names what has no id in the session, anew each time",
         clients=("codex",),
         sent=normalize.without_new_ids,
     ),
-    Rule(
+    DifferenceRule(
         name="sections of instructions",
         why="Codex says in its own instructions which tools it has now, whatever the session holds",
         clients=("codex",),
         expected=normalize.with_own_sections,
     ),
-    Rule(
+    DifferenceRule(
         name="instructions",
         why="the client's own prompt, which it sends with whatever conversation",
         clients=("codex", "pi", "opencode"),
         sent=normalize.without_first_system,
     ),
-    Rule(
+    DifferenceRule(
         name="the present",
         why="what Codex says about the folder, the day and its skills when it is started",
         clients=("codex",),
         sent=normalize.without_told,
     ),
-    Rule(
+    DifferenceRule(
         name="large images",
         why="Codex makes images smaller that have more than 2,048 pixels on a side",
         clients=("codex",),
         expected=normalize.with_small_images,
     ),
-    Rule(
+    DifferenceRule(
         name="the setting",
         why="what Gemini CLI says about the folder and the day in front of the first prompt",
         clients=("gemini",),
         sent=normalize.without_setting,
     ),
-    Rule(
+    DifferenceRule(
         name="masked outputs",
         why="Gemini CLI sends previews of old outputs where there are many, in any session; "
         "the outputs themselves are in what is written",
@@ -126,13 +126,21 @@ RULES = (
 """All that may differ. They are applied in this order."""
 
 
-THOUGHTS = Allowed("thoughts", "nobody said them, and only who thought them can sign them")
-UNREAD = Allowed("errors", "what a client said of its own errors, which no model was to read")
-INSTRUCTED = Allowed(
+THOUGHTS = AllowedDifference(
+    "thoughts", "nobody said them, and only who thought them can sign them"
+)
+UNREAD = AllowedDifference(
+    "errors", "what a client said of its own errors, which no model was to read"
+)
+INSTRUCTED = AllowedDifference(
     "instructions", "what a client instructs its own model with; others have theirs"
 )
-BLOCKS = Allowed("blocks", "what only its own provider understands; its beginning is told")
-IMAGES = Allowed("images", "what no other provider shows: another kind, or an address; it is told")
+BLOCKS = AllowedDifference(
+    "blocks", "what only its own provider understands; its beginning is told"
+)
+IMAGES = AllowedDifference(
+    "images", "what no other provider shows: another kind, or an address; it is told"
+)
 LEFT_OUT = (THOUGHTS, UNREAD, INSTRUCTED, BLOCKS, IMAGES)
 """What a written session may lack. Beside that, ids and names have only letters that all providers
 take, and what a provider demands is added: results of calls that nobody answered, turns."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError, NameNotFound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,10 +197,10 @@ RUNTIMES = tuple(client.runtime for client in CLIENTS)
 
 
 def client_for(runtime: str) -> Client:
-    """Return the client of a runtime. Raises UnknownName."""
+    """Return the client of a runtime. Raises NameNotFound."""
     found = next((client for client in CLIENTS if client.runtime == runtime), None)
     if found is None:
-        raise UnknownName("client", runtime, RUNTIMES)
+        raise NameNotFound("client", runtime, RUNTIMES)
     return found
 
 

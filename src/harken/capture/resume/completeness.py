@@ -19,18 +19,18 @@ from harken.capture.resume.allowed_differences import (
     INSTRUCTED,
     THOUGHTS,
     UNREAD,
-    Allowed,
+    AllowedDifference,
 )
-from harken.core.messages import ImagePart, OtherPart, Part, TextPart, ThinkingPart, ToolCall
-from harken.formats.base import WholeEntry
+from harken.core.messages import ImagePart, Part, TextPart, ThinkingPart, ToolCall, UnknownPart
+from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.normalize import instructs, is_unread
 from harken.formats.tool_calls import as_object, clean, in_order
 
 ANSWERS, CALLS, USERS, RESULTS = "answers", "calls", "users", "results of call "
-_PLACES: dict[type, tuple[str | None, Allowed | None]] = {
+_PLACES: dict[type, tuple[str | None, AllowedDifference | None]] = {
     ThinkingPart: ("thoughts", THOUGHTS),
     ImagePart: ("images", IMAGES),
-    OtherPart: (None, BLOCKS),
+    UnknownPart: (None, BLOCKS),
     ToolCall: (CALLS, None),
 }
 """The streams of parts and calls, and what allows to leave one out. A stream that is None is that
@@ -38,7 +38,7 @@ of their message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class MissingContent:
     """Something that was not written."""
 
     place: int
@@ -48,13 +48,13 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Wholeness:
+class Completeness:
     """What was written of a conversation."""
 
-    lost: tuple[Lost, ...]
-    left_out: tuple[Allowed, ...]
+    lost: tuple[MissingContent, ...]
+    left_out: tuple[AllowedDifference, ...]
     """What was found that may be left out."""
-    absent: dict[int, Allowed | None] = field(default_factory=dict)
+    absent: dict[int, AllowedDifference | None] = field(default_factory=dict)
     """The places of messages of which nothing was written, and why that may be; None: it may not.
     A message that says nothing is not absent."""
 
@@ -77,16 +77,18 @@ class _Said:
         return False
 
 
-def wholeness(before: Sequence[WholeEntry], written: Iterable[WholeEntry]) -> Wholeness:
+def wholeness(
+    before: Sequence[ConversationEntry], written: Iterable[ConversationEntry]
+) -> Completeness:
     """Return what a written conversation lacks of that which it is made of."""
     streams: defaultdict[str, _Said] = defaultdict(_Said)
     reader = _Reader()
     for entry in written:
         for stream, text, _ in reader.texts(entry):
             streams[stream].texts.append(text)
-    lost: list[Lost] = []
-    left_out: dict[Allowed, None] = {}
-    absent: dict[int, Allowed | None] = {}
+    lost: list[MissingContent] = []
+    left_out: dict[AllowedDifference, None] = {}
+    absent: dict[int, AllowedDifference | None] = {}
     present: set[int] = set()
     reader = _Reader()
     for place, entry in enumerate(before):
@@ -105,9 +107,9 @@ def wholeness(before: Sequence[WholeEntry], written: Iterable[WholeEntry]) -> Wh
             if reason is not None:
                 left_out[reason] = None
             else:
-                lost.append(Lost(place, entry.message.role, text))
+                lost.append(MissingContent(place, entry.message.role, text))
     nothing = {place: why for place, why in absent.items() if place not in present}
-    return Wholeness(tuple(lost), tuple(left_out), nothing)
+    return Completeness(tuple(lost), tuple(left_out), nothing)
 
 
 @dataclass(slots=True)
@@ -118,7 +120,9 @@ class _Reader:
     """Those without a result, by their ids."""
     count: int = 0
 
-    def texts(self, entry: WholeEntry) -> Iterator[tuple[str, str, Allowed | None]]:
+    def texts(
+        self, entry: ConversationEntry
+    ) -> Iterator[tuple[str, str, AllowedDifference | None]]:
         """Yield the texts of a message, where they stand, and what allows to leave one out."""
         message = entry.message
         own = ANSWERS if message.role == "assistant" else USERS
@@ -150,4 +154,4 @@ def _text(item: Part | ToolCall) -> str:
         return item.text
     if isinstance(item, ImagePart):
         return item.data or item.url or ""
-    return item.data if isinstance(item, OtherPart) else ""
+    return item.data if isinstance(item, UnknownPart) else ""

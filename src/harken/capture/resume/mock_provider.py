@@ -32,7 +32,7 @@ Event: TypeAlias = tuple[str, Record | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CannedResponse:
     """How a protocol answers."""
 
     ends: tuple[str, ...]
@@ -127,25 +127,25 @@ def _gemini(model: str) -> Record:
 
 
 ANSWERS = (
-    Answer(
+    CannedResponse(
         ends=("/messages",),
         conversation="messages",
         whole=_anthropic,
         events=_anthropic_events,
     ),
-    Answer(
+    CannedResponse(
         ends=("/responses",),
         conversation="input",
         whole=_responses,
         events=_responses_events,
     ),
-    Answer(
+    CannedResponse(
         ends=("/chat/completions",),
         conversation="messages",
         whole=_chat,
         events=_chat_events,
     ),
-    Answer(
+    CannedResponse(
         ends=(":generateContent", ":streamGenerateContent"),
         conversation="contents",
         whole=_gemini,
@@ -164,7 +164,7 @@ _MODELS: dict[str, Any] = {"data": [], "models": [], "object": "list", "has_more
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MockRequest:
     """A request for an answer of the model."""
 
     path: str
@@ -178,7 +178,7 @@ class Asked:
         return bool(self.body.get("tools"))
 
 
-class Recorder(ThreadingHTTPServer):
+class MockProvider(ThreadingHTTPServer):
     """The server. What it was asked may be read while it serves."""
 
     daemon_threads = True
@@ -187,12 +187,12 @@ class Recorder(ThreadingHTTPServer):
         """Listen on a free port of this machine."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.asked: list[Asked] = []
+        self.asked: list[MockRequest] = []
         self.others: list[str] = []
         """Requests for something else: method and path."""
         self._changed = Condition()
 
-    def keep(self, asked: Asked) -> None:
+    def keep(self, asked: MockRequest) -> None:
         """Keep a request."""
         with self._changed:
             self.asked.append(asked)
@@ -203,7 +203,7 @@ class Recorder(ThreadingHTTPServer):
         with self._changed:
             self.others.append(f"{method} {path}")
 
-    def wait(self, wanted: Callable[[Asked], bool], timeout_s: float) -> Asked | None:
+    def wait(self, wanted: Callable[[MockRequest], bool], timeout_s: float) -> MockRequest | None:
         """Return the first request that is wanted; None: none came in time."""
         with self._changed:
             self._changed.wait_for(lambda: any(map(wanted, self.asked)), timeout_s)
@@ -214,9 +214,9 @@ class Recorder(ThreadingHTTPServer):
 
 
 @contextmanager
-def recorder() -> Iterator[Recorder]:
+def recorder() -> Iterator[MockProvider]:
     """Serve until the end of the block."""
-    with Recorder() as server:
+    with MockProvider() as server:
         thread = Thread(target=server.serve_forever, args=(_POLL_S,), daemon=True)
         thread.start()
         try:
@@ -229,7 +229,7 @@ def recorder() -> Iterator[Recorder]:
 class _Handler(BaseHTTPRequestHandler):
     """Answers the requests of one connection."""
 
-    server: Recorder
+    server: MockProvider
     protocol_version = "HTTP/1.1"
 
     def do_CONNECT(self) -> None:
@@ -270,10 +270,10 @@ class _Handler(BaseHTTPRequestHandler):
         messages = (
             [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         )
-        self.server.keep(Asked(path, body, messages))
+        self.server.keep(MockRequest(path, body, messages))
         self._answer(answer, body, is_streamed=answer.is_streamed(path, body))
 
-    def _answer(self, answer: Answer, body: dict[str, Any], *, is_streamed: bool) -> None:
+    def _answer(self, answer: CannedResponse, body: dict[str, Any], *, is_streamed: bool) -> None:
         model = str(body.get("model") or "recorder")
         if not is_streamed:
             self._say(200, answer.whole(model))

@@ -19,13 +19,13 @@ from tempfile import TemporaryDirectory
 from harken.capture.resume.clients import Client
 from harken.capture.resume.session_folders import claude_name, gemini_name, make, pi_name
 from harken.errors import ConfigError, FormatError
-from harken.formats.runtimes.base import Native, NewSession, Reading, Source
+from harken.formats.runtimes.base import NewSessionInfo, ReadReport, RuntimeFormat, SessionFile
 
 IMPORT_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
+class ClientHome:
     """Whose home, and in which environment: the user's, or one that is made to try something."""
 
     home: Path
@@ -40,7 +40,7 @@ class Here:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedSession:
     """A session that its client finds."""
 
     session: str
@@ -49,7 +49,9 @@ class Placed:
     """None: it is in a database of the client's."""
 
 
-def place(client: Client, native: Native, data: bytes, new: NewSession, here: Here) -> Placed:
+def place(
+    client: Client, native: RuntimeFormat, data: bytes, new: NewSessionInfo, here: ClientHome
+) -> PlacedSession:
     """Put a session where its client finds it. Raises ConfigError where that fails."""
     try:
         return _PLACES[client.runtime](client, _Written(native, data, new), here)
@@ -63,56 +65,56 @@ def place(client: Client, native: Native, data: bytes, new: NewSession, here: He
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    native: Native
+    native: RuntimeFormat
     data: bytes
-    new: NewSession
+    new: NewSessionInfo
 
     @property
     def session(self) -> str:
         """The id that stands in it."""
-        reading = Reading()
+        reading = ReadReport()
         with suppress(FormatError):
-            for _ in self.native.steps(Source("new session", lambda: [self.data]), reading):
+            for _ in self.native.steps(SessionFile("new session", lambda: [self.data]), reading):
                 pass
         return reading.session_id or self.new.id
 
 
-def _claude(_client: Client, written: _Written, here: Here) -> Placed:
+def _claude(_client: Client, written: _Written, here: ClientHome) -> PlacedSession:
     folder = here.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects"
     file = folder / claude_name(written.new.folder) / f"{written.new.id}.jsonl"
     make(file, written.data)
-    return Placed(written.new.id, file)
+    return PlacedSession(written.new.id, file)
 
 
-def _codex(_client: Client, written: _Written, here: Here) -> Placed:
+def _codex(_client: Client, written: _Written, here: ClientHome) -> PlacedSession:
     new = written.new
     day, time = new.time[:10].split("-"), new.time[:19].replace(":", "-")
     folder = here.folder("CODEX_HOME", ".codex").joinpath("sessions", *day)
     file = folder / f"rollout-{time}-{new.id}.jsonl"
     make(file, written.data)
-    return Placed(new.id, file)
+    return PlacedSession(new.id, file)
 
 
-def _pi(_client: Client, written: _Written, here: Here) -> Placed:
+def _pi(_client: Client, written: _Written, here: ClientHome) -> PlacedSession:
     new = written.new
     sessions = here.folder("PI_CODING_AGENT_DIR", ".pi/agent") / "sessions" / pi_name(new.folder)
     folder = here.folder("PI_CODING_AGENT_SESSION_DIR", str(sessions))
     file = folder / f"{re.sub('[:.]', '-', new.time)}_{new.id}.jsonl"
     make(file, written.data)
-    return Placed(str(file), file)  # by its path: an id is looked for in some folders only
+    return PlacedSession(str(file), file)  # by its path: an id is looked for in some folders only
 
 
-def _gemini(_client: Client, written: _Written, here: Here) -> Placed:
+def _gemini(_client: Client, written: _Written, here: ClientHome) -> PlacedSession:
     new = written.new
     home = here.folder("GEMINI_CLI_HOME", "") / ".gemini"
     minute = new.time[:16].replace(":", "-")
     chats = home / "tmp" / gemini_name(home, new.folder) / "chats"
     file = chats / f"session-{minute}-{new.id[:8]}.jsonl"
     make(file, written.data)
-    return Placed(new.id, file)
+    return PlacedSession(new.id, file)
 
 
-def _opencode(client: Client, written: _Written, here: Here) -> Placed:
+def _opencode(client: Client, written: _Written, here: ClientHome) -> PlacedSession:
     with TemporaryDirectory(prefix="harken-") as folder:
         file = Path(folder) / "session.json"
         make(file, written.data)
@@ -134,10 +136,10 @@ def _opencode(client: Client, written: _Written, here: Here) -> Placed:
     if done.returncode != 0:
         said = " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())
         raise ConfigError(f"{client.name} does not import the session: {said[-300:]}")
-    return Placed(written.session, None)
+    return PlacedSession(written.session, None)
 
 
-_PLACES: dict[str, Callable[[Client, _Written, Here], Placed]] = {
+_PLACES: dict[str, Callable[[Client, _Written, ClientHome], PlacedSession]] = {
     "claude": _claude,
     "codex": _codex,
     "gemini": _gemini,

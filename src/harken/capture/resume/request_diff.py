@@ -24,7 +24,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MessageComparison:
     """A message of either request."""
 
     state: State
@@ -36,7 +36,7 @@ class Row:
     """Where it first differs."""
 
 
-def rows(expected: Request, sent: Request) -> Iterator[Row]:
+def rows(expected: Request, sent: Request) -> Iterator[MessageComparison]:
     """Yield what became of each message, in order."""
     ours, theirs = [*map(key, expected)], [*map(key, sent)]
     matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
@@ -54,9 +54,9 @@ def rows(expected: Request, sent: Request) -> Iterator[Row]:
                 yield _row("changed", at, expected[at], difference)
 
 
-def _row(state: State, at: int, message: Message, difference: str = "") -> Row:
+def _row(state: State, at: int, message: Message, difference: str = "") -> MessageComparison:
     role = message.get("role") or message.get("type") or "?"
-    return Row(state, at + 1, str(role), " ".join(_said(message).split()), difference)
+    return MessageComparison(state, at + 1, str(role), " ".join(_said(message).split()), difference)
 
 
 def first_difference(ours: Any, theirs: Any, where: str = "") -> str:

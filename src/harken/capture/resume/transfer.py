@@ -11,11 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from harken.capture.resume.allowed_differences import Allowed
-from harken.capture.resume.completeness import Wholeness
+from harken.capture.resume.allowed_differences import AllowedDifference
+from harken.capture.resume.completeness import Completeness
 from harken.context.position import Said
 
-CANNOT_HOLD = Allowed("what the client cannot hold", "it has no place for it in a session")
+CANNOT_HOLD = AllowedDifference(
+    "what the client cannot hold", "it has no place for it in a session"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class Transfer:
     go_over: int
     summarized: int
     """Those for which the summary of a compaction goes over."""
-    left_out: dict[Allowed, int] = field(default_factory=dict)
+    left_out: dict[AllowedDifference, int] = field(default_factory=dict)
     """Those of which nothing was written, by the reason."""
 
     def as_json(self) -> dict[str, Any]:
@@ -43,7 +45,7 @@ class Transfer:
         }
 
 
-def transfer(said: Said, whole: Wholeness) -> Transfer:
+def transfer(said: Said, whole: Completeness) -> Transfer:
     """Return what becomes of a conversation.
 
     said: of where it goes on; whole: what was written of that which is read there.

@@ -22,34 +22,36 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harken.capture.resume.allowed_differences import RULES, Rule
+from harken.capture.resume.allowed_differences import RULES, DifferenceRule
 from harken.capture.resume.clients import Client
-from harken.capture.resume.completeness import Wholeness, wholeness
-from harken.capture.resume.mock_provider import Asked, Recorder, recorder
+from harken.capture.resume.completeness import Completeness, wholeness
+from harken.capture.resume.mock_provider import MockProvider, MockRequest, recorder
 from harken.capture.resume.normalize import text_of_block
-from harken.capture.resume.placement import Here, place
-from harken.capture.resume.request_diff import Message, Request, Row, rows
+from harken.capture.resume.placement import ClientHome, place
+from harken.capture.resume.request_diff import Message, MessageComparison, Request, rows
 from harken.errors import ConfigError, FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Native, NewSession, conversation
-from harken.world.shell.process_group import Processes
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, conversation
+from harken.world.shell.process_group import ProcessGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RequestComparison:
     """How two requests compare."""
 
-    rows: tuple[Row, ...]
-    ignored: tuple[Rule, ...]
+    rows: tuple[MessageComparison, ...]
+    ignored: tuple[DifferenceRule, ...]
     """What was found that may differ."""
 
     @property
-    def differences(self) -> list[Row]:
+    def differences(self) -> list[MessageComparison]:
         """The messages that are not the same."""
         return [row for row in self.rows if row.state != "same"]
 
 
-def compare(runtime: str, expected: Request, sent: Request, *, prompt: str = "") -> Comparison:
+def compare(
+    runtime: str, expected: Request, sent: Request, *, prompt: str = ""
+) -> RequestComparison:
     """Compare a request with what it should be.
 
     prompt: what the client was asked beside the conversation: it ends where that begins.
@@ -64,7 +66,7 @@ def compare(runtime: str, expected: Request, sent: Request, *, prompt: str = "")
         ours = rule.expected(ours, before[0]) if rule.expected else ours
         if (theirs, ours) != before:
             ignored.append(rule)
-    return Comparison(tuple(rows(ours, theirs)), tuple(ignored))
+    return RequestComparison(tuple(rows(ours, theirs)), tuple(ignored))
 
 
 def _before(request: Request, prompt: str) -> Iterator[Message]:
@@ -88,7 +90,7 @@ _SAID_CHARACTERS, _READ_BYTES = 300, 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class ClientRun:
     """How a client is tried."""
 
     folder: Path
@@ -113,10 +115,10 @@ class Trial:
         return self.folder / "output.txt"
 
     @contextmanager
-    def run(self, command: Sequence[str], environ: Mapping[str, str]) -> Iterator[Processes]:
+    def run(self, command: Sequence[str], environ: Mapping[str, str]) -> Iterator[ProcessGroup]:
         """Run a client until the end of the block; then it ends, with all that it began."""
         with self.output.open("wb") as output:
-            running = Processes.start(
+            running = ProcessGroup.start(
                 command, folder=self.work, environment=environ, output=output.fileno()
             )
             try:
@@ -131,12 +133,12 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifyResult:
     """What was found."""
 
-    wholeness: Wholeness
+    wholeness: Completeness
     """What was written against what was materialized."""
-    comparison: Comparison
+    comparison: RequestComparison
     """What was sent against what was written."""
     expected: Request
     """What it should send."""
@@ -153,11 +155,11 @@ class Verified:
 
 def verify(
     client: Client,
-    native: Native,
-    entries: Sequence[WholeEntry],
-    new: NewSession,
-    trial: Trial,
-) -> Verified:
+    native: RuntimeFormat,
+    entries: Sequence[ConversationEntry],
+    new: NewSessionInfo,
+    trial: ClientRun,
+) -> VerifyResult:
     """Run a client on a conversation, and compare what it sends.
 
     new: its folder is that of the trial, `work`. Raises ConfigError where the client cannot be run,
@@ -168,12 +170,12 @@ def verify(
             f"no session of {client.name} can be written, or it is not known what is sent"
         )
     data = native.writes(entries, new)
-    written = said_in(client, native, data)
+    written = read_written_conversation(client, native, data)
     prompt = f"Say ok. ({secrets.token_hex(8)})"
     with recorder() as server:
         environ = environment(client, trial, server.url)
         _prepare(client, trial, server.url)
-        placed = place(client, native, data, new, Here(home=trial.home, environ=environ))
+        placed = place(client, native, data, new, ClientHome(home=trial.home, environ=environ))
         with trial.run(client.one_turn(placed.session, prompt), environ) as running:
             asked = _asked(running, server, prompt, trial.timeout_s)
             code = running.exit_code
@@ -184,10 +186,12 @@ def verify(
     expected: Request = native.sent(written)
     compared = compare(client.runtime, expected, asked.conversation, prompt=prompt)
     whole = wholeness(entries, written)
-    return Verified(whole, compared, expected, asked.conversation, others)
+    return VerifyResult(whole, compared, expected, asked.conversation, others)
 
 
-def said_in(client: Client, native: Native, data: bytes) -> list[WholeEntry]:
+def read_written_conversation(
+    client: Client, native: RuntimeFormat, data: bytes
+) -> list[ConversationEntry]:
     """Return the conversation of a session just written. Raises ConfigError for an empty one."""
     with suppress(FormatError):
         if found := conversation(native.steps, data):
@@ -198,7 +202,7 @@ def said_in(client: Client, native: Native, data: bytes) -> list[WholeEntry]:
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy")
 
 
-def environment(client: Client, trial: Trial, url: str) -> dict[str, str]:
+def environment(client: Client, trial: ClientRun, url: str) -> dict[str, str]:
     """Return all that a client sees of an environment: nothing of the user's but `PATH`."""
     own = {
         "PATH": trial.path,
@@ -213,7 +217,7 @@ def environment(client: Client, trial: Trial, url: str) -> dict[str, str]:
     return own | client.environment(url, str(trial.home))
 
 
-def _prepare(client: Client, trial: Trial, url: str) -> None:
+def _prepare(client: Client, trial: ClientRun, url: str) -> None:
     """Make the folders of a client, and configure it. Raises OSError."""
     for folder in (trial.home, trial.work, trial.folder / "tmp"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -223,10 +227,12 @@ def _prepare(client: Client, trial: Trial, url: str) -> None:
         file.write_text(text.replace("{url}", url), encoding="utf-8")
 
 
-def _asked(running: Processes, server: Recorder, prompt: str, timeout_s: float) -> Asked | None:
+def _asked(
+    running: ProcessGroup, server: MockProvider, prompt: str, timeout_s: float
+) -> MockRequest | None:
     """Return the request in which a client puts a prompt to the model; None: there was none."""
 
-    def is_it(asked: Asked) -> bool:
+    def is_it(asked: MockRequest) -> bool:
         return any(prompt in _texts(message) for message in asked.conversation)
 
     until, found = time.monotonic() + timeout_s, None

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from harken.chat.commands.base import Completes, Talk
+from harken.chat.commands.base import CommandContext, Completes
 from harken.core.ids import AgentId
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from harken.session.session import Session
 
 Who: TypeAlias = Literal["everybody", "subagents", "hooks", "others"]
@@ -33,11 +33,11 @@ def paths(session: Session) -> dict[AgentId, str]:
     return found
 
 
-def one_agent(talk: Talk, named: str) -> AgentId:
+def find_agent(talk: CommandContext, named: str) -> AgentId:
     """Return the living agent that a path, a name or an id means.
 
     Nothing means the one that the user talks with, whose own name may begin a path. Raises
-    UnknownName, which names the paths where several have the name.
+    NameNotFound, which names the paths where several have the name.
     """
     session, there = talk.session, paths(talk.session)
     if not named:
@@ -50,23 +50,23 @@ def one_agent(talk: Talk, named: str) -> AgentId:
     called = {id_: path for id_, path in there.items() if _name(session, id_) == named}
     if not called:
         names = dict.fromkeys(_name(session, one) for one in there)
-        raise UnknownName("agent", named, names)
+        raise NameNotFound("agent", named, names)
     if len(called) > 1:
         several = [path or named for path in called.values()]
-        raise UnknownName("single agent named", named, several)
+        raise NameNotFound("single agent named", named, several)
     return next(iter(called))
 
 
 def names_of(who: Who) -> Completes:
     """Return what completes the name of an agent, and nothing after it."""
 
-    def completes(talk: Talk, before: Sequence[str]) -> Iterable[str]:
-        return () if before else who_is_there(talk, who)
+    def completes(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
+        return () if before else agent_names(talk, who)
 
     return completes
 
 
-def who_is_there(talk: Talk, who: Who) -> list[str]:
+def agent_names(talk: CommandContext, who: Who) -> list[str]:
     """Return the names of agents: below or above the one that the user talks with, or all."""
     session = talk.session
     state = session.agents.get(session.state.primary or AgentId(""))

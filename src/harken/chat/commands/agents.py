@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from harken.agents.action_schemas import ACTIONS, OF_HOOKS
-from harken.agents.tool_agent import Actor
-from harken.chat.commands.agent_paths import names_of, one_agent, paths
-from harken.chat.commands.base import Talk, slash
+from harken.agents.tool_agent import ToolAgent
+from harken.chat.commands.agent_paths import find_agent, names_of, paths
+from harken.chat.commands.base import CommandContext, slash
 from harken.core.events import TranscriptEntry
-from harken.core.ids import AgentId, number_of
+from harken.core.ids import AgentId, parse_id_number
 from harken.core.messages import ChatMessage, text_of
 from harken.session.state import AgentState
 from harken.terminal.event_lines import model_text, put_there
@@ -35,8 +35,8 @@ LONGEST_LINE = 1000
     "[AGENT]",
     completes=names_of("everybody"),
 )
-def _subagents(talk: Talk, rest: str) -> None:
-    state = talk.session.agents[one_agent(talk, rest)]
+def _subagents(talk: CommandContext, rest: str) -> None:
+    state = talk.session.agents[find_agent(talk, rest)]
     lines: list[str] = []
     for agent_id in state.subagents:
         below = talk.session.agents[agent_id]
@@ -50,7 +50,7 @@ def _subagents(talk: Talk, rest: str) -> None:
     talk.say("\n".join(lines) or f"{_called(state)} has no subagents")
 
 
-def hooks_lines(talk: Talk, agent_id: AgentId) -> Iterator[str]:
+def hooks_lines(talk: CommandContext, agent_id: AgentId) -> Iterator[str]:
     """Yield what is known of the hooks of an agent, in the order in which they are asked."""
     session = talk.session
     rows = SessionViewer(session.path).watches()
@@ -67,7 +67,7 @@ def hooks_lines(talk: Talk, agent_id: AgentId) -> Iterator[str]:
             yield f"  last: {one_line(said, 90)}"
 
 
-def _last_said(talk: Talk, agent_id: AgentId) -> str | None:
+def _last_said(talk: CommandContext, agent_id: AgentId) -> str | None:
     for entry in reversed(talk.session.agent(agent_id).transcript or []):
         if entry.is_utterance:
             return text_of(entry.content)
@@ -80,17 +80,17 @@ def _last_said(talk: Talk, agent_id: AgentId) -> str | None:
     "[AGENT]",
     completes=names_of("everybody"),
 )
-def _tools(talk: Talk, rest: str) -> None:
-    ids = [one_agent(talk, rest)] if rest else [*paths(talk.session)]
+def _tools(talk: CommandContext, rest: str) -> None:
+    ids = [find_agent(talk, rest)] if rest else [*paths(talk.session)]
     agents = [talk.primary.sibling(one) for one in ids]
     said: dict[tuple[str, ...], str] = {}
     lines: list[str] = []
     for agent, path in zip(agents, map(paths(talk.session).get, ids), strict=True):
         named = path or agent.name
-        mine = tuple(agent.tools) if isinstance(agent, Actor) else ()
-        if isinstance(agent, Actor) and mine in said:
+        mine = tuple(agent.tools) if isinstance(agent, ToolAgent) else ()
+        if isinstance(agent, ToolAgent) and mine in said:
             lines.append(f"{named}: as {said[mine]}")
-        elif isinstance(agent, Actor):
+        elif isinstance(agent, ToolAgent):
             said[mine] = named
             lines += [f"{named}:", *_granted(mine, talk.runtime.world.tools)]
         elif rest:
@@ -115,9 +115,9 @@ def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
     "[AGENT]",
     completes=names_of("everybody"),
 )
-def _system(talk: Talk, rest: str) -> None:
+def _system(talk: CommandContext, rest: str) -> None:
     if rest:
-        talk.say("\n".join(_bounded(_prompt(talk, one_agent(talk, rest)), MOST_LINES)))
+        talk.say("\n".join(_bounded(_prompt(talk, find_agent(talk, rest)), MOST_LINES)))
         return
     lines: list[str] = []
     for agent_id in paths(talk.session):
@@ -128,7 +128,7 @@ def _system(talk: Talk, rest: str) -> None:
     talk.say("\n".join(lines))
 
 
-def _prompt(talk: Talk, agent_id: AgentId) -> list[str]:
+def _prompt(talk: CommandContext, agent_id: AgentId) -> list[str]:
     messages = [one for one in talk.session.context(agent_id) if one.role == "system"]
     texts = [text_of(one.content) for one in messages]
     return "\n\n".join(texts).split("\n") if texts else ["(no system prompt)"]
@@ -140,9 +140,9 @@ def _prompt(talk: Talk, agent_id: AgentId) -> list[str]:
     "[AGENT] [HOW MANY]",
     completes=names_of("everybody"),
 )
-def _transcript(talk: Talk, rest: str) -> None:
+def _transcript(talk: CommandContext, rest: str) -> None:
     name, most = _with_number(rest)
-    agent_id = one_agent(talk, name)
+    agent_id = find_agent(talk, name)
     messages = [one for one in talk.session.context(agent_id) if one.role != "system"]
     who = _called(talk.session.agents[agent_id])
     if not messages:
@@ -168,7 +168,11 @@ def _with_number(rest: str) -> tuple[str, int]:
 
 def _message_lines(message: ChatMessage) -> list[str]:
     """Return the beginning of a message; of an entry the number with which `/show` shows it."""
-    number = number_of(message.message_id, "msg_") if isinstance(message, TranscriptEntry) else None
+    number = (
+        parse_id_number(message.message_id, "msg_")
+        if isinstance(message, TranscriptEntry)
+        else None
+    )
     at = "" if number is None else f"{number} "
     lines = written(message).split("\n")
     more = "" if number is None else f" (/show {number})"
@@ -185,7 +189,7 @@ def _bounded(lines: Sequence[str], most: int, more: str = "") -> list[str]:
     return [*shown[:most], *([f"… {count(left, 'more line')}{more}"] if left > 0 else [])]
 
 
-def _last(talk: Talk, agent_id: AgentId) -> ChatMessage | None:
+def _last(talk: CommandContext, agent_id: AgentId) -> ChatMessage | None:
     messages = talk.session.context(agent_id)
     return messages[-1] if messages and messages[-1].role != "system" else None
 

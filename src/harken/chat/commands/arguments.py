@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harken.world.result import BadArguments
+from harken.world.result import InvalidArguments
 from harken.world.tool import Tool
 
 _QUOTED = r"""
@@ -23,7 +23,7 @@ _WORD = re.compile(rf"\s*( {_QUOTED} | \S+ )", re.VERBOSE)
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ActionForm:
     """How an action is typed."""
 
     tool: Tool
@@ -32,11 +32,11 @@ class Form:
     """The arguments that need no name, in order."""
 
     @classmethod
-    def of(cls, tool: Tool) -> Form:
+    def of(cls, tool: Tool) -> ActionForm:
         """Return the form of an action: what it needs has no name, nor has the first text after.
 
         >>> from harken.agents.action_schemas import ACTIONS
-        >>> Form.of(ACTIONS["task"]).bare, Form.of(ACTIONS["discuss"]).bare
+        >>> ActionForm.of(ACTIONS["task"]).bare, ActionForm.of(ACTIONS["discuss"]).bare
         (['name', 'instructions'], ['prompt'])
         """
         needed = list(tool.parameters.get("required", ()))
@@ -48,7 +48,7 @@ class Form:
         """What can be typed after the command.
 
         >>> from harken.agents.action_schemas import ACTIONS
-        >>> Form.of(ACTIONS["hook"]).usage
+        >>> ActionForm.of(ACTIONS["hook"]).usage
         'NAME [INSTRUCTIONS] [points=..] [tools=..]'
         """
         needed = self.tool.parameters.get("required", ())
@@ -60,7 +60,7 @@ class Form:
         return name not in self.bare and name not in ("system_prompt", "user_prompt")
 
     def arguments(self, typed: str) -> Mapping[str, Any]:
-        """Return the arguments that were typed, checked. Raises BadArguments."""
+        """Return the arguments that were typed, checked. Raises InvalidArguments."""
         return self.checked(*named_and_rest(self.names, typed))
 
     @property
@@ -69,15 +69,15 @@ class Form:
         return [*_properties(self.tool)]
 
     def checked(self, said: dict[str, str], rest: str) -> Mapping[str, Any]:
-        """Return what was said by name, and without one, checked. Raises BadArguments."""
+        """Return what was said by name, and without one, checked. Raises InvalidArguments."""
         bare = [name for name in self.bare if name not in said]
         words = words_in(rest, len(bare))
         if rest.strip() and not bare:
-            raise BadArguments(f"it takes no more than: {self.usage or 'nothing'}")
+            raise InvalidArguments(f"it takes no more than: {self.usage or 'nothing'}")
         said = {**said, **dict(zip(bare, words, strict=False))}
         missing = [one for one in self.tool.parameters.get("required", ()) if one not in said]
         if missing:
-            raise BadArguments(f"{' and '.join(missing)} missing; what it takes: {self.usage}")
+            raise InvalidArguments(f"{' and '.join(missing)} missing; what it takes: {self.usage}")
         checked: Mapping[str, Any] = self.tool.check(
             {name: self._value(name, text) for name, text in said.items()}
         )

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import click
 
 from harken.agents.agent import Agent
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.core.ids import AgentId
 from harken.errors import HarkenError
 from harken.session.session import Session
 from harken.terminal.text import one_line
 from harken.world.permissions.permissions import Mode
-from harken.world.result import BadArguments, Result
+from harken.world.result import InvalidArguments, ToolResult
 
 if TYPE_CHECKING:
     from harken.world.shell.shell import Shell
@@ -36,10 +36,10 @@ SHELL = "!"
 """Before a shell command that the user runs: short for `/shell`."""
 
 
-Doing: TypeAlias = Callable[[], Coroutine[Any, Any, Result]]
+Doing: TypeAlias = Callable[[], Coroutine[Any, Any, ToolResult]]
 
 
-class Talk(Protocol):
+class CommandContext(Protocol):
     """What a command can see and do."""
 
     @property
@@ -48,7 +48,7 @@ class Talk(Protocol):
         ...
 
     @property
-    def runtime(self) -> Runtime:
+    def runtime(self) -> AgentRuntime:
         """What its agents share."""
         ...
 
@@ -108,7 +108,7 @@ class Talk(Protocol):
         """Get a text from somewhere, and say it to the agent. Raises AgentBusy."""
         ...
 
-    def go_on(self, onward: Onward) -> None:
+    def go_on(self, onward: NextSession) -> None:
         """End this session and go on in another."""
         ...
 
@@ -118,7 +118,7 @@ class Talk(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Onward:
+class NextSession:
     """Where a chat goes on: in a new session."""
 
     ctx: str | None = None
@@ -131,8 +131,8 @@ class Onward:
     """Whose model and instructions it has; None: those of whom the user talks with."""
 
 
-Action: TypeAlias = Callable[[Talk, str], None]
-Completes: TypeAlias = Callable[[Talk, Sequence[str]], Iterable[str]]
+Action: TypeAlias = Callable[[CommandContext, str], None]
+Completes: TypeAlias = Callable[[CommandContext, Sequence[str]], Iterable[str]]
 """Returns what may come after these words of the command, whatever the next begins with."""
 Group: TypeAlias = Literal["look", "agents", "session", "chat", "own"]
 GROUPS: dict[Group, str] = {
@@ -145,7 +145,7 @@ GROUPS: dict[Group, str] = {
 """Under which headings commands are listed."""
 
 
-def _nothing(_: Talk, __: Sequence[str]) -> Iterable[str]:
+def _nothing(_: CommandContext, __: Sequence[str]) -> Iterable[str]:
     return ()
 
 
@@ -232,7 +232,7 @@ def beginning(name: str, own: Mapping[str, Command]) -> list[Command]:
     return [known for known in every if known.name.startswith(name)]
 
 
-def run_command(talk: Talk, text: str) -> bool:
+def run_command(talk: CommandContext, text: str) -> bool:
     """Run a command; return whether there is one. What goes wrong is said."""
     name, rest = split_command(text)
     own = talk.own
@@ -242,7 +242,7 @@ def run_command(talk: Talk, text: str) -> bool:
         return False
     try:
         command.action(talk, rest)
-    except BadArguments as error:
+    except InvalidArguments as error:
         talk.say(f"/{command.name}: {error}")
     except HarkenError as error:
         talk.say(str(error))
@@ -266,7 +266,7 @@ def _which(name: str, own: Mapping[str, Command]) -> str:
     return f"there is no command /{name}{meant} (/help lists them)"
 
 
-def _complete_help(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+def _complete_help(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
     return () if before else (*COMMANDS, *talk.own)
 
 
@@ -277,7 +277,7 @@ def _complete_help(talk: Talk, before: Sequence[str]) -> Iterable[str]:
     group="chat",
     completes=_complete_help,
 )
-def _help(talk: Talk, rest: str) -> None:
+def _help(talk: CommandContext, rest: str) -> None:
     own = talk.own
     if rest:
         name = rest.removeprefix("/")
@@ -298,7 +298,7 @@ def _usage(command: Command) -> str:
     return f"/{command.name} {command.arguments}".rstrip() + f"\n  {command.meaning}"
 
 
-def words_of(talk: Talk, name: str, rest: str) -> list[str] | None:
+def words_of(talk: CommandContext, name: str, rest: str) -> list[str] | None:
     """Return what stands after a command; None, which is said, where a quotation has no end."""
     try:
         return shlex.split(rest)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from harken.agents.agent import UNASKED, Agent
 from harken.agents.built_in.changed_files import ChangedFiles
-from harken.chat.commands.base import Onward, Talk, slash
-from harken.context.position import commit_at, moment
+from harken.chat.commands.base import CommandContext, NextSession, slash
+from harken.context.position import commit_at, find_position
 from harken.core.commits import CommitId
 from harken.core.events import AgentCreated, AgentMoved, Event, TranscriptEntry
 from harken.core.messages import ChatMessage, text_of
@@ -21,11 +21,11 @@ from harken.views.viewer import SessionViewer
 
 
 @slash("fork", "go on in a new session, from here; this one stays as it is", group="session")
-def _fork(talk: Talk, _: str) -> None:
+def _fork(talk: CommandContext, _: str) -> None:
     agent = talk.primary
     ctx = commit_conversation(agent)[1]
     talk.go_on(
-        Onward(ctx=ctx, note=f"A fork of {talk.session.path.stem}.{_left_behind(talk, agent)}")
+        NextSession(ctx=ctx, note=f"A fork of {talk.session.path.stem}.{_left_behind(talk, agent)}")
     )
 
 
@@ -34,7 +34,7 @@ def _fork(talk: Talk, _: str) -> None:
     "go on from before what you said last; files stay as they are",
     group="session",
 )
-def _undo(talk: Talk, _: str) -> None:
+def _undo(talk: CommandContext, _: str) -> None:
     agent, at = _said_last(talk)
     talk.primary.check_free()
     context = talk.session.context(agent.agent_id)
@@ -47,10 +47,10 @@ def _undo(talk: Talk, _: str) -> None:
         + _left_behind(talk, agent)
     )
     before = None if _is_beginning(context[:at]) else _before(store, ctx, context[at:])
-    talk.go_on(Onward(ctx=before, draft=text, note=note, agent_id=agent.agent_id))
+    talk.go_on(NextSession(ctx=before, draft=text, note=note, agent_id=agent.agent_id))
 
 
-def _said_last(talk: Talk) -> tuple[Agent, int]:
+def _said_last(talk: CommandContext) -> tuple[Agent, int]:
     """Return who heard what the user said last, and where that stands in its context.
 
     Another agent may have the place now. Raises ConfigError where there is nothing, where a
@@ -124,16 +124,16 @@ def commit_conversation(agent: Agent) -> tuple[Store, CommitId]:
 
 def _before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -> CommitId:
     """Return the commit that ends before these messages, the last ones of a conversation."""
-    first = moment(store, ctx).number - len(undone) + 1
-    found = moment(store, ctx, str(first))
+    first = find_position(store, ctx).number - len(undone) + 1
+    found = find_position(store, ctx, str(first))
     if found.entries[-1].message.content != undone[0].content:
         raise ConfigError(
             "the context was changed since: /undo cannot take the last exchange apart"
         )
-    return commit_at(store, moment(store, ctx, str(first - 1)))
+    return commit_at(store, find_position(store, ctx, str(first - 1)))
 
 
-def _left_behind(talk: Talk, agent: Agent) -> str:
+def _left_behind(talk: CommandContext, agent: Agent) -> str:
     """Say who stays in the old session.
 
     Not the hooks that were there from the beginning: as such the new one has its own, and says so.

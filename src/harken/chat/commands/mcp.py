@@ -7,17 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from harken.chat.commands.arguments import named_and_rest, words_in
-from harken.chat.commands.base import Command, Talk, slash
+from harken.chat.commands.base import Command, CommandContext, slash
 from harken.terminal.text import one_line
-from harken.world.result import BadArguments, Failed
+from harken.world.result import InvalidArguments, ToolError
 
 if TYPE_CHECKING:
     from harken.world.mcp.prompts import Prompt
-    from harken.world.mcp.servers import Described
+    from harken.world.mcp.servers import McpServerInfo
 
 
 @slash("mcp", "the MCP servers, how each is, and what it brings")
-def _mcp(talk: Talk, _: str) -> None:
+def _mcp(talk: CommandContext, _: str) -> None:
     mcp = talk.runtime.world.mcp
     servers = [] if mcp is None else mcp.describe()
     lines = [line for server in servers for line in _server_lines(server)]
@@ -27,7 +27,7 @@ def _mcp(talk: Talk, _: str) -> None:
     talk.say("\n".join(lines) or "there is no MCP server: see `[mcp.servers.NAME]` in config.toml")
 
 
-def _server_lines(server: Described) -> Iterator[str]:
+def _server_lines(server: McpServerInfo) -> Iterator[str]:
     about = f" · {one_line(server.about, 40)}" if server.about else ""
     state = "needs login" if server.needs_login else server.state
     yield f"{server.name}  {state}{about} · {one_line(server.program, 60)}"
@@ -57,31 +57,31 @@ def prompt_commands(prompts: Iterable[Prompt]) -> dict[str, Command]:
     return found
 
 
-def _named(prompt: Prompt, _: Talk, before: Sequence[str]) -> Iterable[str]:
+def _named(prompt: Prompt, _: CommandContext, before: Sequence[str]) -> Iterable[str]:
     given = {word.partition("=")[0] for word in before}
     return [f"{one.name}=" for one in prompt.arguments if one.name not in given]
 
 
-def _say(prompt: Prompt, talk: Talk, rest: str) -> None:
-    """Say to the agent what a prompt says. Raises BadArguments, AgentBusy."""
+def _say(prompt: Prompt, talk: CommandContext, rest: str) -> None:
+    """Say to the agent what a prompt says. Raises InvalidArguments, AgentBusy."""
     mcp = talk.runtime.world.mcp
     if mcp is None:
-        raise BadArguments(f"its server {prompt.server} is not there any more")
+        raise InvalidArguments(f"its server {prompt.server} is not there any more")
     names = [one.name for one in prompt.arguments]
     given, left = named_and_rest(names, rest)
     bare = [name for name in names if name not in given]
     given |= dict(zip(bare, words_in(left, len(bare)), strict=False))
     missing = [one.name for one in prompt.arguments if one.required and one.name not in given]
     if missing:
-        raise BadArguments(f"say {' and '.join(missing)} too: {' '.join(names)}")
+        raise InvalidArguments(f"say {' and '.join(missing)} too: {' '.join(names)}")
     talk.fetch(partial(_text, prompt, talk, given))
 
 
-async def _text(prompt: Prompt, talk: Talk, given: dict[str, str]) -> str:
-    """Return what a prompt says. Raises Failed."""
+async def _text(prompt: Prompt, talk: CommandContext, given: dict[str, str]) -> str:
+    """Return what a prompt says. Raises ToolError."""
     mcp = talk.runtime.world.mcp
     assert mcp is not None, "it was there when the command was typed"
     text = await mcp.get_prompt(prompt.server, prompt.name, given)
     if not text.strip():
-        raise Failed(f"the prompt {prompt.name} says nothing")
+        raise ToolError(f"the prompt {prompt.name} says nothing")
     return text

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from harken.agents.smart_agent import SmartAgent
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.user_command import obey
-from harken.chat.commands.base import SHELL, Onward, Talk, slash
+from harken.chat.commands.base import SHELL, CommandContext, NextSession, slash
 from harken.chat.models import anchored
 from harken.core.events import AgentConfigured, Reference
 from harken.errors import ConfigError, ScriptError
 from harken.terminal.event_lines import model_text
-from harken.world.result import BadArguments, Result
+from harken.world.result import InvalidArguments, ToolResult
 
 
-def _complete_model(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+def _complete_model(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
     return () if before else talk.usable_models()
 
 
@@ -30,7 +30,7 @@ def _complete_model(talk: Talk, before: Sequence[str]) -> Iterable[str]:
     group="chat",
     completes=_complete_model,
 )
-def _model(talk: Talk, rest: str) -> None:
+def _model(talk: CommandContext, rest: str) -> None:
     agent = talk.primary
     if not isinstance(agent, SmartAgent):
         raise ConfigError(f"{agent.name} has no model: code decides for it")
@@ -52,23 +52,23 @@ def _model(talk: Talk, rest: str) -> None:
 
 def _named(names: Sequence[str], number: str) -> str:
     if not 0 < int(number) <= len(names):
-        raise BadArguments(f"there is no model number {number}; /model lists {len(names)}")
+        raise InvalidArguments(f"there is no model number {number}; /model lists {len(names)}")
     return names[int(number) - 1]
 
 
-async def _set_model(agent: SmartAgent, name: str) -> Result:
+async def _set_model(agent: SmartAgent, name: str) -> ToolResult:
     """Log that an agent goes on with a model."""
     if name != agent.language_model:
         changed = AgentConfigured(agent_id=agent.agent_id, language_model=name)
         agent.session.append(changed)
         agent.session.settle()
-    return Result(f"{agent.name} goes on with {model_text(name)}")
+    return ToolResult(f"{agent.name} goes on with {model_text(name)}")
 
 
 @slash("clear", "start a new session; this one is kept", group="session")
-def _clear(talk: Talk, _: str) -> None:
+def _clear(talk: CommandContext, _: str) -> None:
     talk.primary.check_free()
-    talk.go_on(Onward(note=f"A new session. The one until now is {talk.session.path.stem}."))
+    talk.go_on(NextSession(note=f"A new session. The one until now is {talk.session.path.stem}."))
 
 
 @slash(
@@ -77,15 +77,15 @@ def _clear(talk: Talk, _: str) -> None:
     "COMMAND",
     group="chat",
 )
-def _shell(talk: Talk, rest: str) -> None:
+def _shell(talk: CommandContext, rest: str) -> None:
     shell, agent = talk.shell, talk.primary
     if not rest:
-        raise BadArguments("which command?")
+        raise InvalidArguments("which command?")
     if shell is None:
         raise ConfigError("there is no shell in this chat")
 
-    async def run(_: Actor, __: Reference) -> Result:
-        return Result((await shell.run(rest)).rstrip("\n"))
+    async def run(_: ToolAgent, __: Reference) -> ToolResult:
+        return ToolResult((await shell.run(rest)).rstrip("\n"))
 
     agent.check_free()
     talk.act(lambda: obey(agent, f"{SHELL}{rest}", run))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harken.agents.templates.prompt_file import MAX_FILES, PromptFiles, fill_in_prompt
 from harken.agents.tree.user_command import instruct
-from harken.chat.commands.base import COMMANDS, Command, Talk
+from harken.chat.commands.base import COMMANDS, Command, CommandContext
 from harken.chat.commands.tree import act
 from harken.views.message_text import count
 
@@ -42,7 +42,7 @@ def _command(name: str, path: Path, prompts: PromptFiles) -> Command:
     return Command(name, description, partial(_send, path), file.argument_hint, group="own")
 
 
-def _send(path: Path, talk: Talk, rest: str) -> None:
+def _send(path: Path, talk: CommandContext, rest: str) -> None:
     """Send the text of a prompt file to the agent. Raises ConfigError."""
     prompt = fill_in_prompt(path, rest)
     if prompt.is_system:

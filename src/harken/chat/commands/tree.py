@@ -20,18 +20,18 @@ from harken.agents.agent import Agent
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.registry import BUILT_IN, hook_kind
 from harken.agents.names import free_name
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import hook_name
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import Doing, dismiss, obey
-from harken.chat.commands.agent_paths import names_of, one_agent, paths, who_is_there
+from harken.chat.commands.agent_paths import agent_names, find_agent, names_of, paths
 from harken.chat.commands.agents import hooks_lines
-from harken.chat.commands.arguments import Form, named_and_rest
-from harken.chat.commands.base import COMMANDS, Command, Talk, choice, slash
+from harken.chat.commands.arguments import ActionForm, named_and_rest
+from harken.chat.commands.base import COMMANDS, Command, CommandContext, choice, slash
 from harken.core.events import Reference
-from harken.core.ids import MessageId, number_of
+from harken.core.ids import MessageId, parse_id_number
 from harken.errors import ConfigError
-from harken.world.result import BadArguments, Result
+from harken.world.result import InvalidArguments, ToolResult
 
 _MARKED = re.compile(r'(?:"([^"\\]+)"|([^\s:"]+):)\s+(?=\S)')
 
@@ -112,7 +112,7 @@ _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 _NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
 
 
-def act(talk: Talk, command: str, doing: Doing, agent: Agent | None = None) -> None:
+def act(talk: CommandContext, command: str, doing: Doing, agent: Agent | None = None) -> None:
     """Do what the user wants with an agent, the primary one where none is named.
 
     Raises AgentBusy in the middle of a turn.
@@ -130,15 +130,15 @@ def owes_since(agent: Agent, first: MessageId) -> bool:
     """
     context = agent.session.context(agent.agent_id)
     heard = next((one for one in reversed(context) if getattr(one, "cause", None) is None), None)
-    number = number_of(getattr(heard, "message_id", ""), "msg_")
-    return agent.cut_off and number is not None and number >= (number_of(first, "msg_") or 0)
+    number = parse_id_number(getattr(heard, "message_id", ""), "msg_")
+    return agent.cut_off and number is not None and number >= (parse_id_number(first, "msg_") or 0)
 
 
 def _enter(action: str) -> None:
     """Enter the command of an action that has nothing special."""
-    form, name = Form.of(ACTIONS[action]), COMMAND_OF[action]
+    form, name = ActionForm.of(ACTIONS[action]), COMMAND_OF[action]
 
-    def run(talk: Talk, rest: str) -> None:
+    def run(talk: CommandContext, rest: str) -> None:
         arguments = form.arguments(rest)
         act(talk, f"/{name} {rest}", lambda agent, command: RUN[action](agent, command, arguments))
 
@@ -148,22 +148,24 @@ def _enter(action: str) -> None:
     COMMANDS[name] = Command(name, meaning, run, form.usage, group="agents", completes=completes)
 
 
-def _complete(form: Form, action: str, talk: Talk, before: Sequence[str]) -> Iterable[str]:
+def _complete(
+    form: ActionForm, action: str, talk: CommandContext, before: Sequence[str]
+) -> Iterable[str]:
     """Return names of subagents where one is to be named, and what can be said by name."""
     bare = form.bare[len(before)] if len(before) < len(form.bare) else ""
     if bare in _NAMES_SUBAGENTS or (bare == "name" and action == "terminate"):
-        return who_is_there(talk, "subagents")
+        return agent_names(talk, "subagents")
     if action == "restore" and bare == "path":
         return _files(talk)
     if action == "dump" and bare == "name":
-        return who_is_there(talk, "subagents")
+        return agent_names(talk, "subagents")
     if before and bare not in ("file", "path"):
         named = form.tool.parameters.get("properties", {})
         return [f"{one}=" for one in named if one not in form.bare]
     return ()
 
 
-def _files(talk: Talk) -> list[str]:
+def _files(talk: CommandContext) -> list[str]:
     """Return the files of the folder of the chat that may be dumps."""
     folder = talk.runtime.world.folder
     try:
@@ -176,12 +178,12 @@ def _files(talk: Talk) -> list[str]:
 @slash(
     "hook",
     "put a hook above the agent, and say what it is told",
-    Form.of(ACTIONS["hook"]).usage.replace("NAME [INSTRUCTIONS]", "[NAME] INSTRUCTIONS"),
+    ActionForm.of(ACTIONS["hook"]).usage.replace("NAME [INSTRUCTIONS]", "[NAME] INSTRUCTIONS"),
     group="agents",
-    completes=partial(_complete, Form.of(ACTIONS["hook"]), "hook"),
+    completes=partial(_complete, ActionForm.of(ACTIONS["hook"]), "hook"),
 )
-def _hook(talk: Talk, rest: str) -> None:
-    form = Form.of(ACTIONS["hook"])
+def _hook(talk: CommandContext, rest: str) -> None:
+    form = ActionForm.of(ACTIONS["hook"])
     said, bare = named_and_rest(form.names, rest)
     if bare.strip() and not said.keys() & set(form.bare):
         name, text = name_and_text(bare, [hook.name for hook in talk.primary.hooks])
@@ -198,8 +200,8 @@ def _hook(talk: Talk, rest: str) -> None:
     group="agents",
     completes=names_of("others"),
 )
-def _talk_with(talk: Talk, rest: str) -> None:
-    agent_id = one_agent(talk, rest)
+def _talk_with(talk: CommandContext, rest: str) -> None:
+    agent_id = find_agent(talk, rest)
     there = paths(talk.session)
     if agent_id == talk.primary.agent_id:
         talk.say(f"you talk with {talk.primary.name}; there is: {_others(talk)}")
@@ -214,8 +216,8 @@ def _talk_with(talk: Talk, rest: str) -> None:
     )
 
 
-def _others(talk: Talk) -> str:
-    return ", ".join(who_is_there(talk, "others")) or "nobody else"
+def _others(talk: CommandContext) -> str:
+    return ", ".join(agent_names(talk, "others")) or "nobody else"
 
 
 @slash(
@@ -225,13 +227,13 @@ def _others(talk: Talk) -> str:
     group="agents",
     completes=names_of("hooks"),
 )
-def _meta(talk: Talk, rest: str) -> None:
+def _meta(talk: CommandContext, rest: str) -> None:
     hooks = {hook.name: hook for hook in talk.primary.hooks}
     if rest not in hooks:
         able = [name for name, hook in hooks.items() if not isinstance(hook, Hook)]
         if not able:
-            raise BadArguments(f"no hook that could answer watches {talk.primary.name}")
-        raise BadArguments(f"name one of the hooks: {', '.join(able)}")
+            raise InvalidArguments(f"no hook that could answer watches {talk.primary.name}")
+        raise InvalidArguments(f"name one of the hooks: {', '.join(able)}")
     if isinstance(hooks[rest], Hook):
         raise ConfigError(f"{rest} is a hook made of code: it cannot answer")
     act(
@@ -242,12 +244,12 @@ def _meta(talk: Talk, rest: str) -> None:
     )
 
 
-def _complete_hooks(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+def _complete_hooks(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
     if not before:
-        return ("add", "remove", *who_is_there(talk, "everybody"))
+        return ("add", "remove", *agent_names(talk, "everybody"))
     if [*before] == ["add"]:
         return (*BUILT_IN, *(() if talk.runtime.hooks is None else talk.runtime.hooks.names()))
-    return who_is_there(talk, "hooks") if [*before] == ["remove"] else ()
+    return agent_names(talk, "hooks") if [*before] == ["remove"] else ()
 
 
 @slash(
@@ -257,31 +259,33 @@ def _complete_hooks(talk: Talk, before: Sequence[str]) -> Iterable[str]:
     group="agents",
     completes=_complete_hooks,
 )
-def _hooks(talk: Talk, rest: str) -> None:
+def _hooks(talk: CommandContext, rest: str) -> None:
     word, _, more = rest.partition(" ")
     if word == "add":
         _add_hook(talk, rest, more.strip())
     elif word == "remove":
         name = more.strip()
         if not name:
-            raise BadArguments(f"name one of: {', '.join(who_is_there(talk, 'hooks')) or 'none'}")
+            raise InvalidArguments(
+                f"name one of: {', '.join(agent_names(talk, 'hooks')) or 'none'}"
+            )
         act(talk, f"/hooks {rest}", lambda agent, command: dismiss(agent, command, name))
     else:
-        agent_id = one_agent(talk, rest)
+        agent_id = find_agent(talk, rest)
         lines = list(hooks_lines(talk, agent_id))
         name = talk.session.agents[agent_id].name or agent_id
         talk.say("\n".join(lines) or f"nobody watches {name}")
 
 
-def _add_hook(talk: Talk, rest: str, more: str) -> None:
+def _add_hook(talk: CommandContext, rest: str, more: str) -> None:
     """Install a hook that is known by its name, or one that is told what to watch for."""
     name, text = name_and_text(more, [hook.name for hook in talk.primary.hooks])
     if not name:
-        raise BadArguments(
+        raise InvalidArguments(
             "say which hook: /hooks add NAME, or /hooks add [NAME] WHAT IT WATCHES FOR"
         )
     if text and name in BUILT_IN:
-        raise BadArguments(
+        raise InvalidArguments(
             f"{name} is built in: say no more than its name, or call yours otherwise"
         )
     if name == _PLANNING and not text:
@@ -296,12 +300,12 @@ def _add_hook(talk: Talk, rest: str, more: str) -> None:
     act(talk, f"/hooks {rest}", lambda agent, command: RUN["hook"](agent, command, arguments))
 
 
-async def _install(kind: type[Hook], name: str, agent: Actor, command: Reference) -> Result:
-    """Put a hook of code above an agent. Raises BadArguments."""
+async def _install(kind: type[Hook], name: str, agent: ToolAgent, command: Reference) -> ToolResult:
+    """Put a hook of code above an agent. Raises InvalidArguments."""
     name = hook_name(agent, name, is_users=True)
     hook = kind(agent.session, runtime=agent.runtime)
     hook.put_above(agent, name, [agent.state.birth, command])
-    return Result(f"Installed hook: {name} watches {agent.name}")
+    return ToolResult(f"Installed hook: {name} watches {agent.name}")
 
 
 @slash(
@@ -311,7 +315,7 @@ async def _install(kind: type[Hook], name: str, agent: Actor, command: Reference
     group="agents",
     completes=choice("on", "off"),
 )
-def _plan(talk: Talk, rest: str) -> None:
+def _plan(talk: CommandContext, rest: str) -> None:
     from harken.agents.built_in.planning_mode import planning
 
     is_on = bool(planning(talk.primary))
@@ -321,21 +325,21 @@ def _plan(talk: Talk, rest: str) -> None:
         how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
         talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")
     else:
-        raise BadArguments("say on or off")
+        raise InvalidArguments("say on or off")
 
 
-async def _planned(agent: Actor, command: Reference) -> Result:
+async def _planned(agent: ToolAgent, command: Reference) -> ToolResult:
     from harken.agents.built_in.planning_mode import start_planning
 
     start_planning(agent, command)
-    return Result("Planning mode is on: what would change something is denied.")
+    return ToolResult("Planning mode is on: what would change something is denied.")
 
 
-async def _no_plan(agent: Actor, command: Reference) -> Result:
+async def _no_plan(agent: ToolAgent, command: Reference) -> ToolResult:
     from harken.agents.built_in.planning_mode import stop_planning
 
     was_on = stop_planning(agent, command)
-    return Result("Planning mode is off." if was_on else "Planning mode was not on.")
+    return ToolResult("Planning mode is off." if was_on else "Planning mode was not on.")
 
 
 for _action, _name in COMMAND_OF.items():

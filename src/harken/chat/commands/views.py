@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from harken.agents.turn.compaction import Compacted
-from harken.chat.commands.agent_paths import names_of, one_agent
-from harken.chat.commands.base import MODES, Talk, choice, slash
+from harken.agents.turn.compaction import CompactionResult
+from harken.chat.commands.agent_paths import find_agent, names_of
+from harken.chat.commands.base import MODES, CommandContext, choice, slash
 from harken.chat.usage import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
@@ -17,7 +17,7 @@ from harken.core.stream import thinking_in
 from harken.terminal.event_lines import model_text
 from harken.terminal.text import one_line
 from harken.views.context import ContextView
-from harken.views.message_text import count, words, written
+from harken.views.message_text import count, readable_text, written
 from harken.views.viewer import SessionViewer
 
 EVENT_LINES = 60
@@ -30,9 +30,9 @@ EVENT_LINES = 60
     "[AGENT]",
     completes=names_of("everybody"),
 )
-def _context(talk: Talk, rest: str) -> None:
+def _context(talk: CommandContext, rest: str) -> None:
     viewer = SessionViewer(talk.session.path)
-    agent_id = one_agent(talk, rest)
+    agent_id = find_agent(talk, rest)
     asked = [e for e in viewer.events if isinstance(e, LlmRequest) and e.agent_id == agent_id]
     messages = talk.session.context(agent_id)
     rows: dict[str, tuple[int, int]] = {}
@@ -68,7 +68,7 @@ def _really_used(viewer: SessionViewer, request: LlmRequest, view: ContextView) 
     kept_after = any(not row.new for row in view.messages[first_new:])
     if view.dropped or kept_after:
         at = min([row.position for row in view.dropped] + [first_new])
-        what = one_line(words(view.dropped[0].message.content), 60) if view.dropped else ""
+        what = one_line(readable_text(view.dropped[0].message.content), 60) if view.dropped else ""
         gone = f": {view.dropped[0].message.role} {what!r} is gone" if view.dropped else ""
         yield f"its cached prefix broke at message {at}{gone}"
     else:
@@ -81,11 +81,11 @@ def _really_used(viewer: SessionViewer, request: LlmRequest, view: ContextView) 
     "[what to keep]",
     group="session",
 )
-def _compact(talk: Talk, rest: str) -> None:
+def _compact(talk: CommandContext, rest: str) -> None:
     talk.compact(rest)
 
 
-def compacted_text(done: Compacted | None) -> str:
+def compacted_text(done: CompactionResult | None) -> str:
     """Say what a compaction did."""
     if done is None:
         return "there is too little to sum up"
@@ -95,7 +95,7 @@ def compacted_text(done: Compacted | None) -> str:
 
 
 @slash("cost", "what was used, by agent and together")
-def _cost(talk: Talk, _: str) -> None:
+def _cost(talk: CommandContext, _: str) -> None:
     events = [*SessionViewer(talk.session.path).events]
     each, agents = by_agent(events), talk.session.agents
     if not each:
@@ -107,12 +107,12 @@ def _cost(talk: Talk, _: str) -> None:
     talk.say("\n".join(f"{name:<{width}}  {used_text(sums)}" for name, sums in rows))
 
 
-def _name(talk: Talk, agent_id: AgentId) -> str:
+def _name(talk: CommandContext, agent_id: AgentId) -> str:
     return one_line(talk.session.agents[agent_id].name or agent_id, 30)
 
 
 @slash("agents", "who there is, what they do, and what they used")
-def _agents(talk: Talk, _: str) -> None:
+def _agents(talk: CommandContext, _: str) -> None:
     viewer = SessionViewer(talk.session.path)
     each = by_agent(viewer.events)
     rows = []
@@ -127,7 +127,7 @@ def _agents(talk: Talk, _: str) -> None:
 
 
 @slash("show", "a message in full, such as a folded result", "N")
-def _show(talk: Talk, rest: str) -> None:
+def _show(talk: CommandContext, rest: str) -> None:
     viewer = SessionViewer(talk.session.path)
     if not rest:
         talk.say("which message? /show 12 shows msg_012")
@@ -143,7 +143,7 @@ def _show(talk: Talk, rest: str) -> None:
 
 
 @slash("thinking", "the last thought, whole")
-def _thinking(talk: Talk, _: str) -> None:
+def _thinking(talk: CommandContext, _: str) -> None:
     primary = talk.session.state.primary or talk.session.state.root
     events = reversed(SessionViewer(talk.session.path).events.events)
     thoughts = (_thought(event) for event in events if event.agent_id == primary)
@@ -166,7 +166,7 @@ def _thought(event: Event) -> str:
     group="chat",
     completes=choice(*MODES),
 )
-def _permission(talk: Talk, rest: str) -> None:
+def _permission(talk: CommandContext, rest: str) -> None:
     permissions: Any = talk.runtime.world.permissions
     if permissions is None:
         talk.say("nothing is asked in this chat")
@@ -188,5 +188,5 @@ MEANINGS: dict[str, str] = {
 
 
 @slash("quit", "end the chat; the session is kept", group="chat")
-def _quit(talk: Talk, _: str) -> None:
+def _quit(talk: CommandContext, _: str) -> None:
     talk.quit()

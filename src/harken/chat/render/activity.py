@@ -10,7 +10,7 @@ from harken.chat.usage import CHARACTERS_A_TOKEN, tokens_text
 from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import USER, AgentId
 from harken.core.messages import FunctionCall
-from harken.core.stream import CallDelta, Chunk, TextDelta, ThinkingDelta
+from harken.core.stream import Chunk, TextDelta, ThinkingDelta, ToolCallDelta
 from harken.terminal.styled_text import Line, clean, shorten
 from harken.world.tool import Tool
 
@@ -20,7 +20,7 @@ FEWEST = 6
 
 
 @dataclass(slots=True)
-class Doing:
+class AgentStatus:
     """What one agent is doing."""
 
     what: str
@@ -33,10 +33,10 @@ class Doing:
 
 
 @dataclass(slots=True)
-class Activity:
+class AgentActivity:
     """Who is busy. Times are those of one clock, in seconds."""
 
-    agents: dict[AgentId, Doing] = field(default_factory=dict)
+    agents: dict[AgentId, AgentStatus] = field(default_factory=dict)
     tools: Mapping[str, Tool] = field(default_factory=dict)
     """Which know what their calls are about."""
 
@@ -50,7 +50,7 @@ class Activity:
                 self._streams(agent, "writing", len(chunk.text), now)
             case ThinkingDelta():
                 self._streams(agent, "thinking", len(chunk.text), now)
-            case CallDelta():
+            case ToolCallDelta():
                 self._streams(agent, "writing a call", len(chunk.arguments), now)
             case _:
                 pass
@@ -59,7 +59,7 @@ class Activity:
         doing = self.agents.get(agent)
         if doing is None or doing.what != what:
             before = 0 if doing is None else doing.characters
-            doing = self.agents[agent] = Doing(what, now, before)
+            doing = self.agents[agent] = AgentStatus(what, now, before)
         doing.characters += characters
 
     def hear(self, event: Event, now: float) -> None:
@@ -69,10 +69,10 @@ class Activity:
             return
         match event:
             case LlmRequest():
-                self.agents[agent] = Doing("waiting for the model", now)
+                self.agents[agent] = AgentStatus("waiting for the model", now)
             case TranscriptEntry(role="assistant") if event.tool_calls:
                 calls = {call.id: self._text(call.function) for call in event.tool_calls}
-                self.agents[agent] = Doing("running", now, calls=calls)
+                self.agents[agent] = AgentStatus("running", now, calls=calls)
             case TranscriptEntry(role="tool"):
                 self._got(agent, event.tool_call_id or "")
             case LlmResponse():
@@ -129,7 +129,7 @@ class Activity:
         return rows
 
 
-def state_text(doing: Doing, now: float) -> str:
+def state_text(doing: AgentStatus, now: float) -> str:
     """Return in words what an agent is doing, for how long, how much."""
     what = clean(doing.what)
     if doing.calls:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harken.chat.render.activity import FRAMES, Activity, state_text
-from harken.chat.usage import Tally, cost_text, tokens_text
+from harken.chat.render.activity import FRAMES, AgentActivity, state_text
+from harken.chat.usage import UsageTotal, cost_text, tokens_text
 from harken.core.events import Event, LlmResponse
 from harken.core.ids import AgentId
 from harken.session.state import AgentState, SessionState
-from harken.terminal.styled_text import Line, Span, cells, clean, cut, shorten
+from harken.terminal.styled_text import Line, Span, cells, clean, shorten, truncate_line
 from harken.views.message_text import count
 
 LONGEST_NAME = 24
@@ -26,7 +26,7 @@ _WIDE = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TreeNode:
     """An agent and where it stands."""
 
     state: AgentState
@@ -39,9 +39,9 @@ class LiveTree:
     """Draws the tree of a session."""
 
     session: SessionState
-    activity: Activity
+    activity: AgentActivity
     is_open: bool = False
-    used: dict[AgentId, Tally] = field(default_factory=dict)
+    used: dict[AgentId, UsageTotal] = field(default_factory=dict)
     _first: int = 0
     """The first agent that is shown."""
     _page: int = 1
@@ -50,7 +50,7 @@ class LiveTree:
     def hear(self, event: Event) -> None:
         """Count what a model call used."""
         if isinstance(event, LlmResponse) and event.agent_id is not None:
-            self.used.setdefault(event.agent_id, Tally()).add(event)
+            self.used.setdefault(event.agent_id, UsageTotal()).add(event)
 
     def toggle(self) -> None:
         """Open it, from the top, or close it."""
@@ -81,7 +81,7 @@ class LiveTree:
             )
         return rows[:height]
 
-    def _title(self, places: Sequence[Place], shown: int, width: int) -> Line:
+    def _title(self, places: Sequence[TreeNode], shown: int, width: int) -> Line:
         hooks = sum(place.is_hook for place in places)
         every = len(places)
         text = count(every - hooks, "agent") + (f", {count(hooks, 'hook')}" if hooks else "")
@@ -90,7 +90,7 @@ class LiveTree:
             text = f"{at} · PgUp PgDn · {text}"
         return [("dim", shorten(f"{text} · Ctrl-G closes", width))]
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[TreeNode]:
         """Yield all living agents, from top to bottom, without recursion."""
         start = self.session.primary or self.session.root
         waiting: list[tuple[AgentId, int, bool, bool]] = []
@@ -108,7 +108,7 @@ class LiveTree:
                 waiting += [(one, depth, True, False) for one in reversed(state.hooks)]
                 continue
             seen.add(agent_id)
-            yield Place(state, depth, is_hook)
+            yield TreeNode(state, depth, is_hook)
             waiting += [(one, depth + 1, False, False) for one in reversed(state.subagents)]
 
     def _state(
@@ -148,7 +148,7 @@ class LiveTree:
         return " · ".join(filter(None, parts))
 
 
-def _heading(place: Place, primary: AgentId | None) -> Line:
+def _heading(place: TreeNode, primary: AgentId | None) -> Line:
     """Return an agent's sign and name, as far in as it stands in the tree."""
     state = place.state
     sign = "▲" if place.is_hook else "●" if state.id == primary else "└"
@@ -163,5 +163,5 @@ def _width(line: Line) -> int:
 
 def _fitted(line: Line, column: int) -> Line:
     """Return a line of exactly so many cells."""
-    line = cut(line, column)
+    line = truncate_line(line, column)
     return [*line, ("", " " * (column - _width(line)))]

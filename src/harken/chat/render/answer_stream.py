@@ -17,7 +17,7 @@ from harken.terminal.styled_text import Line
 
 
 @dataclass(slots=True)
-class Stream:
+class AnswerStream:
     """One answer. Times are those of one clock, in seconds."""
 
     has_shown: bool = False

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from harken.agents.hooks.registry import BUILT_IN
 from harken.agents.hooks.smart_hook import DROPPED
-from harken.agents.tree.actions import lenient
+from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.agents.turn.compaction import Compactor
 from harken.chat.commands.base import SHELL
 from harken.chat.render.tool_calls import (
@@ -38,14 +38,14 @@ from harken.core.events import (
     TranscriptEdited,
     TranscriptEntry,
 )
-from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
+from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import FunctionCall, ThinkingPart, text_of
 from harken.errors import Failure, ModelError
 from harken.session.state import AgentState, SessionState
 from harken.terminal.markdown_blocks import Blocks
-from harken.terminal.pieces import INDENT, Piece, Prose, Rows, note
+from harken.terminal.pieces import INDENT, Piece, Prose, TextRows, note
 from harken.terminal.styled_text import PROMPT, Line, Span, clean
-from harken.views.message_text import count, words
+from harken.views.message_text import count, readable_text
 from harken.views.verdicts import read_words
 from harken.world.tool import Tool
 
@@ -63,13 +63,13 @@ _ADVICE: dict[Failure, str] = {
 }
 
 
-def failure(error: ModelError) -> Rows:
+def failure(error: ModelError) -> TextRows:
     """Return what is shown of a failed model call."""
     status = "" if error.status is None else f" (HTTP {error.status})"
     text = " ".join(clean(str(error)).split())
     lines: list[Line] = [[("bold red", "✗ "), ("red", f"{text}{status}")]]
     lines.append([("dim", f"  nothing is lost; {_ADVICE.get(error.why, 'Enter tries again')}")])
-    return Rows("note", lines, hanging=2)
+    return TextRows("note", lines, hanging=2)
 
 
 PROMPT_LINES = 30
@@ -99,7 +99,7 @@ _ODD_ENDS = {
 
 
 @dataclass(slots=True)
-class Teller:
+class EventPrinter:
     """Tells events, oldest first."""
 
     state: SessionState
@@ -150,7 +150,7 @@ class Teller:
                 text = f"{self.name(event.agent_id)} goes on with {clean(event.language_model)}"
                 yield self._noted(event.agent_id, text)
             case TranscriptEdited() if event.summary is not None:
-                summary = self.folding.message.format(number_of(event.summary, "msg_"))
+                summary = self.folding.message.format(parse_id_number(event.summary, "msg_"))
                 text = f"the context of {self.name(event.agent_id)} was compacted"
                 yield self._noted(event.agent_id, f"{text} ({summary} is the summary)")
             case TranscriptEdited() if event.reason not in _USUAL_EDITS:
@@ -207,7 +207,7 @@ class Teller:
         elif entry.role == "assistant" and text.startswith("ALLOW from now on: "):
             yield note(f"allowed from now on: {_short(text.partition(': ')[2])}")
         elif entry.role == "user" and isinstance(entry.cause, str):
-            command = self._commands.get(base_of(entry.cause))
+            command = self._commands.get(reference_message_id(entry.cause))
             if entry.is_error:
                 yield note(_short(text.removeprefix("Error: ")), "red")
             elif command is not None and command.startswith(SHELL):
@@ -215,7 +215,7 @@ class Teller:
             elif command is not None and command not in _SEEN_ANYWAY:
                 yield note(_short(text))
 
-    def _output(self, entry: TranscriptEntry) -> Rows:
+    def _output(self, entry: TranscriptEntry) -> TextRows:
         """Show what a shell command of the user wrote, and its exit code if that is not 0."""
         lines = clean(text_of(entry.content)).splitlines()
         if lines[:1] == ["exit code 0"]:
@@ -225,7 +225,7 @@ class Teller:
         if left:
             self.last_folded = entry
             rows.append(self._more(left, entry.message_id))
-        return Rows("action", rows, hanging=4)
+        return TextRows("action", rows, hanging=4)
 
     def _move(self, event: AgentMoved) -> Iterator[Piece]:
         """Tell who took whose place."""
@@ -260,7 +260,7 @@ class Teller:
             agent_id = agent.parent
         return 0
 
-    def _noted(self, agent_id: AgentId | None, text: str, style: str = "dim") -> Rows:
+    def _noted(self, agent_id: AgentId | None, text: str, style: str = "dim") -> TextRows:
         return note(text, style, depth=self.depth(agent_id))
 
     def _is_new_hook(self, event: AgentCreated) -> bool:
@@ -291,7 +291,7 @@ class Teller:
         elif entry.cause is None:
             yield note(f"\u2190 {_short(text_of(entry.content))}", "magenta")
 
-    def _prompt(self, text: str, message_id: MessageId) -> Rows:
+    def _prompt(self, text: str, message_id: MessageId) -> TextRows:
         """Return the beginning of a prompt: the user knows a whole file that they pasted."""
         (first, *rest), left = self.folding.begun(
             text.split("\n"), PROMPT_LINES, LONGEST_PROMPT_LINE
@@ -300,10 +300,10 @@ class Teller:
         lines += ([("bold", INDENT + clean(line))] for line in rest)
         if left:
             lines.append(self._more(left, message_id))
-        return Rows("prompt", lines, hanging=2)
+        return TextRows("prompt", lines, hanging=2)
 
     def _more(self, left: int, message_id: MessageId, *, is_all: bool = False) -> Line:
-        number = number_of(message_id, "msg_")
+        number = parse_id_number(message_id, "msg_")
         return self.folding.more(left, message_id if number is None else number, is_all=is_all)
 
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
@@ -319,13 +319,13 @@ class Teller:
         if agent.id == self.primary:
             if not streamed:
                 yield from self._answer(entry)
-        elif words(entry.content).strip():
+        elif readable_text(entry.content).strip():
             yield self._overheard(agent, entry)
         for call in entry.tool_calls or ():
             self._calls[agent.id, call.id] = call.function
             if call.function.name in _AT_ONCE:
                 line = self._call_line(agent, call.function)
-                yield Rows("action", [line], self.depth(agent.id), hanging=4)
+                yield TextRows("action", [line], self.depth(agent.id), hanging=4)
                 self._announced = _announced(call.function)
 
     def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
@@ -335,16 +335,16 @@ class Teller:
         if not self.live or entry.tool_calls:
             yield from prose(self.heard_as.get(entry.message_id, text_of(entry.content)))
 
-    def _overheard(self, agent: AgentState, entry: TranscriptEntry) -> Rows:
+    def _overheard(self, agent: AgentState, entry: TranscriptEntry) -> TextRows:
         """Tell the beginning of what a subagent said."""
-        lines = clean(words(entry.content)).splitlines()
+        lines = clean(readable_text(entry.content)).splitlines()
         shown, left = self.folding.begun(lines, FOLDED)
         who = self._who(agent, ":")
         rows: list[Line] = [[*who, ("", line)] for line in shown[:1]]
         rows += [[("", INDENT + line)] for line in shown[1:]]
         if left:
             rows.append(self._more(left, entry.message_id))
-        return Rows("action", rows, self.depth(agent.id), hanging=2)
+        return TextRows("action", rows, self.depth(agent.id), hanging=2)
 
     def _result(self, agent: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
         call = self._calls.pop((agent.id, entry.tool_call_id or ""), None)
@@ -367,7 +367,7 @@ class Teller:
             whole = argument_lines(call.arguments) if self.folding.is_full else []
             head = self._call_line(agent, call, is_error=entry.is_error)
             lines = [head, *([("", INDENT), *line] for line in whole), *lines]
-        yield Rows("action", lines, self.depth(agent.id), hanging=4)
+        yield TextRows("action", lines, self.depth(agent.id), hanging=4)
 
     def _call_line(self, agent: AgentState, call: FunctionCall, *, is_error: bool = False) -> Line:
         text = clean(call_text(call.name, call.arguments, self.tools.get(call.name)))
@@ -379,7 +379,7 @@ class Teller:
         """Return the name that stands before what a subagent says and does."""
         if agent.id == self.primary:
             return []
-        style = _COLOURS[(number_of(agent.id, "agent_") or 0) % len(_COLOURS)]
+        style = _COLOURS[(parse_id_number(agent.id, "agent_") or 0) % len(_COLOURS)]
         return [(style, f"{self.name(agent.id)}{colon} ")]
 
     def _ending(self, response: LlmResponse) -> Iterator[Piece]:
@@ -396,15 +396,15 @@ class Teller:
 
 def _announced(call: FunctionCall) -> str:
     """Return the name of the subagent that a call is to make, nothing where it names none."""
-    name = lenient(call.arguments).get("name") if call.name == "task" else None
+    name = parse_arguments_or_empty(call.arguments).get("name") if call.name == "task" else None
     return clean(name) if isinstance(name, str) else ""
 
 
-def typed(text: str) -> Rows:
+def typed(text: str) -> TextRows:
     """Tell what the user typed that is in no log: a command that only looks."""
     (first, *rest), _ = shortened(text.split("\n"), LONGEST_PROMPT_LINE)
     more = f" … {count(len(rest), 'more line')}" if rest else ""
-    return Rows("prompt", [[("bold cyan", PROMPT), ("bold", clean(first) + more)]], hanging=2)
+    return TextRows("prompt", [[("bold cyan", PROMPT), ("bold", clean(first) + more)]], hanging=2)
 
 
 def prose(text: str) -> Iterator[Prose]:
@@ -414,7 +414,7 @@ def prose(text: str) -> Iterator[Prose]:
         yield Prose(block.text, block.joined)
 
 
-def thought(text: str, seconds: float | None = None, *, folding: Folding = IN_CHAT) -> Rows:
+def thought(text: str, seconds: float | None = None, *, folding: Folding = IN_CHAT) -> TextRows:
     """Return the line to which a thought is folded, or the whole thought."""
     if folding.is_full:
         return note(clean(text.strip()), "dim italic")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harken.chat.open_chat import Opened
-from harken.chat.render.event_printer import Teller, rewritten
+from harken.chat.open_chat import OpenChat
+from harken.chat.render.event_printer import EventPrinter, rewritten
 from harken.chat.render.status_line import folder_text
 from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.session.log.reader import events as read
-from harken.terminal.environment import Surroundings
+from harken.terminal.environment import TerminalEnvironment
 from harken.terminal.event_lines import model_text
-from harken.terminal.pieces import Piece, Rows, note
+from harken.terminal.pieces import Piece, TextRows, note
 from harken.terminal.styled_text import Line, clean
 from harken.views.message_text import count
 
@@ -20,24 +20,24 @@ EXCHANGES = 3
 """How many of the last exchanges of an old session are shown."""
 
 
-def greeting(opened: Opened, where: Surroundings) -> Iterator[Piece]:
+def greeting(opened: OpenChat, where: TerminalEnvironment) -> Iterator[Piece]:
     """Yield what a new user has to know: the model, the folder, and how to get help."""
     model = model_text(opened.primary.language_model)
     folder = folder_text(str(where.folder), where.user_home)
     first: Line = [("bold", "harken"), ("dim", f" · {clean(model)} · {clean(folder)}")]
     help_: Line = [("dim", "/help lists commands and keys · Ctrl-D ends")]
-    yield Rows("note", [first, help_])
+    yield TextRows("note", [first, help_])
     for line in opened.notes:
         yield note(clean(line), "yellow")
     if opened.session.torn is not None:
         yield note(f"A half-written last line was set aside in {clean(str(opened.session.torn))}")
 
 
-def replay(opened: Opened, past: list[Event]) -> Iterator[Piece]:
+def replay(opened: OpenChat, past: list[Event]) -> Iterator[Piece]:
     """Yield the last exchanges of an old session, and where it stands."""
     primary = opened.primary
     prompts = [at for at, event in enumerate(past) if _is_prompt(event, primary.agent_id)]
-    teller = Teller(
+    teller = EventPrinter(
         opened.session.state,
         opened.runtime.world.tools,
         live=False,
@@ -51,7 +51,7 @@ def replay(opened: Opened, past: list[Event]) -> Iterator[Piece]:
         yield note("The last turn was cut off: Enter goes on with it.", "yellow")
 
 
-def past_events(opened: Opened) -> list[Event]:
+def past_events(opened: OpenChat) -> list[Event]:
     """Return everything that is in the log of an old session."""
     return [*read(opened.session.path)]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harken.chat.usage import Tally, cost_text, tokens_in_out, tokens_text
+from harken.chat.usage import UsageTotal, cost_text, tokens_in_out, tokens_text
 from harken.core.events import Usage
-from harken.terminal.pieces import Rows
-from harken.terminal.styled_text import Line, cells, clean, cut
+from harken.terminal.pieces import TextRows
+from harken.terminal.styled_text import Line, cells, clean, truncate_line
 from harken.views.message_text import count
 
 LONGEST_FOLDER = 40
@@ -33,7 +33,7 @@ class Status:
     def line(self, width: int) -> Line:
         """Return the line; what matters least goes first where it is narrow."""
         if self.hint:
-            return cut([("yellow", clean(self.hint))], width)
+            return truncate_line([("yellow", clean(self.hint))], width)
         parts = [  # how soon a part is left out: the highest number first
             (-1, clean(self.talks_with)),
             (0, clean(self.model)),
@@ -45,7 +45,7 @@ class Status:
         shown = [part for part in parts if part[1]]
         while len(shown) > 1 and cells(_joined(shown)) > width:
             shown.remove(max(shown))
-        return cut([("dim", _joined(shown))], width)
+        return truncate_line([("dim", _joined(shown))], width)
 
     def _context(self) -> str:
         if self.context_tokens is None:
@@ -66,13 +66,13 @@ def context_tokens(usage: Usage | None) -> int | None:
     return usage.input_tokens + (usage.output_tokens or 0)
 
 
-def summary(sums: Tally, seconds: float) -> Rows:
+def summary(sums: UsageTotal, seconds: float) -> TextRows:
     """Return the line at the end of a turn."""
     cost = cost_text(sums) if sums.priced else ""
     agents = f"{len(sums.agents)} agents" if len(sums.agents) > 1 else ""
     calls = count(sums.actions, "call") if sums.actions else ""
     parts = [tokens_in_out(sums), cost, f"{seconds:.1f} s", calls, agents]
-    return Rows("summary", [[("dim", " · ".join(filter(None, parts)))]])
+    return TextRows("summary", [[("dim", " · ".join(filter(None, parts)))]])
 
 
 def folder_text(folder: str, home: str) -> str:

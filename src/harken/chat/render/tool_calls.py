@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
-from harken.agents.tree.actions import lenient
+from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core.messages import Content
 from harken.terminal.styled_text import TAB, Line, clean, diff_lines, is_diff, shorten
 from harken.terminal.text import indent, one_line
-from harken.views.message_text import count, words
+from harken.views.message_text import count, readable_text
 from harken.world.tool import Tool
 
 FOLDED = 4
@@ -33,7 +33,7 @@ _OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldedResult:
     """A result as far as it is shown."""
 
     lines: list[Line]
@@ -79,7 +79,7 @@ def call_text(name: str, arguments: str, tool: Tool | None = None) -> str:
     >>> call_text("task", '{"name": "Ann", "prompt": "Tea?"}')
     'task(Ann: Tea?)'
     """
-    known = lenient(arguments)
+    known = parse_arguments_or_empty(arguments)
     if not known:
         bare = arguments.strip()
         return f"{one_line(name)}({'' if bare in ('', '{}') else one_line(bare)})"
@@ -127,7 +127,7 @@ def argument_lines(arguments: str) -> list[Line]:
     >>> argument_lines('{"path": "a.txt", "content": "1\\n2"}')
     [[('dim', 'path: a.txt')], [('dim', 'content: 1')], [('dim', '  2')]]
     """
-    known = lenient(arguments)
+    known = parse_arguments_or_empty(arguments)
     if not known:
         return [[("dim", clean(line))] for line in arguments.splitlines()]
     texts = [f"{key}: {_whole_value(value)}" for key, value in known.items()]
@@ -144,7 +144,7 @@ def change_lines(arguments: str) -> list[Line]:
     >>> change_lines('{"old_string": "a\\nb", "new_string": "a\\nc"}')
     [[('dim', ' a')], [('red', '-b')], [('green', '+c')]]
     """
-    known = lenient(arguments)
+    known = parse_arguments_or_empty(arguments)
     old, new = known.get("old_string"), known.get("new_string")
     if not isinstance(old, str) or not isinstance(new, str):
         return []
@@ -178,19 +178,19 @@ def folded(
     is_error: bool = False,
     was_read: bool = False,
     folding: Folding = IN_CHAT,
-) -> Folded:
+) -> FoldedResult:
     """Return the beginning of a result; of what was only read (`was_read`), nothing but how much.
 
     What is short is whole.
     """
-    text = words(content)
+    text = readable_text(content)
     lines = plain_lines(text) if text.strip() else []
     in_diff = not is_error and is_diff(text)
     most = FOLDED_DIFF if in_diff else 0 if was_read and not is_error else FOLDED
     shown, left = folding.begun(lines, most if len(lines) > SHORT else SHORT)
     style = "red" if is_error else "dim"
     styled = diff_lines(shown, "dim") if in_diff else [[(style, clean(line))] for line in shown]
-    return Folded(styled, left)
+    return FoldedResult(styled, left)
 
 
 def shortened(lines: Sequence[str], most: int = LONGEST_LINE) -> tuple[list[str], int]:
@@ -203,8 +203,8 @@ def shortened(lines: Sequence[str], most: int = LONGEST_LINE) -> tuple[list[str]
     return begun, sum(len(line) > most for line in lines)
 
 
-def whole(content: Content) -> list[Line]:
+def full_result(content: Content) -> list[Line]:
     """Return all lines of a result."""
-    text = words(content)
+    text = readable_text(content)
     lines = plain_lines(text)
     return diff_lines(lines) if is_diff(text) else [[("", clean(line))] for line in lines]

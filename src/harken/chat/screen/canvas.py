@@ -20,8 +20,8 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
-from harken.terminal.ansi import Ink
-from harken.terminal.styled_text import Line, cells, cut
+from harken.terminal.ansi import AnsiStyler
+from harken.terminal.styled_text import Line, cells, truncate_line
 
 
 class SteadyOutput(Vt100_Output):
@@ -75,7 +75,7 @@ class Canvas(Renderer):
     """What draws the layout again as it stands there; None where that is not known."""
 
     def __init__(
-        self, app: Application[Any], output: SteadyOutput, ink: Ink, *, reflows: bool
+        self, app: Application[Any], output: SteadyOutput, ink: AnsiStyler, *, reflows: bool
     ) -> None:
         """Take over the drawing of `app`.
 
@@ -174,7 +174,7 @@ class Canvas(Renderer):
     def _row(self, line: Line, width: int) -> _Row:
         used = cells("".join(text for _, text in line))
         if used > width:
-            line, used = cut(line, width), width
+            line, used = truncate_line(line, width), width
         return _Row(self._ink.draw(line), used)
 
     def _is_drawn(self) -> bool:

@@ -1,6 +1,6 @@
 """The table: what slash commands and keys act on, and where they put what they show.
 
-It is what `harken.chat.commands.base` calls a `Talk`.
+It is what `harken.chat.commands.base` calls a `CommandContext`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harken.agents.agent import Agent
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.chat.commands.base import (
     Command,
     Doing,
-    Onward,
+    NextSession,
     named_command,
     run_command,
     split_command,
@@ -24,20 +24,20 @@ from harken.chat.commands.base import (
 from harken.chat.commands.mcp import prompt_commands
 from harken.chat.commands.prompts import prompt_file_commands
 from harken.chat.models import list_models
-from harken.chat.open_chat import Opened
-from harken.chat.render.activity import Activity, state_text
+from harken.chat.open_chat import OpenChat
+from harken.chat.render.activity import AgentActivity, state_text
 from harken.chat.render.agent_tree import LiveTree
-from harken.chat.render.event_printer import Teller, typed
-from harken.chat.render.tool_calls import whole
-from harken.chat.screen.prompts import Questions, preview_lines
-from harken.chat.screen.terminal import Stage
+from harken.chat.render.event_printer import EventPrinter, typed
+from harken.chat.render.tool_calls import full_result
+from harken.chat.screen.prompts import ScreenPrompts, preview_lines
+from harken.chat.screen.terminal import ScreenTerminal
 from harken.chat.screen.turns import Turns
 from harken.core.ids import AgentId
 from harken.session.session import Session
-from harken.terminal.pieces import Rows
+from harken.terminal.pieces import TextRows
 from harken.terminal.styled_text import Line, clean
 from harken.world.shell.shell import Shell
-from harken.world.user import Wanted
+from harken.world.user import ApprovalRequest
 
 if TYPE_CHECKING:
     from harken.world.mcp.prompts import Prompt
@@ -60,21 +60,21 @@ KEYS = """\
 
 
 @dataclass(slots=True)
-class Table:
+class CommandHost:
     """Shows what the user asks the chat itself."""
 
-    opened: Opened
-    stage: Stage
-    teller: Teller
-    activity: Activity
-    questions: Questions
+    opened: OpenChat
+    stage: ScreenTerminal
+    teller: EventPrinter
+    activity: AgentActivity
+    questions: ScreenPrompts
     turns: Turns
     leave: Callable[[], None]
     """Ends the chat."""
     tree: LiveTree | None = None
     prompts: Sequence[Prompt] = ()
     """Those of MCP servers, as far as it is known."""
-    onward: Onward | None = None
+    onward: NextSession | None = None
     """Where the chat goes on when it has ended here; None: nowhere."""
     hinted: str = ""
     """What the status line says for a moment."""
@@ -87,7 +87,7 @@ class Table:
         return self.opened.session
 
     @property
-    def runtime(self) -> Runtime:
+    def runtime(self) -> AgentRuntime:
         """What its agents share."""
         return self.opened.runtime
 
@@ -191,7 +191,7 @@ class Table:
         self._show_asked()
         self.stage.refresh()
 
-    def go_on(self, onward: Onward) -> None:
+    def go_on(self, onward: NextSession) -> None:
         """End this session and go on in another."""
         self.onward = onward
         self.leave()
@@ -234,14 +234,14 @@ class Table:
         if entry is None:
             self.hint("no result was folded")
         else:
-            self._print(whole(entry.content))
+            self._print(full_result(entry.content))
 
     def show_preview(self) -> None:
         """Print all of what a question is about."""
         question = self.questions.current
-        if question is not None and isinstance(question.asked, Wanted):
+        if question is not None and isinstance(question.asked, ApprovalRequest):
             self._print(preview_lines(question.asked))
             question.was_printed = True
 
     def _print(self, lines: list[Line]) -> None:
-        self.stage.print([Rows("summary", lines, is_wide=True)])
+        self.stage.print([TextRows("summary", lines, is_wide=True)])

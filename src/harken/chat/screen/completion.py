@@ -20,8 +20,8 @@ from threading import Thread
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from harken.chat.commands.base import COMMANDS, Talk, named_command
-from harken.terminal.text import safe
+from harken.chat.commands.base import COMMANDS, CommandContext, named_command
+from harken.terminal.text import escape_control_characters
 
 MOST = 50_000
 SHOWN = 50
@@ -32,7 +32,7 @@ _WORD = re.compile(r"\S+$")
 
 
 @dataclass(slots=True)
-class Tree:
+class FileTree:
     """The files below a folder, as they were some seconds ago."""
 
     folder: Path
@@ -93,11 +93,11 @@ def _entries(folder: Path, hidden: bool = False) -> Iterator[tuple[str, bool]]: 
 class InputCompleter(Completer):
     """Completes what is typed into the input."""
 
-    def __init__(self, folder: Path, talk: Callable[[], Talk] | None = None) -> None:
+    def __init__(self, folder: Path, talk: Callable[[], CommandContext] | None = None) -> None:
         """Complete files below a folder; `talk` knows the names that commands take."""
         self.folder = folder
         self.talk = talk
-        self.tree = Tree(folder)
+        self.tree = FileTree(folder)
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
@@ -137,7 +137,7 @@ class InputCompleter(Completer):
         if not space:
             for command in chain(COMMANDS.values(), own.values()):
                 if command.name.startswith(name):
-                    meaning = safe(command.meaning)
+                    meaning = escape_control_characters(command.meaning)
                     yield Completion(f"/{command.name}", -len(before), display_meta=meaning)
             return
         known = named_command(name, own)
@@ -160,7 +160,9 @@ class InputCompleter(Completer):
         for name, is_folder in _entries(folder, hidden=begun.startswith(".")):
             if name.startswith(begun) and name.isprintable():
                 end = "/" if is_folder else ""
-                yield Completion(f"{name}{end}", -len(begun), display=safe(f"{name}{end}"))
+                yield Completion(
+                    f"{name}{end}", -len(begun), display=escape_control_characters(f"{name}{end}")
+                )
                 shown += 1
                 if shown == SHOWN:
                     return

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from harken.chat.screen.prompts import Questions
+from harken.chat.screen.prompts import ScreenPrompts
 from harken.core.events import Event
 from harken.core.ids import AgentId
 from harken.core.stream import Chunk
@@ -23,7 +23,7 @@ Heard: TypeAlias = Event | tuple[AgentId, Chunk] | str
 """An event, a piece of an answer, or what the user should know and no event says."""
 
 
-class Ears:
+class EventQueue:
     """Notes what is heard, in order, and gives it on in batches: events soon, chunks when asked."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Ears:
         self._loop = None
 
     def on_chunk(self, agent_id: AgentId, chunk: Chunk) -> None:
-        """Note a piece of an answer. A `Runtime.on_chunk`, called in the event loop."""
+        """Note a piece of an answer. A `AgentRuntime.on_chunk`, called in the event loop."""
         self._heard.append((agent_id, chunk))
         if self._loop is not None:
             self.streaming()
@@ -57,7 +57,7 @@ class Ears:
         self._note(event)
 
     def on_notice(self, text: str) -> None:
-        """Note what the user should know, in any thread. A `Runtime.on_notice`."""
+        """Note what the user should know, in any thread. A `AgentRuntime.on_notice`."""
         self._note(text)
 
     def _note(self, heard: Heard) -> None:
@@ -85,10 +85,10 @@ def _nobody(*_: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class ScreenHandle:
     """Whom agents ask, and who hears what happens."""
 
-    questions: Questions = field(default_factory=Questions)
+    questions: ScreenPrompts = field(default_factory=ScreenPrompts)
     """The `user` of a `World`."""
-    ears: Ears = field(default_factory=Ears)
-    """Its `on_chunk` is that of a `Runtime`."""
+    ears: EventQueue = field(default_factory=EventQueue)
+    """Its `on_chunk` is that of a `AgentRuntime`."""

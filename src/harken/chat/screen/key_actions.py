@@ -4,7 +4,7 @@ When the keys of the user answer a question, and when they are ordinary typing.
 
 A question may appear while the user types, and the next letter must not be taken for a yes. Keys
 answer only when the input is empty, and nothing was typed for `QUIET_S` since the question was
-drawn. `Arming` measures the time; the input says whether it is empty.
+drawn. `KeyGuard` measures the time; the input says whether it is empty.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harken.chat.commands.base import is_command, run_command
-from harken.chat.screen.command_host import Table
+from harken.chat.screen.command_host import CommandHost
 from harken.chat.screen.input_history import Pastes
 from harken.chat.screen.layout import Inputs
-from harken.chat.screen.prompts import Question, heading
+from harken.chat.screen.prompts import ScreenPrompt, heading
 from harken.chat.screen.turns import Turns
 
 QUIET_S = 1.0
 
 
-class Arming:
+class KeyGuard:
     """A timer that restarts with every key until the user has paused.
 
     The timer starts when the question is drawn: the user cannot answer a question that the terminal
@@ -93,13 +93,13 @@ TOGETHER_S = 0.03
 
 
 @dataclass(slots=True)
-class Hands:
+class KeyActions:
     """Does what keys ask for."""
 
-    table: Table
+    table: CommandHost
     inputs: Inputs
     turns: Turns
-    arming: Arming
+    arming: KeyGuard
     pastes: Pastes = field(default_factory=Pastes)
     now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
     ends_until: float = -1.0
@@ -211,7 +211,7 @@ class Hands:
             self.arming.begin()
             self.table.stage.refresh()
 
-    def _has_to_see(self, question: Question) -> bool:
+    def _has_to_see(self, question: ScreenPrompt) -> bool:
         """Print what would be done where nothing of it stands there; return whether that was so.
 
         In a window of few rows a question has room for its keys alone.

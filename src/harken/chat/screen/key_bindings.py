@@ -1,4 +1,4 @@
-"""Keys: which key does what. What it does is in `Hands`; editing is prompt_toolkit's."""
+"""Keys: which key does what. What it does is in `KeyActions`; editing is prompt_toolkit's."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from harken.chat.screen.key_actions import Hands
+from harken.chat.screen.key_actions import KeyActions
 
 
-def bindings(hands: Hands) -> KeyBindings:
+def bindings(hands: KeyActions) -> KeyBindings:
     """Return the keys of the chat."""
     keys = KeyBindings()
     _bind_input(keys, hands)
@@ -20,7 +20,7 @@ def bindings(hands: Hands) -> KeyBindings:
     return keys
 
 
-def _bind_input(keys: KeyBindings, hands: Hands) -> None:
+def _bind_input(keys: KeyBindings, hands: KeyActions) -> None:
     buffer = hands.inputs.buffer
     in_input = has_focus(buffer)
 
@@ -58,7 +58,7 @@ def _bind_input(keys: KeyBindings, hands: Hands) -> None:
         hands.edit()
 
 
-def _bind_everywhere(keys: KeyBindings, hands: Hands) -> None:
+def _bind_everywhere(keys: KeyBindings, hands: KeyActions) -> None:
     is_searching = Condition(lambda: hands.inputs.layout.is_searching)
 
     @keys.add("c-c", filter=~is_searching)
@@ -100,7 +100,7 @@ def _bind_everywhere(keys: KeyBindings, hands: Hands) -> None:
         """Nothing: no mouse was asked for, so this was pasted, and may be no event at all."""
 
 
-def _bind_questions(keys: KeyBindings, hands: Hands) -> None:
+def _bind_questions(keys: KeyBindings, hands: KeyActions) -> None:
     inputs = hands.inputs
     choosing = Condition(lambda: inputs.layout.current_window is inputs.keys_window)
 

@@ -27,7 +27,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from harken.chat.screen.input_history import LONGEST, PrivateHistory
-from harken.chat.screen.prompts import Question, choices
+from harken.chat.screen.prompts import ScreenPrompt, choices
 from harken.terminal.styled_text import PROMPT, Line, clean, shorten
 
 STYLE = Style.from_dict(
@@ -56,10 +56,10 @@ _SET_ASIDE = "set aside (Shift-Tab brings it back): "
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class LayoutState:
     """What the layout asks for whenever it is drawn."""
 
-    question: Callable[[], Question | None]
+    question: Callable[[], ScreenPrompt | None]
     question_lines: Callable[[], list[Line]]
     is_armed: Callable[[], bool]
     """Whether keys answer the question already."""
@@ -92,7 +92,7 @@ def fragments(lines: Sequence[Line]) -> StyleAndTextTuples:
 class Inputs:
     """What the user types into, and how it is laid out."""
 
-    def __init__(self, shown: Shown, completer: Completer, history: Path | None) -> None:
+    def __init__(self, shown: LayoutState, completer: Completer, history: Path | None) -> None:
         self.shown = shown
         past: History = InMemoryHistory() if history is None else PrivateHistory(history)
         self.buffer = Buffer(

@@ -14,17 +14,17 @@ from typing import Any, Literal, TypeAlias
 
 from harken.terminal.styled_text import PROMPT, Line, clean, diff_lines, is_diff, wrap
 from harken.views.message_text import count
-from harken.world.user import Asked, Leave, Wanted
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 
 Step: TypeAlias = Literal["choose", "rule", "reason", "words"]
 """What is expected: a key of the choices, the number of a rule, a reason, an answer in words."""
 
 
 @dataclass(slots=True)
-class Question:
+class ScreenPrompt:
     """A question that waits for its answer."""
 
-    asked: Asked | Wanted
+    asked: UserQuestion | ApprovalRequest
     answer: asyncio.Future[Any]
     step: Step
     chosen: str = ""
@@ -39,14 +39,14 @@ class Question:
 
     def press(self, key: str) -> bool:
         """Take a key; return whether it is a choice here. What is none changes nothing."""
-        if not isinstance(self.asked, Wanted) or self.wants_text:
+        if not isinstance(self.asked, ApprovalRequest) or self.wants_text:
             return False
         if self.step == "rule":
             return self._press_in_rules(key, self.asked)
         if key == "y":
-            self.settle(Leave(allowed=True))
+            self.settle(ApprovalDecision(allowed=True))
         elif key == "n":
-            self.settle(Leave(allowed=False))
+            self.settle(ApprovalDecision(allowed=False))
         elif key == "e":
             self.step = "reason"
         elif key == "a" and self.asked.rules:
@@ -55,7 +55,7 @@ class Question:
             return False
         return True
 
-    def _press_in_rules(self, key: str, wanted: Wanted) -> bool:
+    def _press_in_rules(self, key: str, wanted: ApprovalRequest) -> bool:
         is_number = key.isascii() and key.isdigit() and 0 < int(key) <= len(wanted.rules)
         if is_number:
             self.chosen = wanted.rules[int(key) - 1]
@@ -65,7 +65,7 @@ class Question:
         """Allow the chosen rule from now on; return whether one was chosen."""
         is_chosen = self.step == "rule" and bool(self.chosen)
         if is_chosen:
-            self.settle(Leave(allowed=True, rule=self.chosen))
+            self.settle(ApprovalDecision(allowed=True, rule=self.chosen))
         return is_chosen
 
     def back(self) -> bool:
@@ -80,44 +80,44 @@ class Question:
         text = text.strip()
         if not text:
             return False
-        if isinstance(self.asked, Wanted):
-            self.settle(Leave(allowed=False, reason=text))
+        if isinstance(self.asked, ApprovalRequest):
+            self.settle(ApprovalDecision(allowed=False, reason=text))
         else:
             options = self.asked.options
             chosen = text.isascii() and text.isdigit() and 0 < int(text) <= len(options)
             self.settle(options[int(text) - 1] if chosen else text)
         return True
 
-    def settle(self, answer: str | Leave) -> None:
+    def settle(self, answer: str | ApprovalDecision) -> None:
         """Give the answer to whoever waits for it."""
         if not self.answer.done():
             self.answer.set_result(answer)
 
 
-class Questions:
+class ScreenPrompts:
     """All questions that wait, oldest first. A `User`."""
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         """Call `changed` whenever another question, or none, is to be shown."""
-        self.waiting: list[Question] = []
+        self.waiting: list[ScreenPrompt] = []
         self.changed = changed
 
     @property
-    def current(self) -> Question | None:
+    def current(self) -> ScreenPrompt | None:
         """The question to show, None where nobody asks."""
         return self.waiting[0] if self.waiting else None
 
-    async def ask(self, asked: Asked) -> str:
+    async def ask(self, asked: UserQuestion) -> str:
         """Return the answer to a question. Cancelling takes it back."""
         return str(await self._put(asked, "words"))
 
-    async def permit(self, wanted: Wanted) -> Leave:
+    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
         """Allow an action or not. Cancelling takes the question back."""
-        leave: Leave = await self._put(wanted, "choose")
+        leave: ApprovalDecision = await self._put(wanted, "choose")
         return leave
 
-    async def _put(self, asked: Asked | Wanted, step: Step) -> Any:
-        question = Question(asked, asyncio.get_running_loop().create_future(), step)
+    async def _put(self, asked: UserQuestion | ApprovalRequest, step: Step) -> Any:
+        question = ScreenPrompt(asked, asyncio.get_running_loop().create_future(), step)
         self.waiting.append(question)
         self.changed()
         try:
@@ -127,11 +127,11 @@ class Questions:
             self.changed()
 
 
-def ask_lines(question: Question, width: int, height: int, *, others: int = 0) -> list[Line]:
+def ask_lines(question: ScreenPrompt, width: int, height: int, *, others: int = 0) -> list[Line]:
     """Return a question as it is shown, in about `height` rows."""
     asked = question.asked
     rows = heading(question, width, others=others)
-    if isinstance(asked, Asked):
+    if isinstance(asked, UserQuestion):
         for line in asked.question.splitlines() or [""]:
             rows += wrap([("", clean(line))], width)
         for number, option in enumerate(asked.options, 1):
@@ -148,10 +148,10 @@ def ask_lines(question: Question, width: int, height: int, *, others: int = 0) -
     return rows + notes
 
 
-def heading(question: Question, width: int, *, others: int = 0) -> list[Line]:
+def heading(question: ScreenPrompt, width: int, *, others: int = 0) -> list[Line]:
     """Return who asks, as it stands above what is asked."""
     asked = question.asked
-    wish = "asks" if isinstance(asked, Asked) else f"wants to use {clean(asked.tool)}"
+    wish = "asks" if isinstance(asked, UserQuestion) else f"wants to use {clean(asked.tool)}"
     more = f"  ({others} more after this)" if others else ""
     return wrap([("bold yellow", f"{clean(asked.agent)} {wish}"), ("dim", more)], width)
 
@@ -168,16 +168,16 @@ def _beginning(preview: list[Line], width: int, room: int) -> tuple[list[Line], 
     return rows, 0
 
 
-def preview_lines(wanted: Wanted) -> list[Line]:
+def preview_lines(wanted: ApprovalRequest) -> list[Line]:
     """Return all that a wanted action would do, a line each."""
     lines = wanted.preview.splitlines() or [wanted.subject]
     return diff_lines(lines) if is_diff(wanted.preview) else [[("", clean(one))] for one in lines]
 
 
-def choices(question: Question) -> list[Line]:
+def choices(question: ScreenPrompt) -> list[Line]:
     """Return what can be pressed or typed now."""
     asked = question.asked
-    if isinstance(asked, Asked):
+    if isinstance(asked, UserQuestion):
         how = "a number, or your own words" if asked.options else "your answer"
         return [[("dim", f"{how}, then Enter · Esc stops the turn")]]
     if question.step == "reason":
@@ -192,7 +192,7 @@ def choices(question: Question) -> list[Line]:
     return [row]
 
 
-def _rule_choices(question: Question, wanted: Wanted) -> list[Line]:
+def _rule_choices(question: ScreenPrompt, wanted: ApprovalRequest) -> list[Line]:
     rows: list[Line] = [[("dim", "allow from now on, without asking:")]]
     for number, rule in enumerate(wanted.rules, 1):
         style, mark = ("bold", PROMPT) if rule == question.chosen else ("", " " * len(PROMPT))

@@ -22,24 +22,24 @@ from threading import Thread
 
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.compaction import tokens_used
-from harken.chat.open_chat import Opened
-from harken.chat.render.activity import Activity
+from harken.chat.open_chat import OpenChat
+from harken.chat.render.activity import AgentActivity
 from harken.chat.render.agent_tree import LiveTree
-from harken.chat.render.answer_stream import Stream
-from harken.chat.render.event_printer import Teller, failure, prose
+from harken.chat.render.answer_stream import AnswerStream
+from harken.chat.render.event_printer import EventPrinter, failure, prose
 from harken.chat.render.greeting import greeting, past_events, replay
 from harken.chat.render.status_line import Status, context_tokens, folder_text, summary
-from harken.chat.screen.command_host import Table
+from harken.chat.screen.command_host import CommandHost
 from harken.chat.screen.completion import InputCompleter
 from harken.chat.screen.early_keys import early_keys_kept
-from harken.chat.screen.event_queue import Face, Heard
-from harken.chat.screen.key_actions import Arming, Hands
+from harken.chat.screen.event_queue import Heard, ScreenHandle
+from harken.chat.screen.key_actions import KeyActions, KeyGuard
 from harken.chat.screen.key_bindings import bindings
-from harken.chat.screen.layout import Inputs, Shown
-from harken.chat.screen.prompts import Question, ask_lines
-from harken.chat.screen.terminal import Stage
-from harken.chat.screen.turns import Ended, Turns
-from harken.chat.usage import Tally, cost_text
+from harken.chat.screen.layout import Inputs, LayoutState
+from harken.chat.screen.prompts import ScreenPrompt, ask_lines
+from harken.chat.screen.terminal import ScreenTerminal
+from harken.chat.screen.turns import TurnResult, Turns
+from harken.chat.usage import UsageTotal, cost_text
 from harken.core.events import (
     AgentMoved,
     Event,
@@ -49,7 +49,7 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId, MessageId
 from harken.llm.base import Model
-from harken.terminal.environment import Surroundings
+from harken.terminal.environment import TerminalEnvironment
 from harken.terminal.event_lines import model_text
 from harken.terminal.pieces import Piece, note
 from harken.terminal.styled_text import Line, clean
@@ -73,7 +73,7 @@ FRAME_S = 0.05
 
 
 @dataclass(slots=True)
-class Pace:
+class FrameLimiter:
     """Calls `draw` when asked, at most every `frame_s` seconds; the last wish is never lost."""
 
     draw: Callable[[], None]
@@ -120,18 +120,20 @@ LONG_TURN_S = 30.0
 class Screen:
     """One chat in a terminal."""
 
-    def __init__(self, face: Face, opened: Opened, where: Surroundings, *, draft: str = "") -> None:
+    def __init__(
+        self, face: ScreenHandle, opened: OpenChat, where: TerminalEnvironment, *, draft: str = ""
+    ) -> None:
         """Prepare everything; nothing is drawn before `run`. `draft` stands in the input then."""
         self.opened, self.where = opened, where
         self.ears, self.questions = face.ears, face.questions
-        self.pace = Pace(self._frame)
+        self.pace = FrameLimiter(self._frame)
         self.ears.take, self.ears.streaming = self._take, self.pace.ask
         self.questions.changed = self._question_changed
-        self.activity, self.stream = Activity(tools=opened.runtime.world.tools), Stream()
-        self.teller = Teller(opened.session.state, opened.runtime.world.tools)
-        self.arming = Arming(self._refocus, lambda: self.inputs.is_busy)
+        self.activity, self.stream = AgentActivity(tools=opened.runtime.world.tools), AnswerStream()
+        self.teller = EventPrinter(opened.session.state, opened.runtime.world.tools)
+        self.arming = KeyGuard(self._refocus, lambda: self.inputs.is_busy)
         self.turns = Turns(opened, self._turn_ended, self._fail)
-        shown = Shown(
+        shown = LayoutState(
             question=lambda: self.questions.current,
             question_lines=self._question_lines,
             is_armed=lambda: self.arming.armed,
@@ -145,23 +147,23 @@ class Screen:
         self.inputs = Inputs(shown, completer, where.history)
         self.inputs.put(draft)
         self.inputs.buffer.on_text_changed += lambda _: self.arming.touch()
-        self.stage = Stage(where, self.inputs.layout, self._live_lines)
+        self.stage = ScreenTerminal(where, self.inputs.layout, self._live_lines)
         self.tree = LiveTree(opened.session.state, self.activity)
-        self.table = Table(
+        self.table = CommandHost(
             opened, self.stage, self.teller, self.activity, self.questions, self.turns, self._leave
         )
         self.table.tree = self.tree
         self.stage.on_return = self._question_shown_again
         self.stage.app.after_render += lambda _: self.arming.drawn()
         self.stage.app.key_processor.before_key_press += lambda _: self.arming.touch()
-        hands = Hands(self.table, self.inputs, self.turns, self.arming)
+        hands = KeyActions(self.table, self.inputs, self.turns, self.arming)
         self.stage.app.key_processor.before_key_press += lambda _: hands.note_key()
         self.stage.app.key_bindings = bindings(hands)
-        self._used = Tally()
+        self._used = UsageTotal()
         self._context_tokens: int | None = None
         self._ticking = False
         self._error: BaseException | None = None
-        self._question: Question | None = None
+        self._question: ScreenPrompt | None = None
         """The question that is shown."""
         self._streamed: MessageId | None = None
         """The last answer that was shown while it streamed."""
@@ -270,7 +272,7 @@ class Screen:
         agent = self.opened.primary
         return tokens_used(agent) if isinstance(agent, SmartAgent) else None
 
-    def _turn_ended(self, ended: Ended) -> None:
+    def _turn_ended(self, ended: TurnResult) -> None:
         """Show how a turn ended."""
         self.ears.give_on()
         self.activity.clear()

@@ -22,8 +22,8 @@ from prompt_toolkit.output.color_depth import ColorDepth
 
 from harken.chat.screen.canvas import Canvas, SteadyOutput
 from harken.chat.screen.layout import STYLE
-from harken.terminal.ansi import Ink
-from harken.terminal.environment import Surroundings
+from harken.terminal.ansi import AnsiStyler
+from harken.terminal.environment import TerminalEnvironment
 from harken.terminal.pieces import WIDEST, Piece, Printer, note
 from harken.terminal.styled_text import Line, clean
 
@@ -33,11 +33,11 @@ _ESCAPE_WAIT_S = 0.1
 _SEQUENCE_WAIT_S = 0.2
 
 
-class Stage:
+class ScreenTerminal:
     """Draws; it decides nothing."""
 
-    def __init__(self, where: Surroundings, layout: Layout, live: LiveLines) -> None:
-        ink = Ink(where.colour)
+    def __init__(self, where: TerminalEnvironment, layout: Layout, live: LiveLines) -> None:
+        ink = AnsiStyler(where.colour)
         depth = ColorDepth.DEPTH_4_BIT if where.colour else ColorDepth.DEPTH_1_BIT
         output = SteadyOutput.from_pty(sys.stdout, where.term, default_color_depth=depth)
         assert isinstance(output, SteadyOutput)

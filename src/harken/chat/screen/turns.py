@@ -2,7 +2,8 @@
 
 Type-ahead: what the user sends while a turn runs waits, is shown, and can be taken back.
 
-`Idle`: where nobody says anything for a while, hooks may let the user know that they should.
+`IdleNotifier`: where nobody says anything for a while, hooks may let the user know that they
+should.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harken.agents.hooks.notifications import UserWanted, call_user
+from harken.agents.hooks.notifications import UserInputPending, call_user
 from harken.agents.smart_agent import SmartAgent
 from harken.chat.commands.tree import owes_since
 from harken.chat.commands.views import compacted_text
-from harken.chat.open_chat import Opened
-from harken.chat.usage import Tally
+from harken.chat.open_chat import OpenChat
+from harken.chat.usage import UsageTotal
 from harken.core.logged_string import LoggedString
 from harken.errors import AgentBusy, ConfigError, HarkenError, LogError, ModelError
 from harken.terminal.styled_text import Line, clean, shorten
-from harken.world.result import Failed
+from harken.world.result import ToolError
 
 AFTER_S = 60.0
 
 
 @dataclass(slots=True)
-class Idle:
+class IdleNotifier:
     """Waits for the user, from the end of a turn to the beginning of the next."""
 
-    opened: Opened
+    opened: OpenChat
     after_s: float = AFTER_S
     _waiting: asyncio.Task[None] | None = field(default=None, init=False)
 
@@ -48,11 +49,11 @@ class Idle:
 
     async def _wait(self) -> None:
         await asyncio.sleep(self.after_s)
-        await call_user(self.opened.primary, UserWanted(kind="idle_prompt"))
+        await call_user(self.opened.primary, UserInputPending(kind="idle_prompt"))
 
 
 @dataclass(slots=True)
-class Queued:
+class TypeAhead:
     """Messages that are sent when the turn ends, oldest first."""
 
     messages: list[str] = field(default_factory=list)
@@ -71,7 +72,7 @@ class Queued:
     def take_back(self) -> str:
         r"""Take all out, as one text to edit.
 
-        >>> Queued(["a", "b"]).take_back()
+        >>> TypeAhead(["a", "b"]).take_back()
         'a\n\nb'
         """
         text = "\n\n".join(self.messages)
@@ -92,7 +93,7 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class TurnResult:
     """How a turn ended: with an answer, a failed model call, or because it was stopped."""
 
     said: LoggedString | None = None
@@ -101,27 +102,27 @@ class Ended:
     note: str = ""
     """What there is to say where nobody has answered: what a compaction or a command did."""
     seconds: float
-    used: Tally
+    used: UsageTotal
 
 
 @dataclass(slots=True)
 class Turns:
     """Runs turns of the primary agent."""
 
-    opened: Opened
-    ended: Callable[[Ended], None]
+    opened: OpenChat
+    ended: Callable[[TurnResult], None]
     """Told how a turn ended, when no other runs yet."""
     failed: Callable[[BaseException], None]
     """Told what no turn should raise: a log that fails, a bug."""
-    queued: Queued = field(default_factory=Queued)
-    used: Tally = field(default_factory=Tally)
+    queued: TypeAhead = field(default_factory=TypeAhead)
+    used: UsageTotal = field(default_factory=UsageTotal)
     """What the turn that runs has used; fed by whoever hears the events."""
-    idle: Idle = field(init=False)
+    idle: IdleNotifier = field(init=False)
     _task: asyncio.Task[None] | None = None
     _began: float = 0.0
 
     def __post_init__(self) -> None:
-        self.idle = Idle(self.opened)
+        self.idle = IdleNotifier(self.opened)
 
     @property
     def running(self) -> bool:
@@ -196,7 +197,7 @@ class Turns:
         async def work() -> None:
             try:
                 notes.append(await doing())
-            except (HarkenError, Failed) as error:
+            except (HarkenError, ToolError) as error:
                 if isinstance(error, ModelError | LogError):
                     raise
                 notes.append(str(error))
@@ -212,9 +213,9 @@ class Turns:
                 notes.append(f"Enter lets {primary.name} answer what it heard last")
         self._end(replace(ended, note="\n".join(filter(None, notes))), owes=owes)
 
-    async def _worked(self, work: Coroutine[Any, Any, None]) -> Ended | None:
+    async def _worked(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:
         """Do some work; return how it ended, None where that is the end of the chat."""
-        self.used, self._began = Tally(), time.monotonic()
+        self.used, self._began = UsageTotal(), time.monotonic()
         error: ModelError | None = None
         stopped = False
         try:
@@ -227,9 +228,9 @@ class Turns:
             self._task = None
             self.failed(failure)
             return None
-        return Ended(error=error, stopped=stopped, seconds=self.seconds, used=self.used)
+        return TurnResult(error=error, stopped=stopped, seconds=self.seconds, used=self.used)
 
-    def _end(self, ended: Ended, *, owes: bool = False) -> None:
+    def _end(self, ended: TurnResult, *, owes: bool = False) -> None:
         """Tell how the work ended; what waits is said next, where it ended well.
 
         `owes`: somebody has taken over and owes an answer, which comes first.

@@ -15,14 +15,14 @@ from harken.cli.command_group import CommandGroup
 from harken.cli.commands.chat.command import wish_options
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import Duration
-from harken.config.home import Home, command_line
+from harken.config.home import Home, command_prefix
 from harken.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any, TypeVar
 
-    from harken.chat.options import Wish
+    from harken.chat.options import ChatOptions
     from harken.chat.plain_chat import PlainChat
 
     T = TypeVar("T")
@@ -43,7 +43,7 @@ def command() -> None:
 @json_option
 @home_option
 def run_command(
-    wish: Wish,
+    wish: ChatOptions,
     prompt: str | None,
     template: str | None,
     longest_s: float | None,
@@ -79,7 +79,7 @@ def run_command(
         chat.tell_refusals()
         opened.end()
     if opened.agent.state.spec.get("triggers"):
-        again = command_line("agent", "run", "--resume", opened.session.path.stem)
+        again = command_prefix("agent", "run", "--resume", opened.session.path.stem)
         tell(f"something is armed still; go on with: {again}")
     return code
 

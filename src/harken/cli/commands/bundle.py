@@ -15,21 +15,21 @@ import msgspec
 from harken.cli.command_group import CommandGroup
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
-from harken.config.home import Home, command_line
+from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import CommitName, ImportedName, NameResolver
 from harken.config.settings import load_settings
 from harken.config.store import open_store
-from harken.context.bundle.create import Bundled, Wanted, create_bundle
-from harken.context.bundle.open import OpenBundle, Taken, open_bundle, take
+from harken.context.bundle.create import BundleRequest, BundleResult, create_bundle
+from harken.context.bundle.open import BundleImportResult, OpenBundle, open_bundle, take
 from harken.context.refs import name_of
-from harken.core.clock import rfc3339, system_clock
+from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.errors import ConfigError
 from harken.store.base import Store
 from harken.store.copy import missing_commits
 from harken.store.memory import MemoryStore
 from harken.terminal.progress import progress
-from harken.terminal.text import safe, say, say_json
+from harken.terminal.text import escape_control_characters, print_json, print_text
 from harken.views.message_text import count, size_text
 
 _TIPS = 3
@@ -63,11 +63,11 @@ def create_command(
             tips, logs = store.newest(2**62), home.logs()
             if not tips and not logs:
                 raise ConfigError(f"{home.folder}: there is neither a commit nor a session yet")
-        asked = Wanted(
+        asked = BundleRequest(
             store=store,
             tips=tips,
             logs=list(dict.fromkeys(logs)),
-            created_at=rfc3339(system_clock()),
+            created_at=format_rfc3339(system_clock()),
             as_is=as_is,
         )
         made = create_bundle(out, asked, on_copy=tell, on_pack=tell)
@@ -100,10 +100,10 @@ def _store_of(home: Home, opening: ExitStack) -> Store:
     return store
 
 
-def tell_made(out: Path, made: Bundled, *, as_json: bool) -> None:
+def tell_made(out: Path, made: BundleResult, *, as_json: bool) -> None:
     """Say what is in a bundle, and what is not."""
     for one in made.left_out:
-        click.echo(safe(f"left out: {one.path}: {one.why}"), err=True)
+        click.echo(escape_control_characters(f"left out: {one.path}: {one.why}"), err=True)
     if made.lacking:
         what = count(made.lacking, "commit")
         click.echo(f"the logs name {what} that the store does not have", err=True)
@@ -119,11 +119,11 @@ def tell_made(out: Path, made: Bundled, *, as_json: bool) -> None:
             "left_out": left_out,
         }
         told["credentials"] = dict(made.credentials)
-        say_json({**told, "manifest": msgspec.to_builtins(made.manifest)})
+        print_json({**told, "manifest": msgspec.to_builtins(made.manifest)})
         return
     manifest = made.manifest
     what = f"{count(manifest.commits, 'commit')}, {count(len(manifest.sessions), 'session')}"
-    say(f"{out}: {what}, {size_text(made.size_bytes)}")
+    print_text(f"{out}: {what}, {size_text(made.size_bytes)}")
 
 
 @command.command(name="open")
@@ -160,35 +160,41 @@ def tell_found(bundle: OpenBundle, new: int, *, as_json: bool) -> None:
     """Say what is in a bundle."""
     manifest = bundle.manifest
     if as_json:
-        say_json({"new_commits": new, "manifest": msgspec.to_builtins(manifest)})
+        print_json({"new_commits": new, "manifest": msgspec.to_builtins(manifest)})
         return
-    say(f"{count(manifest.commits, 'commit')}, {new} of them new")
+    print_text(f"{count(manifest.commits, 'commit')}, {new} of them new")
     for log in bundle.logs:
-        say(f"session {log.name.removesuffix('.jsonl')}, {size_text(log.path.stat().st_size)}")
+        print_text(
+            f"session {log.name.removesuffix('.jsonl')}, {size_text(log.path.stat().st_size)}"
+        )
 
 
-def tell_taken(store: Store, bundle: OpenBundle, taken: Taken, *, as_json: bool) -> None:
+def tell_taken(
+    store: Store, bundle: OpenBundle, taken: BundleImportResult, *, as_json: bool
+) -> None:
     """Say what came, and how to go on."""
     if as_json:
         logs = [
             {"name": one.name, "path": str(one.path), "is_new": one.is_new} for one in taken.logs
         ]
         tips = list(bundle.manifest.tips)
-        say_json({"new_commits": taken.commits, "tips": tips, "sessions": logs})
+        print_json({"new_commits": taken.commits, "tips": tips, "sessions": logs})
         return
     new = sum(one.is_new for one in taken.logs)
     commits = f"{count(bundle.manifest.commits, 'commit')}, {taken.commits} of them new"
-    say(f"{commits}; {count(len(taken.logs), 'session')}, {new} of them new")
+    print_text(f"{commits}; {count(len(taken.logs), 'session')}, {new} of them new")
     for one in taken.logs:
         if one.path.name != one.name:
-            say(f"session {one.name.removesuffix('.jsonl')} is kept as {one.path.stem}")
+            print_text(f"session {one.name.removesuffix('.jsonl')} is kept as {one.path.stem}")
     go_on(store, [one.path.stem for one in taken.logs], bundle.manifest.tip_ids())
 
 
 def go_on(store: Store, sessions: Sequence[str], tips: Sequence[CommitId]) -> None:
     """Say how to look at what came, and how to go on with it."""
-    ways = [command_line("view", session, "tree") for session in sessions[:_TIPS]]
+    ways = [command_prefix("view", session, "tree") for session in sessions[:_TIPS]]
     first = [tip for tip, one in store.commits(tips).items() if "/" not in one.commit.principal]
-    ways += [command_line("chat", "--from", name_of(store, tip)) for tip in (first or tips)[:_TIPS]]
+    ways += [
+        command_prefix("chat", "--from", name_of(store, tip)) for tip in (first or tips)[:_TIPS]
+    ]
     for way in ways:
-        click.echo(f"  {safe(way)}", err=True)
+        click.echo(f"  {escape_control_characters(way)}", err=True)

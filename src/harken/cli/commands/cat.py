@@ -11,7 +11,7 @@ from harken.cli.options.home import home_option
 from harken.config.home import Home
 from harken.config.store import store_of
 from harken.context.refs import find_any
-from harken.core.commits import ArtifactRef, delta_of, sequence_of
+from harken.core.commits import ArtifactRef, encode_delta, encode_sequence
 from harken.errors import ConfigError
 from harken.store.base import Store
 
@@ -32,12 +32,12 @@ def command(home: Home, artifact: str, file: str | None) -> None:
 def pieces_of(store: Store, name: ArtifactRef) -> Iterator[bytes]:
     """Yield the bytes of an artifact; of a delta or a sequence the canonical JSON and a newline.
 
-    Raises ObjectMissing, ObjectDamaged; the latter may come at the end.
+    Raises ObjectNotFound, ObjectCorrupted; the latter may come at the end.
     """
     for entries in store.deltas([name]).values():
-        return iter([delta_of(entries)[1], b"\n"])
+        return iter([encode_delta(entries)[1], b"\n"])
     for names in store.sequences([name]).values():
-        return iter([sequence_of(names)[1], b"\n"])
+        return iter([encode_sequence(names)[1], b"\n"])
     return store.pieces(name)
 
 

@@ -11,12 +11,12 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
-from harken.terminal.text import one_line, say, say_json
+from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import count
 
 if TYPE_CHECKING:
-    from harken.experiments.compare import Comparison, Groups, Parting, Spread
-    from harken.experiments.outcome import Run
+    from harken.experiments.compare import Divergence, GroupComparison, MetricSpread, RunComparison
+    from harken.experiments.outcome import ComparedRun
 
 _TEXT = 400
 """So many characters of a message are shown."""
@@ -72,10 +72,10 @@ def command(home: Home, sessions: Sequence[str], others: Sequence[str], as_json:
     left, right = ([_run(home, one) for one in side] for side in (before, after))
     if len(left) == len(right) == 1:
         pair = compare(left[0], right[0])
-        say_json(pair.as_json()) if as_json else _show_pair(pair)
+        print_json(pair.as_json()) if as_json else _show_pair(pair)
     else:
         groups = compare_groups(left, right)
-        say_json(groups.as_json()) if as_json else _show_groups(groups)
+        print_json(groups.as_json()) if as_json else _show_groups(groups)
     return 0
 
 
@@ -91,25 +91,25 @@ def _expanded(home: Home, given: Iterable[str]) -> list[str]:
     return found
 
 
-def _run(home: Home, given: str) -> Run:
+def _run(home: Home, given: str) -> ComparedRun:
     from harken.cli.commands.view.command import open_viewer
-    from harken.experiments.outcome import Run
+    from harken.experiments.outcome import ComparedRun
 
     viewer = open_viewer(home, given)
     name = viewer.path.stem if viewer.path.suffix == ".jsonl" else viewer.path.name
-    return Run.of(name, viewer.events, resolver=viewer.resolver)
+    return ComparedRun.of(name, viewer.events, resolver=viewer.resolver)
 
 
-def _show_pair(pair: Comparison) -> None:
+def _show_pair(pair: RunComparison) -> None:
     from harken.experiments.compare import figures
 
     if pair.same:
-        say("They do not part: every agent read and said the same.")
+        print_text("They do not part: every agent read and said the same.")
     for parting in pair.partings:
         _show_parting(parting, pair.before, pair.after)
     for only, where in ((pair.only_before, pair.before), (pair.only_after, pair.after)):
         if only:
-            say(f"Only in {where}: {one_line(', '.join(only))}")
+            print_text(f"Only in {where}: {one_line(', '.join(only))}")
     one, two = figures(pair.outcome_before), figures(pair.outcome_after)
     rows = [[_called(name), _number(one[name]), _number(two[name])] for name in one]
     tools = {**pair.outcome_before.tools, **pair.outcome_after.tools}
@@ -119,49 +119,51 @@ def _show_pair(pair: Comparison) -> None:
     ]
     _table(["", _head(pair.before), _head(pair.after)], rows)
     for name, outcome in zip((pair.before, pair.after), _outcomes(pair), strict=True):
-        say(f"{name} answered: {one_line(outcome.answer or 'nothing', _TEXT)}")
+        print_text(f"{name} answered: {one_line(outcome.answer or 'nothing', _TEXT)}")
 
 
-def _outcomes(pair: Comparison) -> Sequence[Any]:
+def _outcomes(pair: RunComparison) -> Sequence[Any]:
     return pair.outcome_before, pair.outcome_after
 
 
-def _show_parting(parting: Parting, before: str, after: str) -> None:
-    say(f"{one_line(parting.agent, 40)}: they part after {count(parting.position, 'message')}")
+def _show_parting(parting: Divergence, before: str, after: str) -> None:
+    print_text(
+        f"{one_line(parting.agent, 40)}: they part after {count(parting.position, 'message')}"
+    )
     for name, said in ((before, parting.before), (after, parting.after)):
         shown = "it ends there" if said is None else f"{said.heading}: {said.text}"
-        say(f"  {name}: {one_line(shown, _TEXT)}")
+        print_text(f"  {name}: {one_line(shown, _TEXT)}")
     if parting.answer is None:
-        say("  what it answered then is the same")
+        print_text("  what it answered then is the same")
     elif (parting.answer_before, parting.answer_after) != (
         parting.before and parting.before.text,
         parting.after and parting.after.text,
     ):
-        say(f"  the first answer after that which differs is number {parting.answer}:")
+        print_text(f"  the first answer after that which differs is number {parting.answer}:")
         for name, text in ((before, parting.answer_before), (after, parting.answer_after)):
-            say(f"    {name}: {one_line(text or 'none', _TEXT)}")
+            print_text(f"    {name}: {one_line(text or 'none', _TEXT)}")
 
 
-def _show_groups(groups: Groups) -> None:
-    say(f"{count(len(groups.before), 'session')} and {count(len(groups.after), 'session')}")
+def _show_groups(groups: GroupComparison) -> None:
+    print_text(f"{count(len(groups.before), 'session')} and {count(len(groups.after), 'session')}")
     rows = [
         [_called(one.name), _spread(one.before), _spread(one.after)]
         for one in groups.metrics
         if one.before is not None or one.after is not None
     ]
     _table(["median (range)", "first", "other"], rows)
-    say(f"Of {count(groups.pairs, 'pair')}, {groups.same} do not part.")
+    print_text(f"Of {count(groups.pairs, 'pair')}, {groups.same} do not part.")
     for place in groups.places[:_PLACES]:
         where = f"{one_line(place.agent, 40)} after {count(place.position, 'message')}"
-        say(f"  {place.pairs} part at {where}")
+        print_text(f"  {place.pairs} part at {where}")
     if len(groups.places) > _PLACES:
-        say(f"  and {len(groups.places) - _PLACES} more places")
-    say("Answers, and how many runs of each side ended in them:")
+        print_text(f"  and {len(groups.places) - _PLACES} more places")
+    print_text("Answers, and how many runs of each side ended in them:")
     for answer in groups.answers[:_PLACES]:
         text = one_line(answer.text or "none", 160)
-        say(f"  {answer.before} and {answer.after}: {text}")
+        print_text(f"  {answer.before} and {answer.after}: {text}")
     if len(groups.answers) > _PLACES:
-        say(f"  and {len(groups.answers) - _PLACES} more")
+        print_text(f"  and {len(groups.answers) - _PLACES} more")
 
 
 def _head(name: str) -> str:
@@ -188,7 +190,7 @@ def _number(value: float | None) -> str:
     return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
-def _spread(spread: Spread | None) -> str:
+def _spread(spread: MetricSpread | None) -> str:
     if spread is None:
         return "-"
     middle, least, most = map(_number, (spread.median, spread.least, spread.most))
@@ -196,7 +198,7 @@ def _spread(spread: Spread | None) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from harken.terminal.table import Column, Sheet
+    from harken.terminal.table import Sheet, TextColumn
 
-    columns = [Column(head[0], is_text=True), *(Column(name) for name in head[1:])]
+    columns = [TextColumn(head[0], is_text=True), *(TextColumn(name) for name in head[1:])]
     Sheet().table(columns, rows)

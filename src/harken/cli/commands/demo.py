@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from harken.agents.load import load_session
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.chat.demo_model import demo_model
 from harken.cli.commands.view.command import spoken
 from harken.cli.options.home import home_option
@@ -18,7 +18,7 @@ from harken.core.events import LlmRequest
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.session.session import SessionOptions
-from harken.terminal.text import one_line, program, say
+from harken.terminal.text import one_line, print_text, program_name
 from harken.views.filter import utterances
 from harken.views.flow import hearers
 from harken.views.viewer import SessionViewer
@@ -29,7 +29,7 @@ SYSTEM_PROMPT = "You are the host of a small cafe. You create people and let the
 
 def play(log: Path, options: SessionOptions | None = None) -> str:
     """Play the demo into a new log; return what the root answered."""
-    runtime = Runtime(model=demo_model())
+    runtime = AgentRuntime(model=demo_model())
     root, session = load_session(
         log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=options
     )
@@ -53,28 +53,28 @@ def show(log: Path, answer: str, home: Home) -> None:
     viewer = SessionViewer(log)
     title("What was said at the table")
     for item in viewer.extract_dialog(["Jack", "Jill"]):
-        say(f"  {item['name']}: {item['content']}")
+        print_text(f"  {item['name']}: {item['content']}")
     title("What went on inside Jill: the same, with her inner voice")
     for item in viewer.extract_dialog(["Jill", "Inner"]):
-        say(f"  {item['name']}: {spoken(viewer, item)}")
+        print_text(f"  {item['name']}: {spoken(viewer, item)}")
     title("Who heard what")
     for entry in utterances(viewer.events):
         names = [hop.name or "?" for hop in hearers(viewer.events, entry.message_id)]
         who = viewer.list_agents()[entry.agent_id or AgentId("")]
-        say(f"  {entry.message_id} {who}: {one_line(text_of(entry.content), 48)}")
-        say(f"          heard by {', '.join(names) or 'the user'}")
+        print_text(f"  {entry.message_id} {who}: {one_line(text_of(entry.content), 48)}")
+        print_text(f"          heard by {', '.join(names) or 'the user'}")
     title("The answer")
-    say(f"  {answer}")
+    print_text(f"  {answer}")
     title("Look further")
     asked = [event.message_id for event in viewer.events if isinstance(event, LlmRequest)]
     for command_line in further(log, home, asked[-2]):
-        say(f"  {command_line}")
+        print_text(f"  {command_line}")
 
 
 def further(log: Path, home: Home, request: str) -> list[str]:
     """Return the commands that lead on from the demo."""
     at = f" --home {shlex.quote(str(home.folder))}" if home.chosen else ""
-    harken, id_ = program(), log.stem
+    harken, id_ = program_name(), log.stem
     return [
         f"{harken} view {id_} tree{at}",
         f"{harken} view {id_} perspective Jill{at}",

@@ -30,19 +30,19 @@ from harken.formats.registry import FORMATS
 from harken.session.log.file import is_being_written
 from harken.store.base import Store
 from harken.terminal.progress import progress
-from harken.terminal.text import one_line, say, say_json
+from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import count
 from harken.views.viewer import SessionViewer
 
 if TYPE_CHECKING:
-    from harken.interactions.otel.exporter import Sent
+    from harken.interactions.otel.exporter import OtlpExportSummary
 
 
 HEADERS_ENV = "OTEL_EXPORTER_OTLP_HEADERS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class OtlpExportOptions:
     """What a person asks for on the command line."""
 
     url: str
@@ -55,20 +55,20 @@ class Wish:
     as_json: bool
 
 
-def export_spans(home: Home, session: str, wish: Wish) -> None:
+def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
     """Send a session, and say what came of it. Raises SendError, ConfigError, LogError."""
-    from harken.interactions.otel.endpoint import JSON, PROTOBUF, Endpoint
-    from harken.interactions.otel.exporter import How, send
+    from harken.interactions.otel.endpoint import JSON, PROTOBUF, OtlpEndpoint
+    from harken.interactions.otel.exporter import OtlpOptions, send
     from harken.interactions.otel.otlp import Sender
 
     viewer = open_viewer(home, session)
     events = viewer.events.events
     form = JSON if wish.as_json_form else PROTOBUF
-    endpoint = Endpoint(url=wish.url, headers=headers_of(wish.headers), content_type=form)
+    endpoint = OtlpEndpoint(url=wish.url, headers=headers_of(wish.headers), content_type=form)
     resource = {} if wish.project is None else {"openinference.project.name": wish.project}
     with ExitStack() as opening, progress("Sending") as tell:
         opening.callback(endpoint.close)
-        how = How(
+        how = OtlpOptions(
             sender=Sender(version("harken"), resource=resource),
             much=wish.messages,
             resolver=resolver_of(home),
@@ -115,11 +115,11 @@ def _name_of(viewer: SessionViewer) -> str:
     return own or viewer.path.stem
 
 
-def _say(sent: Sent, endpoint: str, *, as_json: bool) -> None:
+def _say(sent: OtlpExportSummary, endpoint: str, *, as_json: bool) -> None:
     if as_json:
-        say_json({**asdict(sent), "endpoint": endpoint})
+        print_json({**asdict(sent), "endpoint": endpoint})
     else:
-        say(f"{count(sent.spans, 'span')} sent to {endpoint}")
+        print_text(f"{count(sent.spans, 'span')} sent to {endpoint}")
     if sent.credentials:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sent.credentials.items())
         click.echo(f"Redacted: {kinds}", err=True)
@@ -166,7 +166,7 @@ def command(
         raise click.UsageError("say --otlp URL, too: the other options are for that")
     if wanted == LIST:
         for name in FORMATS.names():
-            say(_line(name))
+            print_text(_line(name))
         return
     if ctx is None:
         raise click.UsageError("which commit? `harken ctx log` lists them")
@@ -178,7 +178,7 @@ def _send(home: Home, session: str | None, given: dict[str, Any]) -> None:
     """Send a session as spans. Raises SendError, ConfigError, LogError."""
     if session is None:
         raise click.UsageError("which session? `harken sessions` lists them")
-    wish = Wish(
+    wish = OtlpExportOptions(
         url=given["otlp"],
         headers=given["headers"],
         project=given["project"],
@@ -220,7 +220,7 @@ def write_pieces(
         sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
     elif is_text(data := b"".join(pieces)):
-        say(data.decode("utf-8", "backslashreplace").rstrip("\n"))
+        print_text(data.decode("utf-8", "backslashreplace").rstrip("\n"))
     else:
         size = count(len(data), "byte")
         raise ConfigError(f"these are {size} that no terminal shows: give a file with -o FILE")

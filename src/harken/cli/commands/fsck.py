@@ -19,10 +19,10 @@ from harken.session.log.file import is_being_written
 from harken.session.log.reader import events
 from harken.session.repair import verify
 from harken.store.base import Store
-from harken.store.fsck import Finding, fsck
+from harken.store.fsck import StoreFinding, fsck
 from harken.store.tiered import TieredStore
-from harken.terminal.progress import Tell, progress
-from harken.terminal.text import say, say_json
+from harken.terminal.progress import ProgressCallback, progress
+from harken.terminal.text import print_json, print_text
 
 
 @click.command()
@@ -38,33 +38,33 @@ def command(as_json: bool, home: Home) -> int:
     with progress("Checking") as tell:
         found = list(findings(home, tell))
     if as_json:
-        say_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in found])
     else:
         for one in found:
-            say(f"{one.place}: {one.problem}")
+            print_text(f"{one.place}: {one.problem}")
         if not found:
-            say(f"{home.folder}: whole")
+            print_text(f"{home.folder}: whole")
     warn_of_unstarted(home.logs())
     return int(bool(found))
 
 
-def findings(home: Home, tell: Tell) -> Iterator[Finding]:
+def findings(home: Home, tell: ProgressCallback) -> Iterator[StoreFinding]:
     """Yield the problems of the store of a home, of its logs, and of what is derived from them."""
     yield from _of_store_and_logs(home, tell)
     yield from _of_derived(home)
 
 
-def _of_derived(home: Home) -> Iterator[Finding]:
+def _of_derived(home: Home) -> Iterator[StoreFinding]:
     """Yield the problems of the databases that can be rebuilt."""
     from harken.index.database import find_damage
     from harken.interactions.logger import INDEX
 
     for path in (home.facts_file, home.index_file, home.folder / INDEX):
         for problem in find_damage(path):
-            yield Finding(str(path), f"{problem}; the next command that reads it repairs it")
+            yield StoreFinding(str(path), f"{problem}; the next command that reads it repairs it")
 
 
-def _of_store_and_logs(home: Home, tell: Tell) -> Iterator[Finding]:
+def _of_store_and_logs(home: Home, tell: ProgressCallback) -> Iterator[StoreFinding]:
     if not home.store_file.exists() and load_settings(home).store is None:
         yield from _of_logs(home, None, tell)
         return
@@ -73,7 +73,7 @@ def _of_store_and_logs(home: Home, tell: Tell) -> Iterator[Finding]:
         yield from _of_logs(home, store, tell)
 
 
-def _of_logs(home: Home, store: Store | None, tell: Tell) -> Iterator[Finding]:
+def _of_logs(home: Home, store: Store | None, tell: ProgressCallback) -> Iterator[StoreFinding]:
     logs = home.logs()
     for at, path in enumerate(logs):
         tell(at, len(logs))
@@ -83,14 +83,14 @@ def _of_logs(home: Home, store: Store | None, tell: Tell) -> Iterator[Finding]:
             for found in verify(path):
                 if found.kind != "torn" or not is_being_written(path):
                     place = f"{path}:{found.line} (byte {found.byte})"
-                    yield Finding(place, f"{found.kind}: {found.message}")
+                    yield StoreFinding(place, f"{found.kind}: {found.message}")
         except LogError as error:
-            yield Finding(str(path), str(error).removeprefix(f"{path}: "))
+            yield StoreFinding(str(path), str(error).removeprefix(f"{path}: "))
             continue
         yield from _lost_commits(path, store)
 
 
-def _lost_commits(path: Path, store: Store | None) -> Iterator[Finding]:
+def _lost_commits(path: Path, store: Store | None) -> Iterator[StoreFinding]:
     """Yield the commits that a log names and the store has not."""
     named: dict[CommitId, str] = {}
     try:
@@ -102,4 +102,4 @@ def _lost_commits(path: Path, store: Store | None) -> Iterator[Finding]:
     there = {} if store is None else store.commits(named)
     for name, event_id in named.items():
         if name not in there:
-            yield Finding(str(path), f"{event_id} names {name}, which is not in the store")
+            yield StoreFinding(str(path), f"{event_id} names {name}, which is not in the store")

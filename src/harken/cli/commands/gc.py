@@ -17,16 +17,16 @@ from harken.cli.options.time import Duration
 from harken.config.home import Home
 from harken.config.settings import load_settings
 from harken.config.store import store_of
-from harken.core.clock import rfc3339, system_clock
+from harken.core.clock import format_rfc3339, system_clock
 from harken.errors import StoreWriteError
 from harken.session.log.reader import mentions
-from harken.store.base import Collected, Store
-from harken.store.sqlite.evict import Evicted
+from harken.store.base import GcResult, Store
+from harken.store.sqlite.evict import EvictionResult
 from harken.store.sqlite.gc import Unused
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered import TieredStore
-from harken.terminal.progress import Tell, progress
-from harken.terminal.text import say, say_json
+from harken.terminal.progress import ProgressCallback, progress
+from harken.terminal.text import print_json, print_text
 from harken.views.message_text import count, size_text
 
 T = TypeVar("T")
@@ -57,15 +57,15 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     taken, moved, unused = with_room(home, work, keep_index=dry_run)
     if as_json:
         about_tiers = {} if moved is None else {"moved": asdict(moved)}
-        say_json({**msgspec.to_builtins(taken), "dry_run": dry_run, **about_tiers})
+        print_json({**msgspec.to_builtins(taken), "dry_run": dry_run, **about_tiers})
         return
-    say(told(taken, dry_run=dry_run))
+    print_text(format_summary(taken, dry_run=dry_run))
     if moved is not None:
         there, here = count(moved.commits, "commit"), size_text(moved.evicted_bytes)
-        say(f"{there} sent to the backing store, {here} evicted here")
+        print_text(f"{there} sent to the backing store, {here} evicted here")
     if unused.size_bytes and not dry_run:
         size, room = size_text(unused.size_bytes), size_text(unused.room_bytes)
-        say(
+        print_text(
             f"{size} of the file are unused, and new content goes there. The file gets smaller "
             f"when gc runs with {room} free on the disk, while no other program uses the store."
         )
@@ -73,7 +73,7 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
 
 def _collected(
     home: Home, grace_s: float, *, dry_run: bool
-) -> tuple[Collected, Moved | None, Unused]:
+) -> tuple[GcResult, TierTransfer | None, Unused]:
     """Collect, send to the backing store, and return what went and what is unused now."""
     settings = load_settings(home)
     with store_of(home) as store, progress("Collecting") as tell:
@@ -125,7 +125,7 @@ def free_bytes(home: Home) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class TierTransfer:
     """What went to the backing store, and from here."""
 
     commits: int
@@ -134,22 +134,22 @@ class Moved:
 
 
 def collect(
-    store: Store, roots: set[str], *, grace_s: float, dry_run: bool, tell: Tell
-) -> Collected:
+    store: Store, roots: set[str], *, grace_s: float, dry_run: bool, tell: ProgressCallback
+) -> GcResult:
     """Collect; where the store is a file of this machine, tell how far it is."""
-    now = rfc3339(system_clock())
+    now = format_rfc3339(system_clock())
     if isinstance(store, SqliteStore | TieredStore):
         return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=tell)
     return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run)
 
 
-def move(store: Store, most_mb: float | None) -> Moved | None:
+def move(store: Store, most_mb: float | None) -> TierTransfer | None:
     """Send what is new to the backing store, and evict what is too much here; None: no tiers."""
     if not isinstance(store, TieredStore):
         return None
     sent = store.push()
-    evicted = Evicted() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))
-    return Moved(sent.commits, evicted.things, evicted.size_bytes)
+    evicted = EvictionResult() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))
+    return TierTransfer(sent.commits, evicted.things, evicted.size_bytes)
 
 
 def roots_of(home: Home) -> set[str]:
@@ -157,10 +157,10 @@ def roots_of(home: Home) -> set[str]:
     return {name for path in home.logs() for name in mentions(path)}
 
 
-def told(taken: Collected, *, dry_run: bool) -> str:
+def format_summary(taken: GcResult, *, dry_run: bool) -> str:
     """Say in a line what went, or would go.
 
-    >>> told(Collected(things=2, size_bytes=2048), dry_run=True)
+    >>> format_summary(GcResult(things=2, size_bytes=2048), dry_run=True)
     '2 things and 0 commits would go, about 2.0 KB'
     """
     verb = "would go" if dry_run else "went"

@@ -9,18 +9,18 @@ from typing import Any
 import click
 import msgspec
 
-from harken.agents.agent_classes import kind_named
+from harken.agents.agent_classes import get_agent_class
 from harken.agents.hooks.hook import Hook
-from harken.agents.runtime import Runtime
-from harken.agents.tree.hook_file import HookFile, Known
+from harken.agents.runtime import AgentRuntime
+from harken.agents.tree.hook_file import HookFile, HookInfo
 from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
 from harken.config.settings import Settings, load_settings
 from harken.core import canonical
-from harken.core.verdict import ALLOWED, Point
-from harken.errors import UnknownName
-from harken.terminal.text import one_line, safe, say, say_json
+from harken.core.verdict import ALLOWED, HookPoint
+from harken.errors import NameNotFound
+from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 
 
 @click.group(name="hooks", cls=CommandGroup, invoke_without_command=True)
@@ -39,12 +39,12 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
     settings = settled(home)
     known = settings.hooks.known()
     if as_json:
-        say_json([row(one, settings) for one in known])
+        print_json([row(one, settings) for one in known])
         return
     for one in known:
-        say(heading(one, settings))
+        print_text(heading(one, settings))
         if one.description or one.problem:
-            say(f"  {one_line(one.problem or one.description, 160)}")
+            print_text(f"  {one_line(one.problem or one.description, 160)}")
 
 
 @command.command(name="show")
@@ -56,33 +56,33 @@ def show_command(name: str, as_json: bool, home: Home) -> None:
     settings = settled(home)
     by_name = {one.name: one for one in settings.hooks.known()}
     if name not in by_name:
-        raise UnknownName("hook", name, by_name)
+        raise NameNotFound("hook", name, by_name)
     file = settings.hooks.find(name)
     details = of_kind(name) if file is None else of_file(file)
     told = None if file is None else file.instructions
     if as_json:
-        say_json({**row(by_name[name], settings), **details, "instructions": told or None})
+        print_json({**row(by_name[name], settings), **details, "instructions": told or None})
         return
-    say(heading(by_name[name], settings))
+    print_text(heading(by_name[name], settings))
     if by_name[name].description:
-        say(f"  {by_name[name].description}")
+        print_text(f"  {by_name[name].description}")
     if file is not None and file.ignored:
         details["means nothing here"] = list(file.ignored)
     for member, value in details.items():
-        say(f"{member}: {value if isinstance(value, str) else in_words(value)}")
+        print_text(f"{member}: {value if isinstance(value, str) else format_value(value)}")
     if told:
-        say(f"\n{told}")
+        print_text(f"\n{told}")
 
 
 def settled(home: Home) -> Settings:
     """Return what is configured; what is odd about it is said on standard error."""
     settings = load_settings(home)
     for note in settings.notes:
-        click.echo(safe(note), err=True)
+        click.echo(escape_control_characters(note), err=True)
     return settings
 
 
-def heading(one: Known, settings: Settings) -> str:
+def heading(one: HookInfo, settings: Settings) -> str:
     """Return a hook on one line: its name, what judges, and where it comes from."""
     notes = ["smart" if one.smart else "code", str(one.path or "built in")]
     notes += ["watches new chats"] if one.name in settings.use_hooks else []
@@ -90,7 +90,7 @@ def heading(one: Known, settings: Settings) -> str:
     return f"{one.name}  ({', '.join(notes)})"
 
 
-def row(one: Known, settings: Settings) -> dict[str, Any]:
+def row(one: HookInfo, settings: Settings) -> dict[str, Any]:
     """Return a hook as JSON values."""
     path = None if one.path is None else str(one.path)
     return {**asdict(one), "path": path, "used": one.name in settings.use_hooks}
@@ -99,7 +99,7 @@ def row(one: Known, settings: Settings) -> dict[str, Any]:
 def of_file(file: HookFile) -> dict[str, Any]:
     """Return what a file says of its hook, besides what it is told."""
     if file.use is not None:
-        file.kind(file.use, Runtime())
+        file.kind(file.use, AgentRuntime())
         return {"use": file.use, **of_kind(file.use, file)}
     details: dict[str, Any] = {
         "points": _in_order(file.points or ALLOWED),
@@ -114,7 +114,7 @@ def of_file(file: HookFile) -> dict[str, Any]:
 
 def of_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
     """Return where a hook that is code is asked, and its options as they are."""
-    kind = kind_named(name, Runtime())
+    kind = get_agent_class(name, AgentRuntime())
     points = (file.points if file is not None else None) or kind.points
     options = msgspec.structs.asdict(kind.Options()) if issubclass(kind, Hook) else {}
     given = {} if file is None else dict(file.options)
@@ -124,16 +124,21 @@ def of_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
     }
 
 
-def _in_order(points: Collection[Point]) -> list[Point]:
+def _in_order(points: Collection[HookPoint]) -> list[HookPoint]:
     """Return points in the order in which a turn comes by them."""
-    turn: tuple[Point, ...] = ("input", "action", "result", "response")
+    turn: tuple[HookPoint, ...] = ("input", "action", "result", "response")
     return [point for point in turn if point in points]
 
 
-def in_words(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value on one line.
 
-    >>> in_words(["a", "b"]), in_words({"deep": None, "on": True}), in_words([]), in_words(True)
+    >>> (
+    ...     format_value(["a", "b"]),
+    ...     format_value({"deep": None, "on": True}),
+    ...     format_value([]),
+    ...     format_value(True),
+    ... )
     ('a, b', 'deep = null, on = true', 'none', 'yes')
     """
     if isinstance(value, bool):
@@ -145,4 +150,4 @@ def in_words(value: Any) -> str:
 
 def written(value: Any) -> str:
     """Return an option as it can stand in a file."""
-    return value if isinstance(value, str) else canonical.encode(value).decode()
+    return value if isinstance(value, str) else canonical.to_json_line(value).decode()

@@ -11,13 +11,13 @@ import click
 
 from harken.cli.commands.models import shown_path
 from harken.cli.options.home import home_option, json_option
-from harken.config.discovery import SUGGESTED, Choice, Found, choose, discover
+from harken.config.discovery import SUGGESTED, ModelChoice, ProviderStatus, choose, discover
 from harken.config.file import CONFIG
 from harken.config.home import Home, environment
 from harken.config.settings import load_settings, with_keys
 from harken.errors import ConfigError
 from harken.llm.providers import BUILT_IN, Provider
-from harken.terminal.text import program, safe, say, say_json
+from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
 
 HEAD = """\
 # What Harken does where nothing else is said. All of it may be left out.
@@ -72,17 +72,19 @@ def command(force: bool, as_json: bool, home: Home) -> None:
     backup = write(home, file, text) if force or not exists else None
     if as_json:
         row = {"file": str(file), "written": force or not exists, "model": choice and choice.model}
-        say_json({**row, "ready": [one.provider.name for one in found if one.ready]})
+        print_json({**row, "ready": [one.provider.name for one in found if one.ready]})
         return
     show(found)
     click.echo()
     if exists and not force:
-        say(f"{shown_path(str(file))} is there already and stays as it is (--force replaces it).")
-        say("It would be:\n")
+        print_text(
+            f"{shown_path(str(file))} is there already and stays as it is (--force replaces it)."
+        )
+        print_text("It would be:\n")
         click.echo(text, nl=False)
         return
-    say(f"Wrote {shown_path(str(file))}" + (f" (before: {backup.name})." if backup else "."))
-    say(what_next(choice, [one.provider.name for one in found if one.ready]))
+    print_text(f"Wrote {shown_path(str(file))}" + (f" (before: {backup.name})." if backup else "."))
+    print_text(what_next(choice, [one.provider.name for one in found if one.ready]))
 
 
 def _providers(home: Home, *, force: bool) -> list[Provider]:
@@ -92,9 +94,9 @@ def _providers(home: Home, *, force: bool) -> list[Provider]:
     return list(load_settings(home).providers.values())
 
 
-def config_text(choice: Choice | None) -> str:
+def config_text(choice: ModelChoice | None) -> str:
     """Return the file, every line of it either a comment or the model."""
-    chosen = Choice(f"anthropic/{SUGGESTED['anthropic']}") if choice is None else choice
+    chosen = ModelChoice(f"anthropic/{SUGGESTED['anthropic']}") if choice is None else choice
     line = f"model = {toml_text(chosen.model)}\n"
     return HEAD + ("# " if choice is None else "") + line + REST
 
@@ -125,11 +127,11 @@ def write(home: Home, file: Path, text: str) -> Path | None:
     return backup
 
 
-def show(found: Sequence[Found]) -> None:
+def show(found: Sequence[ProviderStatus]) -> None:
     """Print what was found; what is not here is not worth a line."""
     here = [one for one in found if one.ready or one.models or one.provider.api_key]
     if not here:
-        say("Found no key in the environment, and no server on this machine.")
+        print_text("Found no key in the environment, and no server on this machine.")
         return
     click.secho("Found", bold=True)
     width = max(len(one.provider.name) for one in here)
@@ -137,20 +139,21 @@ def show(found: Sequence[Found]) -> None:
         what = one.provider.base_url if one.provider.local else str(one.provider.key_env)
         count = f", {len(one.models)} models" if one.models else ""
         lacks = f"; missing: {'; '.join(one.missing)}" if one.missing else ""
-        say(f"  {one.provider.name:<{width}}  {what}{count}{lacks}")
+        print_text(f"  {one.provider.name:<{width}}  {what}{count}{lacks}")
 
 
-def what_next(choice: Choice | None, ready: Sequence[str]) -> str:
+def what_next(choice: ModelChoice | None, ready: Sequence[str]) -> str:
     """Say what to do now; `ready`: the providers that could be used, if one knew their models."""
     if choice is None and ready:
         return (
-            f"No model is chosen yet: `{program()} models {ready[0]} --remote` lists those of "
+            f"No model is chosen yet: `{program_name()} models {ready[0]} --remote` lists those of "
             f"{ready[0]}; write one of them into the file."
         )
     if choice is None:
         return (
             "No model is chosen yet. Set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY, or "
-            f"start a server such as Ollama; then `{program()} init --force`."
+            f"start a server such as Ollama; then `{program_name()} init --force`."
         )
     first = f"{'; '.join(choice.missing)}; then " if choice.missing else ""
-    return f"New sessions use {safe(choice.model)}. Next: {first}`{program()} chat`"
+    model = escape_control_characters(choice.model)
+    return f"New sessions use {model}. Next: {first}`{program_name()} chat`"

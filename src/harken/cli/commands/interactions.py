@@ -14,18 +14,18 @@ from harken.cli.command_group import CommandGroup
 from harken.cli.commands.view.command import open_viewer
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
-from harken.config.home import Home, command_line
+from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import load_settings
 from harken.config.store import store_of
 from harken.core.events import Event
 from harken.core.ids import USER
 from harken.session.fold import Resolver
-from harken.terminal.text import one_line, safe, say, say_json
+from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import count
 
 if TYPE_CHECKING:
-    from harken.interactions.export.exporter import Exported, How
+    from harken.interactions.export.exporter import ExportOptions, ExportSummary
     from harken.interactions.thread import ThreadRow
     from harken.views.viewer import SessionViewer
 
@@ -51,14 +51,16 @@ def list_command(home: Home, limit: int, as_json: bool) -> None:
     with InteractionLogger(folder=home.folder) as log:
         threads = log.list_threads(limit)
     if as_json:
-        say_json(msgspec.to_builtins(threads))
+        print_json(msgspec.to_builtins(threads))
         return
     for one in threads:
         name = f"{one.thread_id} ({one.name})" if one.name else one.thread_id
         sums = f"{count(one.messages, 'message')}, {count(one.requests, 'request')}"
-        say(f"{one.updated_at[:16].replace('T', ' ')}  {name}  {sums}  {one_line(one.title, 60)}")
+        print_text(
+            f"{one.updated_at[:16].replace('T', ' ')}  {name}  {sums}  {one_line(one.title, 60)}"
+        )
     if not threads:
-        click.echo(f"No thread yet; `{command_line('chat')}` makes one.", err=True)
+        click.echo(f"No thread yet; `{command_prefix('chat')}` makes one.", err=True)
 
 
 @command.command(name="show")
@@ -83,9 +85,9 @@ def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None
             if only_new and row.entry.event_type is ThreadEventType.CONTEXT_REPLAYED:
                 continue
             if as_json:
-                say_json(msgspec.to_builtins(row.entry), indent=None)
+                print_json(msgspec.to_builtins(row.entry), indent=None)
             else:
-                say(_line(row))
+                print_text(_line(row))
 
 
 @command.command(name="export")
@@ -103,22 +105,24 @@ def export_command(
     What is there of other sessions stays. Credentials of well-known shapes are redacted. It is as
     large as what the requests saw, all together; the log is not.
     """
-    from harken.interactions.export.exporter import How
+    from harken.interactions.export.exporter import ExportOptions
 
     viewer = open_viewer(home, session)
     events = [*viewer.events]
     stem = viewer.path.stem if viewer.path.suffix == ".jsonl" else str(viewer.path)
     with _resolver(home, events) as resolver:
-        how = How(shard=shard, as_is=as_is, resolver=resolver)
+        how = ExportOptions(shard=shard, as_is=as_is, resolver=resolver)
         done = export_to(folder, stem, events, how)
     if as_json:
         threads = msgspec.to_builtins(done.threads)
-        say_json({"threads": threads, "credentials": dict(done.credentials)})
+        print_json({"threads": threads, "credentials": dict(done.credentials)})
         return
-    say(told(folder, done))
+    print_text(format_summary(folder, done))
 
 
-def export_to(folder: Path, session: str, events: Sequence[Event], how: How) -> Exported:
+def export_to(
+    folder: Path, session: str, events: Sequence[Event], how: ExportOptions
+) -> ExportSummary:
     """Export a session, and say which credentials were found. Raises ConfigError."""
     from harken.interactions.export.exporter import export_session
 
@@ -130,7 +134,7 @@ def export_to(folder: Path, session: str, events: Sequence[Event], how: How) -> 
     return done
 
 
-def told(folder: Path, done: Exported) -> str:
+def format_summary(folder: Path, done: ExportSummary) -> str:
     """Say what was exported."""
     rows = sum(one.entries for one in done.threads)
     what = f"{count(len(done.threads), 'thread')}, {count(rows, 'row')}"
@@ -151,20 +155,20 @@ def import_command(home: Home, folder: Path, as_json: bool) -> None:
     home.make()
     made = import_folder(folder, home.sessions_folder)
     if as_json:
-        say_json(msgspec.to_builtins(made))
+        print_json(msgspec.to_builtins(made))
         return
     for one in made:
         how = "" if one.is_new else ", which was here already"
-        say(f"session {one.name}, {count(one.threads, 'thread')}{how}")
+        print_text(f"session {one.name}, {count(one.threads, 'thread')}{how}")
     if made:
-        way = command_line("interactions", "show", made[0].name)
-        click.echo(f"  {safe(way)}", err=True)
+        way = command_prefix("interactions", "show", made[0].name)
+        click.echo(f"  {escape_control_characters(way)}", err=True)
 
 
 def _agent(viewer: SessionViewer, events: Sequence[Event], agent: str) -> str:
     """Return the id of an agent, by it or a name; without either the first one's.
 
-    Raises UnknownName.
+    Raises NameNotFound.
     """
     ids = dict.fromkeys(one.agent_id for one in events if one.agent_id not in (None, USER))
     if not agent and ids:

@@ -11,10 +11,10 @@ from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
 from harken.config.store import store_of
 from harken.context.refs import PREFIX, find_any
-from harken.core.clock import rfc3339, system_clock
+from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import SHOWN
-from harken.store.base import Keeping, Store
-from harken.terminal.text import say, say_json
+from harken.store.base import RetentionPolicy, Store
+from harken.terminal.text import print_json, print_text
 
 
 @click.command()
@@ -48,24 +48,24 @@ def command(
             store.keep(dict.fromkeys(found, keeping(how, seconds, system_clock())))
         rows = [{"name": n, **row(k)} for n, k in sorted(store.kept().items())]
         if as_json:
-            say_json(rows)
+            print_json(rows)
             return
         for one in rows:
-            say(line(store, one["name"], one))
+            print_text(line(store, one["name"], one))
 
 
-def keeping(how: str | None, seconds: float | None, now_us: int) -> Keeping | None:
+def keeping(how: str | None, seconds: float | None, now_us: int) -> RetentionPolicy | None:
     """Return the policy that a person means.
 
     >>> keeping(None, 1.5, 0)
-    Keeping(policy='ephemeral', until='1970-01-01T00:00:01.500000Z')
+    RetentionPolicy(policy='ephemeral', until='1970-01-01T00:00:01.500000Z')
     """
     if seconds is not None:
-        return Keeping("ephemeral", rfc3339(now_us + int(seconds * 1_000_000)))
-    return None if how == "default" else Keeping("pin" if how == "pin" else "replicate")
+        return RetentionPolicy("ephemeral", format_rfc3339(now_us + int(seconds * 1_000_000)))
+    return None if how == "default" else RetentionPolicy("pin" if how == "pin" else "replicate")
 
 
-def row(kept: Keeping) -> dict[str, str]:
+def row(kept: RetentionPolicy) -> dict[str, str]:
     """Return a policy as JSON values."""
     return {"policy": kept.policy, **({"until": kept.until} if kept.until else {})}
 

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from harken.cli.options.home import home_option, json_option
-from harken.config.discovery import Found, Offer, discover, offers
+from harken.config.discovery import ModelOffer, ProviderStatus, discover, offers
 from harken.config.home import Home
 from harken.config.settings import Settings, load_settings
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from harken.llm.prices import Price
-from harken.terminal.text import program, safe, say, say_json
+from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
 
 SHOWN = 6
 """How many models of a provider a list of all shows."""
@@ -34,19 +34,19 @@ def command(provider: str | None, remote: bool, as_json: bool, home: Home) -> No
     """
     settings = load_settings(home)
     for note in settings.notes:
-        click.echo(safe(note), err=True)
+        click.echo(escape_control_characters(note), err=True)
     if provider is not None and provider not in settings.providers:
-        raise UnknownName("provider", provider, settings.providers)
+        raise NameNotFound("provider", provider, settings.providers)
     wanted = [settings.providers[provider]] if provider else list(settings.providers.values())
     found = discover(wanted, remote=remote)
     today = datetime.now(UTC).date()
     if as_json:
-        say_json(described(found, settings, today))
+        print_json(described(found, settings, today))
     else:
         show(found, settings, today, limit=None if provider else SHOWN)
 
 
-def described(found: Iterable[Found], settings: Settings, day: date) -> dict[str, Any]:
+def described(found: Iterable[ProviderStatus], settings: Settings, day: date) -> dict[str, Any]:
     """Return all of it as JSON values."""
     return {
         "model": settings.model,
@@ -66,13 +66,15 @@ def described(found: Iterable[Found], settings: Settings, day: date) -> dict[str
     }
 
 
-def _row(offer: Offer) -> dict[str, Any]:
+def _row(offer: ModelOffer) -> dict[str, Any]:
     names = ("input", "output", "cache_read", "cache_write")
     rates = None if offer.price is None else {name: getattr(offer.price, name) for name in names}
     return {"name": offer.name, "usd_per_million_tokens": rates}
 
 
-def show(found: Sequence[Found], settings: Settings, day: date, *, limit: int | None) -> None:
+def show(
+    found: Sequence[ProviderStatus], settings: Settings, day: date, *, limit: int | None
+) -> None:
     """Print what can be used, then what others need; without a limit all that is known."""
     say_model(settings, found)
     listed = {one.provider.name: offers(one, settings.prices, day) for one in found}
@@ -91,22 +93,23 @@ def show(found: Sequence[Found], settings: Settings, day: date, *, limit: int | 
         _title("Not ready")
         width = max(len(one.provider.name) for one in waiting)
         for one in waiting:
-            say(f"  {one.provider.name:<{width}}  {'; '.join(one.missing)}")
+            print_text(f"  {one.provider.name:<{width}}  {'; '.join(one.missing)}")
 
 
-def say_model(settings: Settings, found: Sequence[Found]) -> None:
+def say_model(settings: Settings, found: Sequence[ProviderStatus]) -> None:
     """Print which model a new session has, and what it lacks."""
     if settings.model is None:
-        say(f"No model is chosen: `{program()} init` chooses one, or pass --model.")
+        print_text(f"No model is chosen: `{program_name()} init` chooses one, or pass --model.")
         return
-    chosen = click.style(safe(settings.model), bold=True)
-    click.echo(f"New sessions use {chosen} (from {safe(shown_path(settings.model_from))}).")
+    chosen = click.style(escape_control_characters(settings.model), bold=True)
+    source = escape_control_characters(shown_path(settings.model_from))
+    click.echo(f"New sessions use {chosen} (from {source}).")
     provider, slash, _ = settings.model.partition("/")
     if slash and ":" not in provider and provider not in settings.providers:
-        say(f"There is no provider {provider!r}: check the name, or add it to config.toml.")
+        print_text(f"There is no provider {provider!r}: check the name, or add it to config.toml.")
     for one in found:
         if one.provider.name == provider and not one.ready:
-            say(f"It is not ready: {'; '.join(one.missing)}.")
+            print_text(f"It is not ready: {'; '.join(one.missing)}.")
 
 
 def shown_path(text: str) -> str:
@@ -115,16 +118,18 @@ def shown_path(text: str) -> str:
     return "~" + text[len(home) :] if text.startswith(home + "/") else text
 
 
-def _show_offers(one: Found, known: Sequence[Offer], *, limit: int | None, width: int) -> None:
+def _show_offers(
+    one: ProviderStatus, known: Sequence[ModelOffer], *, limit: int | None, width: int
+) -> None:
     name = one.provider.name
     for offer in known[:limit]:
-        say(f"  {offer.name:<{width}}  {price_text(offer.price)}".rstrip())
+        print_text(f"  {offer.name:<{width}}  {price_text(offer.price)}".rstrip())
     if len(known) > len(known[:limit]):
-        _dim(f"  and {len(known) - len(known[:limit])} more: `{program()} models {name}`")
+        _dim(f"  and {len(known) - len(known[:limit])} more: `{program_name()} models {name}`")
     if not known and one.provider.local:
         _dim(f"  {name}/...: it has no model yet")
     elif not known:
-        _dim(f"  {name}/...: `{program()} models {name} --remote` asks which there are")
+        _dim(f"  {name}/...: `{program_name()} models {name} --remote` asks which there are")
 
 
 def price_text(price: Price | None) -> str:
@@ -151,4 +156,4 @@ def _title(text: str, more: str = "") -> None:
 
 
 def _dim(text: str) -> None:
-    click.secho(safe(text), dim=True)
+    click.secho(escape_control_characters(text), dim=True)

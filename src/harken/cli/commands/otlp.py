@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.options.home import home_option, json_option
-from harken.config.home import Home, command_line
+from harken.config.home import Home, command_prefix
 from harken.config.store import made_store
 from harken.errors import ConfigError
-from harken.terminal.text import say, say_json
+from harken.terminal.text import print_json, print_text
 from harken.views.message_text import count
 
 if TYPE_CHECKING:
-    from harken.capture.otlp.receiver import Counted
-    from harken.capture.otlp.server import Server
+    from harken.capture.otlp.receiver import ReceiverStats
+    from harken.capture.otlp.server import OtlpServer
 
 PORT = 4318
 """Where exporters send to when nobody tells them."""
@@ -61,8 +61,8 @@ def command(home: Home, *, port: int, no_token: bool, idle_s: float | None, as_j
 
 @dataclass(frozen=True, slots=True)
 class _Serving:
-    server: Server
-    counted: Counted
+    server: OtlpServer
+    counted: ReceiverStats
 
 
 @contextmanager
@@ -70,14 +70,14 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
     """Open all that it takes. Raises ConfigError, StoreError."""
     from harken.capture.otlp.decode import load
     from harken.capture.otlp.receiver import Receiver
-    from harken.capture.otlp.server import Server
-    from harken.capture.otlp.spool import Spool
+    from harken.capture.otlp.server import OtlpServer
+    from harken.capture.otlp.spool import OtlpSpool
     from harken.recording.recorder import Recorder
     from harken.service.access import made_token
 
     load()
     token = None if token_file is None else made_token(token_file)
-    spool = Spool(home.folder / "otlp")
+    spool = OtlpSpool(home.folder / "otlp")
     try:
         with (
             made_store(home) as store,
@@ -85,7 +85,7 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
         ):
             receiver = Receiver(recorder)
             try:
-                server = Server(receiver, port=port, token=token, spool=spool)
+                server = OtlpServer(receiver, port=port, token=token, spool=spool)
             except OSError as error:
                 reason = error.strerror or error
                 raise ConfigError(
@@ -98,7 +98,7 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
 
 
 @contextmanager
-def _until_signalled(server: Server) -> Iterator[None]:
+def _until_signalled(server: OtlpServer) -> Iterator[None]:
     """End the server at Ctrl-C and at a plain kill, with all that was taken recorded."""
 
     def end(*_: Any) -> None:
@@ -120,14 +120,14 @@ def _tell(url: str, token_file: Path | None, *, as_json: bool) -> None:
     """Say what a program needs to know. The token itself is never printed."""
     settings = _settings(url, token_file)
     if as_json:
-        say_json(
+        print_json(
             {"address": url, "token_file": token_file and str(token_file), "set": settings},
             indent=None,
         )
         return
-    say(f"receiving spans at {url}; Ctrl-C stops. Where the program runs:")
+    print_text(f"receiving spans at {url}; Ctrl-C stops. Where the program runs:")
     for name, value in settings.items():
-        say(f"  export {name}={value}")
+        print_text(f"  export {name}={value}")
 
 
 def _settings(url: str, token_file: Path | None) -> dict[str, str]:
@@ -142,13 +142,15 @@ def _settings(url: str, token_file: Path | None) -> dict[str, str]:
     }
 
 
-def _summarize(counted: Counted, *, as_json: bool) -> None:
+def _summarize(counted: ReceiverStats, *, as_json: bool) -> None:
     if as_json:
-        say_json({"calls": counted.calls, "without_messages": counted.silent}, indent=None)
+        print_json({"calls": counted.calls, "without_messages": counted.silent}, indent=None)
         return
-    say(f"recorded {count(counted.calls, 'model call')}; {command_line('sessions')} lists them")
+    print_text(
+        f"recorded {count(counted.calls, 'model call')}; {command_prefix('sessions')} lists them"
+    )
     if counted.silent:
-        say(
+        print_text(
             f"{count(counted.silent, 'model call')} came without what was said: the program must "
             f"be told to capture it (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT)"
         )

@@ -17,11 +17,11 @@ from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
 from harken.config.store import resolver_of
 from harken.errors import ConfigError
-from harken.terminal.text import say, say_json
+from harken.terminal.text import print_json, print_text
 
 if TYPE_CHECKING:
     from harken.core.ids import AgentId
-    from harken.views.steps import Stepping
+    from harken.views.steps import RequestSteps
     from harken.views.viewer import SessionViewer
 
 
@@ -63,10 +63,10 @@ def command(
     numbers = span.numbers if span.at is None else [span.at]
     if as_json:
         for row in as_rows(steps, numbers, whole=whole):
-            say_json(row, indent=None)
+            print_json(row, indent=None)
     else:
         for line in as_lines(steps, numbers, whole=whole):
-            say(line)
+            print_text(line)
     return 0
 
 
@@ -74,7 +74,7 @@ def _check(session: str, viewer: SessionViewer, *, as_json: bool) -> int:
     """Run a session again, or rebuild the requests of one that another program ran."""
     from harken.cli.replay_view import check_report
     from harken.experiments.replay import check as determinism
-    from harken.experiments.replay.player import Own
+    from harken.experiments.replay.player import ReplayExtras
     from harken.world.local import local_tools
 
     events, is_log = viewer.events, viewer.path.is_file()
@@ -85,14 +85,14 @@ def _check(session: str, viewer: SessionViewer, *, as_json: bool) -> int:
     else:
         with TemporaryDirectory(prefix="harken-check-") as folder:
             tools = local_tools(Path(folder), outputs=Path(folder))  # none of them runs
-        done = determinism.check(events, Own(tools=tools, resolver=viewer.resolver))
+        done = determinism.check(events, ReplayExtras(tools=tools, resolver=viewer.resolver))
         lines = check_report.checked_lines(session, done)
         row, is_same = check_report.checked_row(session, done), done.difference is None
     if as_json:
-        say_json(row)
+        print_json(row)
     else:
         for line in lines:
-            say(line)
+            print_text(line)
     return 0 if is_same else 1
 
 
@@ -107,7 +107,7 @@ class _Span:
     @classmethod
     def of(
         cls,
-        steps: Stepping,
+        steps: RequestSteps,
         viewer: SessionViewer,
         *,
         thread: str | None,
@@ -116,7 +116,7 @@ class _Span:
         first: str | None,
         last: str | None,
     ) -> _Span:
-        """Find what a person named. Raises UnknownName, ConfigError where nothing is left.
+        """Find what a person named. Raises NameNotFound, ConfigError where nothing is left.
 
         `thread`: the agent of SESSION/AGENT, whose calls have numbers of their own.
         """
@@ -131,18 +131,18 @@ class _Span:
         return cls(agent_id, numbers, None if at is None else steps.find(at, own))
 
 
-def stepping_of(home: Home, viewer: SessionViewer) -> Stepping:
+def stepping_of(home: Home, viewer: SessionViewer) -> RequestSteps:
     """Return the steps of a session; the store is opened where an agent began from a commit."""
-    from harken.views.steps import Stepping
+    from harken.views.steps import RequestSteps
 
-    return Stepping(viewer.events, resolver=resolver_of(home))
+    return RequestSteps(viewer.events, resolver=resolver_of(home))
 
 
-def _show(steps: Stepping, viewer: SessionViewer, span: _Span) -> int:
-    from harken.cli.replay_view.reader import Reader
+def _show(steps: RequestSteps, viewer: SessionViewer, span: _Span) -> int:
+    from harken.cli.replay_view.reader import ReplayReader
     from harken.cli.replay_view.window import ReplayWindow
-    from harken.terminal.environment import Surroundings
+    from harken.terminal.environment import TerminalEnvironment
 
-    reader = Reader(steps, viewer, span.numbers[0] if span.at is None else span.at)
+    reader = ReplayReader(steps, viewer, span.numbers[0] if span.at is None else span.at)
     reader.agent = span.agent_id
-    return ReplayWindow(reader, Surroundings.here()).run()
+    return ReplayWindow(reader, TerminalEnvironment.here()).run()

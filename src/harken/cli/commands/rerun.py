@@ -16,17 +16,17 @@ from harken.chat.commands.base import MODES
 from harken.cli.commands.session import checked_name
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
-from harken.config.home import Home, command_line
+from harken.config.home import Home, command_prefix
 from harken.errors import ConfigError
-from harken.terminal.text import one_line, say, say_json
+from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import count
 
 if TYPE_CHECKING:
-    from harken.agents.runtime import Runtime
+    from harken.agents.runtime import AgentRuntime
     from harken.config.settings import Settings
     from harken.experiments.change import Change
     from harken.experiments.fork_point import ForkPoint
-    from harken.experiments.rerun import Rerun
+    from harken.experiments.rerun import RerunResult
     from harken.store.base import Store
     from harken.world.permissions.permissions import Mode
     from harken.world.world import World
@@ -75,7 +75,7 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
     if options["live"] and not point.is_own:
         raise click.UsageError("--live: the tools of another program are not here to be run")
     with ExitStack() as stack:
-        bench = Bench.open(home, options["permission"], stack)
+        bench = RerunEnvironment.open(home, options["permission"], stack)
         done = bench.run(
             point,
             change,
@@ -85,14 +85,14 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
             name=options["name"],
         )
     if as_json:
-        say_json([as_row(one) for one in done])
+        print_json([as_row(one) for one in done])
     else:
         _report(point.session, done, live=options["live"])
     return int(any(one.error is not None for one in done))
 
 
 def find_point(home: Home, given: str, at: str) -> ForkPoint:
-    """Return the call that a person means. Raises UnknownName, ConfigError."""
+    """Return the call that a person means. Raises NameNotFound, ConfigError."""
     from harken.cli.commands.view.command import open_viewer
     from harken.config.name_resolver import NameResolver
     from harken.experiments.fork_point import ForkPoint
@@ -133,31 +133,31 @@ def _text(file: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class RerunEnvironment:
     """Where reruns are made: models, store and tools of this machine, as a chat has them."""
 
     home: Home
-    runtime: Runtime
+    runtime: AgentRuntime
     store: Store | None
     live: Callable[[str], World]
     """Makes the world in which calls are run that are not in the record."""
 
     @classmethod
-    def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> Bench:
+    def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> RerunEnvironment:
         """Open it. Raises ConfigError, StoreError; `stack` closes it."""
-        from harken.agents.runtime import Runtime
-        from harken.chat.checkpoint_store import PATIENCE_S, Keeping
+        from harken.agents.runtime import AgentRuntime
+        from harken.chat.checkpoint_store import PATIENCE_S, CheckpointStore
         from harken.chat.models import model_finder
-        from harken.chat.options import Wish
+        from harken.chat.options import ChatOptions
         from harken.chat.sandbox import confined
-        from harken.chat.world import Around, open_world, permissions_of
-        from harken.config.allowed_commands import LetRun
+        from harken.chat.world import WorldSettings, open_world, permissions_of
+        from harken.config.allowed_commands import AllowedCommands
         from harken.config.settings import load_settings
         from harken.config.store import open_store
 
         settings: Settings = load_settings(home, permission=permission)
         home.make()
-        kept = Keeping.opened(
+        kept = CheckpointStore.opened(
             lambda: open_store(home, settings.store, settings.backing, patience_s=PATIENCE_S)
         )
         stack.callback(kept.close)
@@ -166,11 +166,11 @@ class Bench:
         checkpoints = kept.checkpoints(home)
         if checkpoints is not None and checkpoints.sockets is not None:
             stack.callback(checkpoints.sockets.close)
-        runtime = Runtime(
+        runtime = AgentRuntime(
             models=model_finder(home, settings),
             checkpoints=checkpoints,
             templates=settings.templates,
-            let_run=LetRun(home),
+            let_run=AllowedCommands(home),
             compact_at=settings.compact_at or None,
             windows=settings.windows,
             on_notice=lambda notice: click.echo(one_line(notice, 500), err=True),
@@ -179,9 +179,9 @@ class Bench:
         def live(stem: str) -> World:
             outputs = home.folder / "outputs" / stem
             box = confined(home, settings, outputs=outputs)
-            around = Around(outputs, box, runtime.tell, home)
+            around = WorldSettings(outputs, box, runtime.tell, home)
             permissions = permissions_of(settings, home.folder)
-            return open_world(Wish(), settings, permissions, None, around)
+            return open_world(ChatOptions(), settings, permissions, None, around)
 
         return cls(home, runtime, kept.store, live)
 
@@ -194,7 +194,7 @@ class Bench:
         live: bool,
         follow: bool,
         name: str | None = None,
-    ) -> list[Rerun]:
+    ) -> list[RerunResult]:
         """Rerun so often, several at once. Raises as `experiments.rerun`, before any begins."""
         from harken.experiments.rerun import check, rerun
 
@@ -203,7 +203,7 @@ class Bench:
         logs = [self.home.new_session(stem) for stem in stems]
         turn = asyncio.Semaphore(AT_ONCE)
 
-        async def one(log: Path) -> Rerun:
+        async def one(log: Path) -> RerunResult:
             async with turn:
                 world = self.live(log.stem) if live else None
                 return await rerun(
@@ -216,7 +216,7 @@ class Bench:
                     follow=follow,
                 )
 
-        async def every() -> list[Rerun]:
+        async def every() -> list[RerunResult]:
             return list(await asyncio.gather(*map(one, logs)))
 
         return asyncio.run(every())
@@ -243,7 +243,7 @@ def _unused_stem(home: Home, session: str) -> str:
     return base
 
 
-def as_row(done: Rerun) -> dict[str, Any]:
+def as_row(done: RerunResult) -> dict[str, Any]:
     """Return a rerun as JSON values."""
     return {
         "session": done.log.stem,
@@ -256,13 +256,13 @@ def as_row(done: Rerun) -> dict[str, Any]:
     }
 
 
-def _report(session: str, done: Sequence[Rerun], *, live: bool) -> None:
+def _report(session: str, done: Sequence[RerunResult], *, live: bool) -> None:
     for one in done:
         said = one.answer if one.error is None else f"failed: {one.error}"
-        say(f"{one.log.stem}  {one_line(said or '', 200)}")
+        print_text(f"{one.log.stem}  {one_line(said or '', 200)}")
         if one.differing:
             calls = ", ".join(dict.fromkeys(call.name for _, call in one.differing))
             what = "not in the record" if live else "not in the record, and refused"
-            say(f"  {count(len(one.differing), 'call')} {what}: {one_line(calls)}")
+            print_text(f"  {count(len(one.differing), 'call')} {what}: {one_line(calls)}")
     names = [one.log.stem for one in done]
-    click.echo(f"See what differs: `{command_line('compare', session, *names[:8])}`", err=True)
+    click.echo(f"See what differs: `{command_prefix('compare', session, *names[:8])}`", err=True)

@@ -15,20 +15,20 @@ import click
 
 from harken.capture.resume.clients import RUNTIMES, client_for
 from harken.cli.options.conversation import (
-    Meant,
+    ResolvedConversation,
     conversation_options,
-    meant,
     new_session,
     read_meant,
+    resolve_conversation,
 )
 from harken.cli.options.home import home_option
-from harken.config.home import Home, environment, here
+from harken.config.home import Home, current_folder, environment
 from harken.config.store import store_of
 from harken.context.position import commit_at
 from harken.context.refs import name_of
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError, NameNotFound
 from harken.formats.runtimes.registry import native_for
-from harken.terminal.text import one_line, program, safe
+from harken.terminal.text import escape_control_characters, one_line, program_name
 
 if TYPE_CHECKING:
     from harken.capture.resume.clients import Client
@@ -87,33 +87,33 @@ def command(
     return 0
 
 
-def _written(client: Client, found: Meant, where: Path, model: str) -> list[str]:
+def _written(client: Client, found: ResolvedConversation, where: Path, model: str) -> list[str]:
     """Write a session for a client; return what goes on with it."""
     from harken.capture.resume.completeness import wholeness
-    from harken.capture.resume.placement import Here, place
+    from harken.capture.resume.placement import ClientHome, place
     from harken.capture.resume.transfer import transfer
-    from harken.capture.resume.verify import said_in
+    from harken.capture.resume.verify import read_written_conversation
 
     native = native_for(client.runtime)
     if native is None or native.writes is None:
         known = [one for one in RUNTIMES if (native := native_for(one)) and native.writes]
-        raise UnknownName("client that sessions can be written for", client.runtime, known)
+        raise NameNotFound("client that sessions can be written for", client.runtime, known)
     if not found.moment.entries:
         raise ConfigError(f"{found.moment.ctx}: nothing was said there yet")
     new = new_session(client.runtime, where, title=found.conversation.title, model=model)
     data = native.writes(found.moment.entries, new)
-    written = said_in(client, native, data)
+    written = read_written_conversation(client, native, data)
     _tell(transfer(found.said, wholeness(found.moment.entries, written)))
-    placed = place(client, native, data, new, Here(home=Path.home(), environ=environment()))
+    placed = place(client, native, data, new, ClientHome(home=Path.home(), environ=environment()))
     into = placed.file or f"its database, as {placed.session}"
-    click.echo(safe(f"a session for {client.name} in {into}"), err=True)
+    click.echo(escape_control_characters(f"a session for {client.name} in {into}"), err=True)
     return client.command(placed.session, model)
 
 
 def _tell(found: Transfer) -> None:
     """Print how much of the conversation goes over, and why the rest does not."""
     for line in transfer_lines(found):
-        click.echo(safe(line), err=True)
+        click.echo(escape_control_characters(line), err=True)
 
 
 def transfer_lines(found: Transfer) -> Iterator[str]:
@@ -134,17 +134,17 @@ def _are(size: int) -> str:
     return "is" if size == 1 else "are"
 
 
-def _folder(found: Meant, given: Path | None) -> Path:
+def _folder(found: ResolvedConversation, given: Path | None) -> Path:
     """Return where to work, and say why there."""
     if given is not None:
         return given.absolute()
     worked = found.conversation.folder
     if worked.startswith("/") and os.path.isdir(worked):  # noqa: PTH112 - raises nothing
-        click.echo(safe(f"working in {worked}, as the session did"), err=True)
+        click.echo(escape_control_characters(f"working in {worked}, as the session did"), err=True)
         return Path(worked)
     gone = f", since {one_line(worked)} is not here" if worked else ""
-    click.echo(safe(f"working in {here()}{gone}"), err=True)
-    return here()
+    click.echo(escape_control_characters(f"working in {current_folder()}{gone}"), err=True)
+    return current_folder()
 
 
 def _in_harken(
@@ -158,7 +158,7 @@ def _in_harken(
 ) -> int:
     """Go on in a chat."""
     with store_of(home) as store:
-        found = meant(home, store, conversation, at)
+        found = resolve_conversation(home, store, conversation, at)
         ctx = name_of(store, commit_at(store, found.moment))
     from harken.capture.resume.transfer import whole_transfer
 
@@ -166,16 +166,16 @@ def _in_harken(
     where = _folder(found, folder)
     if is_printed:
         chosen = ["--home", str(home.folder.absolute())] if home.chosen else []
-        words = [*shlex.split(program()), "chat", "--from", ctx]
+        words = [*shlex.split(program_name()), "chat", "--from", ctx]
         _print([*words, *(["--model", model] if model else []), *chosen], where)
         return 0
-    from harken.chat.options import Wish
+    from harken.chat.options import ChatOptions
     from harken.cli.commands.chat.command import talk_in_lines, talk_on_screen
     from harken.terminal.environment import has_screen
 
     home = Home(str(home.folder.absolute()))
     os.chdir(where)
-    wish = Wish(ctx=ctx, model=model or None)
+    wish = ChatOptions(ctx=ctx, model=model or None)
     if has_screen():
         return talk_on_screen(home, wish)
     return talk_in_lines(home, wish, None, as_json=False)
@@ -184,7 +184,7 @@ def _in_harken(
 def _print(words: Sequence[str], where: Path) -> None:
     """Print a command on one line, such that a shell reads it back."""
     line = " ".join(map(quoted, words))
-    is_here = os.path.realpath(where) == os.path.realpath(here())
+    is_here = os.path.realpath(where) == os.path.realpath(current_folder())
     click.echo(line if is_here else f"cd {quoted(str(where))} && {line}")
 
 
@@ -194,7 +194,7 @@ def quoted(word: str) -> str:
     >>> print(quoted("it is"), quoted("two\nlines"))
     'it is' $'two\x0alines'
     """
-    if safe(word) == word and not {"\n", "\t"} & set(word):
+    if escape_control_characters(word) == word and not {"\n", "\t"} & set(word):
         return shlex.quote(word)
     data = os.fsencode(word).decode("latin-1")
     plain = re.sub(r"[^ -~]|['\\]", lambda found: f"\\x{ord(found[0]):02x}", data)

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from harken.cli.options.home import home_option
-from harken.config.home import Home, environment, here
+from harken.config.home import Home, current_folder, environment
 from harken.context.socket_client import VARIABLE
 from harken.core.ids import AgentId
 from harken.terminal.text import one_line
 
 if TYPE_CHECKING:
-    from harken.capture.files.change_scanner import Sight
+    from harken.capture.files.change_scanner import ChangeScanner
     from harken.capture.live.invocation import Invocation
-    from harken.capture.live.recorder import Recording, Witnesses
-    from harken.capture.live.stream_event import Heard
-    from harken.context.socket_server import ContextSockets
+    from harken.capture.live.recorder import CommitSources, LiveRecorder
+    from harken.capture.live.stream_event import StreamEvent
+    from harken.context.socket_server import ContextSocketServer
 
 QUIET = (
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
@@ -52,17 +52,17 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
     Its input, output and exit code are its own: `harken run -- claude -p "Who is there?"`.
     """
     from harken.capture.live.invocation import invocation
-    from harken.capture.live.recorder import Recording
-    from harken.context.socket_server import ContextSockets
-    from harken.core.clock import rfc3339, system_clock
+    from harken.capture.live.recorder import LiveRecorder
+    from harken.context.socket_server import ContextSocketServer
+    from harken.core.clock import format_rfc3339, system_clock
 
     asked = invocation(client, runtime)
-    recordings: list[Recording] = []
-    sockets = ContextSockets(home.run_folder, lambda: any(one.ask() for one in recordings))
+    recordings: list[LiveRecorder] = []
+    sockets = ContextSocketServer(home.run_folder, lambda: any(one.ask() for one in recordings))
     try:
         path = _socket(sockets)
         with _event_file(events) as tell:
-            recording = Recording(
+            recording = LiveRecorder(
                 opens=_opens(home, asked, _sight(asked)),
                 listen=asked.listen,
                 settle=lambda ctx: sockets.settle(CLIENT, ctx),
@@ -71,7 +71,7 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
                 tell=tell,
                 prompt=asked.prompt,
                 has_file=asked.has_file,
-                started=rfc3339(system_clock()),
+                started=format_rfc3339(system_clock()),
             )
             recordings.append(recording)
             return _run(asked, _environ(asked, path), recording)
@@ -79,15 +79,15 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
         sockets.close()
 
 
-def _run(asked: Invocation, environ: Mapping[str, str], recording: Recording) -> int:
+def _run(asked: Invocation, environ: Mapping[str, str], recording: LiveRecorder) -> int:
     """Run a client and its recording; say what went wrong with the recording, once."""
     from harken.capture.live.display import shown_for
-    from harken.capture.live.process import run
+    from harken.capture.live.process import run_client
 
     shown = None if asked.output == "untouched" else shown_for(asked)
     recording.begin()
     try:
-        ended = run(asked.command, environ, shown, recording.hear)
+        ended = run_client(asked.command, environ, shown, recording.hear)
     except OSError as error:
         recording.failure = ""
         click.echo(f"harken: {one_line(asked.command[0])}: {error.strerror or error}", err=True)
@@ -113,7 +113,7 @@ def _environ(asked: Invocation, socket: str) -> dict[str, str]:
     return {**environ, VARIABLE: socket} if socket else environ
 
 
-def _socket(sockets: ContextSockets) -> str:
+def _socket(sockets: ContextSocketServer) -> str:
     """Return where the client's tools ask for their commit; empty: nowhere."""
     try:
         return str(sockets.path(CLIENT))
@@ -121,31 +121,31 @@ def _socket(sockets: ContextSockets) -> str:
         return ""
 
 
-def _sight(asked: Invocation) -> Sight:
+def _sight(asked: Invocation) -> ChangeScanner:
     """Return what sees the files of a client from now on."""
-    from harken.capture.files.change_scanner import Sight
+    from harken.capture.files.change_scanner import ChangeScanner
     from harken.capture.files.sources import PLACES, watched_at
 
     places = [place for place in PLACES if place.runtime == asked.runtime]
-    sight = Sight(watched_at(places, Path.home(), environment()))
+    sight = ChangeScanner(watched_at(places, Path.home(), environment()))
     sight.sweep()
     return sight
 
 
 def _opens(
-    home: Home, asked: Invocation, sight: Sight
-) -> Callable[[], AbstractContextManager[Witnesses]]:
+    home: Home, asked: Invocation, sight: ChangeScanner
+) -> Callable[[], AbstractContextManager[CommitSources]]:
     """Return what opens the store, when the recording is ready for it."""
     from harken.capture.live.session_files import mentions_of
 
-    mentions = mentions_of(asked.runtime, here() / asked.folder)
+    mentions = mentions_of(asked.runtime, current_folder() / asked.folder)
 
     @contextmanager
-    def opens() -> Iterator[Witnesses]:
-        from harken.capture.files.follower import Follower
-        from harken.capture.live.recorder import Witnesses
-        from harken.capture.live.session_files import Trail
-        from harken.capture.live.stream_commits import Chain
+    def opens() -> Iterator[CommitSources]:
+        from harken.capture.files.follower import FileFollower
+        from harken.capture.live.recorder import CommitSources
+        from harken.capture.live.session_files import RunFiles
+        from harken.capture.live.stream_commits import StreamCommits
         from harken.config.settings import load_settings
         from harken.config.store import open_store
         from harken.core.clock import system_clock
@@ -159,8 +159,8 @@ def _opens(
         try:
             catalogue = Catalogue(home.index_file)
             try:
-                trail = Trail(Follower(store, catalogue), sight, mentions)
-                yield Witnesses(store, trail, Chain(store, asked.runtime, system_clock))
+                trail = RunFiles(FileFollower(store, catalogue), sight, mentions)
+                yield CommitSources(store, trail, StreamCommits(store, asked.runtime, system_clock))
             finally:
                 catalogue.close()
         finally:
@@ -170,7 +170,7 @@ def _opens(
 
 
 @contextmanager
-def _event_file(path: Path | None) -> Iterator[Callable[[Heard], None]]:
+def _event_file(path: Path | None) -> Iterator[Callable[[StreamEvent], None]]:
     """Give what writes events to a file; where it cannot be written, that is an error at once."""
     if path is None:
         yield lambda _: None
@@ -179,7 +179,7 @@ def _event_file(path: Path | None) -> Iterator[Callable[[Heard], None]]:
 
     with path.open("a", encoding="utf-8", errors="replace") as file:
 
-        def tell(heard: Heard) -> None:
+        def tell(heard: StreamEvent) -> None:
             with suppress(OSError):
                 for event in heard.events:
                     file.write(json.dumps({"agent": heard.agent, **event_dict(event)}) + "\n")

@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from harken.analytics.times import minute, moment
+from harken.analytics.times import minute, to_datetime
 from harken.cli.options.home import home_option, json_option
-from harken.cli.options.scope import Chosen, chosen_options
-from harken.config.home import Home, command_line
+from harken.cli.options.scope import ScopeOptions, scope_options
+from harken.config.home import Home, command_prefix
 from harken.config.index import read_facts
 from harken.config.local_zone import LocalZone
 from harken.config.name_resolver import NameResolver
 from harken.core.commits import SHOWN
 from harken.core.messages import Role
-from harken.errors import UnknownName
-from harken.terminal.ansi import Ink
+from harken.errors import NameNotFound
+from harken.terminal.ansi import AnsiStyler
 from harken.terminal.commit_graph import look_of
 from harken.terminal.styled_text import Line
-from harken.terminal.text import one_line, safe, say, say_json
+from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import apsw
 
-    from harken.index.search import Asked, Found, Hit
-    from harken.index.session_index import Facts
+    from harken.index.search import SearchHit, SearchQuery, SearchResults
+    from harken.index.session_index import SessionIndex
     from harken.store.base import Store
 
 KINDS = ("prompt", "response", "tool_result", "system", "summary", "error")
@@ -44,7 +44,7 @@ _CTX = len("ctx-") + SHOWN
 @click.option("--role", type=click.Choice(get_args(Role)), help="Only in messages of this role.")
 @click.option("--kind", type=click.Choice(KINDS), help="Only in messages of this kind.")
 @click.option("--tool", metavar="NAME", help="Only in calls of this tool, and their results.")
-@chosen_options
+@scope_options
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N")
 @click.option("--all", "every", is_flag=True, help="However many there are.")
 @json_option
@@ -60,7 +60,7 @@ def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
 
     query_of(" ".join(given["words"]))  # An empty query is an error before the facts are read.
 
-    def find(facts: Facts, store: Store | None) -> tuple[Found, list[Hit]]:
+    def find(facts: SessionIndex, store: Store | None) -> tuple[SearchResults, list[SearchHit]]:
         asked = _asked(facts.database, None if every else given["limit"], given)
         found = search(facts, store, asked)
         return found, list(found.hits)
@@ -68,20 +68,20 @@ def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
     found, hits = read_facts(home, find)
     if as_json:
         rows = [_row(hit) for hit in hits]
-        say_json({"total": found.total, "is_more": found.is_more, "hits": rows})
+        print_json({"total": found.total, "is_more": found.is_more, "hits": rows})
     else:
         _show(found, hits, NameResolver(home).short_names())
 
 
-def _asked(database: apsw.Connection, limit: int | None, given: dict[str, Any]) -> Asked:
-    """Return what is asked for. Raises ConfigError, UnknownName for what is not there."""
-    from harken.index.search import Asked
+def _asked(database: apsw.Connection, limit: int | None, given: dict[str, Any]) -> SearchQuery:
+    """Return what is asked for. Raises ConfigError, NameNotFound for what is not there."""
+    from harken.index.search import SearchQuery
 
     for name, query in (("agent", _AGENTS), ("tool", _TOOLS)):
         _check(database, name, given[name], query)
     chosen = {name: given[name] for name in ("since", "until", "project", "runtime")}
-    scope = Chosen(zone=LocalZone(), **chosen).scope(database)
-    return Asked(
+    scope = ScopeOptions(zone=LocalZone(), **chosen).scope(database)
+    return SearchQuery(
         words=" ".join(given["words"]),
         agent=given["agent"],
         role=given["role"],
@@ -96,21 +96,21 @@ def _asked(database: apsw.Connection, limit: int | None, given: dict[str, Any]) 
 
 
 def _check(database: apsw.Connection, kind: str, name: str | None, query: str) -> None:
-    """Raise UnknownName, with what there is, for a name that is not there."""
+    """Raise NameNotFound, with what there is, for a name that is not there."""
     if name is not None:
         known = [row[0] for row in database.execute(query)]
         if name not in known:
-            raise UnknownName(kind, name, known)
+            raise NameNotFound(kind, name, known)
 
 
 _AGENTS = "SELECT DISTINCT CASE name WHEN '' THEN 'main' ELSE name END FROM agents ORDER BY 1"
 _TOOLS = "SELECT name FROM tool_calls GROUP BY name ORDER BY count(*) DESC"
 
 
-def _show(found: Found, hits: Sequence[Hit], short_names: Mapping[str, str]) -> None:
+def _show(found: SearchResults, hits: Sequence[SearchHit], short_names: Mapping[str, str]) -> None:
     """Print hits, and the number of all messages that match."""
     look = look_of()
-    ink = Ink(colour=look.colour)
+    ink = AnsiStyler(colour=look.colour)
     for hit in hits:
         for line in (
             look.fit(_heading(hit, short_names.get(hit.session, hit.session))),
@@ -121,10 +121,10 @@ def _show(found: Found, hits: Sequence[Hit], short_names: Mapping[str, str]) -> 
         click.echo("Nobody said that here; fewer words find more.", err=True)
         return
     more = "more than " if found.is_more else ""
-    say(f"{len(hits):,} of {more}{found.total:,}, the last said first.{_next(hits[0])}")
+    print_text(f"{len(hits):,} of {more}{found.total:,}, the last said first.{_next(hits[0])}")
 
 
-def _heading(hit: Hit, session: str) -> Line:
+def _heading(hit: SearchHit, session: str) -> Line:
     """Return the commit, time, agent and session of a hit. The names can be pasted back."""
     agent = f"/{one_line(hit.agent, 24)}" if hit.agent else ""
     what = one_line(f"{hit.tool} result" if hit.tool else hit.kind.replace("_", " "), 40)
@@ -132,28 +132,31 @@ def _heading(hit: Hit, session: str) -> Line:
     return [
         ("yellow", "" if hit.ctx is None else f"{hit.ctx[:_CTX]}  "),
         ("yellow", one_line(session, 80)),
-        ("dim", f"  {minute(moment(hit.time_us), LocalZone()):16}  "),
+        ("dim", f"  {minute(to_datetime(hit.time_us), LocalZone()):16}  "),
         ("cyan", one_line(hit.runtime, 16) + agent),
         ("magenta", f"  {what}"),
         ("", f"  {one_line(where, 80)}"),
     ]
 
 
-def _excerpt(hit: Hit) -> Line:
-    pieces = [("bold green" if found else "", safe(text)) for text, found in hit.excerpt.pieces]
+def _excerpt(hit: SearchHit) -> Line:
+    pieces = [
+        ("bold green" if found else "", escape_control_characters(text))
+        for text, found in hit.excerpt.pieces
+    ]
     return [("", "    "), *pieces]
 
 
-def _next(hit: Hit) -> str:
+def _next(hit: SearchHit) -> str:
     """Return what can be done with a hit."""
     if hit.ctx is None:
-        return f" Go on with `{command_line('chat', '--resume', hit.session)}`"
+        return f" Go on with `{command_prefix('chat', '--resume', hit.session)}`"
     name = hit.ctx[:_CTX]
-    look, go_on = command_line("ctx", "cat", name), command_line("chat", "--from", name)
+    look, go_on = command_prefix("ctx", "cat", name), command_prefix("chat", "--from", name)
     return f" Look at the first with `{look}`, go on from it with `{go_on}`"
 
 
-def _row(hit: Hit) -> dict[str, Any]:
+def _row(hit: SearchHit) -> dict[str, Any]:
     after = None if hit.time_us is None else timedelta(microseconds=hit.time_us)
     return {
         "ctx": hit.ctx,

@@ -15,7 +15,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
 from harken.errors import ConfigError
 from harken.store.sqlite.store import SqliteStore
-from harken.terminal.text import say, say_json
+from harken.terminal.text import print_json, print_text
 
 PORT = 8420
 _NEEDED = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}
@@ -60,9 +60,9 @@ def command(as_json: bool, home: Home, **wanted: Any) -> None:
     Who asks needs the token, which is in a file that only you can read.
     """
     try:
-        from harken.service.access import Gate
+        from harken.service.access import AccessCheck
         from harken.service.app import make_app
-        from harken.service.dependencies import Limits
+        from harken.service.dependencies import ServiceLimits
         from harken.service.server import serve
     except ImportError as error:
         if error.name not in _NEEDED:
@@ -71,13 +71,13 @@ def command(as_json: bool, home: Home, **wanted: Any) -> None:
             f"serving needs {error.name}, which is not installed: pip install 'harken[service]'"
         ) from None
 
-    wish = Wish(**wanted)
+    wish = ServeOptions(**wanted)
     home.make()
     with listening(home, wish) as place:
         store = SqliteStore(home.store_file)
         try:
-            gate = Gate(place.token, any_host=wish.open_to_network)
-            limits = Limits(body_bytes=wish.max_mb * 1024 * 1024)
+            gate = AccessCheck(place.token, any_host=wish.open_to_network)
+            limits = ServiceLimits(body_bytes=wish.max_mb * 1024 * 1024)
             app = make_app(
                 store,
                 gate,
@@ -90,11 +90,11 @@ def command(as_json: bool, home: Home, **wanted: Any) -> None:
         finally:
             store.close()
     if not as_json:
-        say("stopped; everything that was answered is kept")
+        print_text("stopped; everything that was answered is kept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ServeOptions:
     """What a person asks for on the command line."""
 
     host: str
@@ -107,7 +107,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoundService:
     """Where the service listens, and what it asks for; None: nothing."""
 
     listener: socket.socket
@@ -116,7 +116,7 @@ class Place:
 
 
 @contextmanager
-def listening(home: Home, wish: Wish) -> Iterator[Place]:
+def listening(home: Home, wish: ServeOptions) -> Iterator[BoundService]:
     """Listen at a port or at a Unix socket. Raises ConfigError."""
     from harken.service.access import made_token
     from harken.service.sockets import address_of, listen_at, listen_in
@@ -124,17 +124,17 @@ def listening(home: Home, wish: Wish) -> Iterator[Place]:
     if wish.path is not None:
         path = wish.path.absolute()
         with listen_in(path) as listener:
-            yield Place(listener, f"unix:{path}", None)
+            yield BoundService(listener, f"unix:{path}", None)
         return
     with listen_at(wish.host, wish.port, to_all=wish.open_to_network) as listener:
-        yield Place(listener, address_of(listener), made_token(home.token_file))
+        yield BoundService(listener, address_of(listener), made_token(home.token_file))
 
 
-def tell(place: Place, home: Home, *, as_json: bool) -> None:
+def tell(place: BoundService, home: Home, *, as_json: bool) -> None:
     """Say where the service is. The token itself is never printed."""
     token_file = None if place.token is None else str(home.token_file)
     if as_json:
-        say_json({"address": place.address, "token_file": token_file}, indent=None)
+        print_json({"address": place.address, "token_file": token_file}, indent=None)
         return
     how = f"the token is in {token_file}" if token_file else "no token is needed"
-    say(f"serving at {place.address}; {how}; Ctrl-C stops")
+    print_text(f"serving at {place.address}; {how}; Ctrl-C stops")

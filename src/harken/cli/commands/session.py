@@ -20,8 +20,8 @@ from harken.config.name_resolver import NameResolver
 from harken.errors import ConfigError, LogError
 from harken.session.log.compressed import stat_log
 from harken.session.log.file import is_being_written
-from harken.session.repair import Finding, repair, verify
-from harken.terminal.text import program, safe, say, say_json
+from harken.session.repair import LogFinding, repair, verify
+from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
 from harken.views.message_text import size_text
 
 _MAX_NAME = 80
@@ -37,26 +37,26 @@ def check_command(session: str, as_json: bool, home: Home) -> int:
     path = NameResolver(home).log(session)
     findings = verify(path)
     if as_json:
-        say_json([asdict(finding) for finding in findings])
+        print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
             where = f"{path}:{finding.line} (byte {finding.byte})"
-            say(f"{where}: {finding.kind}: {finding.message}")
+            print_text(f"{where}: {finding.kind}: {finding.message}")
         if not findings:
-            say(f"{path}: whole")
+            print_text(f"{path}: whole")
     if findings:
-        click.echo(safe(advice(path, findings)), err=True)
+        click.echo(escape_control_characters(advice(path, findings)), err=True)
     return int(bool(findings))
 
 
-def advice(path: Path, findings: Sequence[Finding]) -> str:
+def advice(path: Path, findings: Sequence[LogFinding]) -> str:
     """Say what to do about what was found."""
     kinds = {finding.kind for finding in findings}
     file = shlex.quote(str(path))
     if kinds == {"torn"}:
-        resume = f"{program()} chat --resume {file}"
+        resume = f"{program_name()} chat --resume {file}"
         return f"Nothing that was acknowledged is lost: `{resume}` sets the half line aside."
-    repaired = f"`{program()} sessions repair {file} --out NEW.jsonl`"
+    repaired = f"`{program_name()} sessions repair {file} --out NEW.jsonl`"
     if kinds == {"unverified"}:
         return f"An older log, readable as it is; {repaired} writes it as a current one."
     return f"{repaired} saves what is whole; this log stays as it is."
@@ -72,13 +72,13 @@ def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
     done = repair(NameResolver(home).log(session), out)
     if as_json:
         lost_file = str(done.lost_file) if done.lost_file is not None else None
-        say_json({**asdict(done), "out": str(out), "lost_file": lost_file})
+        print_json({**asdict(done), "out": str(out), "lost_file": lost_file})
         return
-    say(f"{out}: {done.kept} events kept, {len(done.lost)} lost")
+    print_text(f"{out}: {done.kept} events kept, {len(done.lost)} lost")
     for finding in done.lost:
-        say(f"  line {finding.line} (byte {finding.byte}): {finding.message}")
+        print_text(f"  line {finding.line} (byte {finding.byte}): {finding.message}")
     if done.lost_file is not None:
-        say(f"What is lost stands, as it was, in {done.lost_file}")
+        print_text(f"What is lost stands, as it was, in {done.lost_file}")
 
 
 @click.command(name="pack")
@@ -134,14 +134,14 @@ def _older(home: Home, age_s: float) -> Iterator[Path]:
 
 def _tell_packed(rows: Sequence[Mapping[str, Any]], *, as_json: bool, dry_run: bool) -> None:
     if as_json:
-        say_json(rows)
+        print_json(rows)
     for row in () if as_json else rows:
         if "error" not in row:
             before = size_text(row["before_bytes"])
-            say(f"{row['session']}: {before}" + ("" if dry_run else f", now {_now(row)}"))
+            print_text(f"{row['session']}: {before}" + ("" if dry_run else f", now {_now(row)}"))
     for row in rows:
         if "error" in row:
-            click.echo(safe(f"harken: {row['error']}"), err=True)
+            click.echo(escape_control_characters(f"harken: {row['error']}"), err=True)
     if not rows:
         click.echo("No log is so old and not packed.", err=True)
 
@@ -162,7 +162,7 @@ def unpack_command(sessions: Sequence[str], home: Home) -> None:
 
     resolver = NameResolver(home)
     for path in [resolver.log(name) for name in sessions]:
-        say(f"{unpacked(path).path}: {size_text(stat_log(path).size_bytes)}")
+        print_text(f"{unpacked(path).path}: {size_text(stat_log(path).size_bytes)}")
 
 
 @click.command(name="rename")
@@ -186,9 +186,9 @@ def rename_command(session: str, name: str, as_json: bool, home: Home) -> None:
     if outputs.is_dir():
         outputs.rename(outputs.with_name(target.stem))
     if as_json:
-        say_json({"session": target.stem, "was": path.stem, "path": str(target)})
+        print_json({"session": target.stem, "was": path.stem, "path": str(target)})
     else:
-        say(f"{path.stem} is now {target.stem}")
+        print_text(f"{path.stem} is now {target.stem}")
 
 
 def checked_name(home: Home, name: str) -> str:

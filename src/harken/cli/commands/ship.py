@@ -17,15 +17,15 @@ from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import load_settings
 from harken.config.store import far_away, open_store
-from harken.errors import HarkenError, StoreAway
+from harken.errors import HarkenError, StoreUnavailable
 from harken.session.log.compressed import stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from harken.terminal.text import safe, say, say_json
+from harken.terminal.text import escape_control_characters, print_json, print_text
 from harken.views.message_text import count, size_text
 
 if TYPE_CHECKING:
-    from harken.context.shipping.shipper import Shipped, Shipper
+    from harken.context.shipping.shipper import Shipper, ShipResult
 
 GLANCE_S = 1.0
 """So often the logs are looked at."""
@@ -65,7 +65,7 @@ def command(
     chosen = list(dict.fromkeys(resolver.log(name) for name in sessions))
     home.make()
     with _shipper(home, url, no_redact=no_redact) as shipper:
-        round_ = Round(shipper, lambda: home.logs()[::-1] if everything else chosen, as_json)
+        round_ = ShipLoop(shipper, lambda: home.logs()[::-1] if everything else chosen, as_json)
         if watch:
             round_.watch()
         else:
@@ -99,7 +99,7 @@ def _store(home: Home) -> Store:
 
 
 @dataclass(slots=True)
-class Round:
+class ShipLoop:
     """Ships logs, one after the other, again and again, and tells what went."""
 
     shipper: Shipper
@@ -110,13 +110,13 @@ class Round:
     """How the logs were when they were shipped."""
     _told: dict[str, int] = field(default_factory=dict)
     """The credentials that were told."""
-    _done: dict[str, Shipped] = field(default_factory=dict)
+    _done: dict[str, ShipResult] = field(default_factory=dict)
     """What went last of each session."""
     _again_at: float = 0.0
     """When those left out are tried again, in seconds of the monotonic clock."""
 
     def ship(self) -> None:
-        """Ship what changed since it was looked at last. Raises StoreAway."""
+        """Ship what changed since it was looked at last. Raises StoreUnavailable."""
         if time.monotonic() >= self._again_at:
             self._again_at = time.monotonic() + AGAIN_S
             for path in self.left_out:
@@ -128,11 +128,11 @@ class Round:
             try:
                 self._tell(self.shipper.ship(path))
                 self.left_out.pop(path, None)
-            except StoreAway:
+            except StoreUnavailable:
                 raise
             except HarkenError as error:
                 if self.left_out.get(path) != str(error):
-                    click.echo(safe(f"left out: {error}"), err=True)
+                    click.echo(escape_control_characters(f"left out: {error}"), err=True)
                 self.left_out[path] = str(error)
             self._seen[path] = state
 
@@ -147,9 +147,11 @@ class Round:
                         is_checked = True
                         self._say("Shipping; Ctrl-C ends it.")
                     self.ship()
-                except StoreAway as error:
+                except StoreUnavailable as error:
                     if not is_away:
-                        click.echo(safe(f"harken: {error}; trying on"), err=True)
+                        click.echo(
+                            escape_control_characters(f"harken: {error}; trying on"), err=True
+                        )
                     is_away, wait_s = True, min(wait_s * 2, MOST_S)
                 else:
                     if is_away:
@@ -168,13 +170,13 @@ class Round:
         sessions = count(len(self._done), "session")
         self._say(f"{sessions} there, {len(new)} with something new: {lines}, {commits}, {size}")
 
-    def _tell(self, done: Shipped) -> None:
+    def _tell(self, done: ShipResult) -> None:
         self._done[done.name] = done
         if done.is_new and self.as_json:
-            say_json(_row(done), indent=None)
+            print_json(_row(done), indent=None)
         elif done.is_new:
             lines, commits = count(done.lines, "line"), count(done.commits, "commit")
-            say(f"{done.name}: {lines}, {commits}, {size_text(done.size_bytes)}")
+            print_text(f"{done.name}: {lines}, {commits}, {size_text(done.size_bytes)}")
         if done.is_new and done.lacking:
             what = count(len(done.lacking), "commit")
             click.echo(f"{done.name} names {what} that the store does not have", err=True)
@@ -186,10 +188,10 @@ class Round:
 
     def _say(self, text: str) -> None:
         if not self.as_json:
-            say(text)
+            print_text(text)
 
 
-def _row(done: Shipped) -> dict[str, Any]:
+def _row(done: ShipResult) -> dict[str, Any]:
     return {
         "session": done.name,
         "lines": done.lines,

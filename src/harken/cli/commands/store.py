@@ -15,10 +15,10 @@ from harken.config.home import Home
 from harken.config.settings import load_settings
 from harken.config.store import store_of
 from harken.core.commits import SHOWN
-from harken.store.base import Kind, Name, Stats, Store
+from harken.store.base import Name, ObjectKind, Store, StoreStats
 from harken.store.sqlite.database import VERSION
-from harken.terminal.progress import Tell, progress
-from harken.terminal.text import one_line, say, say_json
+from harken.terminal.progress import ProgressCallback, progress
+from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import count, size_text
 
 LARGEST = 5
@@ -29,7 +29,7 @@ _AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Large:
+class ObjectSize:
     """A thing by its size."""
 
     size_bytes: int
@@ -38,17 +38,17 @@ class Large:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Info:
+class StoreInfo:
     """How much is in a store, and of what."""
 
-    stats: Stats
+    stats: StoreStats
     format_version: int
     principals: Counter[str]
     """Principal -> how many commits."""
     oldest: str = ""
     newest: str = ""
     """Times of commits; empty where there is none."""
-    largest: tuple[Large, ...] = ()
+    largest: tuple[ObjectSize, ...] = ()
     kept: int = 0
     """How many names are kept otherwise than usual."""
     purged: int = 0
@@ -85,14 +85,14 @@ def command(home: Home, as_json: bool) -> None:
         info = info_of(store, tell)
     where = load_settings(home).store or str(home.store_file)
     if as_json:
-        say_json({"store": where, **info.row()})
+        print_json({"store": where, **info.row()})
         return
-    say(f"{where}: format version {info.format_version}")
-    for name, text in told(info):
-        say(f"{name:<12} {text}")
+    print_text(f"{where}: format version {info.format_version}")
+    for name, text in format_summary(info):
+        print_text(f"{name:<12} {text}")
 
 
-def info_of(store: Store, tell: Tell) -> Info:
+def info_of(store: Store, tell: ProgressCallback) -> StoreInfo:
     """Read a store once and count. Raises StoreError."""
     stats = store.stats()
     principals: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def info_of(store: Store, tell: Tell) -> Info:
             principals[one.commit.principal] += 1
             time = one.commit.created_at
             oldest, newest = min(oldest or time, time), max(newest, time)
-    return Info(
+    return StoreInfo(
         stats=stats,
         format_version=getattr(store, "format_version", VERSION),
         principals=principals,
@@ -115,21 +115,21 @@ def info_of(store: Store, tell: Tell) -> Info:
     )
 
 
-def largest(store: Store, tell: Tell, total: int) -> list[Large]:
+def largest(store: Store, tell: ProgressCallback, total: int) -> list[ObjectSize]:
     """Return the largest things, the largest first."""
 
-    def sizes() -> Iterator[Large]:
+    def sizes() -> Iterator[ObjectSize]:
         for done, thing in enumerate(store.things()):
             tell(done, total)
-            yield Large(len(thing.body), thing.kind.name.lower(), thing.name)
+            yield ObjectSize(len(thing.body), thing.kind.name.lower(), thing.name)
 
     return nlargest(LARGEST, sizes(), key=lambda one: one.size_bytes)
 
 
-def told(info: Info) -> Iterator[tuple[str, str]]:
+def format_summary(info: StoreInfo) -> Iterator[tuple[str, str]]:
     """Yield what a person is told: a word, and what there is of it."""
     stats = info.stats
-    things = [(stats.things.get(kind.name.lower(), 0), kind.name.lower()) for kind in Kind]
+    things = [(stats.things.get(kind.name.lower(), 0), kind.name.lower()) for kind in ObjectKind]
     yield "things", ", ".join(count(number, kind) for number, kind in things if number) or "none"
     packed = _ratio(stats.raw_bytes, stats.stored_bytes)
     raw, stored = size_text(stats.raw_bytes), size_text(stats.stored_bytes)

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.options.home import home_option
-from harken.cli.options.scope import Chosen, chosen_options
+from harken.cli.options.scope import ScopeOptions, scope_options
 from harken.config.home import Home
 from harken.config.index import read_facts
 from harken.config.local_zone import LocalZone
 from harken.core.commits import Hash
 from harken.store.base import Store
-from harken.terminal.text import say
+from harken.terminal.text import print_text
 from harken.views.message_text import count, size_text
 
 if TYPE_CHECKING:
-    from harken.analytics.parquet import Written
-    from harken.index.session_index import Facts
+    from harken.analytics.parquet import WrittenTable
+    from harken.index.session_index import SessionIndex
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@chosen_options
+@scope_options
 @click.option("--utc", is_flag=True, help="Days of UTC, not of this machine's zone.")
 @click.option("--text", "has_text", is_flag=True, help="With the words of the messages.")
 @home_option
@@ -38,14 +38,14 @@ def command(home: Home, folder: Path, utc: bool, has_text: bool, **given: Any) -
     """
     from harken.analytics.parquet import write_tables
 
-    chosen = Chosen(zone=UTC if utc else LocalZone(), **given)
+    chosen = ScopeOptions(zone=UTC if utc else LocalZone(), **given)
 
-    def write(facts: Facts, store: Store | None) -> list[Written]:
+    def write(facts: SessionIndex, store: Store | None) -> list[WrittenTable]:
         texts = _texts(store) if has_text else None
         return list(write_tables(facts.database, folder, chosen.scope(facts.database), texts))
 
     for one in read_facts(home, write):
-        say(f"{one.path}  {count(one.rows, 'row')}, {size_text(one.size_bytes)}")
+        print_text(f"{one.path}  {count(one.rows, 'row')}, {size_text(one.size_bytes)}")
 
 
 def _texts(store: Store | None) -> Callable[[Sequence[bytes]], list[str | None]]:

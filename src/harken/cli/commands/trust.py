@@ -9,12 +9,12 @@ import click
 from harken.cli.options.home import home_option, json_option
 from harken.config import trust_summary
 from harken.config.file import CONFIG, read_config
-from harken.config.home import Home, here
+from harken.config.home import Home, current_folder
 from harken.config.trust import FOLDER, Trust
 from harken.config.trust_summary import CLAUDE, INSTRUCTIONS, exact
 from harken.errors import ConfigError
-from harken.terminal.stdin import somebody_types, take_type_ahead
-from harken.terminal.text import program, say, say_json
+from harken.terminal.stdin import stdin_is_interactive, take_type_ahead
+from harken.terminal.text import print_json, print_text, program_name
 from harken.world.mcp.server_config import MCP_JSON
 
 MAX_SHOWN = 20
@@ -46,13 +46,15 @@ def command(
     FOLDER is the project, or a folder in it; by default the one where you are.
     """
     trust = Trust(home)
-    start = folder or here()
+    start = folder or current_folder()
     if listed:
         show_list(trust, as_json=as_json)
     elif remove:
         _remove(trust, start, as_json=as_json)
     else:
-        _trust(trust, start, as_json=as_json, dry_run=dry_run, asks=not yes and somebody_types())
+        _trust(
+            trust, start, as_json=as_json, dry_run=dry_run, asks=not yes and stdin_is_interactive()
+        )
 
 
 def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
@@ -60,11 +62,11 @@ def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
     root = start.resolve() if project is None else project.root
     gone = trust.distrust(start.absolute()) or trust.distrust(root)
     if not gone:
-        raise ConfigError(f"{root} is not trusted; `{program()} trust --list` shows what is")
+        raise ConfigError(f"{root} is not trusted; `{program_name()} trust --list` shows what is")
     if as_json:
-        say_json({"folder": str(root), "state": "distrusted"})
+        print_json({"folder": str(root), "state": "distrusted"})
     else:
-        say(f"Distrusted: {exact(str(root))}")
+        print_text(f"Distrusted: {exact(str(root))}")
 
 
 def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: bool) -> None:
@@ -91,13 +93,13 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
         if not dry_run:
             trust.trust(root)
         state = "trusted" if trust.is_trusted(root) else "untrusted"
-        say_json({"folder": str(root), "state": state, "files": found, "says": says})
+        print_json({"folder": str(root), "state": state, "files": found, "says": says})
         return
     heading = "Trusted already" if project.trusted else "Not trusted yet"
     if not dry_run and not asks:
         trust.trust(root)
         heading = "Trusted"
-    say(f"{heading}: {exact(str(root))}")
+    print_text(f"{heading}: {exact(str(root))}")
     _show(found, says)
     if asks and not dry_run and not project.trusted:
         _ask(trust, root)
@@ -105,11 +107,11 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
 
 def _show(files: list[str], says: list[str]) -> None:
     for path in files[:MAX_SHOWN]:
-        say(f"  {exact(path)}")
+        print_text(f"  {exact(path)}")
     if len(files) > MAX_SHOWN:
-        say(f"  and {len(files) - MAX_SHOWN} more")
+        print_text(f"  and {len(files) - MAX_SHOWN} more")
     for line in says:
-        say(f"  it says: {line}")
+        print_text(f"  it says: {line}")
 
 
 def _ask(trust: Trust, root: Path) -> None:
@@ -118,17 +120,19 @@ def _ask(trust: Trust, root: Path) -> None:
     take_type_ahead()  # an answer typed before this was shown does not count
     if click.confirm("Trust it?", default=False, err=True):
         trust.trust(root)
-        say(f"Trusted: {exact(str(root))}")
+        print_text(f"Trusted: {exact(str(root))}")
     else:
-        say("It is not trusted: nothing in it counts.")
+        print_text("It is not trusted: nothing in it counts.")
 
 
 def show_list(trust: Trust, *, as_json: bool) -> None:
     """Print the folders that are trusted."""
     folders = [str(one) for one in trust.folders()]
     if as_json:
-        say_json(folders)
+        print_json(folders)
     elif not folders:
-        click.echo(f"No folder is trusted. `{program()} trust` in a project adds it.", err=True)
+        click.echo(
+            f"No folder is trusted. `{program_name()} trust` in a project adds it.", err=True
+        )
     for one in [] if as_json else folders:
-        say(one)
+        print_text(one)

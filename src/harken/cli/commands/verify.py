@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.capture.resume.clients import RUNTIMES, client_for
-from harken.cli.options.conversation import Meant, conversation_options, new_session, read_meant
+from harken.cli.options.conversation import (
+    ResolvedConversation,
+    conversation_options,
+    new_session,
+    read_meant,
+)
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
 from harken.errors import ConfigError
 from harken.formats.runtimes.registry import native_for
-from harken.terminal.text import one_line, say, say_json
+from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import count
 
 if TYPE_CHECKING:
     from harken.capture.resume.clients import Client
-    from harken.capture.resume.verify import Verified
+    from harken.capture.resume.verify import VerifyResult
 
 TIMEOUT_S = 120.0
 _SHOWN = 60
@@ -72,19 +77,21 @@ def command(
         verified = _verified(client, found, folder, timeout_s)
         _keep(verified, folder)
     if as_json:
-        say_json(_row(client, found, verified))
+        print_json(_row(client, found, verified))
     else:
         _tell(client, found, verified)
     return int(not verified.is_same)
 
 
-def _verified(client: Client, found: Meant, folder: Path, timeout_s: float) -> Verified:
-    from harken.capture.resume.verify import Trial, verify
+def _verified(
+    client: Client, found: ResolvedConversation, folder: Path, timeout_s: float
+) -> VerifyResult:
+    from harken.capture.resume.verify import ClientRun, verify
 
     native = native_for(client.runtime)
     if native is None:
         raise ConfigError(f"sessions of {client.name} are not known here")
-    trial = Trial(folder=folder, path=environment().get("PATH", ""), timeout_s=timeout_s)
+    trial = ClientRun(folder=folder, path=environment().get("PATH", ""), timeout_s=timeout_s)
     new = new_session(client.runtime, trial.work, title=found.conversation.title)
     return verify(client, native, found.moment.entries, new, trial)
 
@@ -103,13 +110,13 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     yield keep.resolve()
 
 
-def _keep(verified: Verified, folder: Path) -> None:
+def _keep(verified: VerifyResult, folder: Path) -> None:
     for name, request in (("expected", verified.expected), ("sent", verified.sent)):
         text = json.dumps(request, ensure_ascii=True, indent=1)
         (folder / f"{name}.json").write_text(text, encoding="ascii")
 
 
-def _row(client: Client, found: Meant, verified: Verified) -> dict[str, Any]:
+def _row(client: Client, found: ResolvedConversation, verified: VerifyResult) -> dict[str, Any]:
     from harken.capture.resume.transfer import transfer
 
     return {
@@ -126,21 +133,21 @@ def _row(client: Client, found: Meant, verified: Verified) -> dict[str, Any]:
     }
 
 
-def _tell(client: Client, found: Meant, verified: Verified) -> None:
+def _tell(client: Client, found: ResolvedConversation, verified: VerifyResult) -> None:
     rows, lost = verified.comparison.rows, verified.wholeness.lost
     for row in rows:
-        say(f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.said, _SHOWN)}")
+        print_text(f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.said, _SHOWN)}")
         if row.difference:
-            say(f"{'':<24} {one_line(row.difference, 200)}")
+            print_text(f"{'':<24} {one_line(row.difference, 200)}")
     for one in lost:
-        say(f"{'lost':<8} {'':>4} {one.role:<10} {one_line(one.what, _SHOWN)}")
+        print_text(f"{'lost':<8} {'':>4} {one.role:<10} {one_line(one.what, _SHOWN)}")
     for allowed in verified.wholeness.left_out:
-        say(f"left out: {allowed.name}: {allowed.why}")
+        print_text(f"left out: {allowed.name}: {allowed.why}")
     for rule in verified.comparison.ignored:
-        say(f"ignored: {rule.name}: {rule.why}")
+        print_text(f"ignored: {rule.name}: {rule.why}")
     differences = len(verified.comparison.differences) + len(lost)
     entries = count(len(found.moment.entries), "message")
     if verified.is_same:
-        say(f"same: {client.name} sends what was materialized ({entries})")
+        print_text(f"same: {client.name} sends what was materialized ({entries})")
     else:
-        say(f"different: {count(differences, 'message')} of {entries}, in {client.name}")
+        print_text(f"different: {count(differences, 'message')} of {entries}, in {client.name}")

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.analytics.times import moment
+from harken.analytics.times import to_datetime
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
 from harken.config.local_zone import LocalZone
 from harken.config.store import made_store
-from harken.core.clock import microseconds
+from harken.core.clock import parse_rfc3339
 from harken.errors import ConfigError, StoreLocked
-from harken.terminal.text import one_line, say, say_json
+from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import count
 
 if TYPE_CHECKING:
-    from harken.capture.files.change_scanner import Sight
-    from harken.capture.files.follower import Follower, News
-    from harken.store.base import Stored
+    from harken.capture.files.change_scanner import ChangeScanner
+    from harken.capture.files.follower import FileFollower, ImportedChange
+    from harken.store.base import StoredCommit
 
 GLANCE_S = 1.0
 """So often what was written lately is looked at."""
@@ -50,18 +50,18 @@ def command(
     home.make()
     with _follower(home) as follower:
         if not once and not as_json:
-            say("Watching; Ctrl-C ends it.")
+            print_text("Watching; Ctrl-C ends it.")
         try:
             for news in _news(sight, follower, once=once):
                 _tell(news, as_json=as_json)
         except KeyboardInterrupt:
             if not as_json:
-                say()
+                print_text()
 
 
-def _sight(paths: Sequence[Path], runtimes: Sequence[str]) -> Sight:
+def _sight(paths: Sequence[Path], runtimes: Sequence[str]) -> ChangeScanner:
     """Return what sees the files that are meant. Raises ConfigError."""
-    from harken.capture.files.change_scanner import Sight, Watched
+    from harken.capture.files.change_scanner import ChangeScanner, WatchedPath
     from harken.capture.files.sources import PLACES, watched_at
 
     known = [place.runtime for place in PLACES]
@@ -74,21 +74,21 @@ def _sight(paths: Sequence[Path], runtimes: Sequence[str]) -> Sight:
     if paths:
         chosen = [place for place in PLACES if place.runtime in runtimes]
         patterns = [pattern for place in chosen for pattern in place.patterns] or ["*"]
-        return Sight([Watched(path, pattern) for path in paths for pattern in patterns])
+        return ChangeScanner([WatchedPath(path, pattern) for path in paths for pattern in patterns])
     chosen = [place for place in PLACES if place.runtime in (runtimes or known)]
-    return Sight(watched_at(chosen, Path.home(), environment()))
+    return ChangeScanner(watched_at(chosen, Path.home(), environment()))
 
 
 @contextmanager
-def _follower(home: Home) -> Iterator[Follower]:
-    from harken.capture.files.follower import Follower
+def _follower(home: Home) -> Iterator[FileFollower]:
+    from harken.capture.files.follower import FileFollower
     from harken.index.catalogue import Catalogue
 
     with made_store(home) as store, closing(Catalogue(home.index_file)) as catalogue:
-        yield Follower(store, catalogue)
+        yield FileFollower(store, catalogue)
 
 
-def _news(sight: Sight, follower: Follower, *, once: bool) -> Iterator[News]:
+def _news(sight: ChangeScanner, follower: FileFollower, *, once: bool) -> Iterator[ImportedChange]:
     """Yield what is new, for ever; `once`: what is new now."""
     follower.note(sight.sweep())
     if once:
@@ -106,7 +106,7 @@ def _news(sight: Sight, follower: Follower, *, once: bool) -> Iterator[News]:
         yield from _read(follower)
 
 
-def _read(follower: Follower, *, at_once: bool = False) -> Iterator[News]:
+def _read(follower: FileFollower, *, at_once: bool = False) -> Iterator[ImportedChange]:
     """Yield what is new; where the store is busy, it is read again later."""
     try:
         yield from follower.read(at_once=at_once)
@@ -114,29 +114,29 @@ def _read(follower: Follower, *, at_once: bool = False) -> Iterator[News]:
         click.echo(f"harken: {error}; trying again", err=True)
 
 
-def _tell(news: News, *, as_json: bool) -> None:
+def _tell(news: ImportedChange, *, as_json: bool) -> None:
     """Say what is new of a file."""
     shown = news.commits if as_json else news.commits[-SHOWN:]
     if len(shown) < len(news.commits):
         left = count(len(news.commits) - len(shown), "commit")
-        say(f"{'':8}  {left} before, of {one_line(_title(news), 60)}")
+        print_text(f"{'':8}  {left} before, of {one_line(_title(news), 60)}")
     for one in shown:
         if as_json:
-            say_json(_row(news, one), indent=None)
+            print_json(_row(news, one), indent=None)
         else:
-            say(_line(news, one))
+            print_text(_line(news, one))
 
 
-def _line(news: News, one: Stored) -> str:
+def _line(news: ImportedChange, one: StoredCommit) -> str:
     """Return a line: when, whose, which commit, and the last words in it."""
-    local = moment(microseconds(one.commit.created_at), LocalZone())
+    local = to_datetime(parse_rfc3339(one.commit.created_at), LocalZone())
     agent = _agent(one)
     title = one_line(_title(news), 30)
     who = f"{title} / {one_line(agent, 16)}" if agent else title
     return f"{local:%H:%M:%S}  {one.id[:16]}  {who}: {one_line(one.notes.summary, 60)}"
 
 
-def _row(news: News, one: Stored) -> dict[str, Any]:
+def _row(news: ImportedChange, one: StoredCommit) -> dict[str, Any]:
     return {
         "time": one.commit.created_at,
         "ctx": one.id,
@@ -149,11 +149,11 @@ def _row(news: News, one: Stored) -> dict[str, Any]:
     }
 
 
-def _agent(one: Stored) -> str:
+def _agent(one: StoredCommit) -> str:
     """Return the name of a subagent; empty: it is the main conversation."""
     return one.commit.principal.partition("/")[2]
 
 
-def _title(news: News) -> str:
+def _title(news: ImportedChange) -> str:
     report = news.report
     return report.title or report.session[:8] or Path(report.source).name

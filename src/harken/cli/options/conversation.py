@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.capture.files.imported_sessions import Conversation, conversation_of
+from harken.capture.files.imported_sessions import ImportedConversation, conversation_of
 from harken.cli.options.name_types import COMMIT
 from harken.config.home import Home
 from harken.config.imported_sessions import imported
 from harken.config.name_resolver import CommitName, ImportedName, NameResolver
 from harken.config.store import store_of
-from harken.context.position import Moment, Said, count_said, moment
-from harken.core.clock import rfc3339, system_clock
-from harken.formats.runtimes.base import NewSession
+from harken.context.position import ConversationPosition, Said, count_said
+from harken.context.position import find_position as moment
+from harken.core.clock import format_rfc3339, system_clock
+from harken.formats.runtimes.base import NewSessionInfo
 
 if TYPE_CHECKING:
     from harken.store.base import Store
@@ -29,11 +30,11 @@ AT_HELP = (
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class ResolvedConversation:
     """A conversation up to a message."""
 
-    conversation: Conversation
-    moment: Moment
+    conversation: ImportedConversation
+    moment: ConversationPosition
     said: Said
     """How many messages were said up to there, and for how many of them a summary stands."""
 
@@ -44,40 +45,42 @@ def conversation_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("conversation", type=COMMIT, metavar="CTX|SESSION")(at(function))
 
 
-def meant(home: Home, store: Store, name: str, at: str | None) -> Meant:
+def resolve_conversation(
+    home: Home, store: Store, name: str, at: str | None
+) -> ResolvedConversation:
     """Return the conversation that a name stands for, up to a message.
 
-    Raises UnknownName, AmbiguousName, ConfigError.
+    Raises NameNotFound, AmbiguousName, ConfigError.
     """
     resolver = NameResolver(home, store)
     resolved = resolver.resolve(name)
     ctx = resolver.commit_of(resolved)
     if isinstance(resolved, ImportedName):
         session = resolved.session
-        found = Conversation(ctx, session.runtime, session.project, session.title)
+        found = ImportedConversation(ctx, session.runtime, session.project, session.title)
     elif isinstance(resolved, CommitName):
         found = conversation_of(store, imported(home), ctx)
     else:
-        found = Conversation(ctx)
+        found = ImportedConversation(ctx)
     place = moment(store, ctx, at)
-    return Meant(found, place, count_said(store, place))
+    return ResolvedConversation(found, place, count_said(store, place))
 
 
-def read_meant(home: Home, given: str, at: str | None) -> Meant:
+def read_meant(home: Home, given: str, at: str | None) -> ResolvedConversation:
     """Open the store, and return what a person means."""
     with store_of(home) as store:
-        return meant(home, store, given, at)
+        return resolve_conversation(home, store, given, at)
 
 
-def new_session(runtime: str, folder: Path, *, title: str = "", model: str = "") -> NewSession:
+def new_session(runtime: str, folder: Path, *, title: str = "", model: str = "") -> NewSessionInfo:
     """Return what a session is called that is made now, to go on in a folder."""
     from harken.capture.resume.clients import new_id
 
     now_us = system_clock()
-    return NewSession(
+    return NewSessionInfo(
         id=new_id(runtime, now_us // 1000),
         folder=os.path.realpath(folder),
-        time=rfc3339(now_us),
+        time=format_rfc3339(now_us),
         title=title,
         model=model,
     )

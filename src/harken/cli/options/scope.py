@@ -12,8 +12,8 @@ import apsw
 import click
 
 from harken.cli.options.time import moment_us
-from harken.config.home import here
-from harken.errors import UnknownName
+from harken.config.home import current_folder
+from harken.errors import NameNotFound
 
 if TYPE_CHECKING:
     from harken.analytics.scope import Scope
@@ -30,15 +30,15 @@ _OPTIONS = (
 )
 
 
-def chosen_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that a `Chosen` is made of, all but the zone and the session."""
+def scope_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of `ScopeOptions`, all but the zone and the session."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ScopeOptions:
     """What a person wants to know about."""
 
     since: str | None
@@ -50,11 +50,11 @@ class Chosen:
     session: str | None = None
 
     def scope(self, database: apsw.Connection) -> Scope:
-        """Return what counts. Raises ConfigError, UnknownName for what is not there."""
+        """Return what counts. Raises ConfigError, NameNotFound for what is not there."""
         from harken.analytics.scope import Scope, projects, runtimes, session_id
 
         if self.runtime is not None and self.runtime not in (known := [*runtimes(database)]):
-            raise UnknownName("runtime", self.runtime, known)
+            raise NameNotFound("runtime", self.runtime, known)
         return Scope(
             since_us=self._moment(self.since),
             until_us=self._moment(self.until, is_end=True),
@@ -72,5 +72,5 @@ class Chosen:
 def _folder(name: str) -> str:
     """Return the path that is meant, where it is one of this machine."""
     if name.startswith((".", "~")):
-        return str((here() / Path(name).expanduser()).resolve())
+        return str((current_folder() / Path(name).expanduser()).resolve())
     return name

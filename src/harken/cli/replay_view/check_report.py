@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harken.core.events import event_type
-from harken.experiments.replay.agent_events import Difference
-from harken.experiments.replay.check import Checked, Rebuilt
+from harken.experiments.replay.agent_events import EventDivergence
+from harken.experiments.replay.check import RebuildCheck, ReplayCheck
 from harken.terminal.text import one_line
 from harken.views.message_diff import spans
 from harken.views.message_text import count
@@ -18,7 +18,7 @@ _NAMED = 10
 _MARKS = {"dropped": "[-{}-]", "added": "{{+{}+}}", "same": "{}"}
 
 
-def checked_lines(name: str, done: Checked) -> Iterator[str]:
+def checked_lines(name: str, done: ReplayCheck) -> Iterator[str]:
     """Yield whether it went the same again, else where it parted and how."""
     size = f"{count(done.requests, 'request')}, {count(done.events, 'event')}"
     size += f" of {count(done.agents, 'agent')}"
@@ -40,7 +40,7 @@ def checked_lines(name: str, done: Checked) -> Iterator[str]:
             yield f"  {one_line(note, 400)}"
 
 
-def rebuilt_lines(name: str, done: Rebuilt) -> Iterator[str]:
+def rebuilt_lines(name: str, done: RebuildCheck) -> Iterator[str]:
     """Yield how many requests are rebuilt, and which are not."""
     whole = done.requests - len(done.failures)
     yield (
@@ -54,7 +54,7 @@ def rebuilt_lines(name: str, done: Rebuilt) -> Iterator[str]:
         yield f"  and {len(done.failures) - _NAMED} more"
 
 
-def checked_row(name: str, done: Checked) -> dict[str, Any]:
+def checked_row(name: str, done: ReplayCheck) -> dict[str, Any]:
     """Return the same as JSON."""
     found = done.difference
     row: dict[str, Any] = {"session": name, "same": found is None, "requests": done.requests}
@@ -71,14 +71,14 @@ def checked_row(name: str, done: Checked) -> dict[str, Any]:
     return row
 
 
-def rebuilt_row(name: str, done: Rebuilt) -> dict[str, Any]:
+def rebuilt_row(name: str, done: RebuildCheck) -> dict[str, Any]:
     """Return the same as JSON."""
     failures = [{"request": request, "why": why} for request, why in done.failures]
     row = {"session": name, "same": not failures, "requests": done.requests}
     return {**row, "bodies": done.bodies, "failures": failures}
 
 
-def place(found: Difference) -> str:
+def place(found: EventDivergence) -> str:
     """Say whose event it is, and which."""
     if found.recorded is None:
         kind = "" if found.again is None else event_type(found.again)
@@ -88,7 +88,7 @@ def place(found: Difference) -> str:
     return where if found.again is not None else f"{where}, which did not happen again"
 
 
-def differing(found: Difference) -> Iterator[tuple[str, str | None, str | None]]:
+def differing(found: EventDivergence) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield the members that are not the same, as texts; None where there is none."""
     if found.recorded is None or found.again is None:
         one = found.after if found.recorded is None else found.before

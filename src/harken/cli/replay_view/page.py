@@ -14,13 +14,21 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from harken.chat.usage import Tally, cost_text, tokens_in_out
+from harken.chat.usage import UsageTotal, cost_text, tokens_in_out
 from harken.core.messages import Message
 from harken.errors import HarkenError
 from harken.terminal.styled_text import Line, clean
-from harken.views.message_diff import Difference, Span
+from harken.views.message_diff import MessageDiff, TextSpan
 from harken.views.message_text import count, heading, tool_names, written
-from harken.views.steps import Changes, Edit, Member, Outcome, Ran, Step, Stepping
+from harken.views.steps import (
+    ChangedSetting,
+    Changes,
+    Edit,
+    ExecutedCall,
+    RequestStep,
+    RequestSteps,
+    StepResult,
+)
 from harken.views.timeline import latency_text
 from harken.views.viewer import SessionViewer
 
@@ -34,7 +42,7 @@ _STYLES = {"added": "green", "dropped": "red", "changed": "yellow", "same": "dim
 _MARKS = {"added": "+", "dropped": "-", "changed": "~", "same": "="}
 
 
-def title_line(step: Step, total: int, of_agent: int) -> Line:
+def title_line(step: RequestStep, total: int, of_agent: int) -> Line:
     """Return which request it is: of how many, and of how many of its agent."""
     return [
         ("bold", f"request {step.number} of {total}"),
@@ -43,9 +51,9 @@ def title_line(step: Step, total: int, of_agent: int) -> Line:
     ]
 
 
-def facts_line(step: Step) -> Line:
+def facts_line(step: RequestStep) -> Line:
     """Return what a call took."""
-    sums = Tally()
+    sums = UsageTotal()
     usage = step.usage
     if usage is not None:
         sums.input_tokens, sums.output_tokens = usage.input_tokens, usage.output_tokens
@@ -58,11 +66,11 @@ def facts_line(step: Step) -> Line:
     return [("dim", " · ".join(filter(None, facts)))]
 
 
-def _end(step: Step) -> str:
+def _end(step: RequestStep) -> str:
     return step.stop_reason or ("" if step.ended else "no end in the log")
 
 
-def step_lines(steps: Stepping, number: int, short: int | None = SHORT) -> Iterator[Line]:
+def step_lines(steps: RequestSteps, number: int, short: int | None = SHORT) -> Iterator[Line]:
     """Yield what was new in what a call saw, and what came of it. `short`: as in `text_lines`."""
     yield [("bold", "What it saw")]
     try:
@@ -74,7 +82,7 @@ def step_lines(steps: Stepping, number: int, short: int | None = SHORT) -> Itera
     yield from _outcome(steps.outcome(number), short)
 
 
-def context_lines(steps: Stepping, number: int) -> Iterator[Line]:
+def context_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
     """Yield all that a call saw, whole; what is new since the agent's call before has a `+`."""
     try:
         rows = steps.context(number)
@@ -93,7 +101,7 @@ def context_lines(steps: Stepping, number: int) -> Iterator[Line]:
         yield from text_lines(written(row.message), style)
 
 
-def tool_lines(steps: Stepping, number: int) -> Iterator[Line]:
+def tool_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
     """Yield the tools that a call was offered, with their schemas, and its parameters."""
     tools = steps.tools(number)
     parameters = steps.requests[number - 1].parameters or {}
@@ -106,7 +114,7 @@ def tool_lines(steps: Stepping, number: int) -> Iterator[Line]:
     yield from text_lines(json.dumps(parameters, ensure_ascii=False, indent=2))
 
 
-def raw_lines(steps: Stepping, number: int, viewer: SessionViewer) -> Iterator[Line]:
+def raw_lines(steps: RequestSteps, number: int, viewer: SessionViewer) -> Iterator[Line]:
     """Yield the events of a step as they stand in the log."""
     for event in steps.events(number):
         yield from text_lines(
@@ -141,7 +149,7 @@ def _changes(changes: Changes, short: int | None) -> Iterator[Line]:
     yield from _messages(changes.messages, short)
 
 
-def _edit(edit: Edit, rows: Sequence[Difference]) -> Line:
+def _edit(edit: Edit, rows: Sequence[MessageDiff]) -> Line:
     gone = sum(row.kind == "dropped" for row in rows)
     if edit.kind == "compacted":
         what = f"compacted: {count(gone, 'message')} gave way to the summary {edit.summary}"
@@ -152,14 +160,14 @@ def _edit(edit: Edit, rows: Sequence[Difference]) -> Line:
     return [("magenta", f"~ {clean(what)}"), ("dim", f"  {clean(edit.message_id)}")]
 
 
-def _member(what: str, member: Member) -> Iterator[Line]:
+def _member(what: str, member: ChangedSetting) -> Iterator[Line]:
     mark, style = _MARKS.get(member.kind, "~"), _STYLES.get(member.kind, "yellow")
     yield [(style, f"{mark} {what} {clean(member.name)}")]
     if member.spans:
         yield from _spans(member.spans)
 
 
-def _messages(rows: Sequence[Difference], short: int | None) -> Iterator[Line]:
+def _messages(rows: Sequence[MessageDiff], short: int | None) -> Iterator[Line]:
     """Yield messages that are new or changed in full, those that are gone on a line each."""
     for kind, group in groupby(rows, key=attrgetter("kind")):
         alike = list(group)
@@ -172,7 +180,7 @@ def _messages(rows: Sequence[Difference], short: int | None) -> Iterator[Line]:
                 yield from _message(row, short)
 
 
-def _gone(rows: Sequence[Difference], most: int) -> Iterator[Line]:
+def _gone(rows: Sequence[MessageDiff], most: int) -> Iterator[Line]:
     for row in rows[:most]:
         text = " ".join(row.text[:200].split())
         yield [("red", clean(f"- {row.heading}: {text}"))]
@@ -180,7 +188,7 @@ def _gone(rows: Sequence[Difference], most: int) -> Iterator[Line]:
         yield [("red", f"- and {len(rows) - most} more")]
 
 
-def _message(row: Difference, short: int | None) -> Iterator[Line]:
+def _message(row: MessageDiff, short: int | None) -> Iterator[Line]:
     style = _STYLES[row.kind]
     yield [(f"bold {style}", f"{_MARKS[row.kind]} {clean(row.heading)}")]
     if row.kind == "changed":
@@ -189,7 +197,7 @@ def _message(row: Difference, short: int | None) -> Iterator[Line]:
         yield from text_lines(row.text, short=short)
 
 
-def _spans(spans: Iterable[Span]) -> Iterator[Line]:
+def _spans(spans: Iterable[TextSpan]) -> Iterator[Line]:
     """Yield a text with what is gone as `[-gone-]` and what is new as `{+new+}`."""
     line: Line = [("", "    ")]
     for span in spans:
@@ -204,7 +212,7 @@ def _spans(spans: Iterable[Span]) -> Iterator[Line]:
     yield line
 
 
-def _outcome(outcome: Outcome, short: int | None) -> Iterator[Line]:
+def _outcome(outcome: StepResult, short: int | None) -> Iterator[Line]:
     if outcome.answer is not None:
         said = written(_without_calls(outcome.answer))
         if said:
@@ -223,7 +231,7 @@ def _outcome(outcome: Outcome, short: int | None) -> Iterator[Line]:
         yield [("magenta", f"~ memory: {clean(_memory(done))}")]
 
 
-def _reason(outcome: Outcome) -> str:
+def _reason(outcome: StepResult) -> str:
     return f": {clean(outcome.error)}" if outcome.error else ""
 
 
@@ -231,7 +239,7 @@ def _without_calls(message: Message) -> Message:
     return Message(message.role, message.content)
 
 
-def _ran(ran: Ran, short: int | None) -> Iterator[Line]:
+def _ran(ran: ExecutedCall, short: int | None) -> Iterator[Line]:
     first, *rest = text_lines(f"{ran.tool} {ran.arguments}", "cyan", short=short)
     yield [("bold cyan", "> "), ("cyan", first[0][1].strip())]
     yield from rest
@@ -250,7 +258,7 @@ def _memory(done: dict[str, Any]) -> str:
     return " ".join(str(done[name]) for name in names if done.get(name) is not None)
 
 
-def as_lines(steps: Stepping, numbers: Iterable[int], *, whole: bool) -> Iterator[str]:
+def as_lines(steps: RequestSteps, numbers: Iterable[int], *, whole: bool) -> Iterator[str]:
     """Yield the lines of these steps; `whole`: with all that each saw."""
     for at, number in enumerate(numbers):
         step = steps.step(number)
@@ -266,7 +274,9 @@ def as_lines(steps: Stepping, numbers: Iterable[int], *, whole: bool) -> Iterato
                 yield _text(line)
 
 
-def as_rows(steps: Stepping, numbers: Iterable[int], *, whole: bool) -> Iterator[dict[str, Any]]:
+def as_rows(
+    steps: RequestSteps, numbers: Iterable[int], *, whole: bool
+) -> Iterator[dict[str, Any]]:
     """Yield these steps as JSON; `whole`: with all that each saw, and the tools in full."""
     for number in numbers:
         row = steps.step(number).as_json()

@@ -15,11 +15,11 @@ from harken.cli.replay_view.page import (
     title_line,
     tool_lines,
 )
-from harken.cli.replay_view.rows import Rows, filled, marked
+from harken.cli.replay_view.rows import WrappedRows, filled, marked
 from harken.core.ids import AgentId
-from harken.errors import UnknownName
-from harken.terminal.styled_text import Line, clean, cut, shorten
-from harken.views.steps import Stepping
+from harken.errors import NameNotFound
+from harken.terminal.styled_text import Line, clean, shorten, truncate_line
+from harken.views.steps import RequestSteps
 from harken.views.viewer import SessionViewer
 
 Sight: TypeAlias = Literal["step", "context", "tools", "raw", "help"]
@@ -47,14 +47,14 @@ class _Drawn:
     """The rows of a page, and for which page and width they are."""
 
     key: tuple[int, Sight, int]
-    rows: Rows
+    rows: WrappedRows
 
 
 @dataclass
-class Reader:
+class ReplayReader:
     """Moves through the steps of a session and says what the window shows."""
 
-    steps: Stepping
+    steps: RequestSteps
     viewer: SessionViewer
     number: int = 1
     agent: AgentId | None = None
@@ -102,7 +102,7 @@ class Reader:
         """Go to the request that a person means; say so where there is none."""
         try:
             number = self.steps.find(given.strip())
-        except UnknownName as error:
+        except NameNotFound as error:
             self.note = str(error)
             return
         if self.agent is not None and number not in self.numbers:
@@ -163,14 +163,18 @@ class Reader:
         of_agent = len(self.steps.of(step.agent_id))
         bar = self._bar()
         if self.height == 1:
-            return [cut(bar, self.width)]
+            return [truncate_line(bar, self.width)]
         head = [title_line(step, len(self.steps), of_agent)]
         if self.height >= _SHORT_SCREEN:
             head += [facts_line(step), [("dim", "─" * self.width)]]
         room = self._room()
         body = [marked(row, self.term) for row in self._rows().get(self.top, self.top + room)]
         body += [[("", "")]] * (room - len(body))
-        rows = [*(cut(line, self.width) for line in head), *body, cut(bar, self.width)]
+        rows = [
+            *(truncate_line(line, self.width) for line in head),
+            *body,
+            truncate_line(bar, self.width),
+        ]
         return rows[-self.height :]
 
     def _bar(self) -> Line:
@@ -189,10 +193,10 @@ class Reader:
         """Return how many rows there are for the page."""
         return max(self.height - (_HEAD if self.height >= _SHORT_SCREEN else 1) - 1, 1)
 
-    def _rows(self) -> Rows:
+    def _rows(self) -> WrappedRows:
         key = (self.number, self.sight, self.width)
         if self._drawn is None or self._drawn.key != key:
-            self._drawn = _Drawn(key, Rows(self._lines(), self.width))
+            self._drawn = _Drawn(key, WrappedRows(self._lines(), self.width))
         return self._drawn.rows
 
     def _lines(self) -> Iterator[Line]:

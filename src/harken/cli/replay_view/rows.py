@@ -8,7 +8,7 @@ from itertools import islice
 from harken.terminal.styled_text import Line, Span, cells, wrap
 
 
-class Rows:
+class WrappedRows:
     """The rows of a page at one width."""
 
     def __init__(self, lines: Iterable[Line], width: int) -> None:

@@ -22,8 +22,8 @@ from prompt_toolkit.output.color_depth import ColorDepth
 
 from harken.chat.screen.canvas import SteadyOutput
 from harken.chat.screen.layout import fragments
-from harken.cli.replay_view.reader import Reader
-from harken.terminal.environment import Surroundings
+from harken.cli.replay_view.reader import ReplayReader
+from harken.terminal.environment import TerminalEnvironment
 
 _ESCAPE_WAIT_S = 0.1
 
@@ -31,7 +31,7 @@ _ESCAPE_WAIT_S = 0.1
 class ReplayWindow:
     """Shows a reader until somebody ends it."""
 
-    def __init__(self, reader: Reader, where: Surroundings) -> None:
+    def __init__(self, reader: ReplayReader, where: TerminalEnvironment) -> None:
         self.reader = reader
         self._asks = ""
         """What is being asked for in the last row: `g`, `/`, or nothing."""

@@ -25,8 +25,8 @@ from harken.context.bundle.manifest import (
     MANIFEST,
     SESSIONS,
     STORE,
+    BundleMember,
     Manifest,
-    Member,
     Redaction,
     log_name,
 )
@@ -35,7 +35,7 @@ from harken.core.commits import CommitId
 from harken.core.secrets.redaction import Credentials
 from harken.errors import BundleError, LogError
 from harken.session.log.file import RealDisk
-from harken.session.log.reader import Reading, events, mentions, open_log
+from harken.session.log.reader import LogReadReport, events, mentions, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.sqlite.store import SqliteStore
@@ -49,7 +49,7 @@ Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class SkippedLog:
     """A log that is not in the bundle."""
 
     path: Path
@@ -57,12 +57,12 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundled:
+class BundleResult:
     """What was made."""
 
     manifest: Manifest
     size_bytes: int
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[SkippedLog, ...] = ()
     lacking: int = 0
     """How many commits the logs name that are not in the store."""
     credentials: Mapping[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Bundled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class BundleRequest:
     """What shall be in a bundle."""
 
     store: Store
@@ -84,13 +84,13 @@ class Wanted:
 
 
 def create_bundle(
-    out: Path, wanted: Wanted, *, on_copy: Told | None = None, on_pack: Told | None = None
-) -> Bundled:
+    out: Path, wanted: BundleRequest, *, on_copy: Told | None = None, on_pack: Told | None = None
+) -> BundleResult:
     """Write a bundle to a new file, for its owner only; on return it is on disk.
 
     Credentials of well-known shapes are redacted, unless everything shall be as it is.
     A log that is damaged is left out. Of one that is being written, all whole lines by now are in.
-    Raises BundleError, also where `out` is there; UnknownName, ObjectMissing, StoreError.
+    Raises BundleError, also where `out` is there; NameNotFound, ObjectNotFound, StoreError.
     """
     if out.exists() or out.is_symlink():
         raise BundleError(out, _THERE)
@@ -112,7 +112,7 @@ def create_bundle(
             put(packed, out)
         except FileExistsError:
             raise BundleError(out, _THERE) from None
-    return Bundled(manifest, out.stat().st_size, tuple(left_out), lacking, found.kinds)
+    return BundleResult(manifest, out.stat().st_size, tuple(left_out), lacking, found.kinds)
 
 
 @contextmanager
@@ -131,16 +131,16 @@ def _folder_beside(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy_logs(logs: Sequence[Path], folder: Path) -> list[LeftOut]:
+def _copy_logs(logs: Sequence[Path], folder: Path) -> list[SkippedLog]:
     """Copy what is whole of logs, each under a name of its own; return those that are damaged."""
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedLog] = []
     taken: set[str] = set()
     for path in logs:
         name = _free(log_name(path.name), taken)
         try:
             copy_whole_lines(path, folder / name)
         except LogError as error:
-            left_out.append(LeftOut(path, str(error).removeprefix(f"{folder / name}: ")))
+            left_out.append(SkippedLog(path, str(error).removeprefix(f"{folder / name}: ")))
             (folder / name).unlink(missing_ok=True)
         else:
             taken.add(name.casefold())
@@ -153,14 +153,14 @@ def _free(name: str, taken: set[str]) -> str:
     return next(one for one in names if one.casefold() not in taken)
 
 
-def copy_whole_lines(path: Path, out: Path) -> Reading:
+def copy_whole_lines(path: Path, out: Path) -> LogReadReport:
     """Copy a log as it is now, without a half line at its end, and check all sums.
 
     Raises LogError: not there, not a log, damaged.
     """
     with open_log(path) as source, out.open("xb") as target:
         shutil.copyfileobj(source, target, _CHUNK_BYTES)
-    reading = Reading()
+    reading = LogReadReport()
     for _ in events(out, reading):
         pass
     if reading.torn:
@@ -168,7 +168,7 @@ def copy_whole_lines(path: Path, out: Path) -> Reading:
     return reading
 
 
-def _copy_commits(wanted: Wanted, folder: Path, copy: Store, on_copy: Told | None) -> int:
+def _copy_commits(wanted: BundleRequest, folder: Path, copy: Store, on_copy: Told | None) -> int:
     """Copy commits to a store of their own; return how many are named by logs and not there."""
     named = {
         CommitId(name)
@@ -181,7 +181,7 @@ def _copy_commits(wanted: Wanted, folder: Path, copy: Store, on_copy: Told | Non
     return len(named) - len(there)
 
 
-def _manifest(folder: Path, wanted: Wanted, found: Credentials) -> Manifest:
+def _manifest(folder: Path, wanted: BundleRequest, found: Credentials) -> Manifest:
     with closing(SqliteStore(folder / STORE)) as store:
         names = store.newest(2**62)
         commits = (one for some in _slices(names) for one in store.commits(some).values())
@@ -197,8 +197,8 @@ def _manifest(folder: Path, wanted: Wanted, found: Credentials) -> Manifest:
     )
 
 
-def _member(path: Path, name: str) -> Member:
-    return Member(name=name, size_bytes=path.stat().st_size, blake3=sum_of(path))
+def _member(path: Path, name: str) -> BundleMember:
+    return BundleMember(name=name, size_bytes=path.stat().st_size, blake3=sum_of(path))
 
 
 def sum_of(path: Path) -> str:

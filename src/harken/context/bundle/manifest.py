@@ -38,7 +38,7 @@ Sum = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, msgspec.Meta(pattern=r"^ctx-[0-9a-f]{64}$")]
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class BundleMember(msgspec.Struct, frozen=True, kw_only=True):
     """A file in a bundle."""
 
     name: str
@@ -65,13 +65,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The commits that it was made for. All others are those before them."""
     commits: Count = 0
     """How many it has."""
-    store: Member
-    sessions: tuple[Member, ...] = ()
+    store: BundleMember
+    sessions: tuple[BundleMember, ...] = ()
     redaction: Redaction | None = None
     """None: everything is exact."""
 
     @property
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[BundleMember, ...]:
         """All files but this one."""
         return (self.store, *self.sessions)
 

@@ -22,11 +22,11 @@ from pathlib import Path
 from blake3 import blake3
 
 from harken.context.bundle.create import Told, put
-from harken.context.bundle.manifest import SESSIONS, STORE, Manifest, Member, manifest_in
-from harken.core.clock import microseconds
+from harken.context.bundle.manifest import SESSIONS, STORE, BundleMember, Manifest, manifest_in
+from harken.core.clock import parse_rfc3339
 from harken.errors import BundleError, LogError, StoreError
 from harken.session.log.compressed import is_packed, log_of, stat_log
-from harken.session.log.reader import Reading, events, open_log
+from harken.session.log.reader import LogReadReport, events, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.fsck import fsck
@@ -61,7 +61,7 @@ class OpenBundle:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLog:
+class ImportedLog:
     """A log, and where it is now."""
 
     name: str
@@ -72,12 +72,12 @@ class KeptLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class BundleImportResult:
     """What came of a bundle."""
 
     commits: int
     """How many were not there before."""
-    logs: tuple[KeptLog, ...]
+    logs: tuple[ImportedLog, ...]
 
 
 @contextmanager
@@ -95,14 +95,16 @@ def open_bundle(path: Path, folder: Path, *, on_read: Told | None = None) -> Ite
             yield OpenBundle(manifest, store, tuple(logs))
 
 
-def take(bundle: OpenBundle, store: Store, sessions: Path, *, on_copy: Told | None = None) -> Taken:
+def take(
+    bundle: OpenBundle, store: Store, sessions: Path, *, on_copy: Told | None = None
+) -> BundleImportResult:
     """Add what is in a bundle to a store and to a folder of logs; what is there stays as it is.
 
     A log of a name that is taken by another one is kept under a name beside it. Taken twice,
     nothing changes. Raises StoreError, BundleError where a log cannot be written.
     """
     copied = copy_commits(bundle.store, store, bundle.manifest.tip_ids(), on_progress=on_copy)
-    return Taken(copied.commits, tuple(_keep(log, sessions) for log in bundle.logs))
+    return BundleImportResult(copied.commits, tuple(_keep(log, sessions) for log in bundle.logs))
 
 
 def _unpack(path: Path, inside: Path, on_read: Told | None) -> Manifest:
@@ -127,7 +129,7 @@ def _unpack(path: Path, inside: Path, on_read: Told | None) -> Manifest:
     return manifest
 
 
-def _extract(path: Path, bundle: zipfile.ZipFile, member: Member, out: Path) -> Iterator[int]:
+def _extract(path: Path, bundle: zipfile.ZipFile, member: BundleMember, out: Path) -> Iterator[int]:
     """Write a member piece by piece, yielding sizes; at its end its sum must fit."""
     hasher = blake3()
     fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -201,9 +203,9 @@ def _said(error: Exception, database: Path) -> str:
     return text if isinstance(error, StoreError) else f"{type(error).__name__}: {text}"
 
 
-def _checked(path: Path, log: Path, member: Member) -> BundledLog:
+def _checked(path: Path, log: Path, member: BundleMember) -> BundledLog:
     """Verify every line of a log. Raises BundleError."""
-    reading = Reading()
+    reading = LogReadReport()
     ended_us = 0
     name = member.name.removeprefix(SESSIONS)
     try:
@@ -219,12 +221,12 @@ def _checked(path: Path, log: Path, member: Member) -> BundledLog:
 
 def _us(time: str) -> int:
     try:
-        return microseconds(time)
+        return parse_rfc3339(time)
     except ValueError:  # an older dialect
         return 0
 
 
-def _keep(log: BundledLog, sessions: Path) -> KeptLog:
+def _keep(log: BundledLog, sessions: Path) -> ImportedLog:
     """Put a log among others, unless it is there; under another name where its own is taken."""
     stem = log.name.removesuffix(".jsonl")
     names = count(2 if stem.casefold() == _RESERVED else 1)
@@ -235,7 +237,7 @@ def _keep(log: BundledLog, sessions: Path) -> KeptLog:
         path = sessions / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
         if path.exists() or path.is_symlink() or is_packed(path):
             if _is_same(path, log):
-                return KeptLog(log.name, path, is_new=False)
+                return ImportedLog(log.name, path, is_new=False)
             continue
         try:
             _write(log.path, path)
@@ -244,7 +246,7 @@ def _keep(log: BundledLog, sessions: Path) -> KeptLog:
         except OSError as error:
             raise BundleError(path, f"cannot be written: {error.strerror or error}") from None
         _age(path, log, others)
-        return KeptLog(log.name, path, is_new=True)
+        return ImportedLog(log.name, path, is_new=True)
 
 
 def _is_same(path: Path, log: BundledLog) -> bool:

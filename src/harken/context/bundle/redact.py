@@ -13,7 +13,7 @@ from harken.context.materialize import resolver
 from harken.context.purge import found_in_store
 from harken.core.secrets.redaction import Credentials
 from harken.errors import BundleError
-from harken.session.purge import PartOfStructure, Taking, places_in, purged_copy
+from harken.session.purge import PartOfStructure, PurgeOptions, places_in, purged_copy
 from harken.store.base import Store, Tombstone
 
 BY = "harken store bundle create"
@@ -34,7 +34,7 @@ def redact_logs(folder: Path, copy: Store, found: Credentials) -> None:
 
     Raises BundleError for a log that would be none without one.
     """
-    taking = Taking(replace=found.replace, by=BY, why=WHY, resolver=resolver(copy))
+    taking = PurgeOptions(replace=found.replace, by=BY, why=WHY, resolver=resolver(copy))
     for log in sorted((folder / SESSIONS).iterdir()):
         new = folder / "redacted"
         try:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.replace import Replace
-from harken.errors import LogDamaged, NotALog
+from harken.errors import InvalidLog, LogCorrupted
 from harken.session.fold import Resolver
 from harken.session.log.checksum import BODY, CLOSE, DIGITS_AT, has_sum, seems_sealed, verifies
 from harken.session.log.reader import open_log
@@ -36,7 +36,7 @@ class Lines:
     """Those of them that an agent started from: what is redacted there changes a hash here."""
 
 
-class Outgoing:
+class LogStream:
     """A log that is read from its beginning, further each time.
 
     `replace` takes out what must not leave; None: all goes as it is. `resolver` gives messages of
@@ -57,7 +57,7 @@ class Outgoing:
     def pieces(self) -> Iterator[Lines]:
         """Yield what is new: whole lines, in pieces of some size.
 
-        Raises LogNotFound, NotALog; LogDamaged after the lines before the damage.
+        Raises LogNotFound, InvalidLog; LogCorrupted after the lines before the damage.
         """
         with open_log(self.path) as file:
             self._check_same(file)
@@ -85,32 +85,32 @@ class Outgoing:
     def seen(self, piece: Lines) -> bytes:
         """Return lines as they may be seen elsewhere: each piece once, in order.
 
-        Raises NotALog where the log would be none without what must not leave.
+        Raises InvalidLog where the log would be none without what must not leave.
         """
         try:
             lines = piece.lines if self._rewriting is None else self._rewriting.lines(piece.lines)
             data = b"".join(lines)
         except PartOfStructure:
             text = "a credential is part of what holds it together: --no-redact ships it as it is"
-            raise NotALog(self.path, text) from None
+            raise InvalidLog(self.path, text) from None
         self.there_bytes += len(data)
         self.sum_there = data[DIGITS_AT].decode()
         return data
 
     def _check_same(self, file: BinaryIO) -> None:
-        """Raise NotALog where the log is not the one that was read so far: it was purged, or so."""
+        """Raise InvalidLog if the log is not the one that was read so far, such as a purged one."""
         if not self.read_bytes:
             return
         size = len(self._own_sum + CLOSE)
         file.seek(self.read_bytes - size)
         if file.read(size) != self._own_sum + CLOSE:
-            raise NotALog(self.path, "was written anew while it was followed")
+            raise InvalidLog(self.path, "was written anew while it was followed")
 
-    def _damaged(self, line: bytes) -> LogDamaged | NotALog:
+    def _damaged(self, line: bytes) -> LogCorrupted | InvalidLog:
         if not self.count and not seems_sealed(line):
-            return NotALog(self.path, "has no sums: such older logs are not shipped")
+            return InvalidLog(self.path, "has no sums: such older logs are not shipped")
         reason = "its sum does not fit" if has_sum(line) else "it has no sum"
-        return LogDamaged(self.path, line=self.count + 1, byte=self.read_bytes, reason=reason)
+        return LogCorrupted(self.path, line=self.count + 1, byte=self.read_bytes, reason=reason)
 
 
 def _named(lines: list[bytes]) -> Lines:

@@ -27,7 +27,7 @@ _LONGEST = 120
 _STAGING = ".staging-"
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class ShipState(msgspec.Struct, frozen=True, kw_only=True):
     """What the service has of one session."""
 
     read_bytes: int = 0
@@ -54,19 +54,19 @@ class Outbox:
         self._folder = folder
         self._disk = disk or RealDisk()
 
-    def note(self, name: str) -> Note:
+    def note(self, name: str) -> ShipState:
         """Return what is noted of a session; an empty note where there is none that can be read."""
         try:
-            return msgspec.convert(canonical.decode(self._path(name).read_bytes()), Note)
+            return msgspec.convert(canonical.from_json(self._path(name).read_bytes()), ShipState)
         except (OSError, ValueError, RecursionError):
-            return Note()
+            return ShipState()
 
-    def keep(self, name: str, note: Note) -> None:
+    def keep(self, name: str, note: ShipState) -> None:
         """Note what the service has: on return it is on the disk. Raises OSError."""
         path = self._path(name)
         new = path.with_name(f".{path.name[:_LONGEST]}.new")
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(canonical.encode(note) + b"\n")
+            file.write(canonical.to_json_line(note) + b"\n")
             file.flush()
             self._disk.sync(file.fileno())
         new.replace(path)

@@ -22,19 +22,19 @@ from typing import Protocol
 from harken.context.bundle.redact import WHY
 from harken.context.materialize import resolver
 from harken.context.purge import found_in_store
-from harken.context.shipping.log_stream import Lines, Outgoing
-from harken.context.shipping.outbox import Note, Outbox
-from harken.core.clock import Clock, rfc3339, system_clock
+from harken.context.shipping.log_stream import Lines, LogStream
+from harken.context.shipping.outbox import Outbox, ShipState
+from harken.core.clock import Clock, format_rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage
 from harken.core.secrets.redaction import Credentials
-from harken.errors import LogError, NotALog, StoreError
+from harken.errors import InvalidLog, LogError, StoreError
 from harken.session.log.compressed import LogStat, log_of, stat_log
 from harken.session.rewrite import PartOfStructure
 from harken.store.base import Store, Tombstone
 from harken.store.copy import copy_commits
-from harken.store.remote.wire import LogEnd
+from harken.store.remote.wire import LogEndBody
 from harken.store.sqlite.store import SqliteStore
 
 BY = "harken ship"
@@ -54,7 +54,7 @@ def staged(
         for name, notes in held.notes.items():
             copy.annotate(name, notes)
         if held.stand_ins:
-            stone = Tombstone(when=rfc3339(clock()), by=BY, why=WHY)
+            stone = Tombstone(when=format_rfc3339(clock()), by=BY, why=WHY)
             copy.purge(held.stand_ins, stone)
         yield copy
 
@@ -66,20 +66,20 @@ _OTHER = "the service has another log of this name, or this one changed since it
 _MORE = "the service has more of it than is here: somebody went on with it there"
 
 
-class Far(Store, Protocol):
+class RemoteLogStore(Store, Protocol):
     """A store elsewhere that takes logs, too: `RemoteStore`."""
 
-    def log_end(self, name: str) -> LogEnd:
+    def log_end(self, name: str) -> LogEndBody:
         """Say how much is there of a log. Raises StoreError."""
         ...
 
-    def append_log(self, name: str, at: int, lines: bytes) -> LogEnd:
+    def append_log(self, name: str, at: int, lines: bytes) -> LogEndBody:
         """Add lines to a log. Raises LogError, StoreError."""
         ...
 
 
 @dataclass(slots=True)
-class Shipped:
+class ShipResult:
     """What went to the service of one session."""
 
     name: str
@@ -99,15 +99,15 @@ class Shipped:
 class Shipper:
     """Ships sessions to one service. `found`: the credentials on their way; None: none is redacted.
 
-    All methods raise StoreAway where the service does not answer: then ship again.
+    All methods raise StoreUnavailable where the service does not answer: then ship again.
     """
 
     store: Store
-    far: Far
+    far: RemoteLogStore
     outbox: Outbox
     found: Credentials | None
     clock: Clock = system_clock
-    _followed: dict[Path, Outgoing] = field(default_factory=dict)
+    _followed: dict[Path, LogStream] = field(default_factory=dict)
     _staged: Store | None = None
     """Commits as they will be seen there, while the lines that name them are redacted."""
 
@@ -115,14 +115,16 @@ class Shipper:
         """Raise StoreError where no service that takes logs answers, or it does not let us in."""
         self.far.log_end("harken")
 
-    def ship(self, path: Path) -> Shipped:
+    def ship(self, path: Path) -> ShipResult:
         """Ship what is new of a log, and the commits that it names; on return it is safe there.
 
         Raises LogError, also where the service has another log of this name; StoreError.
         """
-        done = Shipped(log_of(path).stem)
+        done = ShipResult(log_of(path).stem)
         if not _NAME.fullmatch(done.name):
-            raise NotALog(path, "a log elsewhere is named with letters, digits, '.', '_', '-' only")
+            raise InvalidLog(
+                path, "a log elsewhere is named with letters, digits, '.', '_', '-' only"
+            )
         note, stat, end = self.outbox.note(done.name), _stat(path), self.far.log_end(done.name)
         if self._is_done(note, end, stat):
             return done
@@ -139,7 +141,7 @@ class Shipper:
         self._keep(log, stat, known, done)
         return done
 
-    def _is_done(self, note: Note, end: LogEnd, stat: LogStat) -> bool:
+    def _is_done(self, note: ShipState, end: LogEndBody, stat: LogStat) -> bool:
         return (
             note.last_sum != ""
             and (note.there_bytes, note.last_sum) == (end.size_bytes, end.last_sum)
@@ -148,18 +150,18 @@ class Shipper:
             and not (note.lacking and self.store.commits(map(CommitId, note.lacking)))
         )
 
-    def _opened(self, path: Path, end: LogEnd) -> Outgoing:
+    def _opened(self, path: Path, end: LogEndBody) -> LogStream:
         """Return a log where it was left, if that is where the service is; else its beginning."""
         log = self._followed.pop(path, None)
         if log is not None and log.there_bytes == end.size_bytes and log.sum_there == end.last_sum:
             return log
-        return Outgoing(path, None if self.found is None else self.found.replace, self._resolve)
+        return LogStream(path, None if self.found is None else self.found.replace, self._resolve)
 
-    def _keep(self, log: Outgoing, stat: LogStat, known: set[str], done: Shipped) -> None:
+    def _keep(self, log: LogStream, stat: LogStat, known: set[str], done: ShipResult) -> None:
         """Note what the service has, and remember the log as it was read."""
         self.outbox.keep(
             done.name,
-            Note(
+            ShipState(
                 read_bytes=log.read_bytes,
                 written_ns=stat.written_ns,
                 lines=log.count,
@@ -174,7 +176,7 @@ class Shipper:
         while len(self._followed) > _FOLLOWED:
             del self._followed[next(iter(self._followed))]
 
-    def _lines(self, log: Outgoing, piece: Lines, end: LogEnd, done: Shipped) -> LogEnd:
+    def _lines(self, log: LogStream, piece: Lines, end: LogEndBody, done: ShipResult) -> LogEndBody:
         """Send those lines of a piece that the service has not; return how much it has then."""
         at = log.there_bytes
         data = log.seen(piece)
@@ -198,7 +200,7 @@ class Shipper:
         path: Path,
         piece: Lines,
         known: set[str],
-        done: Shipped,
+        done: ShipResult,
         staging: ExitStack | None = None,
     ) -> None:
         """Send the commits that lines name, and all before them.
@@ -227,7 +229,7 @@ class Shipper:
             copy = staging.enter_context(staged(self.store, names, found, folder, self.clock))
         except PartOfStructure:
             text = "a credential is part of what holds its commits together: --no-redact ships it"
-            raise NotALog(path, text) from None
+            raise InvalidLog(path, text) from None
         staging.callback(self._unstage)
         self._staged = copy
         return copy_commits(copy, self.far, names).commits
@@ -242,8 +244,8 @@ class Shipper:
 
 
 def _stat(path: Path) -> LogStat:
-    """Say how a log is kept. Raises NotALog."""
+    """Say how a log is kept. Raises InvalidLog."""
     try:
         return stat_log(path)
     except OSError as error:
-        raise NotALog(path, f"cannot be read: {error.strerror or error}") from None
+        raise InvalidLog(path, f"cannot be read: {error.strerror or error}") from None

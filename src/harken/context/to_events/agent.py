@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harken.context.to_events.event_log import Held, Reads, Story, key_of
+from harken.context.to_events.event_log import ContextItem, EventLog, Reads, message_key
 from harken.context.to_events.response_facts import (
     UNKNOWN,
     is_failure,
@@ -23,12 +23,12 @@ from harken.context.to_events.response_facts import (
 )
 from harken.context.to_events.tool_calls import UNNAMED, call_again, with_own_ids
 from harken.core import events as ev
-from harken.core.clock import microseconds, rfc3339
-from harken.core.ids import AgentId, MessageId, base_of
+from harken.core.clock import format_rfc3339, parse_rfc3339
+from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.messages import Message, ToolCall, text_of
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.session.state import AgentState
-from harken.store.base import Stored
+from harken.store.base import StoredCommit
 
 LEFT = "[no result: the conversation went on from an earlier message]"
 """The result of a call in a branch that was left before it had one."""
@@ -36,10 +36,10 @@ _USUAL = len("2026-01-31T12:00:00.000000Z")
 
 
 @dataclass(slots=True)
-class Voice:
+class AgentEvents:
     """One agent."""
 
-    story: Story
+    story: EventLog
     id: AgentId
     birth: MessageId
     time: str
@@ -50,7 +50,7 @@ class Voice:
     """The text that another agent made for it, which is what it hears first."""
     said: tuple[MessageId, str] | None = None
     """What it said last."""
-    spawned: dict[str, Voice] = field(default_factory=dict)
+    spawned: dict[str, AgentEvents] = field(default_factory=dict)
     """Call -> the agent that it made."""
     last: MessageId | None = None
     """Its last entry."""
@@ -65,7 +65,7 @@ class Voice:
         """What the log amounts to for it."""
         return self.story.state.agents[self.id]
 
-    def ask(self, answer: WholeEntry) -> None:
+    def ask(self, answer: ConversationEntry) -> None:
         """Tell that a model is called, before its answer is told."""
         model = model_of(answer)
         if model is not None and model != self.model:
@@ -81,7 +81,7 @@ class Voice:
         )
         self._request = self.story.say(request, self.time)
 
-    def tell(self, entry: WholeEntry, time: str) -> None:
+    def tell(self, entry: ConversationEntry, time: str) -> None:
         """Tell what it hears or says; where a model was asked for it, how that ended."""
         count = len(self.reads)
         self.time = time
@@ -92,11 +92,11 @@ class Voice:
         if len(self.reads) > count + 1:  # what was made up for it is not read
             self.edit([*self.reads.held[:count], held], "a result without its call")
 
-    def replace(self, entries: Sequence[WholeEntry], reason: str, time: str) -> None:
+    def replace(self, entries: Sequence[ConversationEntry], reason: str, time: str) -> None:
         """Tell that it reads this from here on, instead of all before."""
         self.time = time
-        repeated = self.reads.repeated([key_of(entry.message) for entry in entries])
-        target: list[Held] = []
+        repeated = self.reads.repeated([message_key(entry.message) for entry in entries])
+        target: list[ContextItem] = []
         summaries: list[tuple[bool, MessageId]] = []
         for entry, known in zip(entries, repeated, strict=True):
             held = self._enter(entry) if known is None else known
@@ -105,17 +105,19 @@ class Voice:
                 summaries.append((is_summary(entry), held.id))
         self.edit(target, reason, max(summaries)[1] if summaries else None)
 
-    def go_back(self, target: Sequence[Held]) -> None:
+    def go_back(self, target: Sequence[ContextItem]) -> None:
         """Tell that it goes on from an earlier place; calls that it left open end where it was."""
         if self.state.open_calls:
             there = {one.id for one in target}
             calls = [*self.state.open_calls.values()]
             for call in calls:
-                if base_of(call.reference) not in there:
+                if reference_message_id(call.reference) not in there:
                     self._say(self._result(call.id, Message("tool", LEFT, is_error=True)))
         self.edit(target, "rewind")
 
-    def edit(self, target: Sequence[Held], reason: str, summary: MessageId | None = None) -> None:
+    def edit(
+        self, target: Sequence[ContextItem], reason: str, summary: MessageId | None = None
+    ) -> None:
         """Tell that it reads these messages, where that is not what it reads already."""
         if [one.id for one in target] == [one.id for one in self.reads.held]:
             return
@@ -128,7 +130,7 @@ class Voice:
         self.story.say(edited, self.time)
         self.reads = self.reads.instead(target)
 
-    def commit(self, stored: Stored) -> None:
+    def commit(self, stored: StoredCommit) -> None:
         """Tell that all of this is in a commit."""
         committed = ev.ContextCommitted(
             agent_id=self.id,
@@ -139,7 +141,7 @@ class Voice:
         )
         self.story.say(committed, self.time)
 
-    def _respond(self, entry: WholeEntry, request: MessageId, answer: MessageId) -> None:
+    def _respond(self, entry: ConversationEntry, request: MessageId, answer: MessageId) -> None:
         failed = is_failure(entry)
         response = ev.LlmResponse(
             agent_id=self.id,
@@ -152,7 +154,7 @@ class Voice:
         )
         self.story.say(response, self.time)
 
-    def _enter(self, entry: WholeEntry) -> Held:
+    def _enter(self, entry: ConversationEntry) -> ContextItem:
         """Add a message to its transcript."""
         match entry.message.role:
             case "assistant":
@@ -163,9 +165,9 @@ class Voice:
                 event = self._hearing(entry.message)
         return self._say(event, entry.time)
 
-    def _say(self, event: ev.TranscriptEntry, time: str | None = None) -> Held:
+    def _say(self, event: ev.TranscriptEntry, time: str | None = None) -> ContextItem:
         id_ = self.story.say(event, self.time)
-        held = Held(id_, key_of(event), time)
+        held = ContextItem(id_, message_key(event), time)
         self.reads.add(held)
         self.last = id_
         for call in event.tool_calls or ():
@@ -245,16 +247,16 @@ class Voice:
         return None, (id_ if words in text else None)
 
 
-def time_in(entry: WholeEntry, before: str) -> str:
+def time_in(entry: ConversationEntry, before: str) -> str:
     """Return the time of an entry as events have it; where it has none, the one before.
 
-    >>> time_in(WholeEntry(Message("user"), "2026-01-31T13:00:00+01:00"), "")
+    >>> time_in(ConversationEntry(Message("user"), "2026-01-31T13:00:00+01:00"), "")
     '2026-01-31T12:00:00.000000Z'
     """
     time = entry.time
     if time is None or (len(time) == _USUAL and time.endswith("Z")):
         return time or before
     try:
-        return rfc3339(microseconds(time))
+        return format_rfc3339(parse_rfc3339(time))
     except (ValueError, OverflowError):
         return before

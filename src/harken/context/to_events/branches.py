@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from harken.context.materialize import is_spawn, walk
 from harken.core.commits import CommitId
-from harken.store.base import Store, Stored
+from harken.store.base import Store, StoredCommit
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class BranchTip:
     """Where a conversation ends."""
 
     agent: str
@@ -25,11 +25,11 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class AgentBranch:
     """The commits of one agent."""
 
     agent: str
-    commits: list[Stored]
+    commits: list[StoredCommit]
     """In the order in which they are told: parents before children."""
     forks: frozenset[CommitId]
     """Those that are gone on from more than once."""
@@ -40,12 +40,12 @@ class Lane:
         return self.commits[0].commit.parent
 
 
-def lanes_of(store: Store, ends: Iterable[End]) -> list[Lane]:
+def lanes_of(store: Store, ends: Iterable[BranchTip]) -> list[AgentBranch]:
     """Return the lanes of agents, in the order in which these are named first.
 
     The first end of an agent is where it is now; the others are branches. An agent begins with the
     snapshot with which it was spawned, or where it leaves the lane of another one. Raises
-    UnknownName.
+    NameNotFound.
     """
     trees: dict[str, _Tree] = {}
     owners: dict[CommitId, str] = {}
@@ -60,9 +60,9 @@ class _Tree:
     """The commits of one agent, as they are found."""
 
     tip: CommitId
-    commits: dict[CommitId, Stored] = field(default_factory=dict)
+    commits: dict[CommitId, StoredCommit] = field(default_factory=dict)
 
-    def take(self, store: Store, end: End, owners: dict[CommitId, str]) -> None:
+    def take(self, store: Store, end: BranchTip, owners: dict[CommitId, str]) -> None:
         """Take a commit and those before it, as far as they are nobody's yet."""
         if end.ctx in owners:
             return
@@ -73,25 +73,25 @@ class _Tree:
             if is_spawn(one):
                 return
 
-    def lane(self, agent: str) -> Lane:
+    def lane(self, agent: str) -> AgentBranch:
         """Return the commits in the order in which they are told."""
-        below: dict[CommitId | None, list[Stored]] = {}
+        below: dict[CommitId | None, list[StoredCommit]] = {}
         for one in self.commits.values():
             below.setdefault(self._parent(one), []).append(one)
         path = self._path()
-        waiting: list[Stored] = []
-        told: list[Stored] = []
+        waiting: list[StoredCommit] = []
+        told: list[StoredCommit] = []
         at: CommitId | None = None
         while True:
             following = below.get(at, [])
             waiting += sorted(following, key=lambda one: _order(one, path), reverse=True)
             if not waiting:
                 forks = frozenset(id_ for id_, some in below.items() if id_ and len(some) > 1)
-                return Lane(agent, told, forks)
+                return AgentBranch(agent, told, forks)
             told.append(waiting.pop())
             at = told[-1].id
 
-    def _parent(self, one: Stored) -> CommitId | None:
+    def _parent(self, one: StoredCommit) -> CommitId | None:
         return one.commit.parent if one.commit.parent in self.commits else None
 
     def _path(self) -> Mapping[CommitId, None]:
@@ -104,5 +104,5 @@ class _Tree:
         return path
 
 
-def _order(one: Stored, path: Mapping[CommitId, None]) -> tuple[bool, str, str]:
+def _order(one: StoredCommit, path: Mapping[CommitId, None]) -> tuple[bool, str, str]:
     return one.id in path, one.commit.created_at, one.id

@@ -15,13 +15,13 @@ from typing import NamedTuple, TypeAlias
 
 from harken.core.events import KnownEvent, Segment
 from harken.core.ids import MessageId, message_id
-from harken.core.messages import ChatMessage, extend_hash, message_hash
+from harken.core.messages import ChatMessage, extend_context_hash_with, message_hash
 from harken.session.fold import fold
 from harken.session.state import SessionState
 
 
 @dataclass(slots=True)
-class Story:
+class EventLog:
     """Events, as the log of a session would hold them, and the state after the last one."""
 
     events: list[KnownEvent] = field(default_factory=list)
@@ -39,7 +39,7 @@ Key: TypeAlias = tuple[str, str | None, tuple[str, ...]]
 """The hash of a message, the call that it answers, and the calls that it makes."""
 
 
-class Held(NamedTuple):
+class ContextItem(NamedTuple):
     """A message that an agent reads."""
 
     id: MessageId
@@ -52,7 +52,7 @@ class Held(NamedTuple):
 class Reads:
     """What an agent reads, and the rolling hash after each message."""
 
-    held: list[Held] = field(default_factory=list)
+    held: list[ContextItem] = field(default_factory=list)
     hashes: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -63,16 +63,16 @@ class Reads:
         """The rolling hash of all of it."""
         return self.hashes[-1] if self.hashes else ""
 
-    def add(self, one: Held) -> None:
+    def add(self, one: ContextItem) -> None:
         """Read one more."""
-        self.hashes.append(extend_hash(self.hash, one.key[0]))
+        self.hashes.append(extend_context_hash_with(self.hash, one.key[0]))
         self.held.append(one)
 
     def upto(self, count: int) -> Reads:
         """Return the first of it, to be gone on with elsewhere."""
         return Reads(self.held[:count], self.hashes[:count])
 
-    def instead(self, target: Sequence[Held]) -> Reads:
+    def instead(self, target: Sequence[ContextItem]) -> Reads:
         """Return another context; what it begins with alike is not hashed again."""
         pairs = zip(self.held, target, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
@@ -81,17 +81,17 @@ class Reads:
             found.add(one)
         return found
 
-    def segments(self, target: Sequence[Held]) -> list[Segment]:
+    def segments(self, target: Sequence[ContextItem]) -> list[Segment]:
         """Return another context as stretches of this one, and entries that are not in it."""
         places = {one.id: at for at, one in enumerate(self.held)}
         return list(_stretches([(one.id, places.get(one.id)) for one in target]))
 
-    def repeated(self, keys: Sequence[Key]) -> list[Held | None]:
+    def repeated(self, keys: Sequence[Key]) -> list[ContextItem | None]:
         """Return what messages repeat, each the last that is like it; None: it is new.
 
         A result of a call that is made anew is new, too.
         """
-        known: dict[Key, list[Held]] = {}
+        known: dict[Key, list[ContextItem]] = {}
         for one in self.held:
             known.setdefault(one.key, []).append(one)
         found = [known[key].pop() if known.get(key) else None for key in reversed(keys)][::-1]
@@ -104,7 +104,7 @@ class Reads:
         return found
 
 
-def key_of(message: ChatMessage) -> Key:
+def message_key(message: ChatMessage) -> Key:
     """Return by what a message is known again."""
     calls = tuple(call.id for call in message.tool_calls or ())
     return message_hash(message), message.tool_call_id, calls

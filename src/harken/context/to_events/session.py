@@ -21,41 +21,41 @@ from typing import TypeAlias
 
 from harken.context.commit_content import contents_of, entries_or_note
 from harken.context.materialize import is_spawn
-from harken.context.to_events.agent import Voice, time_in
-from harken.context.to_events.branches import End, Lane, lanes_of
-from harken.context.to_events.event_log import Held, Reads, Story, key_of
+from harken.context.to_events.agent import AgentEvents, time_in
+from harken.context.to_events.branches import AgentBranch, BranchTip, lanes_of
+from harken.context.to_events.event_log import ContextItem, EventLog, Reads, message_key
 from harken.context.to_events.response_facts import is_answer, model_of, response_of
 from harken.context.to_events.tool_calls import prompt_of, spawning
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import agent_id
-from harken.errors import UnknownName
-from harken.formats.base import WholeEntry
+from harken.errors import NameNotFound
+from harken.formats.base import ConversationEntry
 from harken.session.log.reader import paused_gc
 from harken.session.state import OpenCall
-from harken.store.base import Store, Stored
+from harken.store.base import Store, StoredCommit
 
 MAIN = "main"
 _Telling: TypeAlias = Iterator[str]
 """Tells an agent; yields when the next happened, before it is told."""
-_Entries: TypeAlias = dict[CommitId, list[WholeEntry]]
+_Entries: TypeAlias = dict[CommitId, list[ConversationEntry]]
 
 
-def retell(store: Store, name: str, ends: Sequence[End]) -> list[ev.Event]:
+def retell(store: Store, name: str, ends: Sequence[BranchTip]) -> list[ev.Event]:
     """Return the events of a session that was never logged here.
 
     name: of the session. ends: where its conversations end, the main one first; more than one of an
-    agent are branches. Raises UnknownName for a commit that is not there; ObjectMissing,
-    ObjectDamaged.
+    agent are branches. Raises NameNotFound for a commit that is not there; ObjectNotFound,
+    ObjectCorrupted.
     """
     if not ends:
-        raise UnknownName("commit of session", name, ())
+        raise NameNotFound("commit of session", name, ())
     with paused_gc():
         lanes = lanes_of(store, ends)
         return [*_Retelling(name, lanes, _read(store, lanes)).events()]
 
 
-def _read(store: Store, lanes: Iterable[Lane]) -> _Entries:
+def _read(store: Store, lanes: Iterable[AgentBranch]) -> _Entries:
     """Return what all commits hold."""
     found: _Entries = {}
     for content in contents_of(store, [one for lane in lanes for one in lane.commits]):
@@ -68,14 +68,14 @@ class _Retelling:
     """All agents of a session, while they are told."""
 
     name: str
-    lanes: list[Lane]
+    lanes: list[AgentBranch]
     entries: _Entries
-    last: dict[str, WholeEntry] = field(init=False)
+    last: dict[str, ConversationEntry] = field(init=False)
     """Response -> the last entry with it: that one is told as what a model answered."""
-    story: Story = field(default_factory=Story)
-    root: Voice | None = None
+    story: EventLog = field(default_factory=EventLog)
+    root: AgentEvents | None = None
     begun: int = 0
-    spawns: dict[CommitId, list[Lane]] = field(default_factory=dict)
+    spawns: dict[CommitId, list[AgentBranch]] = field(default_factory=dict)
     """Commit -> the lanes that begin there."""
     due: list[_Telling] = field(default_factory=list)
     """Those that begin now."""
@@ -92,7 +92,7 @@ class _Retelling:
     def events(self) -> list[ev.KnownEvent]:
         """Tell all, and return the events."""
         known = {one.id for lane in self.lanes for one in lane.commits}
-        free: list[Lane] = []
+        free: list[AgentBranch] = []
         for lane in self.lanes:
             if lane.origin in known:
                 self.spawns.setdefault(lane.origin, []).append(lane)
@@ -120,7 +120,7 @@ class _Retelling:
             if time is not None:
                 heappush(waiting, (max(before, time), number, telling))
 
-    def _lane(self, lane: Lane, above: Voice | None) -> _Telling:
+    def _lane(self, lane: AgentBranch, above: AgentEvents | None) -> _Telling:
         """Tell an agent."""
         if above is None and self.root is not None:
             yield self._time(lane)
@@ -143,7 +143,9 @@ class _Retelling:
             told = one.id
             self.due += [self._lane(other, voice) for other in self.spawns.get(one.id, ())]
 
-    def _commit(self, voice: Voice, one: Stored, entries: Sequence[WholeEntry]) -> _Telling:
+    def _commit(
+        self, voice: AgentEvents, one: StoredCommit, entries: Sequence[ConversationEntry]
+    ) -> _Telling:
         """Tell what is new in a commit, or what an agent reads from then on, and the commit."""
         created = one.commit.created_at
         if one.commit.type != "delta" and not is_spawn(one) and voice.reads:
@@ -158,12 +160,12 @@ class _Retelling:
                 voice.tell(entry, time)
         voice.commit(one)
 
-    def _counts(self, answer: WholeEntry) -> bool:
+    def _counts(self, answer: ConversationEntry) -> bool:
         """Whether a model was asked for this, and it is not said again elsewhere."""
         id_ = response_of(answer)
         return id_ is None or self.last[id_] is answer
 
-    def _born(self, lane: Lane, above: Voice | None) -> Voice:
+    def _born(self, lane: AgentBranch, above: AgentEvents | None) -> AgentEvents:
         """Tell the birth of an agent, and what it was told by whoever made it."""
         entries = self.entries.get(lane.commits[0].id, [])
         prompt = prompt_of(entries)
@@ -187,7 +189,7 @@ class _Retelling:
             relation="primary" if parent is None else "subagent",
             spec=_spec(lane.commits[0]) if lane.agent not in ("", MAIN) else None,
         )
-        voice = Voice(self.story, id_, self.story.say(birth, time), time, model)
+        voice = AgentEvents(self.story, id_, self.story.say(birth, time), time, model)
         self.root = self.root or voice
         if above is not None and call is not None:
             above.spawned[call.id] = voice
@@ -196,13 +198,13 @@ class _Retelling:
                 voice.told = self.story.say(piece, time), prompt
         return voice
 
-    def _time(self, lane: Lane) -> str:
+    def _time(self, lane: AgentBranch) -> str:
         """Return when an agent began."""
         first = lane.commits[0]
         return _first(self.entries.get(first.id, []), first.commit.created_at)
 
 
-def _spec(first: Stored) -> dict[str, ev.Json] | None:
+def _spec(first: StoredCommit) -> dict[str, ev.Json] | None:
     """Return what the first commit of a subagent says it is: its template, and its task."""
     spec: dict[str, ev.Json] = {}
     if first.commit.template:
@@ -212,14 +214,17 @@ def _spec(first: Stored) -> dict[str, ev.Json] | None:
     return spec or None
 
 
-def _asks(one: Stored) -> bool:
+def _asks(one: StoredCommit) -> bool:
     """Whether answers in a commit were given there, and not before."""
     return one.commit.type == "delta" or is_spawn(one)
 
 
 def _inherit(
-    voice: Voice, one: Stored, entries: list[WholeEntry], inherited: Sequence[Held]
-) -> list[WholeEntry]:
+    voice: AgentEvents,
+    one: StoredCommit,
+    entries: list[ConversationEntry],
+    inherited: Sequence[ContextItem],
+) -> list[ConversationEntry]:
     """Let an agent begin with what the one above it reads, as far as it does; return the rest.
 
     A snapshot says all that it reads: so much of it as is the same, time and all. Else it goes
@@ -234,14 +239,14 @@ def _inherit(
     return entries
 
 
-def _same(entries: Sequence[WholeEntry], inherited: Sequence[Held]) -> int:
+def _same(entries: Sequence[ConversationEntry], inherited: Sequence[ContextItem]) -> int:
     """Return with how many messages, the same at the same time, two contexts begin."""
     for at, (entry, held) in enumerate(zip(entries, inherited, strict=False)):
-        if entry.time != held.time or key_of(entry.message) != held.key:
+        if entry.time != held.time or message_key(entry.message) != held.key:
             return at
     return min(len(entries), len(inherited))
 
 
-def _first(entries: Iterable[WholeEntry], created_at: str) -> str:
+def _first(entries: Iterable[ConversationEntry], created_at: str) -> str:
     """Return when the first of some entries was, where one says so."""
     return next((time for entry in entries if (time := time_in(entry, ""))), created_at)

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from harken.core.messages import CallPlace, FunctionCall, Message, ToolCall, text_of
-from harken.formats.base import WholeEntry
+from harken.core.messages import FunctionCall, Message, ToolCall, ToolCallSlot, text_of
+from harken.formats.base import ConversationEntry
 from harken.formats.tool_calls import as_object
 from harken.session.state import OpenCall
 
@@ -38,7 +38,7 @@ def with_own_ids(message: Message, taken: Collection[str]) -> tuple[Message, dic
     content = message.content
     if isinstance(content, list):
         content = [
-            CallPlace(renamed.get(part.id, part.id)) if isinstance(part, CallPlace) else part
+            ToolCallSlot(renamed.get(part.id, part.id)) if isinstance(part, ToolCallSlot) else part
             for part in content
         ]
     made = [msgspec.structs.replace(c, id=id_) for c, id_ in zip(calls, own, strict=True)]
@@ -64,7 +64,7 @@ def spawning(calls: Iterable[OpenCall], agent: str, prompt: str) -> OpenCall | N
     return listed[0] if len(listed) == 1 else None
 
 
-def prompt_of(entries: Iterable[WholeEntry]) -> str:
+def prompt_of(entries: Iterable[ConversationEntry]) -> str:
     """Return what an agent was told first; empty: nothing."""
     heard = (entry.message for entry in entries if entry.message.role == "user")
     return next((text_of(message.content) for message in heard), "")

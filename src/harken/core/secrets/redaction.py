@@ -26,7 +26,7 @@ _LONGEST_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SecretMatch:
     """Where in a text a credential stands, in characters, and of which kind."""
 
     kind: str
@@ -35,11 +35,11 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Redacted:
+class RedactionResult:
     """A text without credentials, and where they were in the original, in order."""
 
     text: str
-    found: tuple[Finding, ...] = ()
+    found: tuple[SecretMatch, ...] = ()
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ _OF_RUN = bytes(ord("a") if chr(code) in RUN else ord(" ") for code in range(256
 _RUN = b"a" * SHORTEST
 
 
-def redact(text: str) -> Redacted:
+def redact(text: str) -> RedactionResult:
     """Return the text with each credential as `[redacted KIND]`, and what was found.
 
     >>> redact("key=AKIAQ7WZX5T2MN3BVC4D!").text
@@ -113,26 +113,26 @@ def redact(text: str) -> Redacted:
     for one in found:
         pieces += [text[at : one.start], f"[redacted {one.kind}]"]
         at = one.end
-    return Redacted("".join([*pieces, text[at:]]), tuple(found))
+    return RedactionResult("".join([*pieces, text[at:]]), tuple(found))
 
 
-def findings(text: str) -> list[Finding]:
+def findings(text: str) -> list[SecretMatch]:
     """Return where credentials stand, in order; where shapes overlap, all they cover is one."""
-    found: list[Finding] = []
+    found: list[SecretMatch] = []
     for one in sorted(_all(text), key=lambda one: (one.start, -one.end)):
         if found and one.start < found[-1].end:
             end = max(found[-1].end, one.end)
-            found[-1] = Finding(found[-1].kind, found[-1].start, end)
+            found[-1] = SecretMatch(found[-1].kind, found[-1].start, end)
         else:
             found.append(one)
     return found
 
 
-def _all(text: str) -> Iterator[Finding]:
+def _all(text: str) -> Iterator[SecretMatch]:
     for shape in _shapes_in(text):
         group = "secret" if "secret" in shape.pattern.groupindex else 0
         for match in shape.pattern.finditer(text):
-            yield Finding(shape.kind, *match.span(group))
+            yield SecretMatch(shape.kind, *match.span(group))
 
 
 def _shapes_in(text: str) -> list[Shape]:

@@ -1,4 +1,4 @@
-"""`Cassette`: what a test asked of models, recorded once and given again offline.
+"""`CassetteProtocol`: what a test asked of models, recorded once and given again offline.
 
 One idea: a cassette is a session log like any other, so it can be looked at, searched and
 compared; and what stands in it is redacted before it is written. A request is redacted before it
@@ -17,9 +17,9 @@ from harken.core.clock import Clock, system_clock
 from harken.core.stream import Chunk
 from harken.errors import ConfigError, ReplayMiss
 from harken.experiments.cassette.client import HINT, wrapped
-from harken.experiments.cassette.log import RECORDED, Tape, redacted
-from harken.llm.base import Model, Request
-from harken.llm.replay import Recording, ReplayModel
+from harken.experiments.cassette.log import RECORDED, CassetteLog, redacted
+from harken.llm.base import Model, ModelRequest
+from harken.llm.replay import ReplayLog, ReplayModel
 
 Mode: TypeAlias = Literal["once", "none", "new", "all"]
 """`once`: record where there is no cassette, else only replay; `none`: only replay; `new`: replay
@@ -44,11 +44,11 @@ class Cassette:
         """Whether calls may go to a real model."""
         keeps = file.exists() and mode != "all"
         self._clock = clock
-        self._recording = Recording.read(file) if keeps else Recording()
+        self._recording = ReplayLog.read(file) if keeps else ReplayLog()
         self.replay = ReplayModel(self._recording, f"replay:{file.name}")
         """Gives what was there when the cassette was opened, for requests that are redacted."""
         self._keeps = keeps
-        self._tape: Tape | None = None
+        self._tape: CassetteLog | None = None
         self._folder: TemporaryDirectory[str] | None = None
 
     def model(self, model: Model | Callable[[], Model], *, name: str = "") -> CassetteModel:
@@ -68,19 +68,19 @@ class Cassette:
         """
         return wrapped(client, self)
 
-    def asks_record(self, request: Request) -> bool:
+    def asks_record(self, request: ModelRequest) -> bool:
         """Whether the answer to a request that was redacted comes from the record, if from any."""
         return self.replay.has(request) or not self.records
 
     @property
-    def tape(self) -> Tape:
+    def tape(self) -> CassetteLog:
         """Where new calls are written down: beside the cassette, until it is closed."""
         if self._tape is None:
             self._folder = TemporaryDirectory(prefix="harken-cassette-")
             log = Path(self._folder.name) / self.file.name
             if self._keeps:
                 log.write_bytes(self.file.read_bytes())
-            self._tape = Tape(log, self._clock)
+            self._tape = CassetteLog(log, self._clock)
         return self._tape
 
     def close(self, *, keep: bool = True) -> None:
@@ -121,7 +121,7 @@ class CassetteModel:
         """How many tokens the model reads at once, where it says so."""
         return getattr(self._given, "context_window", None)
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer from the record, else from the model. Raises ModelError, and ReplayMiss.
 
         A miss says which recorded request is nearest, and where they differ first.

@@ -20,11 +20,11 @@ from harken.core import canonical
 from harken.core.messages import ChatMessage, extend_context_hash
 from harken.core.secrets.redaction import redact
 from harken.errors import FormatError, ReplayMiss
-from harken.experiments.cassette.log import Tape, clean, redacted
+from harken.experiments.cassette.log import CassetteLog, clean, redacted
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Protocol
 from harken.interactions.sdk.http_client import is_http_client
-from harken.llm.base import Request, tools_hash
+from harken.llm.base import ModelRequest, tools_hash
 from harken.llm.replay import ReplayModel
 
 HINT = "record it with --harken-record=new, all anew with =all"
@@ -37,24 +37,24 @@ _LEFT_OUT = "[redacted stream]"
 Client = TypeVar("Client")
 
 
-class Cassette(Shape):
+class CassetteProtocol(Shape):
     """What is needed of a `harken.experiments.cassette.cassette.Cassette`."""
 
     file: Path
     replay: ReplayModel
 
     @property
-    def tape(self) -> Tape:
+    def tape(self) -> CassetteLog:
         """Where new calls are written down."""
         ...
 
-    def asks_record(self, request: Request) -> bool:
+    def asks_record(self, request: ModelRequest) -> bool:
         """Whether the answer to a request that was redacted comes from the record."""
         ...
 
 
-def wrapped(client: Client, cassette: Cassette) -> Client:
-    """Return a client like this one, whose calls are those of a cassette; see `Cassette.wrap`."""
+def wrapped(client: Client, cassette: CassetteProtocol) -> Client:
+    """Return a client like this one, whose calls are those of a cassette."""
     if is_http_client(client):
         return cast(Client, _other(client, cassette))
     inner: Any = getattr(client, "_client", None)  # there is no public name for it
@@ -66,7 +66,7 @@ def wrapped(client: Client, cassette: Cassette) -> Client:
     return cast(Client, copy(http_client=_other(inner, cassette)))
 
 
-def _other(inner: Any, cassette: Cassette) -> Any:
+def _other(inner: Any, cassette: CassetteProtocol) -> Any:
     made_of: Any = type(inner)
     is_async = inspect.iscoroutinefunction(inner.send)
     ours: Any = _Async if is_async else _Sync
@@ -86,7 +86,7 @@ class _Sync:
     """What such a client does itself."""
 
     _harken_inner: Any
-    _harken_cassette: Cassette
+    _harken_cassette: CassetteProtocol
 
     def send(self, request: Any, *, stream: bool = False, **named: Any) -> Any:
         asked = _asked(request)
@@ -106,7 +106,7 @@ class _Async:
     """The same, for `async`."""
 
     _harken_inner: Any
-    _harken_cassette: Cassette
+    _harken_cassette: CassetteProtocol
 
     async def send(self, request: Any, *, stream: bool = False, **named: Any) -> Any:
         asked = _asked(request)
@@ -129,9 +129,9 @@ class _Asked:
     request: Any
     protocol: Protocol
     model: str
-    said: Request
+    said: ModelRequest
 
-    def from_record(self, cassette: Cassette) -> Any:
+    def from_record(self, cassette: CassetteProtocol) -> Any:
         """Return the recorded answer; None: a real one is wanted."""
         if not cassette.asks_record(self.said):
             return None
@@ -143,7 +143,7 @@ class _Asked:
             return self._refused(f"{error}; {HINT}")
         return self._answer(int(http["status"]), str(http["type"]), str(http["body"]).encode())
 
-    def to_record(self, cassette: Cassette, response: Any) -> Any:
+    def to_record(self, cassette: CassetteProtocol, response: Any) -> Any:
         """Record a real answer, if it is whole; return it such that it can be read as a stream."""
         status, kind = int(response.status_code), str(response.headers.get("content-type", ""))
         body: bytes = response.content
@@ -160,7 +160,7 @@ class _Asked:
     def _refused(self, why: str) -> Any:
         """Return an answer that no client tries again."""
         error = {"type": "invalid_request_error", "message": why}
-        body = canonical.encode({"type": "error", "error": error})
+        body = canonical.to_json_line({"type": "error", "error": error})
         return self._answer(400, "application/json", body)
 
     def _answer(
@@ -182,7 +182,7 @@ def _asked(request: Any) -> _Asked | None:
     except FormatError:
         return None
     messages = [message for piece in asked.pieces for message in protocol.read(piece)[0]]
-    said = Request(
+    said = ModelRequest(
         agent=AGENT,
         messages=messages,
         tools=asked.tools,

@@ -1,4 +1,4 @@
-"""`Tape`: a session in which model calls are written down as they are made, redacted.
+"""`CassetteLog`: a session in which model calls are written down as they are made, redacted.
 
 An agent of it reads what each of its requests held; what it has read already is not written again.
 """
@@ -24,23 +24,23 @@ from harken.core.messages import (
 )
 from harken.core.replace import in_json
 from harken.core.secrets.redaction import redact
-from harken.core.stream import Draft, Finish
+from harken.core.stream import Finish, StreamAccumulator
 from harken.errors import ModelError
-from harken.llm.base import Request, ToolSchema, tools_hash
+from harken.llm.base import ModelRequest, ToolSchema, tools_hash
 from harken.session.session import Session, SessionOptions, entry_of
-from harken.views.context import plain
+from harken.views.context import without_entry_fields
 
 RECORDED = "harken-cassette"
 """What the birth of an agent in a cassette says that it was recorded by."""
 
 
-class Tape:
+class CassetteLog:
     """The session; `begin` writes a call down."""
 
     def __init__(self, log: Path, clock: Clock = system_clock) -> None:
         self.session = Session(log, options=SessionOptions(durability="none", clock=clock))
 
-    def begin(self, request: Request, model: str) -> Spoken:
+    def begin(self, request: ModelRequest, model: str) -> RecordedExchange:
         """Write down a request that was redacted, and which model it goes to."""
         model = redact(model).text
         session, agent = self.session, self._agent(request.agent, model)
@@ -61,7 +61,7 @@ class Tape:
             parameters=dict(request.parameters) or None,
             tools=tools,
         )
-        return Spoken(session, agent, session.append(asked))
+        return RecordedExchange(session, agent, session.append(asked))
 
     def _agent(self, name: str, model: str) -> AgentId:
         """Return whose call it is: one agent of a name, unless that waits for an answer."""
@@ -87,12 +87,12 @@ class Tape:
             self.session.append(edit)
 
 
-class Spoken:
+class RecordedExchange:
     """A call that is written down, and the answer as it comes."""
 
     def __init__(self, session: Session, agent: AgentId, request: MessageId) -> None:
         self.session, self.agent, self.request = session, agent, request
-        self.draft = Draft()
+        self.draft = StreamAccumulator()
         self._started_us = session.options.clock()
 
     def end(self) -> None:
@@ -120,7 +120,7 @@ class Spoken:
         self.session.append(response)
 
 
-def redacted(request: Request) -> Request:
+def redacted(request: ModelRequest) -> ModelRequest:
     """Return a request without credentials; one that has none is the same by its hash."""
     messages = [clean(message) for message in request.messages]
     tools: list[ToolSchema] = [_without(dict(tool)) for tool in request.tools]
@@ -136,16 +136,16 @@ def redacted(request: Request) -> Request:
 
 def clean(message: ChatMessage) -> Message:
     """Return a message without credentials, wherever they stand in it."""
-    alone = plain(message)
-    data = canonical.encode(alone)
+    alone = without_entry_fields(message)
+    data = canonical.to_json_line(alone)
     without = _in_json(data)
-    return alone if without == data else message_from(canonical.decode(without))
+    return alone if without == data else message_from(canonical.from_json(without))
 
 
 def _without(value: Any) -> Any:
-    data = canonical.encode(value)
+    data = canonical.to_json_line(value)
     without = _in_json(data)
-    return value if without == data else canonical.decode(without)
+    return value if without == data else canonical.from_json(without)
 
 
 def _in_json(data: bytes) -> bytes:

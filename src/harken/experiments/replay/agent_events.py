@@ -17,7 +17,7 @@ import msgspec
 
 from harken.agents.action_schemas import listing_in
 from harken.core import events as ev
-from harken.core.ids import USER, AgentId, MessageId, base_of
+from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.messages import Content, TextPart, text_of
 
 Lane: TypeAlias = str
@@ -41,7 +41,7 @@ _AGENTS = ("parent", "speakers", "listeners")
 
 
 @dataclass(slots=True)
-class Lanes:
+class AgentEventLists:
     """The events of a session by agent; events are taken as they come."""
 
     events: dict[Lane, list[ev.Event]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Lanes:
     _named: Counter[Lane] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, events: Iterable[ev.Event]) -> Lanes:
+    def of(cls, events: Iterable[ev.Event]) -> AgentEventLists:
         """Sort all events of a session."""
         lanes = cls()
         for event in events:
@@ -240,7 +240,7 @@ class Lanes:
 
     def named(self, reference: str) -> str:
         """Return how a message is called in both runs: its lane and place, and its call."""
-        message = base_of(reference)
+        message = reference_message_id(reference)
         place = self.places.get(message)
         if place is None:
             return reference
@@ -261,7 +261,7 @@ class Lanes:
 
     def _below(self, event: ev.AgentCreated) -> Lane | None:
         causes = [event.cause] if isinstance(event.cause, str) else event.cause or []
-        place = self.places.get(base_of(causes[0])) if causes else None
+        place = self.places.get(reference_message_id(causes[0])) if causes else None
         return None if place is None else place[0]
 
     def _lane(self, event: ev.Event) -> Lane:
@@ -269,7 +269,7 @@ class Lanes:
         if event.agent_id == USER:
             named = [getattr(event, "cause", None), getattr(event, "substance", None)]
             first = next((one for one in named if isinstance(one, str)), None)
-            place = self.places.get(base_of(first)) if first is not None else None
+            place = self.places.get(reference_message_id(first)) if first is not None else None
             lane = USER if place is None else place[0]
             return lane if lane.startswith(USER) else f"{USER} of {lane}"
         agent = event.agent_id or AgentId("")
@@ -290,7 +290,7 @@ def _plain_content(content: Content) -> object:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class EventDivergence:
     """The first event of an agent that is not the same in two runs."""
 
     lane: Lane
@@ -304,7 +304,7 @@ class Difference:
     after: Mapping[str, Any]
 
 
-def first_difference(recorded: Lanes, again: Lanes) -> Difference | None:
+def first_difference(recorded: AgentEventLists, again: AgentEventLists) -> EventDivergence | None:
     """Return where two runs part first, in the order of the record; None: they are the same.
 
     What happened otherwise comes before what did not happen at all: that may be because of it.
@@ -312,7 +312,7 @@ def first_difference(recorded: Lanes, again: Lanes) -> Difference | None:
     lanes = {**recorded.events, **again.events}
     found = [one for lane in lanes if (one := _of(lane, recorded, again))]
 
-    def when(one: Difference) -> tuple[bool, int]:
+    def when(one: EventDivergence) -> tuple[bool, int]:
         is_missing = one.recorded is None or one.again is None
         end = len(recorded.order)
         return is_missing, end if one.recorded is None else recorded.order[one.recorded.message_id]
@@ -320,7 +320,7 @@ def first_difference(recorded: Lanes, again: Lanes) -> Difference | None:
     return min(found, key=when, default=None)
 
 
-def _of(lane: Lane, recorded: Lanes, again: Lanes) -> Difference | None:
+def _of(lane: Lane, recorded: AgentEventLists, again: AgentEventLists) -> EventDivergence | None:
     """Return where one agent's runs part."""
     one, two = recorded.events.get(lane, []), again.events.get(lane, [])
     for place in range(max(len(one), len(two))):
@@ -329,7 +329,7 @@ def _of(lane: Lane, recorded: Lanes, again: Lanes) -> Difference | None:
         before = {} if old is None else recorded.plain(old)
         after = {} if new is None else again.plain(new)
         if before != after:
-            return Difference(
+            return EventDivergence(
                 lane=lane, place=place, recorded=old, again=new, before=before, after=after
             )
     return None

@@ -18,24 +18,28 @@ from tempfile import TemporaryDirectory
 
 from harken.core import events as ev
 from harken.errors import ConfigError, HarkenError
-from harken.experiments.replay.agent_events import Difference, Lanes, first_difference
-from harken.experiments.replay.player import Own, Playing
-from harken.recording.rebuild import Rebuilder
+from harken.experiments.replay.agent_events import (
+    AgentEventLists,
+    EventDivergence,
+    first_difference,
+)
+from harken.experiments.replay.player import Replayer, ReplayExtras
+from harken.recording.rebuild import RequestRebuilder
 from harken.session.fold import Resolver
 from harken.views.links import Links
 from harken.views.model_calls import placeholders
-from harken.views.steps import Stepping
+from harken.views.steps import RequestSteps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class ReplayCheck:
     """What came of playing a session again."""
 
     agents: int
     requests: int
     events: int
     """How many were compared."""
-    difference: Difference | None = None
+    difference: EventDivergence | None = None
     """Where it went another way first; None: it went the same."""
     missed: str = ""
     """How the first request that was not recorded differs from the nearest that was."""
@@ -43,7 +47,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
+class RebuildCheck:
     """What came of rebuilding every request of a session that another program ran."""
 
     requests: int
@@ -53,11 +57,11 @@ class Rebuilt:
     """The requests that could not be rebuilt, or are not what was logged, and why."""
 
 
-def rebuild(events: Iterable[ev.Event], resolver: Resolver | None = None) -> Rebuilt:
+def rebuild(events: Iterable[ev.Event], resolver: Resolver | None = None) -> RebuildCheck:
     """Rebuild every request of a session, and compare it with what was logged of it."""
     links = Links.of(events)
-    steps = Stepping(links, resolver=resolver or placeholders)
-    rebuilder = Rebuilder(links)
+    steps = RequestSteps(links, resolver=resolver or placeholders)
+    rebuilder = RequestRebuilder(links)
     failures: list[tuple[str, str]] = []
     bodies = 0
     for number, request in enumerate(steps.requests, start=1):
@@ -69,24 +73,24 @@ def rebuild(events: Iterable[ev.Event], resolver: Resolver | None = None) -> Reb
                 bodies += 1
         except HarkenError as error:
             failures.append((request.message_id, str(error)))
-    return Rebuilt(requests=len(steps), bodies=bodies, failures=tuple(failures))
+    return RebuildCheck(requests=len(steps), bodies=bodies, failures=tuple(failures))
 
 
-def check(events: Iterable[ev.Event], own: Own | None = None) -> Checked:
+def check(events: Iterable[ev.Event], own: ReplayExtras | None = None) -> ReplayCheck:
     """Play a session again and compare. `own`: code of agents that runs, and what else is known.
 
     Raises ConfigError where it cannot be played: nothing is in it, or other programs made it.
     """
     links = Links.of(events)
-    _check_playable(links, own or Own())
+    _check_playable(links, own or ReplayExtras())
     with TemporaryDirectory(prefix="harken-check-") as folder:
-        playing = Playing(links, Path(folder) / "again.jsonl", own or Own())
+        playing = Replayer(links, Path(folder) / "again.jsonl", own or ReplayExtras())
         try:
             asyncio.run(playing.play())
         finally:
             playing.close()
-    lanes: Lanes = playing.recorded
-    return Checked(
+    lanes: AgentEventLists = playing.recorded
+    return ReplayCheck(
         agents=len(lanes.agents),
         requests=sum(lanes.count(lane, ev.LlmRequest) for lane in lanes.events),
         events=len(lanes.order),
@@ -102,7 +106,7 @@ def is_recorded(events: Iterable[ev.Event]) -> bool:
     return any("recorded" in (birth.spec or {}) for birth in births)
 
 
-def _check_playable(links: Links, own: Own) -> None:
+def _check_playable(links: Links, own: ReplayExtras) -> None:
     births = [event for event in links if isinstance(event, ev.AgentCreated)]
     if not births:
         raise ConfigError("no agent was born in this session: there is nothing to play again")

@@ -8,23 +8,23 @@ from typing import Any
 
 from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.templates.template import Template
-from harken.agents.tree.actions import lenient
+from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core import events as ev
 from harken.core.messages import FunctionCall, ToolCall, text_of
-from harken.experiments.replay.agent_events import Lanes
-from harken.experiments.replay.progress import Script
+from harken.experiments.replay.agent_events import AgentEventLists
+from harken.experiments.replay.progress import ReplayProgress
 from harken.experiments.replay.recorded_agents import RecordedTemplates, template_of
 from harken.experiments.replay.recorded_calls import (
     RecordedCall,
     RecordedCalls,
     RecordedEnds,
-    key_of,
+    call_key,
 )
 from harken.experiments.replay.recorded_world import RecordedWorld, recorded_tools
 from harken.session.fold import reference_to
 from harken.views.links import Links
-from harken.world.result import Failed, Result
-from harken.world.tool import Caller, Tool
+from harken.world.result import ToolError, ToolResult
+from harken.world.tool import Tool, ToolContext
 
 _UNREADABLE = " cannot be read: "
 _UNUSABLE = " cannot be used: "
@@ -34,7 +34,7 @@ _TEMPLATE = "template:"
 class PlayedWorld(RecordedWorld):
     """Answers as the world of a recorded session did, call by call."""
 
-    def __init__(self, events: Links, script: Script) -> None:
+    def __init__(self, events: Links, script: ReplayProgress) -> None:
         """Answer from these events."""
         super().__init__(RecordedCalls.of(events))
         self._script = script
@@ -66,11 +66,11 @@ class PlayedWorld(RecordedWorld):
             for tool in recorded_tools(schemas, like)
         }
 
-    async def do_action(self, action: FunctionCall, caller: Caller) -> Result:
+    async def do_action(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Answer a call as it was answered. It ends where it was cut off before that."""
         made = self._script.again.named(caller.call)
         key, recorded = self._by_call.get(made, (None, None))
-        if recorded is not None and key == key_of(caller.agent.name, action):
+        if recorded is not None and key == call_key(caller.agent.name, action):
             await self._turn(recorded)
             return self.answer(recorded, caller)  # also the second time, after a crash
         reference = self._cut_off.get(made)
@@ -96,25 +96,25 @@ class PlayedWorld(RecordedWorld):
         """Return what a message of the record is called in the session that is played."""
         return self._script.here(reference)
 
-    async def instructions(self, given: str, caller: Caller) -> str:
+    async def instructions(self, given: str, caller: ToolContext) -> str:
         """Return what instructions that were named said, in a file or elsewhere."""
         return self.read_instructions(given.removeprefix("file:"), caller)
 
-    def read_instructions(self, path: str, caller: Caller | None = None) -> str:
-        """Return what stood in a file when an agent was made of it. Raises Failed as then."""
+    def read_instructions(self, path: str, caller: ToolContext | None = None) -> str:
+        """Return what stood in a file when an agent was made of it. Raises ToolError as then."""
         call = "" if caller is None else self._script.again.named(caller.call)
         text, is_error = self._texts.get(call, (f"{path} was not read in the record", True))
         if is_error:
-            raise Failed(text)
+            raise ToolError(text)
         return text
 
 
-def templates_of(events: Links, lanes: Lanes) -> RecordedTemplates:
+def templates_of(events: Links, lanes: AgentEventLists) -> RecordedTemplates:
     """Return the templates that were used in a session."""
     prompts = _prompts(events, lanes)
     uses: list[tuple[str, Template | str]] = []
     for made in _made(events):
-        given = str(lenient(made.call.function.arguments).get("instructions", ""))
+        given = str(parse_arguments_or_empty(made.call.function.arguments).get("instructions", ""))
         name = given.removeprefix(_TEMPLATE).strip()
         birth = prompts.get(lanes.named(made.reference))
         found = None if birth is None else template_of(*birth)
@@ -125,7 +125,7 @@ def templates_of(events: Links, lanes: Lanes) -> RecordedTemplates:
     return RecordedTemplates(uses)
 
 
-def _instructions(links: Links, lanes: Lanes) -> Mapping[str, tuple[str, bool]]:
+def _instructions(links: Links, lanes: AgentEventLists) -> Mapping[str, tuple[str, bool]]:
     """Return, by call, the system prompt of the agent that was made, or why a file was not read."""
     prompts = _prompts(links, lanes)
     found = {call: (text, False) for call, (_, text) in prompts.items()}
@@ -136,7 +136,7 @@ def _instructions(links: Links, lanes: Lanes) -> Mapping[str, tuple[str, bool]]:
     return found
 
 
-def _prompts(links: Links, lanes: Lanes) -> dict[str, tuple[ev.AgentCreated, str]]:
+def _prompts(links: Links, lanes: AgentEventLists) -> dict[str, tuple[ev.AgentCreated, str]]:
     """Return, by call, the agent that it made, and its system prompt."""
     births = [event for event in links if isinstance(event, ev.AgentCreated)]
     return {

@@ -16,29 +16,29 @@ from typing import Any, NoReturn
 import msgspec
 
 from harken.agents.action_schemas import BASIC
-from harken.agents.agent import Agent, revive
+from harken.agents.agent import Agent, load_agent
 from harken.agents.compaction_text import instructions_in
 from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.load import load_session
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.interrupted import MAKING
 from harken.agents.turn.model_call import LOST_USAGE
 from harken.core import events as ev
-from harken.core.ids import USER, AgentId, MessageId, base_of
+from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
 from harken.core.verdict import FAILED
-from harken.errors import AgentBusy, ConfigError, EventRefused, HarkenError
-from harken.experiments.replay.agent_events import COMPACTOR, Lanes, kind_of
+from harken.errors import AgentBusy, ConfigError, HarkenError, InvalidEvent
+from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, kind_of
 from harken.experiments.replay.played_world import PlayedWorld, templates_of
-from harken.experiments.replay.progress import Crash, Script
+from harken.experiments.replay.progress import Crash, ReplayProgress
 from harken.experiments.replay.recorded_agents import kinds_for
 from harken.experiments.replay.recorded_model import INTERRUPTED as INTERRUPTED_CALL
-from harken.experiments.replay.recorded_model import Answers, RecordedModel
+from harken.experiments.replay.recorded_model import RecordedAnswers, RecordedModel
 from harken.experiments.replay.recorded_world import recorded_actions
-from harken.experiments.replay.triggered_turns import Woken
-from harken.llm.replay import Recording
+from harken.experiments.replay.triggered_turns import TriggeredTurns
+from harken.llm.replay import ReplayLog
 from harken.session.fold import Resolver
 from harken.session.log.reader import events as read
 from harken.session.session import Session, SessionOptions
@@ -50,7 +50,7 @@ _BY_HAND = ev.AgentConfigured | ev.AgentStateSaved | ev.ContextLoaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
+class ReplayExtras:
     """What whoever plays a session brings along."""
 
     kinds: Mapping[str, type[Agent]] = field(default_factory=dict)
@@ -61,13 +61,13 @@ class Own:
     """Gives the messages of commits that agents started from."""
 
 
-class Playing:
+class Replayer:
     """A session while it is played again."""
 
-    def __init__(self, events: Links, log: Path, own: Own) -> None:
+    def __init__(self, events: Links, log: Path, own: ReplayExtras) -> None:
         """Get ready to play these events into `log`, which is new."""
-        self._links, self.recorded = events, Lanes.of(events)
-        self.script = Script(self.recorded, crash=self.crash)
+        self._links, self.recorded = events, AgentEventLists.of(events)
+        self.script = ReplayProgress(self.recorded, crash=self.crash)
         self.notes: list[str] = []
         """What went wrong, in words."""
         self.answers = _answers(events, self.recorded)
@@ -77,13 +77,13 @@ class Playing:
         self._turn: asyncio.Task[object] | None = None
         self._answering: Agent | None = None
         self._crashed = False
-        self._woken = Woken(self.script, events, self._agent)
+        self._woken = TriggeredTurns(self.script, events, self._agent)
         self._offered: frozenset[str] = frozenset()
         self._actions = set(BASIC)
         """The structural actions that agents without a list were offered then."""
         self._options = SessionOptions(durability="none", resolver=own.resolver)
         self._templates = templates_of(events, self.recorded)
-        self._runtime = Runtime(
+        self._runtime = AgentRuntime(
             model=RecordedModel(self.answers, _first_model(events)),
             models=lambda name: RecordedModel(self.answers, name),
             world=self.world,
@@ -107,7 +107,7 @@ class Playing:
                 continue
             try:
                 await self._bring(event)
-            except (AgentBusy, EventRefused, LookupError) as error:
+            except (AgentBusy, InvalidEvent, LookupError) as error:
                 if isinstance(event, ev.ContextLoaded):
                     raise ConfigError(str(error)) from None
                 self.notes.append(str(error))
@@ -221,7 +221,7 @@ class Playing:
         self.session.close()
         self._crashed = False
         _, self.session = load_session(log, runtime=self._runtime, options=self._options)
-        self.script.again = Lanes()
+        self.script.again = AgentEventLists()
         for event in read(log):
             self._hear(event)
         self.session.listen(self._hear)
@@ -288,13 +288,13 @@ class Playing:
         return self.script.again.agents[self.recorded.of_agent[AgentId(recorded)]]
 
     def _agent(self, recorded: str | None) -> Agent:
-        return revive(self.session, self._agent_id(recorded or ""), self._runtime)
+        return load_agent(self.session, self._agent_id(recorded or ""), self._runtime)
 
     def _acting(self, event: ev.Event) -> Agent:
         """Return who has to act for an event to happen: of a hook's, whom it watches."""
         lane, _ = self.recorded.places[event.message_id]
         lane = lane.removeprefix(f"{USER} of ")
-        agent = revive(self.session, self.script.again.agents[lane], self._runtime)
+        agent = load_agent(self.session, self.script.again.agents[lane], self._runtime)
         while agent.state.place == "hook" and agent.state.parent is not None:
             agent = agent.sibling(agent.state.parent)
         return agent
@@ -302,7 +302,7 @@ class Playing:
     def _is_of_a_call(self, cause: ev.Cause) -> bool:
         """Whether an agent caused it, with a call, or a hook with a verdict."""
         first = cause if isinstance(cause, str) else (cause or [""])[0]
-        lane, at = self.recorded.places.get(base_of(first), ("", 0))
+        lane, at = self.recorded.places.get(reference_message_id(first), ("", 0))
         made_by = self.recorded.events[lane][at] if lane else None
         return isinstance(made_by, ev.TranscriptEntry) and made_by.agent_id != USER
 
@@ -321,7 +321,7 @@ class Playing:
 
     def _first_cause(self, event: ev.TranscriptEntry | ev.PieceOfText) -> ev.Event | None:
         first = event.cause if isinstance(event.cause, str) else (event.cause or [""])[0]
-        return self._links.get(base_of(first))
+        return self._links.get(reference_message_id(first))
 
     def _is_told(self, event: ev.TranscriptEntry) -> bool:
         """Whether an entry came with an agent's birth, or by hand: a prompt, a transcript."""
@@ -374,8 +374,8 @@ class Playing:
         return event.is_error and event.tool_call_id in self._agent(event.agent_id).state.open_calls
 
 
-def _answers(events: Links, lanes: Lanes) -> Answers:
-    recording = Recording()
+def _answers(events: Links, lanes: AgentEventLists) -> RecordedAnswers:
+    recording = ReplayLog()
     for event in events:
         recording.take(event)
     too_long: set[MessageId] = set()
@@ -388,7 +388,7 @@ def _answers(events: Links, lanes: Lanes) -> Answers:
                 unended[id_] = answer
         elif response.error and lanes.is_compacted_after(request):
             too_long.add(id_)
-    return Answers(recording, frozenset(too_long), unended)
+    return RecordedAnswers(recording, frozenset(too_long), unended)
 
 
 def _is_command(event: ev.Event | None) -> bool:
@@ -400,7 +400,7 @@ def _is_command(event: ev.Event | None) -> bool:
             return False
 
 
-def _parameters(lanes: Lanes) -> dict[str, Mapping[str, Any]]:
+def _parameters(lanes: AgentEventLists) -> dict[str, Mapping[str, Any]]:
     """Return with which parameters the agents that were made later asked each model."""
     found: dict[str, Mapping[str, Any]] = {}
     for births in lanes.births.values():

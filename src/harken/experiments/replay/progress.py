@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from harken.agents.agent import Agent
 from harken.core import events as ev
-from harken.core.ids import AgentId, base_of
-from harken.experiments.replay.agent_events import COMPACTOR, Lane, Lanes
+from harken.core.ids import AgentId, reference_message_id
+from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, Lane
 
 _NUMBER = re.compile(r" \(\d+\)$")
 """What a copy's name has more than that of its original, where that was taken."""
@@ -29,11 +29,11 @@ def crash() -> NoReturn:
 
 
 @dataclass(slots=True)
-class Script:
+class ReplayProgress:
     """The record, and how far it has been played again."""
 
-    recorded: Lanes
-    again: Lanes = field(default_factory=Lanes)
+    recorded: AgentEventLists
+    again: AgentEventLists = field(default_factory=AgentEventLists)
     kinds: dict[str, type[Agent]] = field(default_factory=dict)
     """The class of each kind of agent in it."""
     parted: bool = False
@@ -92,7 +92,7 @@ class Script:
 
     def here(self, recorded: str) -> str | None:
         """Return what a message, or a call, of the record is called here; None: it is not here."""
-        message = base_of(recorded)
+        message = reference_message_id(recorded)
         lane, at = self.recorded.places.get(message, ("", 0))
         row = self.again.events.get(lane, ())
         return row[at].message_id + recorded.removeprefix(message) if at < len(row) else None

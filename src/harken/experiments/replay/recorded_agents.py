@@ -21,10 +21,10 @@ from harken.agents.templates.template import Template, Templates
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of
-from harken.core.verdict import FAILED, Question, Verdict, exactly, verdict_of
-from harken.errors import HarkenError, UnknownName
+from harken.core.verdict import FAILED, HookQuestion, Verdict, exactly, verdict_of
+from harken.errors import HarkenError, NameNotFound
 from harken.experiments.replay.agent_events import COMPACTOR, kind_of
-from harken.experiments.replay.progress import Script
+from harken.experiments.replay.progress import ReplayProgress
 from harken.session.state import AgentState
 
 
@@ -35,7 +35,7 @@ class NotRecorded(HarkenError):
 class RecordedAgent(Hook):
     """A stand-in for a dumb agent or a hook."""
 
-    script: ClassVar[Script]
+    script: ClassVar[ReplayProgress]
     given: Mapping[str, Any] | None = None
     """What its birth recorded, of one that is about to be born."""
 
@@ -64,13 +64,13 @@ class RecordedAgent(Hook):
         saved = self._changed_state(entry.cause if is_first else None)
         return [*saved, entry] if is_first else [entry, *saved]
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         """Whether it is still to be asked just this; what is asked at once waits its turn."""
         subject = self.script.again.named(question.subject)
         asked = self.script.questions_coming(self.script.lane(self), subject)
         return any(one.content == question.words for one in asked)
 
-    async def judge(self, question: Question) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         """Return the verdict that it gave, or fail as it did; leave after it, where it left."""
         await self._turn()
         if any(isinstance(one, ev.AgentMoved) and one.place == "gone" for one in self._coming(4)):
@@ -141,14 +141,14 @@ class RecordedAgent(Hook):
 class RecordedSmartAgent(SmartAgent):
     """A smart agent whose context is compacted when it was."""
 
-    script: ClassVar[Script]
+    script: ClassVar[ReplayProgress]
 
     def is_full(self) -> bool:
         """Whether its context was compacted here."""
         return self.script.is_compacted_next(self.script.lane(self))
 
 
-def kinds_for(script: Script, own: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
+def kinds_for(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
     """Return a class for each kind of agent in the record, those of `own` as they are."""
     kinds: dict[str, type[Agent]] = {}
     for lane in script.recorded.agents:
@@ -179,7 +179,7 @@ class RecordedTemplates(Templates):
         """Return the template as it was when it was used the next time. Raises as it did then."""
         uses = self._uses.get(name)
         if not uses:
-            raise UnknownName("template", name, sorted(self._uses))
+            raise NameNotFound("template", name, sorted(self._uses))
         found = uses.pop(0)
         if isinstance(found, str):
             raise HarkenError(found)

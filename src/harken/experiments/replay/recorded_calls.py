@@ -127,12 +127,12 @@ class RecordedCalls:
                 continue
             agent = links.names.of(result.agent_id) or ""
             recorded = RecordedCall(reference, result, tuple(said.get(reference, ())))
-            found.setdefault(key_of(agent, call), []).append(recorded)
+            found.setdefault(call_key(agent, call), []).append(recorded)
         return cls(found, links.names.called, said)
 
     def take(self, agent: str, call: FunctionCall) -> RecordedCall | None:
         """Return what this call gave, the next time in turn; None: it was not made so often."""
-        key = key_of(agent, call)
+        key = call_key(agent, call)
         calls, given = self.by_key.get(key, ()), self._given.get(key, 0)
         if given >= len(calls):
             return None
@@ -146,11 +146,13 @@ class RecordedCalls:
         ]
 
 
-def key_of(agent: str, call: FunctionCall) -> Key:
+def call_key(agent: str, call: FunctionCall) -> Key:
     """Return what makes a call the same; arguments that are no JSON are compared as text."""
     text = call.arguments.encode("utf-8", "surrogatepass")
     try:
-        arguments = canonical.canonical(canonical.decode(text if text.strip() else b"{}"))
+        arguments = canonical.to_canonical_bytes(
+            canonical.from_json(text if text.strip() else b"{}")
+        )
     except (ValueError, RecursionError):
         arguments = text
     return agent, call.name, arguments

@@ -24,23 +24,23 @@ from harken.core.stream import (
     thinking_in,
 )
 from harken.errors import Failure, ModelError, ReplayMiss
-from harken.experiments.replay.progress import Crash, Script
-from harken.llm.base import Request
-from harken.llm.replay import Recorded, Recording, ReplayModel
+from harken.experiments.replay.progress import Crash, ReplayProgress
+from harken.llm.base import ModelRequest
+from harken.llm.replay import RecordedAnswer, ReplayLog, ReplayModel
 
 FAILED, CANCELLED, INTERRUPTED = "error", "cancelled", "interrupted"
 
 
 @dataclass(slots=True)
-class Answers:
+class RecordedAnswers:
     """What the models of a session answered, each time once; shared by all of them."""
 
-    recording: Recording
+    recording: ReplayLog
     too_long: frozenset[MessageId] = frozenset()
     """The requests whose failure was that the context is too long."""
     unended: Mapping[MessageId, ev.TranscriptEntry] = field(default_factory=dict)
     """Answers of which a crash cut off how they ended, by their requests."""
-    script: Script | None = None
+    script: ReplayProgress | None = None
     """What says when it is an answer's turn, where several agents act; None: at once."""
     stop: Callable[[], None] = lambda: None
     """Cuts off the turn that runs, as the user did."""
@@ -57,7 +57,7 @@ class Answers:
                 name = self.recording.names.get(agent, agent)
                 self._waiting.setdefault((name, hash_), []).append(request)
 
-    def take(self, request: Request) -> ev.LlmRequest | None:
+    def take(self, request: ModelRequest) -> ev.LlmRequest | None:
         """Return the recorded request that this one is, each once, in the order of the log."""
         waiting = self._waiting.get((request.agent, request.hash), [])
         ended = (n for n, one in enumerate(waiting) if not self._was_interrupted(one))
@@ -78,23 +78,23 @@ class Answers:
         response = self.recording.responses.get(request.message_id)
         return response is None or response.stop_reason == INTERRUPTED
 
-    def whole(self, request: ev.LlmRequest) -> Recorded | None:
+    def whole(self, request: ev.LlmRequest) -> RecordedAnswer | None:
         """Return the answer to a recorded request, also one of which a crash cut off the end."""
         entry = self.unended.get(request.message_id)
         if entry is not None:
-            return Recorded(entry, ev.LlmResponse(request=request.message_id))
+            return RecordedAnswer(entry, ev.LlmResponse(request=request.message_id))
         return self.recording.answer_to(request)
 
 
 class RecordedModel:
     """One of the models of a recorded session."""
 
-    def __init__(self, answers: Answers, name: str) -> None:
+    def __init__(self, answers: RecordedAnswers, name: str) -> None:
         """Answer as the model `name` did."""
         self.name = name
         self._answers = answers
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Answer as recorded. Raises ModelError as then, ReplayMiss for what was not asked."""
         answers = self._answers
         asked = answers.take(request)
@@ -137,7 +137,7 @@ class RecordedModel:
                 model=response.model,
             )
 
-    async def _miss(self, request: Request) -> AsyncIterator[Chunk]:
+    async def _miss(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Say how a request differs from the nearest that was recorded."""
         replayed = ReplayModel(self._answers.recording, name="the record")
         try:

@@ -19,11 +19,11 @@ from harken.agents.action_schemas import ACTIONS, BASIC, GRANTED, OF_HOOKS
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import FunctionCall
-from harken.errors import EventRefused
+from harken.errors import InvalidEvent
 from harken.experiments.replay.recorded_calls import RecordedCall, RecordedCalls
 from harken.session.session import Session
-from harken.world.result import Result
-from harken.world.tool import Caller, Tool
+from harken.world.result import ToolResult
+from harken.world.tool import Tool, ToolContext
 from harken.world.world import World
 
 NOT_RECORDED = (
@@ -126,7 +126,7 @@ class RecordedWorld(World):
             self.user, self.permissions = live.user, live.permissions
             self.variables, self.known = live.variables, live.known
 
-    async def do_action(self, action: FunctionCall, caller: Caller) -> Result:
+    async def do_action(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Answer a call from the record, with all that was logged because of it."""
         recorded = self.calls.take(caller.agent.name, action)
         if recorded is not None:
@@ -135,13 +135,13 @@ class RecordedWorld(World):
         self.differing.append((caller.agent.name, action))
         if self.live is not None and action.name in self.live.tools:
             return await self.live.do_action(action, caller)
-        return Result(NOT_RECORDED.format(action.name), is_error=True)
+        return ToolResult(NOT_RECORDED.format(action.name), is_error=True)
 
-    def answer(self, recorded: RecordedCall, caller: Caller) -> Result:
+    def answer(self, recorded: RecordedCall, caller: ToolContext) -> ToolResult:
         """Log what was logged while the call ran; return its result."""
         ids = self.say_again(recorded.reference, recorded.said, caller)
         result = recorded.result
-        return Result(
+        return ToolResult(
             result.content,
             substance=self._new_id(result.substance, ids),
             cause=self._new_cause(result.cause, ids),
@@ -154,14 +154,14 @@ class RecordedWorld(World):
         return None
 
     def say_again(
-        self, call: ev.Reference, said: Iterable[ev.Event], caller: Caller
+        self, call: ev.Reference, said: Iterable[ev.Event], caller: ToolContext
     ) -> Mapping[str, str]:
         """Log what was logged while a recorded call ran; return what its messages are now."""
         ids = {call: caller.call}
         for event in said:
             again = self._again(event, ids, caller.agent.session)
             if again is not None:
-                with suppress(EventRefused):  # who heard it there cannot hear it here
+                with suppress(InvalidEvent):  # who heard it there cannot hear it here
                     ids[event.message_id] = caller.agent.session.append(again)
         return ids
 

@@ -18,7 +18,7 @@ from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
 from harken.errors import HarkenError
 from harken.experiments.replay.agent_events import Lane
-from harken.experiments.replay.progress import Crash, Script
+from harken.experiments.replay.progress import Crash, ReplayProgress
 from harken.views.links import Links
 
 _PAUSE = 20
@@ -27,10 +27,12 @@ _PATIENCE = 5_000
 _turn: ContextVar[MessageId] = ContextVar("turn", default=MessageId(""))
 
 
-class Woken:
+class TriggeredTurns:
     """Of one session that is played again."""
 
-    def __init__(self, script: Script, events: Links, agent: Callable[[str | None], Agent]) -> None:
+    def __init__(
+        self, script: ReplayProgress, events: Links, agent: Callable[[str | None], Agent]
+    ) -> None:
         """Prepare it. agent: gives the agent here by its id in the record."""
         self._script, self._links, self._agent = script, events, agent
         self._turns: dict[MessageId, asyncio.Task[None]] = {}

@@ -19,20 +19,20 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from harken.core.messages import (
-    CallPlace,
     ChatMessage,
     Content,
     Part,
     TextPart,
     ToolCall,
+    ToolCallSlot,
     text_of,
 )
-from harken.formats.tool_calls import Ids, WireCall, clean, in_order, wire_call
+from harken.formats.tool_calls import EncodedToolCall, Ids, clean, in_order, wire_call
 
 Block: TypeAlias = dict[str, Any]
 Place: TypeAlias = Literal["user", "assistant", "result"]
 """Who says a part; a `result` is said by a tool."""
-Write: TypeAlias = Callable[[Part | WireCall, Place], Block | None]
+Write: TypeAlias = Callable[[Part | EncodedToolCall, Place], Block | None]
 """Writes one part, or one call of an assistant; None: it is left out."""
 
 NOTHING = "[nothing was said here]"
@@ -46,7 +46,7 @@ LATE = "[result of an earlier call]: "
 
 
 @dataclass(slots=True)
-class Result:
+class TurnToolResult:
     """The answer to a call."""
 
     id: str
@@ -60,11 +60,11 @@ class Turn:
 
     speaker: Literal["user", "assistant"]
     blocks: list[Block] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
+    results: list[TurnToolResult] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Conversation:
+class AlternatingContext:
     """A context in turns: `take` all messages, then `close`."""
 
     write: Write
@@ -74,7 +74,7 @@ class Conversation:
     system: list[str] = field(default_factory=list)
     """The system messages at the beginning."""
     turns: list[Turn] = field(default_factory=list)
-    _open: list[tuple[str, WireCall]] = field(default_factory=list)
+    _open: list[tuple[str, EncodedToolCall]] = field(default_factory=list)
     """Calls without a result yet, with the ids that the context knows them by."""
 
     def take(self, messages: Iterable[ChatMessage]) -> None:
@@ -106,8 +106,8 @@ class Conversation:
             self.system.append(text)
 
     def _speak(self, message: ChatMessage) -> None:
-        made: list[tuple[str, WireCall]] = []
-        items: list[Part | WireCall] = []
+        made: list[tuple[str, EncodedToolCall]] = []
+        items: list[Part | EncodedToolCall] = []
         for item in in_order(message):
             if isinstance(item, ToolCall):
                 made.append((item.id, wire_call(item, self.ids, self.name_length)))
@@ -142,8 +142,10 @@ class Conversation:
             self._turn("user").results.append(result)
         self._open.clear()
 
-    def _result(self, call: WireCall, blocks: list[Block], *, is_error: bool) -> Result:
-        return Result(call.id, blocks or self._note(NO_OUTPUT), is_error)
+    def _result(
+        self, call: EncodedToolCall, blocks: list[Block], *, is_error: bool
+    ) -> TurnToolResult:
+        return TurnToolResult(call.id, blocks or self._note(NO_OUTPUT), is_error)
 
     def _say(self, speaker: Literal["user", "assistant"], blocks: list[Block]) -> None:
         if blocks:
@@ -157,7 +159,7 @@ class Conversation:
     def _note(self, text: str) -> list[Block]:
         return self._written([TextPart(text)], "user")
 
-    def _written(self, items: Iterable[Part | WireCall], place: Place) -> list[Block]:
+    def _written(self, items: Iterable[Part | EncodedToolCall], place: Place) -> list[Block]:
         blocks = []
         for item in items:
             if isinstance(item, TextPart):
@@ -173,4 +175,4 @@ class Conversation:
 def _parts(content: Content) -> list[Part]:
     if isinstance(content, str):
         return [TextPart(content)]
-    return [part for part in content or () if not isinstance(part, CallPlace)]
+    return [part for part in content or () if not isinstance(part, ToolCallSlot)]

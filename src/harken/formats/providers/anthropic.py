@@ -19,15 +19,21 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
 from harken.formats.images import sendable
-from harken.formats.providers.alternation import Block, Conversation, Place, Result, Turn
-from harken.formats.tool_calls import CallIds, WireCall, as_object, clean, content_of, spoken
+from harken.formats.providers.alternation import (
+    AlternatingContext,
+    Block,
+    Place,
+    Turn,
+    TurnToolResult,
+)
+from harken.formats.tool_calls import CallIds, EncodedToolCall, as_object, clean, content_of, spoken
 
 ID_LENGTH, NAME_LENGTH = 64, 128
 THINKER = "model"
@@ -56,7 +62,7 @@ _NATIVE: Mapping[Place, frozenset[str]] = {
 _MARK = {"type": "ephemeral"}
 
 
-def body_of(
+def build_request_body(
     messages: Iterable[ChatMessage],
     tools: Iterable[Mapping[str, Any]] = (),
     *,
@@ -67,7 +73,7 @@ def body_of(
     messages: a context, oldest first. tools: `name`, `description`, `parameters` of each.
     model: whom the request goes to; what another model is known to have thought is left out.
     """
-    conversation = Conversation(partial(_write, model), CallIds(ID_LENGTH), NAME_LENGTH)
+    conversation = AlternatingContext(partial(_write, model), CallIds(ID_LENGTH), NAME_LENGTH)
     conversation.take(messages)
     conversation.close()
     body: dict[str, Any] = {}
@@ -135,7 +141,7 @@ def _message(turn: Turn) -> Block:
     return {"role": turn.speaker, "content": [*map(_answered, turn.results), *turn.blocks]}
 
 
-def _answered(result: Result) -> Block:
+def _answered(result: TurnToolResult) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": result.id, "content": result.blocks}
     if not result.is_error:
         return block
@@ -144,9 +150,9 @@ def _answered(result: Result) -> Block:
     return {**block, "content": [{"type": "text", "text": ERROR}, *result.blocks]}
 
 
-def _write(model: str | None, item: Part | WireCall, place: Place) -> Block | None:
+def _write(model: str | None, item: Part | EncodedToolCall, place: Place) -> Block | None:
     match item:
-        case WireCall():
+        case EncodedToolCall():
             return {"type": "tool_use", "id": item.id, "name": item.name, "input": item.arguments}
         case TextPart():
             return {"type": "text", "text": item.text}
@@ -154,11 +160,11 @@ def _write(model: str | None, item: Part | WireCall, place: Place) -> Block | No
             return _thinking(model, item) if place == "assistant" else None
         case ImagePart():
             return _image(sendable(item)) if place != "assistant" else None
-        case OtherPart():
+        case UnknownPart():
             return None if _is_foreign(model, item) else _other(item, place)
 
 
-def _is_foreign(model: str | None, part: ThinkingPart | OtherPart) -> bool:
+def _is_foreign(model: str | None, part: ThinkingPart | UnknownPart) -> bool:
     """Whether another model is known to have thought this."""
     thinker = (part.meta or {}).get(THINKER)
     return thinker is not None and thinker != model
@@ -185,7 +191,7 @@ def _image(image: ImagePart | TextPart) -> Block:
     return {"type": "image", "source": source}
 
 
-def _other(part: OtherPart, place: Place) -> Block | None:
+def _other(part: UnknownPart, place: Place) -> Block | None:
     """Return a block of Anthropic's as it came; of any other a note, if it is not the model's."""
     block = as_object(part.data) if part.kind in _NATIVE[place] else None
     if block is not None and block.get("type") == part.kind:
@@ -271,11 +277,11 @@ def read_block(block: Block) -> Part | ToolCall:
             signature = block.get("signature")
             return ThinkingPart(text, {"signature": signature} if signature else None)
         case {"type": "tool_use", "id": str(id_), "name": str(name)}:
-            arguments = canonical.encode(block.get("input") or {}).decode()
+            arguments = canonical.to_json_line(block.get("input") or {}).decode()
             return ToolCall(id_, FunctionCall(name, arguments))
         case {"type": "image", "source": {"type": "base64", "data": str(data), "media_type": kind}}:
             return ImagePart(kind if isinstance(kind, str) else None, data)
         case {"type": "image", "source": {"type": "url", "url": str(url)}}:
             return ImagePart(url=url)
     verbatim = {name: value for name, value in block.items() if name != "cache_control"}
-    return OtherPart(str(block.get("type", "")), canonical.encode(verbatim).decode())
+    return UnknownPart(str(block.get("type", "")), canonical.to_json_line(verbatim).decode())

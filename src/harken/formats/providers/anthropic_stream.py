@@ -13,10 +13,10 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.events import Usage
-from harken.core.messages import ImagePart, Meta, OtherPart
-from harken.core.stream import CallDelta, Chunk, Finish, PartDelta, TextDelta, ThinkingDelta
+from harken.core.messages import ImagePart, Meta, UnknownPart
+from harken.core.stream import Chunk, Finish, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from harken.formats.providers.anthropic import THINKER, read_block
-from harken.formats.tool_calls import MAX_COUNT, Places, as_object
+from harken.formats.tool_calls import MAX_COUNT, CallPositions, as_object
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Block:
 
 
 @dataclass(slots=True)
-class Decoder:
+class AnthropicStreamDecoder:
     """Turns the events of one answer into chunks, in their order."""
 
     model: str | None = None
@@ -43,7 +43,7 @@ class Decoder:
     unusual: bool = False
     """Whether it was billed in a way that its usage does not tell: see `_is_unusual`."""
     _blocks: dict[Any, _Block] = field(default_factory=dict)
-    _places: Places = field(default_factory=Places)
+    _places: CallPositions = field(default_factory=CallPositions)
     _calls: int = 0
     _last_kind: str = ""
     _usage: dict[str, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Decoder:
             id_ = _text(start.get("id") or "") or f"call_{self._calls}"
             block.call, self._calls = self._calls, self._calls + 1
             yield from self._places.call(id_)
-            yield CallDelta(block.call, "", id_, _text(start["name"]))
+            yield ToolCallDelta(block.call, "", id_, _text(start["name"]))
         elif kind in ("text", "thinking") and start.get(kind):
             delta = {"type": f"{kind}_delta", kind: start[kind]}
             yield from self._delta(block, delta)
@@ -116,7 +116,7 @@ class Decoder:
                 piece = _text(delta["partial_json"])
                 block.arguments.append(piece)
                 if piece and block.call >= 0:
-                    yield CallDelta(block.call, piece)
+                    yield ToolCallDelta(block.call, piece)
             case "signature_delta":
                 block.signature += _text(delta["signature"])
             case "citations_delta":
@@ -133,15 +133,15 @@ class Decoder:
                     yield ThinkingDelta("", self._signed(block.signature))
             case "tool_use":
                 if not any(block.arguments):  # whole at its start, or none at all
-                    arguments = canonical.encode(block.start.get("input") or {}).decode()
-                    yield CallDelta(block.call, arguments)
+                    arguments = canonical.to_json_line(block.start.get("input") or {}).decode()
+                    yield ToolCallDelta(block.call, arguments)
             case _:
                 if any(block.arguments):
                     block.start["input"] = as_object("".join(block.arguments)) or {}
                 part = read_block(block.start)
-                if isinstance(part, OtherPart) and part.kind == "redacted_thinking":
+                if isinstance(part, UnknownPart) and part.kind == "redacted_thinking":
                     part = msgspec.structs.replace(part, meta=self._thinker)
-                if isinstance(part, OtherPart | ImagePart):
+                if isinstance(part, UnknownPart | ImagePart):
                     yield from self._places.part()
                     yield PartDelta(part)
 

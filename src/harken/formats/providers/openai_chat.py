@@ -20,18 +20,18 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
 from harken.formats.images import sendable
-from harken.formats.providers.alternation import Block, Conversation, Place, Turn
+from harken.formats.providers.alternation import AlternatingContext, Block, Place, Turn
 from harken.formats.tool_calls import (
     CallIds,
+    EncodedToolCall,
     ShortIds,
-    WireCall,
     as_object,
     clean,
     content_of,
@@ -54,7 +54,7 @@ _NATIVE = frozenset({"input_audio", "file"})
 """The kinds of a user's blocks that go back as they came."""
 
 
-def body_of(
+def build_request_body(
     messages: Iterable[ChatMessage],
     tools: Iterable[Mapping[str, Any]] = (),
     *,
@@ -68,7 +68,7 @@ def body_of(
     short_ids: whether it takes no ids of calls but such of nine letters and digits.
     """
     ids = ShortIds() if short_ids else CallIds(ID_LENGTH)
-    conversation = Conversation(partial(_write, model), ids, NAME_LENGTH)
+    conversation = AlternatingContext(partial(_write, model), ids, NAME_LENGTH)
     conversation.take(messages)
     conversation.close()
     written: list[Block] = [{"role": "system", "content": text} for text in conversation.system]
@@ -92,9 +92,9 @@ def _tool(tool: Mapping[str, Any]) -> Block:
     return {"type": "function", "function": function}
 
 
-def _write(model: str | None, item: Part | WireCall, place: Place) -> Block | None:
+def _write(model: str | None, item: Part | EncodedToolCall, place: Place) -> Block | None:
     match item:
-        case WireCall():
+        case EncodedToolCall():
             return _call(model, item)
         case TextPart():
             details = _details(model, item) if place == "assistant" else {}
@@ -106,7 +106,7 @@ def _write(model: str | None, item: Part | WireCall, place: Place) -> Block | No
             return {"type": DETAILS, **block, **details} if block or details else None
         case ImagePart():
             return _image(sendable(item)) if place != "assistant" else None
-        case OtherPart():
+        case UnknownPart():
             return _other(item, place)
 
 
@@ -117,7 +117,7 @@ def _details(model: str | None, part: TextPart | ThinkingPart) -> Block:
     return {DETAILS: details} if details else {}
 
 
-def _call(model: str | None, call: WireCall) -> Block:
+def _call(model: str | None, call: EncodedToolCall) -> Block:
     function = {"name": call.name, "arguments": call.text}
     extra = call.meta.get(EXTRA)
     signed = extra if isinstance(extra, dict) and model in extra else {}
@@ -137,7 +137,7 @@ def _image(image: ImagePart | TextPart) -> Block:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _other(part: OtherPart, place: Place) -> Block | None:
+def _other(part: UnknownPart, place: Place) -> Block | None:
     """Return a block of OpenAI's as it came; of any other a note, if it is not the model's."""
     if place == "assistant":
         return None
@@ -241,7 +241,7 @@ def read_call(call: Block) -> ToolCall:
     function = call.get(kind)
     function = function if isinstance(function, dict) else {}
     text = function.get("input" if kind == "custom" else "arguments")
-    arguments = text if isinstance(text, str) else canonical.encode(text or {}).decode()
+    arguments = text if isinstance(text, str) else canonical.to_json_line(text or {}).decode()
     name = function.get("name")
     return ToolCall(
         str(call.get("id") or ""),
@@ -271,7 +271,7 @@ def _part(block: Block) -> Part:
             if comma and head.startswith("data:"):
                 return ImagePart(head.removeprefix("data:"), data)
             return ImagePart(url=url)
-    return OtherPart(str(block.get("type", "")), canonical.encode(block).decode())
+    return UnknownPart(str(block.get("type", "")), canonical.to_json_line(block).decode())
 
 
 def _dicts(value: object) -> list[Block]:

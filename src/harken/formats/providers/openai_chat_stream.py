@@ -15,9 +15,9 @@ from typing import Any
 
 from harken.core import canonical
 from harken.core.events import Usage
-from harken.core.stream import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
+from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta, ToolCallDelta
 from harken.formats.providers.openai_chat import DETAILS, EXTRA, REASONING
-from harken.formats.tool_calls import MAX_COUNT, Places, as_object
+from harken.formats.tool_calls import MAX_COUNT, CallPositions, as_object
 
 _JOINED = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The kinds of thinking that OpenRouter streams in pieces, and the member that goes on."""
@@ -37,7 +37,7 @@ class _Call:
 
 
 @dataclass(slots=True)
-class Decoder:
+class OpenAIStreamDecoder:
     """Turns the events of one answer into chunks, in their order."""
 
     model: str | None = None
@@ -46,7 +46,7 @@ class Decoder:
     """Whether the answer said that it is at its end."""
     unusual: bool = False
     """Whether it was billed in a way that its usage does not tell: in another tier."""
-    _places: Places = field(default_factory=Places)
+    _places: CallPositions = field(default_factory=CallPositions)
     _calls: list[_Call] = field(default_factory=list)
     _at: dict[Any, _Call] = field(default_factory=dict)
     """The call that a server's `index` means now."""
@@ -187,16 +187,16 @@ class Decoder:
             yield from self._places.call(unique)
             kind = "custom" if custom else "function"
             extra = {EXTRA: {self.model: piece[EXTRA]}} if piece.get(EXTRA) else None
-            yield CallDelta(call.index, "", unique, name, kind, extra if self.model else None)
+            yield ToolCallDelta(call.index, "", unique, name, kind, extra if self.model else None)
         elif name and name != call.name:
             call.name += name
-            yield CallDelta(call.index, "", "", name)
+            yield ToolCallDelta(call.index, "", "", name)
         self._at[index] = self._at[None] = call
         arguments = function.get("input" if custom else "arguments")
         text = arguments if isinstance(arguments, str) else _as_json(arguments)
         if text:
             call.arguments.append(text)
-            yield CallDelta(call.index, text)
+            yield ToolCallDelta(call.index, text)
 
     def _meant(self, index: Any, id_: str, name: str) -> _Call | None:
         """Return the call that a piece goes on with; None where it begins a new one."""
@@ -249,7 +249,7 @@ def _differ(one: object, other: object) -> bool:
 
 
 def _as_json(arguments: Any) -> str:
-    return "" if arguments is None else canonical.encode(arguments).decode()
+    return "" if arguments is None else canonical.to_json_line(arguments).decode()
 
 
 def _text(value: object) -> str:

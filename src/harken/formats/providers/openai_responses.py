@@ -19,18 +19,18 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.messages import (
-    CallPlace,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, items, text, unsaid
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import Record, get_objects, get_text, members_not_in
 from harken.formats.tool_calls import content_of, in_order, spoken
 
 OWN = "codex"
@@ -49,31 +49,31 @@ _TEXT = ("type", "text")
 
 def is_answer(item: Record) -> bool:
     """Whether a model said it: all but results, and messages of others."""
-    return text(item, "type") not in OUTPUTS and not (
+    return get_text(item, "type") not in OUTPUTS and not (
         _is_message(item) and item.get("role") != "assistant"
     )
 
 
 def call_id(item: Record) -> str | None:
     """Return the id of a call; None: it is none."""
-    if text(item, "type") not in CALLS:
+    if get_text(item, "type") not in CALLS:
         return None
-    return text(item, "call_id") or text(item, "id")
+    return get_text(item, "call_id") or get_text(item, "id")
 
 
-def heard(item: Record, time: str | None) -> WholeEntry:
+def heard(item: Record, time: str | None) -> ConversationEntry:
     """Return the entry of a result, or of a message that no model said."""
-    if text(item, "type") in OUTPUTS:
+    if get_text(item, "type") in OUTPUTS:
         message = _result(item)
     else:
         content = content_of(_parts(item.get("content")))
-        is_user = text(item, "role") not in ("developer", "system")
+        is_user = get_text(item, "role") not in ("developer", "system")
         message = Message("user" if is_user else "system", content)
-    kind = text(item, "type")
-    rest = unsaid(item, _heard_item(message, kind))
+    kind = get_text(item, "type")
+    rest = members_not_in(item, _heard_item(message, kind))
     if kind in OUTPUTS and kind != PLAIN_OUTPUT:
         rest["type"] = kind
-    return WholeEntry(message, time, {OWN: rest} if rest else None)
+    return ConversationEntry(message, time, {OWN: rest} if rest else None)
 
 
 def said(answer: Sequence[Record]) -> Message:
@@ -81,7 +81,7 @@ def said(answer: Sequence[Record]) -> Message:
     return spoken([part for item in answer for part in _said(item)])
 
 
-def items_of(entries: Iterable[WholeEntry]) -> list[Record]:
+def items_of(entries: Iterable[ConversationEntry]) -> list[Record]:
     """Return what Codex keeps of entries, also of those that others wrote.
 
     Of these, thinking is left out: a provider refuses what it has not signed.
@@ -92,22 +92,22 @@ def items_of(entries: Iterable[WholeEntry]) -> list[Record]:
             found += _answer(entry.message)
         elif not is_instructions(entry):
             rest = _own(entry.source)
-            found.append({**_heard_item(entry.message, text(rest, "type")), **rest})
+            found.append({**_heard_item(entry.message, get_text(rest, "type")), **rest})
     return found
 
 
-def instructions(told: str, time: str | None) -> WholeEntry:
+def instructions(told: str, time: str | None) -> ConversationEntry:
     """Return the entry of what a client instructs its model with: no item, but read, too."""
-    return WholeEntry(Message("system", told), time, {OWN: {"is": "instructions"}})
+    return ConversationEntry(Message("system", told), time, {OWN: {"is": "instructions"}})
 
 
-def is_instructions(entry: WholeEntry) -> bool:
+def is_instructions(entry: ConversationEntry) -> bool:
     """Whether an entry is of `instructions`."""
     return _own(entry.source).get("is") == "instructions"
 
 
 def _is_message(item: Record) -> bool:
-    return text({"type": "message", **item}, "type") == "message"
+    return get_text({"type": "message", **item}, "type") == "message"
 
 
 def _own(meta: object) -> Record:
@@ -116,14 +116,14 @@ def _own(meta: object) -> Record:
 
 
 def _result(item: Record) -> Message:
-    id_ = text(item, "call_id")
+    id_ = get_text(item, "call_id")
     if item["type"] == "tool_search_output":
-        tools = OtherPart(item["type"], canonical.encode(item.get("tools")).decode())
+        tools = UnknownPart(item["type"], canonical.to_json_line(item.get("tools")).decode())
         return Message("tool", [tools], tool_call_id=id_)
     output = item.get("output")
     if isinstance(output, dict):  # as the first versions had it
         failed = output.get("success") is False
-        return Message("tool", text(output, "content"), tool_call_id=id_, is_error=failed)
+        return Message("tool", get_text(output, "content"), tool_call_id=id_, is_error=failed)
     return Message("tool", content_of(_parts(output)), tool_call_id=id_)
 
 
@@ -138,7 +138,7 @@ def _heard_item(message: Message, kind: str) -> Record:
 def _output(message: Message, kind: str) -> Record:
     item: Record = {"type": kind, "call_id": message.tool_call_id or ""}
     if kind == "tool_search_output":
-        tools = next((p.data for p in _kept(message) if isinstance(p, OtherPart)), "[]")
+        tools = next((p.data for p in _kept(message) if isinstance(p, UnknownPart)), "[]")
         return {**item, "tools": _value(tools)}
     blocks = _blocks(message, "input_text")
     is_text = all(
@@ -154,14 +154,14 @@ def _kept(message: Message) -> list[Part]:
     content = message.content
     if isinstance(content, str):
         return [TextPart(content)]
-    return [part for part in content or () if not isinstance(part, CallPlace)]
+    return [part for part in content or () if not isinstance(part, ToolCallSlot)]
 
 
 def _parts(content: object) -> list[Part]:
     """Return the parts of a content: a text, or a list of blocks."""
     if isinstance(content, str):
         return [TextPart(content)] if content else []
-    return [_part(block) for block in items({"": content}, "")]
+    return [_part(block) for block in get_objects({"": content}, "")]
 
 
 def _part(block: Record) -> Part:
@@ -174,9 +174,9 @@ def _part(block: Record) -> Part:
             is_inline = bool(comma) and head.startswith("data:")
             part = ImagePart(head[len("data:") :], data) if is_inline else ImagePart(url=url)
         case _:
-            data = canonical.encode(block).decode()
-            return OtherPart(text(block, "type"), data, {OWN: {"is": "block"}})
-    rest = unsaid(block, _block(part, str(block["type"])))
+            data = canonical.to_json_line(block).decode()
+            return UnknownPart(get_text(block, "type"), data, {OWN: {"is": "block"}})
+    rest = members_not_in(block, _block(part, str(block["type"])))
     return msgspec.structs.replace(part, meta={OWN: {"block": rest}}) if rest else part
 
 
@@ -185,7 +185,7 @@ def _blocks(message: Message, kind: str) -> list[Record]:
 
 
 def _written(part: Part, kind: str) -> Iterator[Record]:
-    if isinstance(part, OtherPart):
+    if isinstance(part, UnknownPart):
         block = _value(part.data) if _own(part.meta).get("is") == "block" else None
         if isinstance(block, dict):
             yield block
@@ -206,29 +206,29 @@ def _block(part: Part, kind: str) -> Record:
 
 def _value(data: str) -> Any:
     try:
-        return canonical.decode(data.encode("utf-8", "surrogatepass"))
+        return canonical.from_json(data.encode("utf-8", "surrogatepass"))
     except ValueError:
         return None
 
 
 def _said(item: Record) -> list[Part | ToolCall]:
     """Return the parts and the call of one item; the first holds what they do not say of it."""
-    kind = text(item, "type")
+    kind = get_text(item, "type")
     if kind in CALLS:
         return [_call(item, kind)]
     if kind == "reasoning":
         thought = ThinkingPart(_thought(item))
-        rest = unsaid(item, _reasoning(thought))
+        rest = members_not_in(item, _reasoning(thought))
         return [_with(thought, {"is": "item", "item": rest})]
     if not _is_message(item):
         rest = {"id": item["id"]} if isinstance(item.get("id"), str) else {}
         told = {name: value for name, value in item.items() if name not in rest}
-        data = canonical.canonical(told).decode()
-        return [_with(OtherPart(kind, data), {"is": "item", "item": rest})]
+        data = canonical.to_canonical_bytes(told).decode()
+        return [_with(UnknownPart(kind, data), {"is": "item", "item": rest})]
     parts = _parts(item.get("content")) or [TextPart("")]
     blocks = [block for part in parts for block in _written(part, "output_text")]
     first, *more = parts
-    rest = unsaid(item, _message(blocks))
+    rest = members_not_in(item, _message(blocks))
     return [_with(first, {"item": rest}), *(_with(part, {"more": True}) for part in more)]
 
 
@@ -243,8 +243,8 @@ def _message(blocks: list[Record]) -> Record:
 
 
 def _thought(item: Record) -> str:
-    shown = items(item, "summary") or items(item, "content")
-    return "\n\n".join(text(block, "text") for block in shown)
+    shown = get_objects(item, "summary") or get_objects(item, "content")
+    return "\n\n".join(get_text(block, "text") for block in shown)
 
 
 def _reasoning(part: ThinkingPart) -> Record:
@@ -255,12 +255,12 @@ def _reasoning(part: ThinkingPart) -> Record:
 def _call(item: Record, kind: str) -> ToolCall:
     is_custom = kind == "custom_tool_call"
     given = item.get("input" if is_custom else _given(kind))
-    written = given if isinstance(given, str) else canonical.encode(given or {}).decode()
-    name = text(item, "name") or kind.removesuffix("_call")
+    written = given if isinstance(given, str) else canonical.to_json_line(given or {}).decode()
+    name = get_text(item, "name") or kind.removesuffix("_call")
     call = ToolCall(
         call_id(item) or "", FunctionCall(name, written), "custom" if is_custom else "function"
     )
-    rest = unsaid(item, _call_item(call, kind))
+    rest = members_not_in(item, _call_item(call, kind))
     if kind not in ("function_call", "custom_tool_call"):
         rest["type"] = kind
     return msgspec.structs.replace(call, meta={OWN: {"item": rest}}) if rest else call
@@ -301,7 +301,7 @@ def _answer(message: Message) -> Iterator[Record]:
 
 
 def _is_in_message(part: Part | ToolCall, own: Record) -> TypeGuard[Part]:
-    if isinstance(part, OtherPart):
+    if isinstance(part, UnknownPart):
         return own.get("is") == "block"
     return isinstance(part, TextPart | ImagePart)
 
@@ -317,10 +317,10 @@ def _alone(part: Part | ToolCall, own: Record) -> Iterator[Record]:
     match part:
         case ToolCall(type=type_):
             named = "custom_tool_call" if type_ == "custom" else "function_call"
-            yield {**_call_item(part, text(rest, "type") or named), **rest}
+            yield {**_call_item(part, get_text(rest, "type") or named), **rest}
         case ThinkingPart() if own.get("is") == "item":
             yield {**_reasoning(part), **rest}
-        case OtherPart(data=data) if own.get("is") == "item":
+        case UnknownPart(data=data) if own.get("is") == "item":
             value = _value(data)
             if isinstance(value, dict):
                 yield {**value, **rest}

@@ -80,7 +80,7 @@ USAGE: Final[Mapping[str, str]] = {
     "cache_read_tokens": CACHE_READ_TOKENS,
     "cache_write_tokens": CACHE_WRITE_TOKENS,
 }
-"""A field of `Usage` -> its attribute."""
+"""A field of `UsageStats` -> its attribute."""
 
 FINISH: Final[Mapping[str, str]] = {
     "end_turn": "stop",
@@ -153,10 +153,10 @@ OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
 """Where a span does not name its operation: an attribute and its values -> the operation."""
 
 
-def told(attributes: Mapping[str, Any], name: str) -> Any:
+def get_attribute(attributes: Mapping[str, Any], name: str) -> Any:
     """Return the value of an attribute under any of its names; None: it is not there.
 
-    >>> told({"gen_ai.system": "openai"}, PROVIDER)
+    >>> get_attribute({"gen_ai.system": "openai"}, PROVIDER)
     'openai'
     """
     for known in (name, *OTHER_NAMES.get(name, ())):

@@ -23,14 +23,15 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     Role,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
-from harken.formats.json_records import Record, items, plain, text
+from harken.formats.json_records import Record, get_text, to_safe_json
+from harken.formats.json_records import get_objects as items
 from harken.formats.tool_calls import as_object, clean, content_of, in_order, spoken
 
 Json: TypeAlias = dict[str, Any]
@@ -129,18 +130,18 @@ def tools_of(value: object) -> list[Json]:
     for tool in items({"tools": value}, "tools"):
         inner = tool.get("function")
         told = {**tool, **inner} if isinstance(inner, dict) else tool
-        name = text(told, "name")
+        name = get_text(told, "name")
         if not name:
             continue
         schema: Json = next(
             (
-                plain(told[key])
+                to_safe_json(told[key])
                 for key in ("parameters", "input_schema", "parameters_json_schema")
                 if isinstance(told.get(key), dict)
             ),
             {},
         )
-        description = clean(text(told, "description"))
+        description = clean(get_text(told, "description"))
         found.append({"name": clean(name), "description": description, "parameters": schema})
     return found
 
@@ -150,14 +151,14 @@ def message_of(record: Record, role: str = "user") -> list[Message]:
 
     It may also be written as clients write it: `content`, `tool_calls`, `tool_call_id`.
     """
-    role = _role(text(record, "role") or role)
+    role = _role(get_text(record, "role") or role)
     parts = record.get("parts")
     if not isinstance(parts, list):
         return _flat(record, role)
     said = [_read(part) for part in parts]
     if role == "tool":
         said = [one if isinstance(one, Message) else _answered(record, [one]) for one in said]
-    return _apart(role, said, text(record, "name") or None)
+    return _apart(role, said, get_text(record, "name") or None)
 
 
 def value_of(value: object) -> Any:
@@ -168,7 +169,7 @@ def value_of(value: object) -> Any:
     """
     if isinstance(value, str) and value[:64].lstrip()[:1] in ("[", "{"):
         try:
-            return canonical.decode(value.encode("utf-8", "surrogatepass"))
+            return canonical.from_json(value.encode("utf-8", "surrogatepass"))
         except ValueError:
             return value
     return value
@@ -182,7 +183,7 @@ def _flat(record: Record, role: Role) -> list[Message]:
     if role == "tool":
         return [_answered(record, [one for one in said if not isinstance(one, Message)])]
     said += [_call(call) for call in items(record, "tool_calls")]
-    return _apart(role, said, text(record, "name") or None)
+    return _apart(role, said, get_text(record, "name") or None)
 
 
 def _apart(
@@ -217,9 +218,9 @@ def _named(message: Message, name: str) -> Message:
 
 def _answered(record: Record, parts: Sequence[Part | ToolCall]) -> Message:
     """Return the result that a message of role `tool` is as a whole."""
-    id_ = text(record, "tool_call_id") or text(record, "id")
+    id_ = get_text(record, "tool_call_id") or get_text(record, "id")
     content: Content = content_of(_texts(parts)) if parts else ""
-    name = text(record, "name") or None
+    name = get_text(record, "name") or None
     return Message("tool", content, tool_call_id=clean(id_), name=name)
 
 
@@ -237,7 +238,7 @@ def _read(part: object) -> Part | ToolCall | Message:
         return TextPart(clean(part))
     if not isinstance(part, dict):
         return _other(part)
-    kind = text(part, "type")
+    kind = get_text(part, "type")
     content = part.get("content", part.get("text", part.get("thinking")))
     match kind:
         case "text" | "input_text" | "output_text" if isinstance(content, str):
@@ -263,7 +264,7 @@ def _text_alone(part: Record) -> TextPart | None:
 
 
 def _meta(part: Record) -> dict[str, Any] | None:
-    signature = text(part, "signature")
+    signature = get_text(part, "signature")
     return {"signature": clean(signature)} if signature else None
 
 
@@ -274,16 +275,16 @@ def _call(part: Record) -> ToolCall:
     arguments = told.get("arguments", told.get("input"))
     if not isinstance(arguments, str):
         arguments = _json(arguments) if arguments is not None else "{}"
-    name = clean(text(told, "name")) or "unknown"
-    return ToolCall(clean(text(part, "id")), FunctionCall(name, clean(arguments)))
+    name = clean(get_text(told, "name")) or "unknown"
+    return ToolCall(clean(get_text(part, "id")), FunctionCall(name, clean(arguments)))
 
 
 def _response(part: Record) -> Message:
     value = next(
         (part[key] for key in ("response", "result", "content") if part.get(key) is not None), ""
     )
-    id_ = text(part, "id") or text(part, "tool_use_id") or text(part, "tool_call_id")
-    name = text(part, "name") or None
+    id_ = get_text(part, "id") or get_text(part, "tool_use_id") or get_text(part, "tool_call_id")
+    name = get_text(part, "name") or None
     is_error = part.get(_IS_ERROR) is True
     content: Content
     if isinstance(value, str):
@@ -302,14 +303,16 @@ def _is_part(value: object) -> bool:
 def _image(part: Record) -> ImagePart | None:
     """Return an image in any of its forms; None: it is something else."""
     inner = part.get("image_url")
-    url = text(part, "uri") or text(part, "url") or (inner if isinstance(inner, str) else "")
+    url = (
+        get_text(part, "uri") or get_text(part, "url") or (inner if isinstance(inner, str) else "")
+    )
     if isinstance(inner, dict):
-        url = text(inner, "url")
-    media_type = text(part, "mime_type") or text(part, "media_type")
+        url = get_text(inner, "url")
+    media_type = get_text(part, "mime_type") or get_text(part, "media_type")
     inline = _DATA_URL.match(url)
-    data = inline[2] if inline else text(part, "content") or text(part, "data")
+    data = inline[2] if inline else get_text(part, "content") or get_text(part, "data")
     media_type = media_type or (inline[1] if inline else "")
-    is_image = text(part, "modality") == "image" or text(part, "type").startswith("image")
+    is_image = get_text(part, "modality") == "image" or get_text(part, "type").startswith("image")
     if not (is_image or media_type.startswith("image/")) or not (data or url):
         return None
     if data:
@@ -317,15 +320,15 @@ def _image(part: Record) -> ImagePart | None:
     return ImagePart(clean(media_type) or None, url=clean(url))
 
 
-def _other(part: object) -> OtherPart:
-    kind = text(part, "type") if isinstance(part, dict) else ""
-    return OtherPart(clean(kind) or "unknown", _json(part))
+def _other(part: object) -> UnknownPart:
+    kind = get_text(part, "type") if isinstance(part, dict) else ""
+    return UnknownPart(clean(kind) or "unknown", _json(part))
 
 
 def _json(value: object) -> str:
     """Return JSON as a text that every writer can say."""
     try:
-        return clean(canonical.encode(plain(value)).decode("utf-8", "replace"))
+        return clean(canonical.to_json_line(to_safe_json(value)).decode("utf-8", "replace"))
     except (TypeError, ValueError, RecursionError):
         return "null"
 
@@ -345,7 +348,7 @@ def _written(item: Part | ToolCall) -> Json:
             return {"type": "tool_call", "id": clean(item.id), "name": name, "arguments": arguments}
         case ImagePart():
             return _image_json(item)
-        case OtherPart():
+        case UnknownPart():
             inner = as_object(item.data) or {"content": clean(item.data)}
             return {"type": clean(item.kind), **inner}
 

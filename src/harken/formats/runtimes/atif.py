@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from harken.core import canonical
-from harken.core.commits import raw_ref
+from harken.core.commits import hash_raw
 from harken.core.messages import (
     Content,
     FunctionCall,
@@ -35,11 +35,18 @@ from harken.core.messages import (
     ToolCall,
 )
 from harken.errors import FormatError
-from harken.formats.base import Format, WholeEntry
-from harken.formats.json_records import Record, count, inner, items, plain, text
-from harken.formats.runtimes.base import Native, Reading, Source, Step
-from harken.formats.runtimes.json_lines import document, time_of
-from harken.formats.runtimes.steps import Rounds
+from harken.formats.base import ConversationEntry, Format
+from harken.formats.json_records import (
+    Record,
+    get_count,
+    get_object,
+    get_objects,
+    get_text,
+    to_safe_json,
+)
+from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
+from harken.formats.runtimes.json_lines import read_document, time_of
+from harken.formats.runtimes.steps import StepBuilder
 from harken.formats.tool_calls import CallIds, clean, spoken, wire_call
 
 OWN = "harken"
@@ -58,51 +65,51 @@ _ROLES = {"user": "user", "system": "system"}
 _LENGTH = 256
 
 
-def entries_of(step: Record) -> list[WholeEntry]:
+def entries_of(step: Record) -> list[ConversationEntry]:
     """Return the messages of a step: what was said, then the results."""
-    time, extra = time_of(step.get("timestamp")), inner(step, "extra")
-    own = inner(extra, OWN)
-    source = {**_told(step), **inner(own, "source")}
-    found: list[WholeEntry] = []
+    time, extra = time_of(step.get("timestamp")), get_object(step, "extra")
+    own = get_object(extra, OWN)
+    source = {**_told(step), **get_object(own, "source")}
+    found: list[ConversationEntry] = []
     said = _said(step)
     if said is not None:
-        found.append(WholeEntry(said, time, source or None))
+        found.append(ConversationEntry(said, time, source or None))
     times = _texts(own.get("times"))
-    for at, result in enumerate(items(inner(step, "observation"), "results")):
+    for at, result in enumerate(get_objects(get_object(step, "observation"), "results")):
         answer = _result(result, is_call=bool(step.get("tool_calls")))
         when = time_of(times[at]) if at < len(times) else None
-        found.append(WholeEntry(answer, when or time, {"kind": "tool_result"}))
+        found.append(ConversationEntry(answer, when or time, {"kind": "tool_result"}))
     return found
 
 
 def _said(step: Record) -> Message | None:
-    role = _ROLES.get(text(step, "source"))
+    role = _ROLES.get(get_text(step, "source"))
     content = _content(step.get("message"))
     if role is not None:
         is_event = "observation" in step and not content
         return None if is_event else Message(role, content or "")  # type: ignore[arg-type]
-    thought = text(step, "reasoning_content")
+    thought = get_text(step, "reasoning_content")
     parts: list[Part] = [ThinkingPart(thought)] if thought else []
     if isinstance(content, str):
         parts += [TextPart(content)] if content else []
     else:
         parts += [part for part in content or () if not isinstance(part, ThinkingPart)]  # type: ignore[misc]
-    return spoken([*parts, *map(_call, items(step, "tool_calls"))])
+    return spoken([*parts, *map(_call, get_objects(step, "tool_calls"))])
 
 
 def _told(step: Record) -> dict[str, Any]:
     """Return what a step says beside its words, as `source` has it."""
     found: dict[str, Any] = {}
     kinds = {"user": "prompt", "agent": "response"}
-    kind = kinds.get(text(step, "source"))
+    kind = kinds.get(get_text(step, "source"))
     if kind:
         found["kind"] = kind
-    model, metrics = text(step, "model_name"), inner(step, "metrics")
+    model, metrics = get_text(step, "model_name"), get_object(step, "metrics")
     if model:
         found["model"] = model
     usage = {name: value for name, value in metrics.items() if name in _USAGE}
     if usage:
-        found["usage"] = plain(usage)
+        found["usage"] = to_safe_json(usage)
     if step.get("is_copied_context") is True:
         found["copied"] = True
     return found
@@ -120,17 +127,17 @@ _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "ex
 
 
 def _call(call: Record) -> ToolCall:
-    arguments = canonical.encode(plain(inner(call, "arguments"))).decode()
-    written = inner(inner(call, "extra"), OWN).get("arguments")
+    arguments = canonical.to_json_line(to_safe_json(get_object(call, "arguments"))).decode()
+    written = get_object(get_object(call, "extra"), OWN).get("arguments")
     if isinstance(written, str):
         arguments = written
-    id_, name = text(call, "tool_call_id"), text(call, "function_name")
+    id_, name = get_text(call, "tool_call_id"), get_text(call, "function_name")
     return ToolCall(id_, FunctionCall(name, arguments))
 
 
 def _result(result: Record, *, is_call: bool) -> Message:
-    extra = inner(inner(result, "extra"), OWN)
-    id_ = text(result, "source_call_id") if is_call else text(extra, "call")
+    extra = get_object(get_object(result, "extra"), OWN)
+    id_ = get_text(result, "source_call_id") if is_call else get_text(extra, "call")
     content = _content(result.get("content"))
     if not id_ and not is_call:
         return Message("user", content or "")
@@ -141,14 +148,14 @@ def _result(result: Record, *, is_call: bool) -> Message:
 def _content(value: object) -> Content:
     if value is None or isinstance(value, str):
         return value
-    return [_part(one) for one in items({"parts": value}, "parts")]
+    return [_part(one) for one in get_objects({"parts": value}, "parts")]
 
 
 def _part(part: Record) -> TextPart | ImagePart:
-    if text(part, "type") != "image":
-        return TextPart(text(part, "text") or text(inner(part, "source"), "path"))
-    source = inner(part, "source")
-    path, media_type = text(source, "path"), text(source, "media_type") or None
+    if get_text(part, "type") != "image":
+        return TextPart(get_text(part, "text") or get_text(get_object(part, "source"), "path"))
+    source = get_object(part, "source")
+    path, media_type = get_text(source, "path"), get_text(source, "media_type") or None
     data = _DATA.fullmatch(path)
     if data is not None:
         return ImagePart(media_type or data[1] or None, data[2])
@@ -159,7 +166,7 @@ def _texts(value: object) -> list[str]:
     return [one if isinstance(one, str) else "" for one in value] if isinstance(value, list) else []
 
 
-def steps_of(entries: Sequence[WholeEntry]) -> list[Record]:
+def steps_of(entries: Sequence[ConversationEntry]) -> list[Record]:
     """Return entries as steps, numbered from 1."""
     found: list[Record] = []
     ids = CallIds(_LENGTH)
@@ -182,7 +189,7 @@ def steps_of(entries: Sequence[WholeEntry]) -> list[Record]:
     return [{"step_id": at, **step} for at, step in enumerate(found, 1)]
 
 
-def _step(entry: WholeEntry) -> Record:
+def _step(entry: ConversationEntry) -> Record:
     message, source = entry.message, dict(entry.source or {})
     step: Record = {"source": "agent" if message.role == "assistant" else message.role}
     if entry.time is not None and time_of(entry.time):
@@ -195,7 +202,7 @@ def _step(entry: WholeEntry) -> Record:
             step["reasoning_content"] = "\n\n".join(filter(None, thoughts))
         if isinstance(source.get("model"), str):
             step["model_name"] = clean(source["model"])
-        metrics = _metrics(inner(source, "usage"))
+        metrics = _metrics(get_object(source, "usage"))
         if metrics:
             step["metrics"] = metrics
     if source:
@@ -205,14 +212,14 @@ def _step(entry: WholeEntry) -> Record:
 
 def _sayable(value: Any) -> Any:
     """Return a value as JSON that everybody reads."""
-    return canonical.decode(clean(canonical.encode(plain(value)).decode()).encode())
+    return canonical.from_json(clean(canonical.to_json_line(to_safe_json(value)).decode()).encode())
 
 
 def _metrics(usage: Record) -> Record:
     """Return usage in the terms of ATIF: what was read from a cache is a part of the prompt."""
-    counted = {name: number for name in usage if (number := count(usage, name)) is not None}
+    counted = {name: number for name in usage if (number := get_count(usage, name)) is not None}
     told = [counted.get(name) for name in _CACHED]
-    told += [count(inner(usage, name), "cached_tokens") for name in _DETAILS]
+    told += [get_count(get_object(usage, name), "cached_tokens") for name in _DETAILS]
     cached = next((number for number in told if number is not None), None)
     if "prompt_tokens" in counted or "completion_tokens" in counted:
         prompt, completion = counted.get("prompt_tokens"), counted.get("completion_tokens")
@@ -228,14 +235,18 @@ def _metrics(usage: Record) -> Record:
 
 
 def _written_call(call: ToolCall, id_: str, name: str, arguments: Record) -> Record:
-    written: Record = {"tool_call_id": id_, "function_name": name, "arguments": plain(arguments)}
+    written: Record = {
+        "tool_call_id": id_,
+        "function_name": name,
+        "arguments": to_safe_json(arguments),
+    }
     text_ = call.function.arguments
-    if canonical.encode(plain(arguments)).decode() != text_ and clean(text_) == text_:
+    if canonical.to_json_line(to_safe_json(arguments)).decode() != text_ and clean(text_) == text_:
         written["extra"] = {OWN: {"arguments": text_}}
     return written
 
 
-def _add_result(step: Record, entry: WholeEntry, call: str | None) -> None:
+def _add_result(step: Record, entry: ConversationEntry, call: str | None) -> None:
     message = entry.message
     is_call = "tool_calls" in step
     result: Record = {"source_call_id": call} if is_call else {}
@@ -289,30 +300,32 @@ def looks(path: str, beginning: bytes) -> bool:
     return bool(_LOOKS.search(beginning)) or is_like
 
 
-def steps(source: Source, reading: Reading) -> Iterator[Step]:
+def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a trajectory, and of those inside it. Raises FormatError."""
-    whole = document(source, reading, NAME)
+    whole = read_document(source, reading, NAME)
     if not isinstance(whole.get("steps"), list) or not isinstance(whole.get("agent"), dict):
         raise FormatError(NAME, "it has no agent or no steps")
-    agent = inner(whole, "agent")
-    reading.session_id = text(whole, "session_id") or text(whole, "trajectory_id")
-    reading.version = " ".join(filter(None, (text(agent, "name"), text(agent, "version"))))
+    agent = get_object(whole, "agent")
+    reading.session_id = get_text(whole, "session_id") or get_text(whole, "trajectory_id")
+    reading.version = " ".join(filter(None, (get_text(agent, "name"), get_text(agent, "version"))))
     reading.used = reading.lines
-    if text(whole, "continued_trajectory_ref"):
-        reading.notes.append(f"it goes on in {text(whole, 'continued_trajectory_ref')}")
-    yield from _steps(whole, reading, Rounds(reading), "", 0)
+    if get_text(whole, "continued_trajectory_ref"):
+        reading.notes.append(f"it goes on in {get_text(whole, 'continued_trajectory_ref')}")
+    yield from _steps(whole, reading, StepBuilder(reading), "", 0)
     reading.tips = dict(sorted(reading.tips.items(), key=lambda tip: bool(tip[0])))
 
 
 def _steps(
-    whole: Record, reading: Reading, rounds: Rounds, path: str, depth: int
-) -> Iterator[Step]:
-    inside = {text(one, "trajectory_id"): one for one in items(whole, "subagent_trajectories")}
-    for at, step in enumerate(items(whole, "steps"), 1):
-        if text(step, "source") not in ("user", "agent", "system"):
-            reading.keep(f"step/{text(step, 'source')}")
+    whole: Record, reading: ReadReport, rounds: StepBuilder, path: str, depth: int
+) -> Iterator[ImportStep]:
+    inside = {
+        get_text(one, "trajectory_id"): one for one in get_objects(whole, "subagent_trajectories")
+    }
+    for at, step in enumerate(get_objects(whole, "steps"), 1):
+        if get_text(step, "source") not in ("user", "agent", "system"):
+            reading.keep(f"step/{get_text(step, 'source')}")
             continue
-        said = _of_model(step, inner(whole, "agent"))
+        said = _of_model(step, get_object(whole, "agent"))
         yield from rounds.add(f"{path}{at}", rounds.head, entries_of(said))
         for name in _spawned(step):
             one = inside.pop(name, None)
@@ -327,26 +340,30 @@ def _steps(
 
 def _of_model(step: Record, agent: Record) -> Record:
     """Return a step with the model that it has from the agent."""
-    if text(step, "source") == "agent" and not text(step, "model_name") and agent.get("model_name"):
+    if (
+        get_text(step, "source") == "agent"
+        and not get_text(step, "model_name")
+        and agent.get("model_name")
+    ):
         return {**step, "model_name": agent["model_name"]}
     return step
 
 
 def _spawned(step: Record) -> Iterator[str]:
-    for result in items(inner(step, "observation"), "results"):
-        for ref in items(result, "subagent_trajectory_ref"):
-            yield text(ref, "trajectory_id")
+    for result in get_objects(get_object(step, "observation"), "results"):
+        for ref in get_objects(result, "subagent_trajectory_ref"):
+            yield get_text(ref, "trajectory_id")
 
 
 def _inside(
-    whole: Record, reading: Reading, above: Rounds, path: str, depth: int
-) -> Iterator[Step]:
-    name = text(whole, "trajectory_id") or path
-    rounds = Rounds(reading, agent=name, origin=above.current, names=above.names)
+    whole: Record, reading: ReadReport, above: StepBuilder, path: str, depth: int
+) -> Iterator[ImportStep]:
+    name = get_text(whole, "trajectory_id") or path
+    rounds = StepBuilder(reading, agent=name, origin=above.current, names=above.names)
     yield from _steps(whole, reading, rounds, f"{path}{name}.", depth)
 
 
-def written(entries: Sequence[WholeEntry], session_id: str = "") -> bytes | None:
+def written(entries: Sequence[ConversationEntry], session_id: str = "") -> bytes | None:
     """Return a conversation as a trajectory; None where nothing is in it: that has no steps."""
     if not entries:
         return None
@@ -357,16 +374,16 @@ def written(entries: Sequence[WholeEntry], session_id: str = "") -> bytes | None
         agent["model_name"] = models[-1]
     whole: dict[str, Any] = {
         "schema_version": VERSION,
-        "session_id": session_id or raw_ref(canonical.encode(listed))[4:40],
+        "session_id": session_id or hash_raw(canonical.to_json_line(listed))[4:40],
         "agent": agent,
         "steps": listed,
         "final_metrics": _total(listed),
     }
-    return canonical.encode(whole) + b"\n"
+    return canonical.to_json_line(whole) + b"\n"
 
 
 def _total(listed: Sequence[Record]) -> dict[str, Any]:
-    metrics = [inner(step, "metrics") for step in listed]
+    metrics = [get_object(step, "metrics") for step in listed]
     names = ("prompt_tokens", "completion_tokens", "cached_tokens")
     found: dict[str, Any] = {"total_steps": len(listed)}
     for name in names:
@@ -376,11 +393,11 @@ def _total(listed: Sequence[Record]) -> dict[str, Any]:
     return found
 
 
-def _reads(data: bytes) -> list[WholeEntry]:
-    reading = Reading()
-    found = [step for step in steps(Source("", lambda: [data]), reading) if not step.agent]
+def _reads(data: bytes) -> list[ConversationEntry]:
+    reading = ReadReport()
+    found = [step for step in steps(SessionFile("", lambda: [data]), reading) if not step.agent]
     return [entry for step in found for entry in step.entries]
 
 
-NATIVE = Native(name=NAME, runtime="atif", looks=looks, steps=steps)
+NATIVE = RuntimeFormat(name=NAME, runtime="atif", looks=looks, steps=steps)
 FORMAT = Format(name=NAME, media_type="application/json", reads=_reads, writes=written)

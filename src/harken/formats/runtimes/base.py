@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from harken.core.clock import normal
+from harken.core.clock import normalize_rfc3339
 from harken.core.commits import Checkpoint, CommitType
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 
 BOM = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8, with which some editors and shells begin a file."""
@@ -28,7 +28,7 @@ LONGEST_LINE_BYTES = 64 * 1024 * 1024
 _MOST_KINDS, _KIND_CHARACTERS = 500, 60
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
+class SourceLine(msgspec.Struct, frozen=True, gc=False):
     """A line of a file, without its end."""
 
     number: int
@@ -48,7 +48,7 @@ class BadLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ImportStep:
     """What becomes one commit."""
 
     id: str
@@ -61,14 +61,14 @@ class Step:
     """`delta`: `entries` are what is new. Else they are all that is read from here on."""
     trigger: Checkpoint = "import"
     """`spawn` where a subagent begins, `compaction` at one."""
-    entries: Sequence[WholeEntry] = ()
+    entries: Sequence[ConversationEntry] = ()
     time: str | None = None
     """UTC, RFC 3339; None: that of the last entry that has one."""
     summary: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class Reading:
+class ReadReport:
     """What reading a file told beside its steps; it grows while they come."""
 
     session_id: str = ""
@@ -104,13 +104,13 @@ class Reading:
         kind = kind[:_KIND_CHARACTERS]
         self.kept[kind if kind in self.kept or len(self.kept) < _MOST_KINDS else "other"] += 1
 
-    def refuse(self, line: Line, reason: str) -> None:
+    def refuse(self, line: SourceLine, reason: str) -> None:
         """Say that a line cannot be read."""
         self.bad.append(BadLine(line.number, line.start, reason))
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SessionFile:
     """The bytes of a file, wherever they are: on disk, or in a store."""
 
     name: str
@@ -120,7 +120,7 @@ class Source:
     is_held: bool = False
     """Whether its bytes are held in memory: then its lines may be, too."""
 
-    def lines(self, reading: Reading) -> Iterator[Line]:
+    def lines(self, reading: ReadReport) -> Iterator[SourceLine]:
         """Yield the lines; count them, and say which are too long. A last one may lack its end.
 
         A byte order mark before the first line belongs to no line.
@@ -132,20 +132,20 @@ class Source:
             if data is None:
                 reading.bad.append(BadLine(number, start, f"it has {size} bytes"))
             elif number == 1 and data.startswith(BOM):
-                yield Line(number, start + len(BOM), data[len(BOM) :])
+                yield SourceLine(number, start + len(BOM), data[len(BOM) :])
             else:
-                yield Line(number, start, data)
+                yield SourceLine(number, start, data)
             start += size
 
 
-Steps: TypeAlias = Callable[[Source, Reading], Iterator[Step]]
+Steps: TypeAlias = Callable[[SessionFile, ReadReport], Iterator[ImportStep]]
 """Reads a file. Raises FormatError where nothing of it is of the format, and nothing else."""
-Sent: TypeAlias = Callable[[Sequence[WholeEntry]], list[dict[str, Any]]]
+Sent: TypeAlias = Callable[[Sequence[ConversationEntry]], list[dict[str, Any]]]
 """Returns the messages that the client would send to its provider when it resumes there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewSession:
+class NewSessionInfo:
     """What a session that is written anew is called, and where it will go on."""
 
     id: str
@@ -159,13 +159,13 @@ class NewSession:
     """As the runtime calls it; empty: one that it knows, where it insists on one."""
 
 
-Writes: TypeAlias = Callable[[Sequence[WholeEntry], NewSession], bytes]
+Writes: TypeAlias = Callable[[Sequence[ConversationEntry], NewSessionInfo], bytes]
 """Writes a conversation as the file of a session that the runtime resumes: whatever runtime it came
 from, it is turned into what this one accepts. The same bytes each time. Raises nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Native:
+class RuntimeFormat:
     """How some runtime keeps its conversations."""
 
     name: str
@@ -184,11 +184,11 @@ class Native:
     None: a file is all there is. Raises OSError, FormatError."""
 
 
-def conversation(steps: Steps, data: bytes) -> list[WholeEntry]:
+def conversation(steps: Steps, data: bytes) -> list[ConversationEntry]:
     """Return what is read at the end of a file, or of a part of one. Raises FormatError."""
-    reading = Reading()
-    by_id = {step.id: step for step in steps(Source("", lambda: [data]), reading)}
-    found: list[Step] = []
+    reading = ReadReport()
+    by_id = {step.id: step for step in steps(SessionFile("", lambda: [data]), reading)}
+    found: list[ImportStep] = []
     at = next(iter(reading.tips.values()), None)
     while at is not None:
         found.append(by_id[at])
@@ -203,7 +203,7 @@ def time_of(value: object) -> str | None:
     ('2026-11-21T18:02:55.005000Z', None)
     """
     try:
-        return normal(value) if isinstance(value, str) else None
+        return normalize_rfc3339(value) if isinstance(value, str) else None
     except (ValueError, OverflowError):
         return None
 

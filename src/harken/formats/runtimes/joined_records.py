@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harken.formats.runtimes.base import BOM, Line
+from harken.formats.runtimes.base import BOM, SourceLine
 
 _FILLING = re.compile(r"(?:[ \t\r\n\0]|\xef\xbb\xbf)*")
 """What may stand between two records: white space, NUL bytes, byte order marks (as Latin-1)."""
@@ -33,13 +33,13 @@ _MOST_ATTEMPTS = 16
 class Part:
     """A part of a line: a record, or damage."""
 
-    line: Line
+    line: SourceLine
     """The number of the line, the first byte of the part in the file, and the bytes of the part."""
     reason: str = ""
     """Why the part cannot be read. Empty: it is a record."""
 
 
-def parts_of(line: Line, reason: str) -> list[Part]:
+def split_records(line: SourceLine, reason: str) -> list[Part]:
     """Split a line that is not one JSON value into records and damage, in order.
 
     reason: why the line as a whole cannot be read. A line in which no record is found is one part.
@@ -52,7 +52,7 @@ def parts_of(line: Line, reason: str) -> list[Part]:
     return [Part(line, reason)]
 
 
-def _split(line: Line, reason: str) -> Iterator[Part]:
+def _split(line: SourceLine, reason: str) -> Iterator[Part]:
     # In Latin-1 a character is a byte, and JSON has its structure in ASCII: positions are exact.
     text = line.data.decode("latin-1")
     decoder = json.JSONDecoder(parse_int=_any, parse_float=_any)
@@ -71,8 +71,8 @@ def _split(line: Line, reason: str) -> Iterator[Part]:
         at = end
 
 
-def _part(line: Line, start: int, end: int, reason: str = "") -> Part:
-    return Part(Line(line.number, line.start + start, line.data[start:end]), reason)
+def _part(line: SourceLine, start: int, end: int, reason: str = "") -> Part:
+    return Part(SourceLine(line.number, line.start + start, line.data[start:end]), reason)
 
 
 def _end(decoder: json.JSONDecoder, text: str, at: int) -> int | None:

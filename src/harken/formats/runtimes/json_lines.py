@@ -7,19 +7,25 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from harken.core import canonical
-from harken.core.clock import rfc3339
+from harken.core.clock import format_rfc3339
 from harken.errors import FormatError
 from harken.formats.json_records import Record
 from harken.formats.runtimes import base as native
-from harken.formats.runtimes.base import BOM, LONGEST_LINE_BYTES, Line, Reading, Source
-from harken.formats.runtimes.joined_records import Part, parts_of
+from harken.formats.runtimes.base import (
+    BOM,
+    LONGEST_LINE_BYTES,
+    ReadReport,
+    SessionFile,
+    SourceLine,
+)
+from harken.formats.runtimes.joined_records import Part, split_records
 
 _REASON_CHARACTERS = 120
 
 
-def records(
-    source: Source, reading: Reading, decode: Callable[[bytes], Any] = canonical.decode
-) -> Iterator[tuple[Line, Record]]:
+def read_records(
+    source: SessionFile, reading: ReadReport, decode: Callable[[bytes], Any] = canonical.from_json
+) -> Iterator[tuple[SourceLine, Record]]:
     """Yield the records of a file, each an object; report what is none. Blank lines are counted.
 
     A record has the number of its line. Where a line before it held several records, the number is
@@ -35,7 +41,7 @@ def records(
         try:
             value = _decoded(line.data, decode)
         except ValueError as error:
-            parts = parts_of(line, _no_json(error))
+            parts = split_records(line, _no_json(error))
             reading.lines += len(parts) - 1
             yield from _records(parts, more, reading, decode)
             more += len(parts) - 1
@@ -43,12 +49,12 @@ def records(
         if not isinstance(value, dict):
             reading.refuse(line, "it is no JSON object")
         else:
-            yield (Line(line.number + more, line.start, line.data) if more else line), value
+            yield (SourceLine(line.number + more, line.start, line.data) if more else line), value
 
 
 def _records(
-    parts: Iterable[Part], more: int, reading: Reading, decode: Callable[[bytes], Any]
-) -> Iterator[tuple[Line, Record]]:
+    parts: Iterable[Part], more: int, reading: ReadReport, decode: Callable[[bytes], Any]
+) -> Iterator[tuple[SourceLine, Record]]:
     """Yield the records of a line that is not one JSON value; report the rest of it."""
     for count, part in enumerate(parts):
         line, reason = part.line, part.reason
@@ -61,17 +67,17 @@ def _records(
         if reason:
             reading.refuse(line, reason)
         elif isinstance(value, dict):
-            yield Line(line.number + more + count, line.start, line.data), value
+            yield SourceLine(line.number + more + count, line.start, line.data), value
 
 
 def _no_json(error: ValueError) -> str:
     return f"it is no JSON ({error})"[:_REASON_CHARACTERS]
 
 
-def line_of(record: Record) -> bytes:
+def to_line(record: Record) -> bytes:
     r"""Return an object as a line that any reader takes: a lone surrogate is a question mark.
 
-    >>> line_of({"said": "\udc80 or é"}).decode()
+    >>> to_line({"said": "\udc80 or é"}).decode()
     '{"said":"? or é"}\n'
     """
     written = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
@@ -92,7 +98,7 @@ def _decoded(data: bytes, decode: Callable[[bytes], Any]) -> Any:
         return decode(mended)
 
 
-def document(source: Source, reading: Reading, name: str) -> Record:
+def read_document(source: SessionFile, reading: ReadReport, name: str) -> Record:
     """Return a file that is one object, over however many lines. Raises FormatError."""
     held = bytearray()
     for chunk in source.chunks():
@@ -101,7 +107,7 @@ def document(source: Source, reading: Reading, name: str) -> Record:
             raise FormatError(name, f"it is one document of more than {LONGEST_LINE_BYTES} bytes")
     data = bytes(held)
     try:
-        value = _decoded(data.removeprefix(BOM), canonical.decode)
+        value = _decoded(data.removeprefix(BOM), canonical.from_json)
     except ValueError as error:
         raise FormatError(name, _no_json(error)) from None
     if not isinstance(value, dict):
@@ -119,6 +125,6 @@ def time_of(value: object) -> str | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return native.time_of(value)
     try:
-        return rfc3339(round(value * 1000))
+        return format_rfc3339(round(value * 1000))
     except (ValueError, OverflowError):
         return None

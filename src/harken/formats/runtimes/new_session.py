@@ -18,14 +18,14 @@ from functools import partial
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from harken.core import canonical
-from harken.formats.base import Format, WholeEntry
-from harken.formats.runtimes.base import Native, NewSession, conversation, time_of
+from harken.formats.base import ConversationEntry, Format
+from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, conversation, time_of
 
 _NO_TIME = "1970-01-01T00:00:00.000000Z"
 _MILLISECONDS = len("1970-01-01T00:00:00.000")
 
 
-def named_by_content(entries: Iterable[WholeEntry]) -> NewSession:
+def named_by_content(entries: Iterable[ConversationEntry]) -> NewSessionInfo:
     """Return the session that a conversation becomes where nobody says what it is called.
 
     >>> named_by_content([]).folder
@@ -34,13 +34,15 @@ def named_by_content(entries: Iterable[WholeEntry]) -> NewSession:
     digest = hashlib.sha256()
     first = None
     for entry in entries:
-        digest.update(canonical.encode([entry.message, entry.time]))
+        digest.update(canonical.to_json_line([entry.message, entry.time]))
         first = first or time_of(entry.time)
     id_ = UUID(bytes=digest.digest()[:16], version=4)
-    return NewSession(id=str(id_), folder="/", time=first or _NO_TIME)
+    return NewSessionInfo(id=str(id_), folder="/", time=first or _NO_TIME)
 
 
-def timed(entries: Iterable[WholeEntry], session: NewSession) -> Iterator[tuple[WholeEntry, str]]:
+def timed(
+    entries: Iterable[ConversationEntry], session: NewSessionInfo
+) -> Iterator[tuple[ConversationEntry, str]]:
     """Yield entries with their times, in milliseconds; who has none has that of the one before."""
     last = session.time
     for entry in entries:
@@ -58,10 +60,10 @@ def milliseconds(time: str) -> str:
 
 
 @dataclass(slots=True)
-class Names:
+class RecordNames:
     """Gives the records of a session names: UUIDs that follow from its own."""
 
-    session: NewSession
+    session: NewSessionInfo
     _taken: set[str] = field(default_factory=set)
 
     def own(self, name: object) -> str | None:
@@ -89,14 +91,18 @@ def _is_uuid(name: str) -> bool:
 
 
 def _uuid(name: str) -> UUID:
-    return UUID(name) if _is_uuid(name) else uuid5(NAMESPACE_URL, canonical.encode(name).decode())
+    return (
+        UUID(name)
+        if _is_uuid(name)
+        else uuid5(NAMESPACE_URL, canonical.to_json_line(name).decode())
+    )
 
 
-def format_of(native: Native, media_type: str) -> Format:
+def format_of(native: RuntimeFormat, media_type: str) -> Format:
     """Return the format with the same bytes; it is written where sessions can be."""
     writes = native.writes
 
-    def written(entries: Sequence[WholeEntry]) -> bytes | None:
+    def written(entries: Sequence[ConversationEntry]) -> bytes | None:
         return None if writes is None else writes(entries, named_by_content(entries))
 
     return Format(

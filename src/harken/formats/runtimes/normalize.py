@@ -25,14 +25,14 @@ from harken.core.messages import (
     ToolCall,
     text_of,
 )
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.providers.alternation import LATE, NO_OUTPUT, NOTHING, SYSTEM
 from harken.formats.providers.openai_responses import is_instructions
 from harken.formats.runtimes.base import BROKEN_OFF
 from harken.formats.runtimes.base import PI_MEMBER as PI
 from harken.formats.runtimes.steps import INSTRUCTIONS
 from harken.formats.runtimes.steps import SYSTEM as BY_SYSTEM
-from harken.formats.runtimes.target import Fit, parts_of
+from harken.formats.runtimes.target import TargetRules, message_parts
 from harken.formats.tool_calls import content_of, in_order
 
 IMAGES = "[images of a result]:"
@@ -42,7 +42,7 @@ _Call: TypeAlias = tuple[str, str]
 """The ids of a call: as it was, and as it is."""
 
 
-def fitted(entries: Iterable[WholeEntry], fit: Fit) -> list[WholeEntry]:
+def fitted(entries: Iterable[ConversationEntry], fit: TargetRules) -> list[ConversationEntry]:
     """Return a conversation as the target may go on with it, oldest first. Raises nothing.
 
     What is changed keeps its time and its source; of answers that become one, those of the last.
@@ -55,7 +55,7 @@ def fitted(entries: Iterable[WholeEntry], fit: Fit) -> list[WholeEntry]:
 class _Answer:
     """An answer on its way."""
 
-    entry: WholeEntry
+    entry: ConversationEntry
     items: list[Part | ToolCall]
     calls: list[_Call]
     is_changed: bool
@@ -65,7 +65,7 @@ class _Answer:
         entry = replace(other.entry, source=other.entry.source or self.entry.source)
         return _Answer(entry, self.items + other.items, self.calls + other.calls, is_changed=True)
 
-    def fitted(self, fit: Fit) -> WholeEntry:
+    def fitted(self, fit: TargetRules) -> ConversationEntry:
         """Return its entry."""
         if self.is_changed or (fit.has_calls_last and not fit.owns(self.entry)):
             return replace(self.entry, message=fit.answer(self.items))
@@ -76,25 +76,25 @@ class _Answer:
 class _Round:
     """Answers in a row, and what is heard then, up to the next answer; with what stands aside."""
 
-    answers: list[_Answer | WholeEntry] = field(default_factory=list)
-    heard: list[WholeEntry] = field(default_factory=list)
+    answers: list[_Answer | ConversationEntry] = field(default_factory=list)
+    heard: list[ConversationEntry] = field(default_factory=list)
 
 
 class _Fitting:
     """Fits one conversation."""
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: TargetRules) -> None:
         self._fit = fit
         self._ids = fit.ids()
         self._has_begun = False
         """Whether somebody has spoken."""
 
-    def entries(self, entries: Iterable[WholeEntry]) -> Iterator[WholeEntry]:
+    def entries(self, entries: Iterable[ConversationEntry]) -> Iterator[ConversationEntry]:
         """Yield what becomes of them."""
         for one in self._rounds(entries):
             calls: list[_Call] = []
             for said in self._answers(one):
-                if isinstance(said, WholeEntry):
+                if isinstance(said, ConversationEntry):
                     yield said
                     continue
                 if not self._has_begun:
@@ -105,12 +105,12 @@ class _Fitting:
             yield from self._heard(one, calls)
             self._has_begun = self._has_begun or not all(map(self._fit.is_aside, one.heard))
 
-    def _rounds(self, entries: Iterable[WholeEntry]) -> Iterator[_Round]:
+    def _rounds(self, entries: Iterable[ConversationEntry]) -> Iterator[_Round]:
         current = _Round()
         for one in self._each(entries):
-            if isinstance(one, WholeEntry) and self._fit.is_aside(one):
+            if isinstance(one, ConversationEntry) and self._fit.is_aside(one):
                 (current.heard or current.answers).append(one)
-            elif isinstance(one, WholeEntry):
+            elif isinstance(one, ConversationEntry):
                 current.heard.append(one)
             elif current.heard:
                 yield current
@@ -119,7 +119,7 @@ class _Fitting:
                 current.answers.append(one)
         yield current
 
-    def _each(self, entries: Iterable[WholeEntry]) -> Iterator[_Answer | WholeEntry]:
+    def _each(self, entries: Iterable[ConversationEntry]) -> Iterator[_Answer | ConversationEntry]:
         """Yield what becomes of each entry, if anything; results are left for later."""
         for entry in entries:
             role = entry.message.role
@@ -136,13 +136,13 @@ class _Fitting:
                 if heard.message.content or self._fit.owns(entry):
                     yield heard
 
-    def _answers(self, one: _Round) -> Iterator[_Answer | WholeEntry]:
+    def _answers(self, one: _Round) -> Iterator[_Answer | ConversationEntry]:
         """Yield answers, joined where they must be, each with what stands aside after it."""
         answered = {e.message.tool_call_id or "" for e in one.heard if e.message.role == "tool"}
         last: _Answer | None = None
-        asides: list[WholeEntry] = []
+        asides: list[ConversationEntry] = []
         for answer in one.answers:
-            if isinstance(answer, WholeEntry):
+            if isinstance(answer, ConversationEntry):
                 asides.append(answer)
             elif last is None:
                 last = answer
@@ -162,13 +162,13 @@ class _Fitting:
             return all(raw not in answered for raw, _ in answer.calls)
         return self._fit.has_answers_in_a_row
 
-    def _answer(self, entry: WholeEntry) -> _Answer:
+    def _answer(self, entry: ConversationEntry) -> _Answer:
         before = list(in_order(entry.message))
         items = self._fit.items(entry, self._ids)
         was, is_ = ([i.id for i in those if isinstance(i, ToolCall)] for those in (before, items))
         return _Answer(entry, items, list(zip(was, is_, strict=True)), is_changed=items != before)
 
-    def _heard(self, one: _Round, calls: Sequence[_Call]) -> Iterator[WholeEntry]:
+    def _heard(self, one: _Round, calls: Sequence[_Call]) -> Iterator[ConversationEntry]:
         """Yield the results of calls, then all else that is heard."""
         waiting, rest, pictures = list(calls), [], []
         for entry in one.heard:
@@ -188,13 +188,15 @@ class _Fitting:
             is_late = entry.message.role == "tool" and not self._fit.is_aside(entry)
             yield self._late(entry) if is_late else entry
 
-    def _closed(self, calls: Iterable[_Call], time: str | None) -> Iterator[WholeEntry]:
+    def _closed(self, calls: Iterable[_Call], time: str | None) -> Iterator[ConversationEntry]:
         """Yield results of calls that have none."""
         for _, id_ in calls:
             message = Message("tool", self._fit.no_result, tool_call_id=id_, is_error=True)
-            yield WholeEntry(message, time)
+            yield ConversationEntry(message, time)
 
-    def _result(self, entry: WholeEntry, id_: str) -> tuple[WholeEntry, list[ImagePart]]:
+    def _result(
+        self, entry: ConversationEntry, id_: str
+    ) -> tuple[ConversationEntry, list[ImagePart]]:
         """Return a result, and the images that it cannot hold."""
         content = self._fit.content(entry)
         images = _images(content)
@@ -210,18 +212,18 @@ class _Fitting:
         message = Message("tool", content, None, id_, before.name, before.is_error)
         return replace(entry, message=message), images
 
-    def _holds_images(self, result: WholeEntry) -> bool:
+    def _holds_images(self, result: ConversationEntry) -> bool:
         fit = self._fit
         is_fit = fit.has_error_images or not result.message.is_error or fit.owns(result)
         return fit.has_result_images and is_fit
 
-    def _late(self, entry: WholeEntry) -> WholeEntry:
+    def _late(self, entry: ConversationEntry) -> ConversationEntry:
         """Return a result without a call as what a user says."""
         content = self._fit.content(entry)
         told = TextPart(LATE + (text_of(content) or NO_OUTPUT))
         return _made_up([told, *_images(content)], entry)
 
-    def _said(self, entry: WholeEntry) -> WholeEntry:
+    def _said(self, entry: ConversationEntry) -> ConversationEntry:
         """Return what a user says, or is made to say."""
         message, content = entry.message, self._fit.content(entry)
         if message.role == "system" and not self._fit.has_system:
@@ -230,7 +232,7 @@ class _Fitting:
         return replace(entry, message=Message(message.role, content, name=message.name))
 
 
-def is_unread(entry: WholeEntry) -> bool:
+def is_unread(entry: ConversationEntry) -> bool:
     """Whether no model but the one that it was for reads an entry.
 
     Such are errors that a client wrote, answers that broke off, and instructions about a runtime.
@@ -241,18 +243,18 @@ def is_unread(entry: WholeEntry) -> bool:
     return source.get("kind") == "error" or is_broken or instructs(entry)
 
 
-def instructs(entry: WholeEntry) -> bool:
+def instructs(entry: ConversationEntry) -> bool:
     """Whether an entry is what a client instructs its own model with."""
     return (entry.source or {}).get("kind") == INSTRUCTIONS or is_instructions(entry)
 
 
-def _made_up(parts: Sequence[Part], near: WholeEntry) -> WholeEntry:
+def _made_up(parts: Sequence[Part], near: ConversationEntry) -> ConversationEntry:
     """Return an entry that a user is made to say."""
-    return WholeEntry(Message("user", content_of(parts)), near.time, {"kind": BY_SYSTEM})
+    return ConversationEntry(Message("user", content_of(parts)), near.time, {"kind": BY_SYSTEM})
 
 
 def _parts(content: Content) -> list[Part]:
-    return parts_of(Message("user", content))
+    return message_parts(Message("user", content))
 
 
 def _images(content: Content) -> list[ImagePart]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-from harken.formats.runtimes.base import Native
+from harken.formats.runtimes.base import RuntimeFormat
 from harken.formats.runtimes.joined_records import without_mark
 
 LOOKED_AT_BYTES = 64 * 1024
@@ -26,18 +26,18 @@ _MODULES = (
 
 
 @cache
-def natives() -> tuple[Native, ...]:
+def natives() -> tuple[RuntimeFormat, ...]:
     """Return all kinds, in the order in which they are asked."""
-    found: list[Native] = [importlib.import_module(name).NATIVE for name in _MODULES]
+    found: list[RuntimeFormat] = [importlib.import_module(name).NATIVE for name in _MODULES]
     return tuple(found)
 
 
-def native_of(path: str, beginning: bytes) -> Native | None:
+def native_of(path: str, beginning: bytes) -> RuntimeFormat | None:
     """Return the kind of a file, by its path and its beginning; None: nobody here reads it."""
     text = without_mark(beginning)
     return next((one for one in natives() if one.looks(path, text)), None)
 
 
-def native_for(runtime: str) -> Native | None:
+def native_for(runtime: str) -> RuntimeFormat | None:
     """Return the kind of files that a runtime writes now; None: nobody here knows it."""
     return next((one for one in natives() if one.runtime == runtime), None)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import text_of
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.json_records import title_of
-from harken.formats.runtimes.base import Reading, Step
+from harken.formats.runtimes.base import ImportStep, ReadReport
 
 PROMPT, SYSTEM = "prompt", "system"
 """The `kind` in the source of a user message: a person said it, or the runtime in their name."""
@@ -29,10 +29,10 @@ _KINDS: Mapping[str, tuple[CommitType, Checkpoint]] = {
 
 
 @dataclass(slots=True)
-class Rounds:
+class StepBuilder:
     """Makes steps of nodes, which come in an order in which parents stand before their children."""
 
-    reading: Reading
+    reading: ReadReport
     branching: Collection[str] = ()
     """Nodes that go on elsewhere than in the next one."""
     agent: str = ""
@@ -47,13 +47,13 @@ class Rounds:
     goes back to. A long conversation has many others."""
     _id: str = ""
     _parent: str | None = None
-    _entries: list[WholeEntry] = field(default_factory=list)
+    _entries: list[ConversationEntry] = field(default_factory=list)
     _ends: dict[str, None] = field(default_factory=dict)
     """Steps that nothing goes on from, in their order."""
 
     def add(
-        self, node: str, parent: str | None, entries: Sequence[WholeEntry] = ()
-    ) -> Iterator[Step]:
+        self, node: str, parent: str | None, entries: Sequence[ConversationEntry] = ()
+    ) -> Iterator[ImportStep]:
         """Add a node, with or without anything that the model reads; an unknown parent is none."""
         yield from self._go_to(parent)
         for entry in entries:
@@ -65,8 +65,8 @@ class Rounds:
         yield from self._leave(node)
 
     def compact(
-        self, node: str, parent: str | None, summary: str, entries: Sequence[WholeEntry]
-    ) -> Iterator[Step]:
+        self, node: str, parent: str | None, summary: str, entries: Sequence[ConversationEntry]
+    ) -> Iterator[ImportStep]:
         """Add a node that replaces all before it by entries."""
         yield from self._go_to(parent)
         yield from self._seal()
@@ -75,7 +75,7 @@ class Rounds:
         yield from self._seal(summary)
         yield from self._leave(node)
 
-    def pause(self) -> Iterator[Step]:
+    def pause(self) -> Iterator[ImportStep]:
         """End the step here: another conversation goes on from it."""
         yield from self._seal()
 
@@ -89,7 +89,7 @@ class Rounds:
         """The step that the last node is in, or that is before it."""
         return self._places.get(self.head) if self.head is not None else None
 
-    def end(self) -> Iterator[Step]:
+    def end(self) -> Iterator[ImportStep]:
         """End the last step; say where the conversation is, and where it once was."""
         yield from self._seal()
         tip = self.current
@@ -97,12 +97,12 @@ class Rounds:
             self.reading.tips[self.agent] = tip
         self.reading.branches += [(self.agent, step) for step in self._ends if step != tip]
 
-    def _go_to(self, parent: str | None) -> Iterator[Step]:
+    def _go_to(self, parent: str | None) -> Iterator[ImportStep]:
         if parent != self.head:
             yield from self._seal()
             self._parent = self._places.get(parent) if parent is not None else None
 
-    def _leave(self, node: str) -> Iterator[Step]:
+    def _leave(self, node: str) -> Iterator[ImportStep]:
         if self.head is not None and self.head not in self.branching:
             self._places.pop(self.head, None)
         self._places[node] = self._id if self._entries else self._parent
@@ -110,7 +110,7 @@ class Rounds:
         if node in self.branching:
             yield from self._seal()
 
-    def _is_next_round(self, entry: WholeEntry) -> bool:
+    def _is_next_round(self, entry: ConversationEntry) -> bool:
         answered = any(one.message.role == "assistant" for one in self._entries)
         return answered and entry.message.role != "tool"
 
@@ -123,14 +123,14 @@ class Rounds:
             self._id = f"{node} ({count})"
         self.names.add(self._id)
 
-    def _seal(self, summary: str | None = None) -> Iterator[Step]:
+    def _seal(self, summary: str | None = None) -> Iterator[ImportStep]:
         """End the step, if there is anything in it; with a summary, it is a compaction."""
         if not self._entries:
             return
         kind, trigger = _KINDS["delta" if summary is None else "compaction"]
         if summary is None and self._parent is None and self.origin is not None:
             kind, trigger = _KINDS["spawn"]
-        yield Step(
+        yield ImportStep(
             id=self._id,
             parent=self.origin if self._parent is None else self._parent,
             agent=self.agent,
@@ -143,11 +143,11 @@ class Rounds:
         self._ends[self._id] = None
         self._parent, self._entries = self._id, []
 
-    def _look_at(self, entry: WholeEntry) -> None:
+    def _look_at(self, entry: ConversationEntry) -> None:
         self.reading.title = self.reading.title or title_in([entry])
 
 
-def title_in(entries: Sequence[WholeEntry]) -> str:
+def title_in(entries: Sequence[ConversationEntry]) -> str:
     """Return the beginning of the first prompt of a person; empty: there is none."""
     for entry in entries:
         if (entry.source or {}).get("kind") == PROMPT:

@@ -1,4 +1,4 @@
-"""`Fit`: what a runtime takes of an entry that may be somebody else's, part by part.
+"""`TargetRules`: what a runtime takes of an entry that may be somebody else's, part by part.
 
 One idea: what the target wrote itself stays as it is, and of all else only what everybody
 understands goes on: texts, calls, images. Thoughts go, unless the target can verify them; a block
@@ -19,13 +19,13 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.images import sendable
 from harken.formats.providers.alternation import NO_RESULT
 from harken.formats.tool_calls import CallIds, Ids, clean, content_of, in_order, spoken, wire_call
@@ -37,10 +37,10 @@ MOST_TOLD = 2_000
 _HIDDEN = frozenset({"redacted_thinking", "reasoning"})
 """Kinds of blocks that are thoughts."""
 
-Block: TypeAlias = ThinkingPart | OtherPart
+Block: TypeAlias = ThinkingPart | UnknownPart
 
 
-def _never(entry: WholeEntry) -> bool:
+def _never(entry: ConversationEntry) -> bool:
     del entry
     return False
 
@@ -50,17 +50,17 @@ def _call_ids() -> Ids:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class TargetRules:
     """What a target accepts."""
 
-    owns: Callable[[WholeEntry], bool]
+    owns: Callable[[ConversationEntry], bool]
     """Whether it wrote an entry itself: then parts keep what only it knows, also empty ones."""
-    takes: Callable[[WholeEntry, Block], bool] | None = None
+    takes: Callable[[ConversationEntry, Block], bool] | None = None
     """Whether it takes a thought, or a block that Harken has no kind for, as it is.
 
     None: those of entries that it owns.
     """
-    is_aside: Callable[[WholeEntry], bool] = _never
+    is_aside: Callable[[ConversationEntry], bool] = _never
     """Whether an entry is of its own that no provider reads: it stays, and counts as nothing."""
     ids: Callable[[], Ids] = _call_ids
     """Gives what names the calls of one conversation."""
@@ -82,7 +82,7 @@ class Fit:
     no_result: str = NO_RESULT
     """The result of a call that nobody answered; an error."""
 
-    def items(self, entry: WholeEntry, ids: Ids) -> list[Part | ToolCall]:
+    def items(self, entry: ConversationEntry, ids: Ids) -> list[Part | ToolCall]:
         """Return what becomes of the parts and calls of an answer, each call with a new id."""
         found: list[Part | ToolCall] = []
         for item in in_order(entry.message):
@@ -98,13 +98,13 @@ class Fit:
             return spoken(sorted(items, key=lambda item: isinstance(item, ToolCall)))
         return spoken(items)
 
-    def content(self, entry: WholeEntry) -> Content:
+    def content(self, entry: ConversationEntry) -> Content:
         """Return what becomes of the content of any other message; None: nothing is left."""
-        before = parts_of(entry.message)
+        before = message_parts(entry.message)
         parts = [kept for part in before for kept in self._part(entry, part)]
         return entry.message.content if parts and parts == before else content_of(parts)
 
-    def _call(self, entry: WholeEntry, call: ToolCall, ids: Ids) -> ToolCall:
+    def _call(self, entry: ConversationEntry, call: ToolCall, ids: Ids) -> ToolCall:
         wire = wire_call(call, ids, self.name_length)
         meta = call.meta if self.owns(entry) else msgspec.UNSET
         if call.type == "custom" and self.has_free_calls:
@@ -112,7 +112,7 @@ class Fit:
             return ToolCall(wire.id, given, "custom", meta)
         return ToolCall(wire.id, FunctionCall(wire.name, wire.text), meta=meta)
 
-    def _part(self, entry: WholeEntry, part: Part) -> list[Part]:
+    def _part(self, entry: ConversationEntry, part: Part) -> list[Part]:
         """Return what becomes of a part: itself, another one, or nothing."""
         is_own = self.owns(entry)
         if isinstance(part, TextPart):
@@ -122,10 +122,10 @@ class Fit:
             return [self._image(entry, part)]
         if is_own if self.takes is None else self.takes(entry, part):
             return [part]
-        is_told = isinstance(part, OtherPart) and part.kind not in _HIDDEN
-        return [told(part)] if isinstance(part, OtherPart) and is_told else []
+        is_told = isinstance(part, UnknownPart) and part.kind not in _HIDDEN
+        return [describe_foreign_block(part)] if isinstance(part, UnknownPart) and is_told else []
 
-    def _image(self, entry: WholeEntry, image: ImagePart) -> Part:
+    def _image(self, entry: ConversationEntry, image: ImagePart) -> Part:
         shown = sendable(image)
         if isinstance(shown, TextPart):
             return shown
@@ -135,10 +135,10 @@ class Fit:
         return msgspec.structs.replace(shown, meta=image.meta) if self.owns(entry) else shown
 
 
-def told(part: OtherPart) -> TextPart:
+def describe_foreign_block(part: UnknownPart) -> TextPart:
     """Return what is told of a block that only its own provider knows.
 
-    >>> told(OtherPart("web_search_call", '{"query":"tea"}')).text
+    >>> describe_foreign_block(UnknownPart("web_search_call", '{"query":"tea"}')).text
     '[web_search_call] {"query":"tea"}'
     """
     if len(part.data) <= MOST_TOLD and "encrypted" not in part.data:
@@ -146,12 +146,12 @@ def told(part: OtherPart) -> TextPart:
     return TextPart(f"[a block of the kind {part.kind[:MOST_TOLD]!a} that cannot be shown]")
 
 
-def has_own(entry: WholeEntry, own: str) -> bool:
+def has_own(entry: ConversationEntry, own: str) -> bool:
     """Whether something of an entry has a member that only one runtime writes."""
     metas = [item.meta for item in in_order(entry.message)]
     return any(isinstance(one, dict) and own in one for one in [entry.source, *metas])
 
 
-def parts_of(message: Message) -> list[Part]:
+def message_parts(message: Message) -> list[Part]:
     """Return the parts of a message, without its calls."""
     return [item for item in in_order(message) if not isinstance(item, ToolCall)]

@@ -14,26 +14,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.core.messages import (
-    CallPlace,
     ChatMessage,
     Content,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
 from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.json_records import count, text
+from harken.formats.json_records import get_count as count
+from harken.formats.json_records import get_text as text
 from harken.formats.providers.anthropic import messages_of
 from harken.formats.providers.anthropic_stream import usage_of
 from harken.formats.tool_calls import in_order
-from harken.formats.wire.base import Answered, Asked, Body, Seen
+from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
 from harken.formats.wire.json_slices import (
-    Cutting,
+    BodySlices,
     Text,
     begins,
     cutting_of,
@@ -41,7 +42,7 @@ from harken.formats.wire.json_slices import (
     shape_of,
     value_of,
 )
-from harken.formats.wire.piece_codec import Saying, argument, protocol_of
+from harken.formats.wire.piece_codec import PieceCodec, argument, protocol_of
 
 NAME = "anthropic-messages"
 _SYSTEM = "system"
@@ -54,7 +55,7 @@ def _asks(path: str) -> bool:
     return path.rstrip("/").endswith("/messages")
 
 
-def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
+def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
     cutting = cutting_of(NAME, body, SAYING.identify, known)
     model = cutting.model()
@@ -68,7 +69,7 @@ def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
     return cutting.asked(model, pieces, cutting.tools(_tool))
 
 
-def _system(cutting: Cutting) -> list[bytes]:
+def _system(cutting: BodySlices) -> list[bytes]:
     """Take the system prompt: its blocks, as pieces."""
     blocks = cutting.array(_SYSTEM)
     if blocks is None:
@@ -112,7 +113,7 @@ def _told(value: Any) -> Any:
     return value[_SYSTEM] if isinstance(value, dict) and {*value} == {_SYSTEM} else None
 
 
-def _put_together(asked: Asked, values: Sequence[Any]) -> Body:
+def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
     shape, told = shape_of(asked), [_told(value) for value in values]
     count = shape.get(_SYSTEM)
     if not isinstance(count, int):
@@ -178,7 +179,7 @@ def _content(content: Content) -> Any:
     """Return a content as clients write it: a text as a text."""
     if content is None or isinstance(content, str):
         return content or ""
-    return [_block(part) for part in content if not isinstance(part, CallPlace)]
+    return [_block(part) for part in content if not isinstance(part, ToolCallSlot)]
 
 
 def _blocks(message: ChatMessage) -> list[Body]:
@@ -202,7 +203,7 @@ def _block(item: Part | ToolCall) -> Body:
         case ImagePart():
             source = {"type": "base64", "media_type": item.media_type, "data": item.data}
             return {"type": "image", "source": source}
-        case OtherPart():
+        case UnknownPart():
             block = argument(item.data)
             return block if isinstance(block, dict) else {"type": item.kind}
 
@@ -228,7 +229,7 @@ def _whole(block: Any) -> Any:
     return {**kept, "content": _listed(kept["content"])} if "content" in kept else kept
 
 
-SAYING = Saying(name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal)
+SAYING = PieceCodec(name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal)
 
 
 @dataclass(slots=True)
@@ -263,15 +264,19 @@ class _Answer:
         self._is_whole = isinstance(body["content"], list)
         self._blocks = dict(enumerate(body["content"]))
 
-    def answered(self) -> Answered:
+    def answered(self) -> ParsedResponse:
         blocks = [self._finished(index) for index in self._blocks]
         if not self._stop_reason and not self._is_whole:
-            return Answered(id=self.id, partial=(_told_in(blocks, "thinking"), _told_in(blocks)))
+            return ParsedResponse(
+                id=self.id, partial=(_told_in(blocks, "thinking"), _told_in(blocks))
+            )
         called = any(isinstance(one, dict) and one.get("type") == "tool_use" for one in blocks)
         reason = self._stop_reason or ("tool_use" if called else "end_turn")
         finish = Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._model)
         said = {"role": "assistant", "content": blocks}
-        return Answered(id=self.id, finish=finish, pieces=[SAYING.piece(said)] if blocks else ())
+        return ParsedResponse(
+            id=self.id, finish=finish, pieces=[SAYING.piece(said)] if blocks else ()
+        )
 
     def _head(self, message: Body) -> None:
         self.id, self._model = text(message, "id"), text(message, "model") or None

@@ -47,11 +47,11 @@ class Piece:
     def raw(self) -> Any:
         """The value, read anew each time; where its bytes are no UTF-8 stands U+FFFD."""
         try:
-            return canonical.decode(self.data)
+            return canonical.from_json(self.data)
         except ValueError:
             text = self.data.decode("utf-8", "replace")
         try:
-            return canonical.decode(text.encode())
+            return canonical.from_json(text.encode())
         except ValueError:
             return text
 
@@ -64,7 +64,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ParsedRequest:
     """A request, taken apart."""
 
     model: str
@@ -82,7 +82,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class ParsedResponse:
     """An answer, as far as it came."""
 
     pieces: Sequence[Piece] = ()
@@ -105,12 +105,12 @@ class Listener(Shape):
         """Take the next bytes. Never raises: what makes no sense is in `end().error`."""
         ...
 
-    def end(self) -> Answered:
+    def end(self) -> ParsedResponse:
         """Return what was heard; no bytes come after it."""
         ...
 
 
-class Seen(Shape):
+class PieceLookup(Shape):
     """Pieces of a protocol that were seen before: see `harken.formats.wire.piece_cache`."""
 
     def find(self, data: bytes) -> Piece | None:
@@ -122,10 +122,10 @@ class Seen(Shape):
         ...
 
 
-class TakeApart(Shape):
+class ParseRequest(Shape):
     """Takes requests of a protocol apart."""
 
-    def __call__(self, path: str, body: bytes, known: Seen | None = None) -> Asked:
+    def __call__(self, path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
         """Return the request. Raises FormatError for a body that is none of the protocol.
 
         known: what was seen before, where most pieces are found at the cost of a look-up; of this
@@ -146,8 +146,8 @@ class Protocol:
     """Such as `anthropic-messages`; it stands in logs."""
     asks: Callable[[str], bool]
     """Whether a request to this path (without its query) is for an answer of a model."""
-    take_apart: TakeApart
-    put_together: Callable[[Asked, Sequence[Any]], Body]
+    take_apart: ParseRequest
+    put_together: Callable[[ParsedRequest, Sequence[Any]], Body]
     """The inverse of `take_apart`, equal as JSON: all but the pieces, and the pieces' values.
     Raises FormatError where they do not fit."""
     piece: Callable[[Any], Piece]

@@ -17,14 +17,15 @@ from itertools import islice
 from typing import Any
 
 from harken.core.events import Usage
-from harken.core.messages import ChatMessage, Message, OtherPart, Part, ThinkingPart, ToolCall
+from harken.core.messages import ChatMessage, Message, Part, ThinkingPart, ToolCall, UnknownPart
 from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import count, inner, items, text
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import get_count, get_objects, get_text
+from harken.formats.json_records import get_object as inner
 from harken.formats.runtimes.gemini_cli import messages as gemini
 from harken.formats.tool_calls import as_object, in_order
-from harken.formats.wire.base import Answered, Asked, Body, Seen
+from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
 from harken.formats.wire.json_patch import changed, manner_of
 from harken.formats.wire.json_slices import (
     begins,
@@ -34,7 +35,7 @@ from harken.formats.wire.json_slices import (
     value_of,
     with_marks,
 )
-from harken.formats.wire.piece_codec import Saying, alone, argument, protocol_of
+from harken.formats.wire.piece_codec import PieceCodec, alone, argument, protocol_of
 
 NAME = "gemini"
 _MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):(?:streamG|g)enerateContent$")
@@ -51,7 +52,7 @@ def _asks(path: str) -> bool:
     return _MODEL.search(path.rstrip("/")) is not None
 
 
-def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
+def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     cutting = cutting_of(NAME, body, SAYING.identify, known)
     asks = _MODEL.search(path.partition("?")[0].rstrip("/"))
     listed = cutting.array("contents")
@@ -80,7 +81,7 @@ def _told(value: Any) -> str:
     return next((name for name in _SYSTEM if isinstance(value.get(name), dict)), "")
 
 
-def _put_together(asked: Asked, values: Sequence[Any]) -> Body:
+def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
     shape, listed = shape_of(asked), [*values]
     body = dict(asked.parameters)
     if listed and shape.get("system") is not False and _told(listed[0]):
@@ -153,7 +154,7 @@ def _messages(value: Any) -> list[Message]:
 
 def _entries(kind: str, content: Body) -> list[Message]:
     whole = {"type": kind, "content": content.get("parts")}
-    return [entry.message for entry in gemini.entries_of(whole, gemini.Answered())]
+    return [entry.message for entry in gemini.entries_of(whole, gemini.AnsweredCalls())]
 
 
 def _manner(value: Any) -> str:
@@ -162,7 +163,7 @@ def _manner(value: Any) -> str:
 
 
 def _responses(value: Any) -> Iterator[Any]:
-    for part in items(value, "parts") if isinstance(value, dict) else ():
+    for part in get_objects(value, "parts") if isinstance(value, dict) else ():
         if isinstance(part.get("functionResponse"), dict):
             yield part["functionResponse"].get("response")
 
@@ -188,7 +189,7 @@ def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
 
 
 def _result(message: ChatMessage, manner: str) -> list[Body]:
-    entry = WholeEntry(alone(message))
+    entry = ConversationEntry(alone(message))
     first, *more = gemini.response_of(entry, message.tool_call_id or None, message.name or "")
     content = message.content
     shown = as_object(content) if manner == _JSON and isinstance(content, str) else None
@@ -210,7 +211,7 @@ def _block(item: Part | ToolCall) -> Body:
             return {"functionCall": {"id": id_, **called} if id_ else called, **own}
         case ThinkingPart():
             return {"text": item.text, "thought": True, **own}
-        case OtherPart():
+        case UnknownPart():
             value = argument(item.data)
             return value if isinstance(value, dict) else {}
     return gemini.block_of(item) or {}
@@ -232,7 +233,7 @@ def _unsigned(part: Any) -> Any:
     return {name: inner for name, inner in part.items() if name not in _SIGNATURES}
 
 
-SAYING = Saying(
+SAYING = PieceCodec(
     name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal, has_ids=False
 )
 
@@ -255,30 +256,32 @@ class _Answer:
     def event(self, event: Any) -> None:
         """Take the next event, or an answer that came at once."""
         self._last |= {name: value for name, value in event.items() if name != "candidates"}
-        for candidate in items(event, "candidates"):
+        for candidate in get_objects(event, "candidates"):
             if candidate.get("index"):
                 continue
             for part in inner(candidate, "content").get("parts") or ():
                 self._add(part)
-            self._reason = text(candidate, "finishReason") or self._reason
+            self._reason = get_text(candidate, "finishReason") or self._reason
 
     def whole(self, body: Body) -> None:
         """Take an answer that came at once."""
         self.event(body)
 
-    def answered(self) -> Answered:
+    def answered(self) -> ParsedResponse:
         """Return what has come."""
         self._close()
-        id_ = text(self._last, "responseId")
-        reason = self._reason or text(inner(self._last, "promptFeedback"), "blockReason")
+        id_ = get_text(self._last, "responseId")
+        reason = self._reason or get_text(inner(self._last, "promptFeedback"), "blockReason")
         if not reason:
-            return Answered(id=id_, partial=(self._told(thought=True), self._told(thought=False)))
-        model = text(self._last, "modelVersion") or None
+            return ParsedResponse(
+                id=id_, partial=(self._told(thought=True), self._told(thought=False))
+            )
+        model = get_text(self._last, "modelVersion") or None
         usage = _usage(inner(self._last, "usageMetadata"))
         finish = Finish(stop_reason=reason, usage=usage, model=model)
         said = {"role": "model", "parts": self._parts}
         pieces = [SAYING.piece(said)] if self._parts else []
-        return Answered(id=id_, finish=finish, pieces=pieces)
+        return ParsedResponse(id=id_, finish=finish, pieces=pieces)
 
     def _add(self, part: Any) -> None:
         """Add a part; a text goes on with the last, where both are nothing but text."""
@@ -300,7 +303,7 @@ class _Answer:
     def _told(self, *, thought: bool) -> str:
         said = [part for part in self._parts if isinstance(part, dict)]
         return "\n\n".join(
-            text(part, "text") for part in said if bool(part.get("thought")) == thought
+            get_text(part, "text") for part in said if bool(part.get("thought")) == thought
         ).strip()
 
 
@@ -315,13 +318,13 @@ def _usage(counts: Body) -> Usage | None:
     """Return the counts of an answer: its thoughts are output, and what tools read is input."""
 
     def both(one: str, other: str) -> int | None:
-        first, second = count(counts, one), count(counts, other)
+        first, second = get_count(counts, one), get_count(counts, other)
         return None if first is None and second is None else (first or 0) + (second or 0)
 
     usage = Usage(
         input_tokens=both("promptTokenCount", "toolUsePromptTokenCount"),
         output_tokens=both("candidatesTokenCount", "thoughtsTokenCount"),
-        cache_read_tokens=count(counts, "cachedContentTokenCount"),
+        cache_read_tokens=get_count(counts, "cachedContentTokenCount"),
     )
     return usage if usage != Usage() else None
 

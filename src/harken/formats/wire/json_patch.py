@@ -41,7 +41,7 @@ def same(one: object, other: object) -> bool:
     >>> same({"a": 1, "b": 2}, {"b": 2, "a": 1}), same([1], [1.0]), same(1, True)
     (True, False, False)
     """
-    return one == other and canonical.canonical(one) == canonical.canonical(other)
+    return one == other and canonical.to_canonical_bytes(one) == canonical.to_canonical_bytes(other)
 
 
 def form_of(plain: Any, value: Any, manner: str = "") -> Any:
@@ -52,7 +52,7 @@ def form_of(plain: Any, value: Any, manner: str = "") -> Any:
         return {"as": manner} if manner else None
     form = {"as": manner, "change": changes} if manner else {"change": changes}
     whole = {"whole": value}
-    is_short = len(canonical.encode(form)) <= len(canonical.encode(whole))
+    is_short = len(canonical.to_json_line(form)) <= len(canonical.to_json_line(whole))
     return form if is_short and same(changed(plain, form), value) else whole
 
 

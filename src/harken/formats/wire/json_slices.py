@@ -18,13 +18,13 @@ import msgspec
 
 from harken.core import canonical
 from harken.errors import FormatError
-from harken.formats.wire.base import Asked, Body, Mark, Piece, Seen
+from harken.formats.wire.base import Body, Mark, ParsedRequest, Piece, PieceLookup
 from harken.formats.wire.json_patch import changed, form_of, with_set
 
 Text: TypeAlias = bytes | msgspec.Raw
 """JSON, as it stands in a body. Of what is raw no copy is made: of a megabyte, that would take as
 long as all else."""
-Maker: TypeAlias = Callable[[Asked, Sequence[Any]], Body]
+Maker: TypeAlias = Callable[[ParsedRequest, Sequence[Any]], Body]
 _REASON_CHARACTERS = 120
 MARKS = ("cache_control", "cache_reference")
 _HINT = b'"cache_'
@@ -49,10 +49,10 @@ _NOTHING = _Nothing()
 
 
 def cutting_of(
-    protocol: str, body: bytes, identify: Callable[[Any], str], known: Seen | None
-) -> Cutting:
+    protocol: str, body: bytes, identify: Callable[[Any], str], known: PieceLookup | None
+) -> BodySlices:
     """Return a body that is to be taken apart. Raises FormatError where it is no object."""
-    return Cutting(members(body, protocol), identify, known or _NOTHING)
+    return BodySlices(members(body, protocol), identify, known or _NOTHING)
 
 
 def members(body: bytes, protocol: str) -> dict[str, Text]:
@@ -62,9 +62,9 @@ def members(body: bytes, protocol: str) -> dict[str, Text]:
     except (ValueError, RecursionError):
         pass  # lone surrogates and NaN, which msgspec refuses, or indeed no object
     try:
-        value = canonical.decode(body)
+        value = canonical.from_json(body)
         if isinstance(value, dict):
-            return {name: canonical.encode(inner) for name, inner in value.items()}
+            return {name: canonical.to_json_line(inner) for name, inner in value.items()}
     except (ValueError, RecursionError) as error:
         raise FormatError(protocol, f"it is no JSON ({error})"[:_REASON_CHARACTERS]) from None
     raise FormatError(protocol, "it is no JSON object")
@@ -84,7 +84,7 @@ def elements(text: Text | None) -> Sequence[Text] | None:
     except (ValueError, RecursionError):
         pass
     value = value_of(text)
-    return [canonical.encode(inner) for inner in value] if isinstance(value, list) else None
+    return [canonical.to_json_line(inner) for inner in value] if isinstance(value, list) else None
 
 
 def value_of(text: Text) -> Any:
@@ -93,12 +93,12 @@ def value_of(text: Text) -> Any:
 
 
 @dataclass(slots=True)
-class Cutting:
+class BodySlices:
     """A body while it is taken apart: what is taken is no more among its parameters."""
 
     members: dict[str, Text]
     identify: Callable[[Any], str]
-    known: Seen
+    known: PieceLookup
     marks: list[Mark] = field(default_factory=list)
     shape: Body = field(default_factory=dict)
 
@@ -140,7 +140,7 @@ class Cutting:
             return data
         value, found = _unmarked(value_of(data), path)
         self.marks += found
-        return canonical.encode(value) if found else data
+        return canonical.to_json_line(value) if found else data
 
     def tools(self, write: Callable[[Mapping[str, Any]], Any]) -> Sequence[Mapping[str, Any]]:
         """Take the tools of a list of such; `write` writes one plainly."""
@@ -155,9 +155,9 @@ class Cutting:
 
     def asked(
         self, model: str, pieces: Sequence[Piece], tools: Sequence[Mapping[str, Any]] = ()
-    ) -> Asked:
+    ) -> ParsedRequest:
         """Return the request; what was not taken are its parameters."""
-        return Asked(
+        return ParsedRequest(
             model=model,
             pieces=pieces,
             tools=tools,
@@ -167,10 +167,10 @@ class Cutting:
         )
 
 
-def put(asked: Asked, taken: Body, write: Callable[[Mapping[str, Any]], Any]) -> Body:
+def put(asked: ParsedRequest, taken: Body, write: Callable[[Mapping[str, Any]], Any]) -> Body:
     """Return the body: what protocols share of `put_together`; see `fitting` for what it raises.
 
-    taken: what was made of the pieces. write: as in `Cutting.tools`.
+    taken: what was made of the pieces. write: as in `BodySlices.tools`.
     """
     body: Body = dict(asked.parameters)
     if asked.model and shape_of(asked).get("model") is not False:
@@ -181,7 +181,7 @@ def put(asked: Asked, taken: Body, write: Callable[[Mapping[str, Any]], Any]) ->
     return with_marks(asked, body)
 
 
-def with_marks(asked: Asked, body: Body) -> Body:
+def with_marks(asked: ParsedRequest, body: Body) -> Body:
     """Return a body with the marks of a request; see `fitting` for what it raises."""
     for path, value in asked.marks:
         body = with_set(body, path, value)
@@ -191,7 +191,7 @@ def with_marks(asked: Asked, body: Body) -> Body:
 def fitting(protocol: str, make: Maker) -> Maker:
     """Return what puts requests together, and raises FormatError for one that is none."""
 
-    def put_together(asked: Asked, values: Sequence[Any]) -> Body:
+    def put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
         try:
             return make(asked, values)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -200,7 +200,7 @@ def fitting(protocol: str, make: Maker) -> Maker:
     return put_together
 
 
-def shape_of(asked: Asked) -> Body:
+def shape_of(asked: ParsedRequest) -> Body:
     """Return the shape of a request as the object that it is."""
     return asked.shape if isinstance(asked.shape, dict) else {}
 

@@ -18,10 +18,11 @@ from harken.core.events import Usage
 from harken.core.messages import ChatMessage, Message, message_from
 from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.json_records import count, inner, text
-from harken.formats.wire.base import Answered, Asked, Body, Seen
+from harken.formats.json_records import get_count, get_text
+from harken.formats.json_records import get_object as inner
+from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
 from harken.formats.wire.json_slices import cutting_of, put, shape_of, value_of
-from harken.formats.wire.piece_codec import Saying, alone, protocol_of
+from harken.formats.wire.piece_codec import PieceCodec, alone, protocol_of
 
 NAME = "messages-v1"
 _GIVEN = "parameters"
@@ -33,7 +34,7 @@ def _asks(path: str) -> bool:
     return path.rstrip("/").endswith("/" + NAME)
 
 
-def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
+def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
     cutting = cutting_of(NAME, body, SAYING.identify, known)
     model = cutting.model()
@@ -51,7 +52,7 @@ def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
     return replace(asked, parameters=given, shape={**cutting.shape, **beside} or None)
 
 
-def _put_together(asked: Asked, values: Sequence[Any]) -> Body:
+def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
     taken: Body = {"messages": [*values], **shape_of(asked).get(_BESIDE, {})}
     if asked.parameters:
         taken[_GIVEN] = asked.parameters
@@ -85,7 +86,7 @@ def _normal(value: Any) -> Any:
     return kept
 
 
-SAYING = Saying(name=NAME, messages=_messages, plain=_plain, normal=_normal)
+SAYING = PieceCodec(name=NAME, messages=_messages, plain=_plain, normal=_normal)
 
 
 class _Answer:
@@ -103,25 +104,27 @@ class _Answer:
         """Take the whole answer."""
         self._body = body
 
-    def answered(self) -> Answered:
+    def answered(self) -> ParsedResponse:
         """Return it."""
-        body, id_ = self._body, text(self._body, "id")
-        if not text(body, "stop_reason"):
+        body, id_ = self._body, get_text(self._body, "id")
+        if not get_text(body, "stop_reason"):
             partial = inner(body, "partial")
-            return Answered(id=id_, partial=(text(partial, "thinking"), text(partial, "text")))
+            return ParsedResponse(
+                id=id_, partial=(get_text(partial, "thinking"), get_text(partial, "text"))
+            )
         counts = inner(body, "usage")
-        usage = Usage(**{name: count(counts, name) for name in Usage.__struct_fields__})
+        usage = Usage(**{name: get_count(counts, name) for name in Usage.__struct_fields__})
         cost = body.get("cost_usd")
         is_cost = isinstance(cost, int | float) and not isinstance(cost, bool)
         finish = Finish(
-            stop_reason=text(body, "stop_reason"),
+            stop_reason=get_text(body, "stop_reason"),
             usage=usage if usage != Usage() else None,
             cost_usd=float(cost) if is_cost and cost is not None else None,
-            model=text(body, "model") or None,
+            model=get_text(body, "model") or None,
         )
         said = body.get("message")
         pieces = [SAYING.piece(said)] if isinstance(said, dict) else ()
-        return Answered(id=id_, finish=finish, pieces=pieces)
+        return ParsedResponse(id=id_, finish=finish, pieces=pieces)
 
 
 PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)

@@ -15,26 +15,27 @@ from typing import Any
 import msgspec
 
 from harken.core.messages import (
-    CallPlace,
     ChatMessage,
     Content,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
-from harken.core.stream import Draft
+from harken.core.stream import StreamAccumulator
 from harken.errors import FormatError
-from harken.formats.json_records import inner, items, text
+from harken.formats.json_records import get_object as inner
+from harken.formats.json_records import get_objects, get_text
 from harken.formats.providers.openai_chat import DETAILS, ERROR, EXTRA, REASONING, messages_of
-from harken.formats.providers.openai_chat_stream import Decoder
+from harken.formats.providers.openai_chat_stream import OpenAIStreamDecoder
 from harken.formats.tool_calls import in_order
-from harken.formats.wire.base import Answered, Asked, Body, Seen
+from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
 from harken.formats.wire.json_slices import cutting_of, put
-from harken.formats.wire.piece_codec import Saying, argument, protocol_of
+from harken.formats.wire.piece_codec import PieceCodec, argument, protocol_of
 
 NAME = "openai-chat"
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -49,7 +50,7 @@ def _asks(path: str) -> bool:
     return path.rstrip("/").endswith("/chat/completions")
 
 
-def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
+def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     cutting = cutting_of(NAME, body, SAYING.identify, known)
     deployed = re.search("/deployments/([^/]+)/", path)
     model = cutting.model(deployed[1] if deployed else "")
@@ -60,7 +61,7 @@ def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
     return cutting.asked(model, pieces, cutting.tools(_tool))
 
 
-def _put_together(asked: Asked, values: Sequence[Any]) -> Body:
+def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
     return put(asked, {"messages": [*values]}, _tool)
 
 
@@ -119,7 +120,7 @@ def _call(call: ToolCall) -> Body:
 def _content(content: Content) -> Any:
     if content is None or isinstance(content, str):
         return content
-    return [_block(part) for part in content if not isinstance(part, CallPlace)]
+    return [_block(part) for part in content if not isinstance(part, ToolCallSlot)]
 
 
 def _block(part: Part) -> Body:
@@ -131,7 +132,7 @@ def _block(part: Part) -> Body:
             return {"type": "image_url", "image_url": {"url": inline if part.data else part.url}}
         case ThinkingPart():
             return {"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}
-        case OtherPart():
+        case UnknownPart():
             block = argument(part.data)
             return block if isinstance(block, dict) else {"type": part.kind}
 
@@ -146,7 +147,7 @@ def _normal(value: Any) -> Any:
     return kept
 
 
-SAYING = Saying(name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal)
+SAYING = PieceCodec(name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal)
 
 
 @dataclass(slots=True)
@@ -154,8 +155,8 @@ class _Answer:
     """Puts together the message that a client sends back."""
 
     _id: str = ""
-    _decoder: Decoder = field(default_factory=lambda: Decoder(_ANYONE))
-    _draft: Draft = field(default_factory=Draft)
+    _decoder: OpenAIStreamDecoder = field(default_factory=lambda: OpenAIStreamDecoder(_ANYONE))
+    _draft: StreamAccumulator = field(default_factory=StreamAccumulator)
     _thinking: str = REASONING
     """The member that thinking came in."""
     _whole: Body | None = None
@@ -163,9 +164,11 @@ class _Answer:
     def event(self, event: Any) -> None:
         """Take the next event."""
         if isinstance(event, dict):
-            self._id = text(event, "id") or self._id
-            deltas = [inner(choice, "delta") for choice in items(event, "choices")]
-            if any(text(delta, _THOUGHT) and not text(delta, REASONING) for delta in deltas):
+            self._id = get_text(event, "id") or self._id
+            deltas = [inner(choice, "delta") for choice in get_objects(event, "choices")]
+            if any(
+                get_text(delta, _THOUGHT) and not get_text(delta, REASONING) for delta in deltas
+            ):
                 self._thinking = _THOUGHT
         for chunk in self._decoder.chunks(event):
             self._draft.add(chunk)
@@ -178,15 +181,15 @@ class _Answer:
         self.event({**body, "choices": [{"finish_reason": reason}]})
         self._whole = said
 
-    def answered(self) -> Answered:
+    def answered(self) -> ParsedResponse:
         """Return what has come."""
         finish = self._decoder.finish()
         if finish is None:
-            return Answered(id=self._id, partial=(self._draft.thinking, self._draft.text))
+            return ParsedResponse(id=self._id, partial=(self._draft.thinking, self._draft.text))
         said = self._whole if self._whole is not None else self._streamed()
         is_empty = not any(value for name, value in said.items() if name != "role")
         pieces = [] if is_empty else [SAYING.piece(said)]
-        return Answered(id=self._id, finish=finish, pieces=pieces)
+        return ParsedResponse(id=self._id, finish=finish, pieces=pieces)
 
     def _streamed(self) -> Body:
         message = self._draft.message()

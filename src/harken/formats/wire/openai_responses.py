@@ -15,15 +15,16 @@ from typing import Any
 
 from harken.core import canonical
 from harken.core.events import Usage
-from harken.core.messages import ChatMessage, Message, OtherPart, text_of
+from harken.core.messages import ChatMessage, Message, UnknownPart, text_of
 from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import count, inner, items, text
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import get_count, get_objects, get_text
+from harken.formats.json_records import get_object as inner
 from harken.formats.providers.openai_responses import OUTPUTS, heard, is_answer, items_of, said
-from harken.formats.wire.base import Answered, Asked, Body, Seen
-from harken.formats.wire.json_slices import Cutting, begins, cutting_of, put, shape_of, value_of
-from harken.formats.wire.piece_codec import Saying, alone, protocol_of
+from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
+from harken.formats.wire.json_slices import BodySlices, begins, cutting_of, put, shape_of, value_of
+from harken.formats.wire.piece_codec import PieceCodec, alone, protocol_of
 from harken.formats.wire.response_reader import error_line
 
 NAME = "openai-responses"
@@ -39,7 +40,7 @@ def _asks(path: str) -> bool:
     return path.rstrip("/").endswith("/responses")
 
 
-def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
+def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
     cutting = cutting_of(NAME, body, SAYING.identify, known)
     model = cutting.model()
@@ -56,7 +57,7 @@ def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
     return cutting.asked(model, pieces, cutting.tools(_tool))
 
 
-def _lone(cutting: Cutting, name: str) -> list[bytes]:
+def _lone(cutting: BodySlices, name: str) -> list[bytes]:
     """Take a member that is a text; empty: it is none, and stays."""
     is_text = begins(cutting.members.get(name), b'"')
     return [bytes(cutting.members.pop(name))] if is_text else []
@@ -67,7 +68,7 @@ def _told(value: Any) -> Any:
     return value[_TOLD] if isinstance(value, dict) and {*value} == {_TOLD} else None
 
 
-def _put_together(asked: Asked, values: Sequence[Any]) -> Body:
+def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
     shape, listed = shape_of(asked), [*values]
     taken: Body = {}
     if listed and shape.get(_TOLD) is not False and _told(listed[0]) is not None:
@@ -86,12 +87,12 @@ def _messages(value: Any) -> list[Message]:
     told = _told(value)
     if told is not None:
         return [Message("system", told)] if isinstance(told, str) else []
-    if not isinstance(value, dict) or not (text(value, "type") or text(value, "role")):
+    if not isinstance(value, dict) or not (get_text(value, "type") or get_text(value, "role")):
         return []
-    kind = text(value, "type")
+    kind = get_text(value, "type")
     if kind.endswith("_output") and kind not in OUTPUTS:
-        data = canonical.encode(value).decode()
-        return [Message("tool", [OtherPart(kind, data)], tool_call_id=text(value, "call_id"))]
+        data = canonical.to_json_line(value).decode()
+        return [Message("tool", [UnknownPart(kind, data)], tool_call_id=get_text(value, "call_id"))]
     return [said([value]) if is_answer(value) else heard(value, None).message]
 
 
@@ -105,10 +106,10 @@ def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
         return {_TOLD: text_of(message.content)}
     if message.role == "tool" and isinstance(message.content, list):
         match message.content:
-            case [OtherPart(kind=kind, data=data)] if kind.endswith("_output"):
+            case [UnknownPart(kind=kind, data=data)] if kind.endswith("_output"):
                 if kind not in OUTPUTS:
-                    return canonical.decode(data.encode())
-    return next(iter(items_of([WholeEntry(alone(message))])), {})
+                    return canonical.from_json(data.encode())
+    return next(iter(items_of([ConversationEntry(alone(message))])), {})
 
 
 def _normal(value: Any) -> Any:
@@ -118,7 +119,7 @@ def _normal(value: Any) -> Any:
     kept = {name: inner for name, inner in value.items() if inner not in _EMPTY}
     kept.pop("status", None)
     if kept.get("type") != "item_reference" and (
-        text(kept, "call_id") or "role" in kept or _said(kept)
+        get_text(kept, "call_id") or "role" in kept or _said(kept)
     ):
         kept.pop("id", None)
     if "role" in kept:
@@ -133,7 +134,7 @@ def _normal(value: Any) -> Any:
 
 
 def _said(item: Body) -> bool:
-    return text(item, "type") == "reasoning" and len(item) > len(("type", "id"))
+    return get_text(item, "type") == "reasoning" and len(item) > len(("type", "id"))
 
 
 def _full(block: Any) -> Any:
@@ -143,7 +144,7 @@ def _full(block: Any) -> Any:
     return {name: inner for name, inner in block.items() if inner not in _EMPTY}
 
 
-SAYING = Saying(name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal)
+SAYING = PieceCodec(name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal)
 
 
 @dataclass(slots=True)
@@ -173,27 +174,27 @@ class _Answer:
         """Take an answer that came at once."""
         self._response = dict(body)
 
-    def answered(self) -> Answered:
+    def answered(self) -> ParsedResponse:
         """Return what has come."""
         response = self._response
-        id_, status = text(response, "id"), text(response, "status")
+        id_, status = get_text(response, "id"), get_text(response, "status")
         if status == "failed":
-            return Answered(id=id_, error=error_line(response), partial=self._partial())
+            return ParsedResponse(id=id_, error=error_line(response), partial=self._partial())
         if status not in ("completed", "incomplete"):
-            return Answered(id=id_, partial=self._partial())
-        reason = text(inner(response, "incomplete_details"), "reason") or status
-        model = text(response, "model") or None
+            return ParsedResponse(id=id_, partial=self._partial())
+        reason = get_text(inner(response, "incomplete_details"), "reason") or status
+        model = get_text(response, "model") or None
         finish = Finish(stop_reason=reason, usage=_usage(inner(response, "usage")), model=model)
-        said = [*self._items.values()] or items(response, "output")
-        return Answered(id=id_, finish=finish, pieces=[SAYING.piece(item) for item in said])
+        said = [*self._items.values()] or get_objects(response, "output")
+        return ParsedResponse(id=id_, finish=finish, pieces=[SAYING.piece(item) for item in said])
 
     def _partial(self) -> tuple[str, str]:
         """Return thinking and text of the items that are whole, and of the one that is not."""
         thought, told = dict(self._thought), dict(self._text)
         for at, item in self._items.items():
-            blocks = items(item, "summary") or items(item, "content")
-            shown = thought if text(item, "type") == "reasoning" else told
-            shown[at] = [text(block, "text") for block in blocks] or shown.get(at, [])
+            blocks = get_objects(item, "summary") or get_objects(item, "content")
+            shown = thought if get_text(item, "type") == "reasoning" else told
+            shown[at] = [get_text(block, "text") for block in blocks] or shown.get(at, [])
         return _joined(thought), _joined(told)
 
 
@@ -203,9 +204,9 @@ def _joined(texts: Mapping[Any, Sequence[str]]) -> str:
 
 def _usage(counts: Body) -> Usage | None:
     usage = Usage(
-        input_tokens=count(counts, "input_tokens"),
-        output_tokens=count(counts, "output_tokens"),
-        cache_read_tokens=count(inner(counts, "input_tokens_details"), "cached_tokens"),
+        input_tokens=get_count(counts, "input_tokens"),
+        output_tokens=get_count(counts, "output_tokens"),
+        cache_read_tokens=get_count(inner(counts, "input_tokens_details"), "cached_tokens"),
     )
     return usage if usage != Usage() else None
 

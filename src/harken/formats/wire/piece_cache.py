@@ -1,4 +1,4 @@
-"""`Known`: pieces that were seen before, found again by their bytes.
+"""`PieceCache`: pieces that were seen before, found again by their bytes.
 
 One idea: a client sends its conversation anew with each request, in the same bytes. So what was
 seen is found with one look-up, and only what is new is read to know its key. What a client writes
@@ -15,7 +15,7 @@ MOST_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class Known:
+class PieceCache:
     """Pieces of one protocol, up to so many bytes; what nobody asked for lately is forgotten."""
 
     most_bytes: int = MOST_BYTES

@@ -1,4 +1,4 @@
-"""`Saying`: how the pieces of a protocol are said as messages, and told again.
+"""`PieceCodec`: how the pieces of a protocol are said as messages, and told again.
 
 One idea: a protocol says how it reads a value and how it would plainly write messages. Whatever is
 between the two is the form, which is made by comparing; so reading may lose what it likes, and the
@@ -16,18 +16,18 @@ from harken.core.messages import (
     ChatMessage,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
 from harken.errors import FormatError
 from harken.formats.tool_calls import in_order
-from harken.formats.wire.base import Form, Piece, Protocol, TakeApart
+from harken.formats.wire.base import Form, ParseRequest, Piece, Protocol
 from harken.formats.wire.json_patch import changed, form_of, manner_of
 from harken.formats.wire.json_slices import Maker, fitting
-from harken.formats.wire.response_reader import Answer, Listening
+from harken.formats.wire.response_reader import ResponseAssembler, ResponseReader
 
 _PIECE = b"harken.piece.v1\n"
 _OTHER = "other"
@@ -39,7 +39,7 @@ Manner: TypeAlias = str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saying:
+class PieceCodec:
     """The two ways of a protocol between values and messages."""
 
     name: str
@@ -56,11 +56,11 @@ class Saying:
 
     def piece(self, value: Any) -> Piece:
         """Return the piece of a value."""
-        return Piece(canonical.encode(value), self.identify)
+        return Piece(canonical.to_json_line(value), self.identify)
 
     def identify(self, value: Any) -> str:
         """Return the key of a value."""
-        return canonical.hash_of(_PIECE, self.normal(value))
+        return canonical.hash_value(_PIECE, self.normal(value))
 
     def read(self, piece: Piece) -> tuple[Sequence[Message], Form]:
         """Return the messages of a piece, at least one, and its form."""
@@ -72,8 +72,8 @@ class Saying:
                 return messages, form
         except _STUMBLES:
             pass  # it is kept as a text, as below
-        text = canonical.encode(value).decode("utf-8", "surrogatepass")
-        return [Message("user", [OtherPart("", text)])], {"as": _OTHER}
+        text = canonical.to_json_line(value).decode("utf-8", "surrogatepass")
+        return [Message("user", [UnknownPart("", text)])], {"as": _OTHER}
 
     def form(self, messages: Sequence[ChatMessage], piece: Piece) -> Form:
         """Return the form of a piece beside messages that are nearly its own."""
@@ -101,7 +101,7 @@ class Saying:
         """Return what a piece has in common with what its client may make of it."""
         messages, _ = self.read(piece)
         said = [[message.role, *self._said(message)] for message in messages]
-        return canonical.hash_of(_PIECE, said)
+        return canonical.hash_value(_PIECE, said)
 
     def _said(self, message: ChatMessage) -> Iterator[Any]:
         items = [*in_order(message)]
@@ -123,11 +123,11 @@ class Saying:
 
 
 def protocol_of(
-    saying: Saying,
+    saying: PieceCodec,
     asks: Callable[[str], bool],
-    take_apart: TakeApart,
+    take_apart: ParseRequest,
     put_together: Maker,
-    answer: Callable[[], Answer],
+    answer: Callable[[], ResponseAssembler],
 ) -> Protocol:
     """Return the protocol that says its pieces so; `answer` makes what puts an answer together."""
     return Protocol(
@@ -140,7 +140,7 @@ def protocol_of(
         form=saying.form,
         write=saying.write,
         likeness=saying.likeness,
-        listener=lambda status: Listening(status, answer()),
+        listener=lambda status: ResponseReader(status, answer()),
     )
 
 
@@ -154,15 +154,15 @@ def alone(message: ChatMessage) -> Message:
 def argument(text: str) -> Any:
     """Return the JSON value that arguments are; of what is no JSON, the text."""
     try:
-        return canonical.decode(text.encode("utf-8", "surrogatepass"))
+        return canonical.from_json(text.encode("utf-8", "surrogatepass"))
     except ValueError:
         return text
 
 
 def _kept(messages: Sequence[ChatMessage]) -> Any:
     for part in messages[0].content or ():
-        if isinstance(part, OtherPart):
-            return canonical.decode(part.data.encode("utf-8", "surrogatepass"))
+        if isinstance(part, UnknownPart):
+            return canonical.from_json(part.data.encode("utf-8", "surrogatepass"))
     raise ValueError("it holds no JSON text")
 
 
@@ -174,7 +174,7 @@ def _shown(part: Part) -> list[Any]:
     match part:
         case ImagePart():
             return ["image", part.data or part.url or ""]
-        case OtherPart(kind=kind, data=data):
+        case UnknownPart(kind=kind, data=data):
             value = argument(data)
             if isinstance(value, dict):
                 value = {

@@ -1,4 +1,4 @@
-"""`Listening`: the bytes of an answer as events, or as one value, for who puts it together.
+"""`ResponseReader`: the bytes of an answer as events, or as one value, for who puts it together.
 
 One idea: how an answer is framed (a stream of events, a list of them, one object, an error of a
 proxy in between) shows in its first byte and its status; what it says is the protocol's business.
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from harken.core import canonical
 from harken.formats.providers.sse import EventReader, ServerEvent
-from harken.formats.wire.base import Answered
+from harken.formats.wire.base import ParsedResponse
 
 MOST_BYTES = 256 * 1024 * 1024
 """What is longer is no answer."""
@@ -25,7 +25,7 @@ _SENSELESS = (ValueError, LookupError, TypeError, AttributeError, RecursionError
 """What it may end in to put together what is no answer."""
 
 
-class Answer(Protocol):
+class ResponseAssembler(Protocol):
     """Puts an answer together. What it raises is said to be its error: ValueError and such."""
 
     def event(self, event: Any) -> None:
@@ -36,17 +36,17 @@ class Answer(Protocol):
         """Take an answer that came at once."""
         ...
 
-    def answered(self) -> Answered:
+    def answered(self) -> ParsedResponse:
         """Return what has come."""
         ...
 
 
 @dataclass(slots=True)
-class Listening:
+class ResponseReader:
     """Hears one answer."""
 
     status: int
-    answer: Answer
+    answer: ResponseAssembler
     _reader: EventReader | None = None
     """None: it is no stream of events, or nothing came yet."""
     _held: bytearray = field(default_factory=bytearray)
@@ -68,7 +68,7 @@ class Listening:
             self._held.clear()
             self._hear(self._reader.feed(held))
 
-    def end(self) -> Answered:
+    def end(self) -> ParsedResponse:
         """Return what was heard."""
         if self._reader is not None:
             self._hear(self._reader.end())
@@ -77,7 +77,7 @@ class Listening:
         try:
             answered = self.answer.answered()
         except _SENSELESS as error:
-            answered = Answered(error=self._without_sense(error))
+            answered = ParsedResponse(error=self._without_sense(error))
         if self.status >= _FAILED:
             told = f": {self._error}" if self._error else ""
             return replace(answered, error=f"HTTP {self.status}{told}")
@@ -97,7 +97,7 @@ class Listening:
 
     def _take_whole(self, data: bytes) -> None:
         try:
-            value = canonical.decode(data)
+            value = canonical.from_json(data)
         except ValueError:
             said = one_line(data[: 4 * _LINE_CHARACTERS].decode("utf-8", "replace"))
             self._error = said if self.status >= _FAILED else f"an answer that is no JSON: {said}"
@@ -136,7 +136,7 @@ def error_line(value: Any) -> str:
     kind = next((name for name in names if isinstance(name, str) and name != "error"), "")
     told = error.get("message") or error.get("detail") or ""
     if not isinstance(told, str) or not told:
-        told = canonical.encode(error).decode("utf-8", "replace")
+        told = canonical.to_json_line(error).decode("utf-8", "replace")
     return one_line(f"{kind}: {told}" if kind else told)
 
 
@@ -148,6 +148,6 @@ def one_line(text: str) -> str:
 
 def _value(data: bytes) -> Any:
     try:
-        return canonical.decode(data)
+        return canonical.from_json(data)
     except ValueError:
         raise ValueError("an event that is no JSON") from None

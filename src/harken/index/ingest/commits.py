@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
-from harken.core.commits import CommitId, Entry
-from harken.index.ingest.messages import Heard, Messages
-from harken.index.ingest.new_commits import Read
-from harken.index.ingest.responses import Requests, Response
-from harken.index.ingest.row_writer import Ledger, time_us
-from harken.index.ingest.usage import Spent, provider_of, spent, told_cost
-from harken.index.message_text import Said, utf8
-from harken.store.base import Stored
+from harken.core.commits import CommitId, DeltaEntry
+from harken.index.ingest.messages import MessageRow, Messages
+from harken.index.ingest.new_commits import CommitText
+from harken.index.ingest.responses import ResponseIngest, ResponseRow
+from harken.index.ingest.row_writer import RowWriter, time_us
+from harken.index.ingest.usage import TokenCounts, provider_of, spent, told_cost
+from harken.index.message_text import MessageText, utf8
+from harken.store.base import StoredCommit
 
 HARKEN = "harken"
 """What Harken itself is called among the runtimes."""
@@ -38,7 +38,7 @@ _ODD, _WHOLE = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class CommitAuthor:
     """Whose a commit is."""
 
     runtime: str
@@ -53,20 +53,20 @@ class Origin:
         return self.native if self.runtime == HARKEN else f"{self.runtime}:{self.native}"
 
 
-def origin_of(principal: str, session_id: str) -> Origin:
+def origin_of(principal: str, session_id: str) -> CommitAuthor:
     """Return whose a commit is, by its principal: `claude:SESSION/AGENT`, else it is Harken's own.
 
     >>> origin_of("codex:0f1e/ann", "0f1e")
-    Origin(runtime='codex', native='0f1e', agent='ann')
+    CommitAuthor(runtime='codex', native='0f1e', agent='ann')
     >>> origin_of("demo/Jack", "demo")
-    Origin(runtime='harken', native='demo', agent='Jack')
+    CommitAuthor(runtime='harken', native='demo', agent='Jack')
     """
     runtime, colon, rest = principal.partition(":")
     after = rest.removeprefix(session_id)
     is_foreign = colon and runtime and rest.startswith(session_id) and after[:1] in ("", "/")
     if is_foreign:
-        return Origin(utf8(runtime), utf8(session_id), utf8(after[1:]))
-    return Origin(HARKEN, utf8(session_id or principal), utf8(principal.partition("/")[2]))
+        return CommitAuthor(utf8(runtime), utf8(session_id), utf8(after[1:]))
+    return CommitAuthor(HARKEN, utf8(session_id or principal), utf8(principal.partition("/")[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class _Placed:
     """The commit with which its history begins."""
     session: int
     agent: int
-    origin: Origin
-    read: Read
+    origin: CommitAuthor
+    read: CommitText
     is_logged: bool
     """Whether a log says what it says, and more."""
 
@@ -88,8 +88,8 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a commit, and by what it is known again."""
 
     position: int
-    entry: Entry
-    said: Said
+    entry: DeltaEntry
+    said: MessageText
     content: int
     """What it says, since the beginning of the history."""
     others: tuple[int, ...]
@@ -105,12 +105,12 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class Commits:
+class CommitIngest:
     """Enters commits."""
 
-    ledger: Ledger
+    ledger: RowWriter
     messages: Messages
-    requests: Requests
+    requests: ResponseIngest
     logged: set[int]
     """Sessions of which a log has been read."""
     _roots: dict[CommitId, tuple[int, int, int]] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Commits:
     """Messages whose place others took, which are to be taken out of the index."""
     _tips: list[tuple[int, int]] = field(default_factory=list)
 
-    def take(self, reads: Sequence[Read]) -> None:
+    def take(self, reads: Sequence[CommitText]) -> None:
         """Enter commits, parents first, and write them."""
         self._learn(reads)
         placed = [self._place(one) for one in reads]
@@ -144,7 +144,7 @@ class Commits:
         database.executemany(_TIP, self._tips)
         self._tips.clear()
 
-    def _learn(self, reads: Sequence[Read]) -> None:
+    def _learn(self, reads: Sequence[CommitText]) -> None:
         """Find out what is known of parents that were read before."""
         own = {one.stored.id for one in reads}
         parents = {one.stored.commit.parent for one in reads} - own - {None}
@@ -162,7 +162,7 @@ class Commits:
         for name, agent in self.ledger.rows("SELECT ctx, agent_id FROM links WHERE ctx IN", names):
             self._links[CommitId(f"ctx-{name.hex()}")] = agent
 
-    def _place(self, read: Read) -> _Placed:
+    def _place(self, read: CommitText) -> _Placed:
         """Give a commit its row, and its place among the others."""
         stored, commit, ledger = read.stored, read.stored.commit, self.ledger
         origin = origin_of(commit.principal, commit.session_id)
@@ -201,7 +201,7 @@ class Commits:
             ledger.add("edges", parent[0], row, self._edge(stored, parent[0]))
         return _Placed(row, root, session, agent, origin, read, is_logged)
 
-    def _edge(self, stored: Stored, parent: int) -> str:
+    def _edge(self, stored: StoredCommit, parent: int) -> str:
         if stored.commit.checkpoint == "spawn":
             return "spawn"
         if stored.commit.type == "compaction":
@@ -220,7 +220,7 @@ class Commits:
         if not is_repeat:
             is_repeat = self._is_less(item, took)
         commit, time = one.read.stored.commit, time_us(entry.time)
-        heard = Heard(
+        heard = MessageRow(
             commit=one.row,
             position=item.position,
             session=one.session,
@@ -239,7 +239,7 @@ class Commits:
         if not is_repeat and (heard.kind == "response" or took.is_some):
             self._answered(one, item, took, (row, heard.time_us))
 
-    def _is_less(self, item: _Item, took: Spent) -> bool:
+    def _is_less(self, item: _Item, took: TokenCounts) -> bool:
         """Whether the same response was read before, with more in it: its file had grown.
 
         Where it had less, this one takes its place.
@@ -253,12 +253,12 @@ class Commits:
         return False
 
     def _answered(
-        self, one: _Placed, item: _Item, took: Spent, said: tuple[int, int | None]
+        self, one: _Placed, item: _Item, took: TokenCounts, said: tuple[int, int | None]
     ) -> None:
         """Enter a response; `said`: the row of its message, and its time."""
         row, time = said
         self.requests.add(
-            Response(
+            ResponseRow(
                 id=item.response,
                 session=one.session,
                 agent=one.agent,
@@ -273,7 +273,7 @@ class Commits:
         )
 
 
-_NOTHING = Spent()
+_NOTHING = TokenCounts()
 _TIP = """
 UPDATE agents SET tip_id = ?1 WHERE id = ?2 AND (tip_id IS NULL OR
 (SELECT time FROM commits WHERE id = tip_id) <= (SELECT time FROM commits WHERE id = ?1))
@@ -340,7 +340,7 @@ def _kind_of_user(one: _Placed, item: _Item, *, is_repeat: bool) -> str:
     return "system" if told == "system" or one.origin.agent else "prompt"
 
 
-def _response(origin: Origin, entry: Entry) -> str | None:
+def _response(origin: CommitAuthor, entry: DeltaEntry) -> str | None:
     """Return what tells a response from all others; None: nothing does."""
     source = entry.source or {}
     own = source.get("pi")

@@ -15,7 +15,7 @@ class _Tip(msgspec.Struct, frozen=True):
     agent: str = ""
 
 
-class Told(msgspec.Struct, frozen=True):
+class ImportedMetadata(msgspec.Struct, frozen=True):
     """A report of importing, as far as facts need it."""
 
     source: str = ""
@@ -32,13 +32,13 @@ class Told(msgspec.Struct, frozen=True):
         return self.tips[0].agent == "main"
 
 
-_decoder = msgspec.json.Decoder(Told)
+_decoder = msgspec.json.Decoder(ImportedMetadata)
 
 
 def describe(database: apsw.Connection, records: Iterable[bytes]) -> None:
     """Enter what reports tell of sessions; of several files of one session, the main one counts."""
     runtimes = {native.name: native.runtime for native in natives()}
-    found: list[tuple[Told, str]] = []
+    found: list[tuple[ImportedMetadata, str]] = []
     for record in records:
         try:
             told = _decoder.decode(record)
@@ -51,7 +51,7 @@ def describe(database: apsw.Connection, records: Iterable[bytes]) -> None:
     database.executemany(_DESCRIBE, [_row(*one) for one in found])
 
 
-def _row(told: Told, runtime: str) -> dict[str, str | bool]:
+def _row(told: ImportedMetadata, runtime: str) -> dict[str, str | bool]:
     return {
         "name": utf8(f"{runtime}:{told.session}"),
         "source": utf8(told.source),

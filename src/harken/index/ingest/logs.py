@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harken.core.commits import entry_of
+from harken.core.commits import encode_entry
 from harken.core.events import (
     AgentCreated,
     ContextCommitted,
@@ -26,13 +26,13 @@ from harken.core.events import (
     TranscriptEntry,
     decode_event,
 )
-from harken.core.ids import USER, base_of, number_of
+from harken.core.ids import USER, parse_id_number, reference_message_id
 from harken.formats.runtimes.user_text import typed
-from harken.index.ingest.messages import Heard, Messages
-from harken.index.ingest.responses import Requests, Response
-from harken.index.ingest.row_writer import Ledger, time_us
-from harken.index.ingest.usage import Spent, of_log
-from harken.index.message_text import Said, said_in, shape_of, utf8
+from harken.index.ingest.messages import MessageRow, Messages
+from harken.index.ingest.responses import ResponseIngest, ResponseRow
+from harken.index.ingest.row_writer import RowWriter, time_us
+from harken.index.ingest.usage import TokenCounts, of_log
+from harken.index.message_text import MessageText, extract_text, shape_of, utf8
 from harken.session.log.checksum import seems_sealed
 from harken.session.log.compressed import stat_log
 from harken.session.log.reader import events as events_of
@@ -48,7 +48,7 @@ class LogChanged(Exception):
 
 
 @dataclass(slots=True)
-class Mark:
+class LogOffset:
     """How far a log was read."""
 
     session: str = ""
@@ -59,7 +59,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class IndexedLine:
     """An event, and where its line begins and ends."""
 
     event: Event
@@ -67,7 +67,7 @@ class Line:
     end: int
 
 
-def grown(path: Path, mark: Mark) -> bool:
+def grown(path: Path, mark: LogOffset) -> bool:
     """Whether there is more of a log than was read. Raises LogChanged, OSError."""
     size = stat_log(path).size_bytes
     if size < mark.size:
@@ -75,7 +75,7 @@ def grown(path: Path, mark: Mark) -> bool:
     return size > mark.size
 
 
-def chunks(path: Path, mark: Mark) -> Iterator[list[Line]]:
+def chunks(path: Path, mark: LogOffset) -> Iterator[list[IndexedLine]]:
     """Yield what is new of a log, and set its mark to the end of it, each time.
 
     A line that cannot be read is passed over, one without its end is read the next time. A log of
@@ -95,21 +95,21 @@ def chunks(path: Path, mark: Mark) -> Iterator[list[Line]]:
             yield found
 
 
-def _older(path: Path, mark: Mark) -> list[Line]:
-    found = [Line(event, 0, 0) for event in events_of(path)]
+def _older(path: Path, mark: LogOffset) -> list[IndexedLine]:
+    found = [IndexedLine(event, 0, 0) for event in events_of(path)]
     mark.size, mark.tail = stat_log(path).size_bytes, b""
     return found
 
 
-def _chunk(lines: list[bytes], mark: Mark) -> list[Line]:
-    found: list[Line] = []
+def _chunk(lines: list[bytes], mark: LogOffset) -> list[IndexedLine]:
+    found: list[IndexedLine] = []
     for line in lines:
         if not line.endswith(b"\n"):
             break
         start, mark.size = mark.size, mark.size + len(line)
         mark.tail = line[-_TAIL_BYTES:]
         try:
-            found.append(Line(decode_event(line), start, mark.size))
+            found.append(IndexedLine(decode_event(line), start, mark.size))
         except (ValueError, RecursionError):
             continue
     return found
@@ -119,9 +119,9 @@ def _chunk(lines: list[bytes], mark: Mark) -> list[Line]:
 class LogRows:
     """Enters what the log of one session says."""
 
-    ledger: Ledger
+    ledger: RowWriter
     messages: Messages
-    requests: Requests
+    requests: ResponseIngest
     native: str
     """The id of the session."""
     session: int
@@ -137,7 +137,7 @@ class LogRows:
     """Commits that the log named."""
     _summaries: list[tuple[int]] = field(default_factory=list)
 
-    def take(self, lines: list[Line]) -> None:
+    def take(self, lines: list[IndexedLine]) -> None:
         """Enter what is new, and write it."""
         ids = (line.event.request for line in lines if isinstance(line.event, LlmResponse))
         self.requests.learn(self._response(id_) for id_ in ids)
@@ -149,7 +149,7 @@ class LogRows:
         self.ledger.database.executemany(summary, self._summaries)
         self._summaries.clear()
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: IndexedLine) -> None:
         match line.event:
             case AgentCreated() as event:
                 self._born(event)
@@ -186,7 +186,7 @@ class LogRows:
             template=_template(event),
             parent=self._parent(event),
         )
-        birth = number_of(event.message_id, "msg_") or 0
+        birth = parse_id_number(event.message_id, "msg_") or 0
         self._births[birth] = self._agents[id_]
         self.ledger.add("log_agents", self.native, id_, self._agents[id_], birth)
 
@@ -194,12 +194,12 @@ class LogRows:
         """Return the agent of the call, or the birth, that is the cause of a birth."""
         causes = event.cause if isinstance(event.cause, list) else [event.cause]
         cause = next(filter(None, causes), None)
-        number = None if cause is None else number_of(base_of(cause), "msg_")
+        number = None if cause is None else parse_id_number(reference_message_id(cause), "msg_")
         if cause is None or number is None:
             return None
         if number in self._births:
             return self._births[number]
-        found = self._row(base_of(cause))
+        found = self._row(reference_message_id(cause))
         if found is not None:
             return found[1]
         query = "SELECT agent_id FROM log_agents WHERE session = ? AND birth = ?"
@@ -207,12 +207,15 @@ class LogRows:
         return parent
 
     def _heard(self, event: TranscriptEntry, start: int) -> None:
-        entry, objects = entry_of(event)
-        said = said_in(shape_of(objects[entry.message]), objects)
-        number, agent = number_of(event.message_id, "msg_") or 0, self._agent(event.agent_id or "")
+        entry, objects = encode_entry(event)
+        said = extract_text(shape_of(objects[entry.message]), objects)
+        number, agent = (
+            parse_id_number(event.message_id, "msg_") or 0,
+            self._agent(event.agent_id or ""),
+        )
         is_told = event.role == "user" and event.substance is not None
         row = self.messages.add(
-            Heard(
+            MessageRow(
                 commit=None,
                 position=number,
                 session=self.session,
@@ -234,7 +237,7 @@ class LogRows:
         found = None if event.entry is None else self._row(event.entry)
         model = event.model or self._models.pop(event.request, "")
         self.requests.add(
-            Response(
+            ResponseRow(
                 id=self._response(event.request),
                 session=self.session,
                 agent=self._agent(event.agent_id or ""),
@@ -243,7 +246,7 @@ class LogRows:
                 provider="",
                 time_us=time_us(event.time),
                 stop_reason=event.stop_reason,
-                took=Spent() if event.usage is None else of_log(event.usage),
+                took=TokenCounts() if event.usage is None else of_log(event.usage),
                 cost_usd=event.cost_usd,
             )
         )
@@ -253,7 +256,7 @@ class LogRows:
 
         One before it that nobody named was made with it: where an agent was spawned, or compacted.
         """
-        upto, agent = number_of(event.upto or "", "msg_"), self._agent(event.agent_id or "")
+        upto, agent = parse_id_number(event.upto or "", "msg_"), self._agent(event.agent_id or "")
         before, own = _name(event.parent_ctx), _name(event.ctx)
         if before is not None and not self._is_named(before):
             self._link(before, agent, _NOTHING)
@@ -272,7 +275,7 @@ class LogRows:
 
     def _row(self, id_: str) -> tuple[int, int] | None:
         """Return the rows of a message and of its agent, by the id of its event."""
-        number = number_of(id_, "msg_")
+        number = parse_id_number(id_, "msg_")
         if number is None or number in self._rows:
             return None if number is None else self._rows[number]
         row = self.ledger.database.execute(_PLACE, (self.session, number)).fetchone()
@@ -296,7 +299,7 @@ class LogRows:
         return found
 
 
-def _kind(event: TranscriptEntry, said: Said) -> str:
+def _kind(event: TranscriptEntry, said: MessageText) -> str:
     """Return who says a message: a person has no reason that is in the log, and typed something."""
     if event.role == "user":
         is_told = event.substance is not None or event.cause is not None

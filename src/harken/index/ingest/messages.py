@@ -13,11 +13,11 @@ import msgspec
 
 from harken.formats.json_records import title_of
 from harken.formats.runtimes.user_text import typed
-from harken.index.ingest.row_writer import Ledger
-from harken.index.message_text import Said, utf8, words_of
+from harken.index.ingest.row_writer import RowWriter
+from harken.index.message_text import MessageText, utf8, words_of
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message, and where it was said."""
 
     commit: int | None
@@ -29,7 +29,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     made_us: int | None = None
     """When its commit was made; asked for where nobody knows when it was said."""
     hash: bytes
-    said: Said
+    said: MessageText
     calls: Sequence[str] = ()
     """The ids of its calls, in order."""
     answers: str | None = None
@@ -43,7 +43,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Messages:
     """Enters messages."""
 
-    ledger: Ledger
+    ledger: RowWriter
     _open: dict[tuple[int, str], tuple[int, int | None]] = field(default_factory=dict)
     """Agent and id of a call without a result -> its row and its time."""
     _loaded: set[int] = field(default_factory=set)
@@ -56,7 +56,7 @@ class Messages:
     _titles: dict[int, str] = field(default_factory=dict)
     """Session -> the first that a person said in it."""
 
-    def add(self, one: Heard) -> int:
+    def add(self, one: MessageRow) -> int:
         """Enter a message; return its row."""
         said, time = one.said, one.made_us if one.time_us is None else one.time_us
         row = self.ledger.message_number(time or 0)
@@ -107,7 +107,7 @@ class Messages:
         self._results.clear()
         self._times.clear()
 
-    def _call(self, row: int, one: Heard) -> None:
+    def _call(self, row: int, one: MessageRow) -> None:
         ids = [*one.calls, *[""] * (len(one.said.calls) - len(one.calls))]
         for (name, size), id_ in zip(one.said.calls, ids, strict=False):
             call = self.ledger.number("tool_calls")
@@ -119,7 +119,7 @@ class Messages:
             self._open[one.agent, id_] = call, one.time_us
             self._asked.setdefault(one.session, set()).add(call)
 
-    def _answer(self, row: int, one: Heard) -> None:
+    def _answer(self, row: int, one: MessageRow) -> None:
         """Say of a call that this is its result."""
         key = (one.agent, one.answers or "")
         if key not in self._open and one.session not in self._loaded:

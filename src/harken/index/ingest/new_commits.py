@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harken.context.commit_content import read_artifact
-from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, entry_of
-from harken.errors import HarkenError, ObjectDamaged
-from harken.index.message_text import Said, said_in, shape_of
-from harken.store.base import Store, Stored
+from harken.core.commits import ArtifactRef, CommitId, DeltaEntry, Hash, encode_entry
+from harken.errors import HarkenError, ObjectCorrupted
+from harken.index.message_text import MessageText, extract_text, shape_of
+from harken.store.base import Store, StoredCommit
 
 _FIRST, _GROWTH = 64, 8
 COMMITS, TOKENS = 2000, 2_000_000
@@ -21,11 +21,11 @@ COMMITS, TOKENS = 2000, 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class CommitText:
     """A commit, and what is in the messages that it holds."""
 
-    stored: Stored
-    messages: Sequence[tuple[Entry, Said]]
+    stored: StoredCommit
+    messages: Sequence[tuple[DeltaEntry, MessageText]]
 
 
 def unread(store: Store, known: Callable[[Sequence[CommitId]], set[CommitId]]) -> list[CommitId]:
@@ -43,12 +43,12 @@ def unread(store: Store, known: Callable[[Sequence[CommitId]], set[CommitId]]) -
         limit *= _GROWTH
 
 
-def batches(store: Store, names: Sequence[CommitId]) -> Iterator[list[Stored]]:
+def batches(store: Store, names: Sequence[CommitId]) -> Iterator[list[StoredCommit]]:
     """Yield commits in their order, so many at once as can be read at once."""
     for at in range(0, len(names), COMMITS):
         some = names[at : at + COMMITS]
         found = store.commits(some)
-        batch: list[Stored] = []
+        batch: list[StoredCommit] = []
         tokens = 0
         for name in some:
             one = found.get(name)
@@ -62,18 +62,18 @@ def batches(store: Store, names: Sequence[CommitId]) -> Iterator[list[Stored]]:
             yield batch
 
 
-def read(store: Store, commits: Sequence[Stored]) -> list[Read]:
+def read(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
     """Return what commits say. One whose content cannot be read says nothing. Raises StoreError."""
     try:
         return _read(store, commits)
-    except ObjectDamaged:
+    except ObjectCorrupted:
         if len(commits) == 1:
-            return [Read(commits[0], ())]
+            return [CommitText(commits[0], ())]
         half = len(commits) // 2
         return [*read(store, commits[:half]), *read(store, commits[half:])]
 
 
-def _read(store: Store, commits: Sequence[Stored]) -> list[Read]:
+def _read(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
     deltas = store.deltas(dict.fromkeys(one.commit.artifact for one in commits))
     own: dict[Hash, bytes] = {}
     for one in commits:
@@ -84,23 +84,23 @@ def _read(store: Store, commits: Sequence[Stored]) -> list[Read]:
     shapes = {name: shape_of(bodies[name]) for name in names if name in bodies}
     parts = dict.fromkeys(part for shape in shapes.values() for part in shape.parts)
     bodies |= store.objects(name for name in parts if name not in own)
-    said = {name: said_in(shape, bodies) for name, shape in shapes.items()}
-    nothing = Said()
+    said = {name: extract_text(shape, bodies) for name, shape in shapes.items()}
+    nothing = MessageText()
     return [
-        Read(one, [(e, said.get(e.message, nothing)) for e in deltas[one.commit.artifact]])
+        CommitText(one, [(e, said.get(e.message, nothing)) for e in deltas[one.commit.artifact]])
         for one in commits
     ]
 
 
-def _other(store: Store, one: Stored, objects: dict[Hash, bytes]) -> list[Entry]:
+def _other(store: Store, one: StoredCommit, objects: dict[Hash, bytes]) -> list[DeltaEntry]:
     """Return the entries of what is no delta: a sequence, or bytes that may be readable."""
     try:
         said = read_artifact(store, ArtifactRef(one.commit.artifact), one.commit.format)
     except HarkenError:
         return []
-    entries: list[Entry] = []
+    entries: list[DeltaEntry] = []
     for whole in said:
-        entry, needed = entry_of(whole.message, time=whole.time, source=whole.source)
+        entry, needed = encode_entry(whole.message, time=whole.time, source=whole.source)
         entries.append(entry)
         objects |= needed
     return entries

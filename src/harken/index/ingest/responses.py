@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from harken.index.ingest.row_writer import Ledger
-from harken.index.ingest.usage import Costs, Spent
+from harken.index.ingest.row_writer import RowWriter
+from harken.index.ingest.usage import Costs, TokenCounts
 from harken.index.message_text import utf8
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ResponseRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a model answered."""
 
     id: str | None
@@ -25,13 +25,13 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """As the runtime calls it, or the runtime."""
     time_us: int | None
     stop_reason: str | None
-    took: Spent
+    took: TokenCounts
     cost_usd: float | None
     """As the runtime says; None: it does not."""
 
 
 @dataclass(slots=True)
-class Known:
+class StoredResponse:
     """A response that has a row."""
 
     row: int
@@ -40,21 +40,21 @@ class Known:
 
 
 @dataclass(slots=True)
-class Requests:
+class ResponseIngest:
     """Enters responses."""
 
-    ledger: Ledger
+    ledger: RowWriter
     costs: Costs
-    known: dict[str, Known] = field(default_factory=dict)
+    known: dict[str, StoredResponse] = field(default_factory=dict)
     _replaced: list[tuple[object, ...]] = field(default_factory=list)
 
     def learn(self, ids: Iterable[str]) -> None:
         """Find out which of these responses have a row."""
         query = "SELECT response, id, message_id, output_tokens FROM requests WHERE response IN"
         for id_, row, message, output in self.ledger.rows(query, ids):
-            self.known[id_] = Known(row, message, output or 0)
+            self.known[id_] = StoredResponse(row, message, output or 0)
 
-    def add(self, one: Response) -> None:
+    def add(self, one: ResponseRow) -> None:
         """Enter a response; one that has a row takes its place, with what is said now."""
         before = None if one.id is None else self.known.get(one.id)
         row = self.ledger.number("requests") if before is None else before.row
@@ -82,7 +82,7 @@ class Requests:
         else:
             self._replaced.append((*values, row))
         if one.id is not None:
-            self.known[one.id] = Known(row, one.message, took.output or 0)
+            self.known[one.id] = StoredResponse(row, one.message, took.output or 0)
 
     def write(self) -> None:
         """Write what takes the place of others; the ledger has written those."""

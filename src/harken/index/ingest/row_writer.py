@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import apsw
 
-from harken.core.clock import microseconds
+from harken.core.clock import parse_rfc3339
 from harken.index.database import query_in
 from harken.index.row_ids import Numbers
 
@@ -26,7 +26,7 @@ def time_us(text: str | None) -> int | None:
     (1000000, None, None)
     """
     try:
-        return None if text is None else microseconds(text)
+        return None if text is None else parse_rfc3339(text)
     except (ValueError, OverflowError):
         return None
 
@@ -49,7 +49,7 @@ _BY_NUMBER = frozenset({"messages", "words"})
 """Whose rows are not added in their order, and written much faster in it."""
 
 
-class Ledger:
+class RowWriter:
     """Rows that are being entered. Whoever makes one has begun a transaction, and ends it."""
 
     def __init__(self, database: apsw.Connection) -> None:

@@ -31,7 +31,7 @@ _NAMES = {"google": "gemini", "github-copilot": ""}
 """How a runtime calls a provider, and how the list of prices does."""
 
 
-class Spent(msgspec.Struct, frozen=True, gc=False):
+class TokenCounts(msgspec.Struct, frozen=True, gc=False):
     """What an answer took; None: nobody said."""
 
     input: int | None = None
@@ -57,7 +57,7 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
         return Usage(whole, self.output, self.cache_read, self.cache_write)
 
 
-def spent(usage: Mapping[str, Any]) -> Spent:
+def spent(usage: Mapping[str, Any]) -> TokenCounts:
     """Return what a usage says, in any of the shapes that runtimes have. It may say anything.
 
     >>> spent({"input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 2}).input
@@ -72,7 +72,7 @@ def spent(usage: Mapping[str, Any]) -> Spent:
     if "cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage:
         read, written = (_count(usage, f"cache_{n}_input_tokens") for n in ("read", "creation"))
         hour = _count(_inner(usage, "cache_creation"), "ephemeral_1h_input_tokens")
-        return Spent(given, read, written, output, reasoning, hour)
+        return TokenCounts(given, read, written, output, reasoning, hour)
     details = _inner(usage, "input_tokens_details", "prompt_tokens_details")
     read = _count(usage, "cache_read_tokens", "cached_input_tokens", "cached_tokens")
     if read is None:
@@ -80,16 +80,16 @@ def spent(usage: Mapping[str, Any]) -> Spent:
     written = _count(usage, "cache_write_tokens")
     if given is not None:  # then what is not said is none
         given, output = max(given - (read or 0) - (written or 0), 0), output or 0
-    return Spent(given, read, written, output, reasoning)
+    return TokenCounts(given, read, written, output, reasoning)
 
 
-def of_log(usage: Usage) -> Spent:
+def of_log(usage: Usage) -> TokenCounts:
     """Return what a response in a log took."""
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     given = usage.input_tokens
     if given is not None:
         given = max(given - (read or 0) - (written or 0), 0)
-    return Spent(given, read, written, usage.output_tokens)
+    return TokenCounts(given, read, written, usage.output_tokens)
 
 
 def told_cost(source: Mapping[str, Any]) -> float | None:
@@ -111,7 +111,9 @@ class Costs:
     prices: Prices
     _found: dict[tuple[str, str, date], Price | None] = field(default_factory=dict)
 
-    def cost(self, took: Spent, model: str, provider: str, time_us: int | None) -> float | None:
+    def cost(
+        self, took: TokenCounts, model: str, provider: str, time_us: int | None
+    ) -> float | None:
         """Return the cost in USD; None where tokens, time or price are not known.
 
         provider: as the runtime calls it, or the runtime; empty: whoever has such a model.
@@ -139,7 +141,7 @@ def provider_of(source: Mapping[str, Any]) -> str:
     return own if isinstance(own, str) else ""
 
 
-def _by(price: Price, took: Spent) -> float | None:
+def _by(price: Price, took: TokenCounts) -> float | None:
     """Return the cost by a price, whose rate for writing into a cache is that of a short time."""
     usage = took.usage()
     cost = price.cost(usage)

@@ -19,7 +19,7 @@ import msgspec
 from harken.core import canonical
 from harken.core.events import AgentConfigured, AgentCreated, Event
 from harken.core.ids import USER
-from harken.core.messages import PureMessage, split
+from harken.core.messages import MessageContent, split_occurrence
 from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError
 from harken.interactions.export.layout import (
@@ -31,12 +31,12 @@ from harken.interactions.export.layout import (
 )
 from harken.interactions.records import LoggedMessage, ThreadEntry, ThreadEventType
 from harken.interactions.thread import ThreadRow, thread_rows
-from harken.interactions.unit import Unit, message_of, units_in
+from harken.interactions.unit import MessageUnit, message_of, units_in
 from harken.session.fold import Resolver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class How:
+class ExportOptions:
     """How a session is exported."""
 
     shard: bool = False
@@ -48,7 +48,7 @@ class How:
 
 
 @dataclass(slots=True)
-class Exported:
+class ExportSummary:
     """What was written."""
 
     threads: list[ExportedThread] = field(default_factory=list)
@@ -59,14 +59,14 @@ class Exported:
 
 
 def export_session(
-    events: Sequence[Event], session_id: str, folder: Path, how: How | None = None
-) -> Exported:
+    events: Sequence[Event], session_id: str, folder: Path, how: ExportOptions | None = None
+) -> ExportSummary:
     """Write all threads of a session to a folder; what is there of others stays.
 
     events: all of the session, oldest first. Raises ConfigError for a folder that cannot be
     written, or is none of this form.
     """
-    how = how or How()
+    how = how or ExportOptions()
     writer = _Writer(Layout(folder, how.shard), how)
     writer.layout.make()
     before = index_of(writer.layout)
@@ -96,7 +96,7 @@ def index_of(layout: Layout) -> ExportedIndex:
     except OSError as error:
         raise ConfigError(f"{layout.index}: {error.strerror or error}") from None
     try:
-        found = msgspec.convert(canonical.decode(data), ExportedIndex)
+        found = msgspec.convert(canonical.from_json(data), ExportedIndex)
     except ValueError as error:
         raise ConfigError(f"{layout.index}: is no index of interactions ({error})") from None
     if found.version > ExportedIndex().version:
@@ -109,10 +109,10 @@ class _Writer:
     """Writes the threads of one session."""
 
     layout: Layout
-    how: How
-    done: Exported = field(default_factory=Exported)
+    how: ExportOptions
+    done: ExportSummary = field(default_factory=ExportSummary)
     credentials: Credentials = field(default_factory=Credentials)
-    _units: dict[str, Unit] = field(default_factory=dict)
+    _units: dict[str, MessageUnit] = field(default_factory=dict)
     """Unit -> what is written in its place."""
     _said: dict[str, LoggedMessage] = field(default_factory=dict)
 
@@ -189,12 +189,12 @@ class _Writer:
             changed["memory_operation"] = msgspec.structs.replace(told, **texts)
         return msgspec.structs.replace(entry, **changed) if changed else entry
 
-    def written(self, unit: Unit) -> Unit:
+    def written(self, unit: MessageUnit) -> MessageUnit:
         """Return a unit without credentials, unless they shall stay: another one, then."""
         found = self._units.get(unit.id)
         if found is None:
-            pure = split(message_of(unit.logged("")))[0]
-            plain = PureMessage(pure.role, _mapped(pure.parts, self.plain))
+            pure = split_occurrence(message_of(unit.logged("")))[0]
+            plain = MessageContent(pure.role, _mapped(pure.parts, self.plain))
             name = None if unit.tool_name is None else self.plain(unit.tool_name)
             found = unit if plain == pure else units_in(plain, name)[0]
             self._units[unit.id] = found
@@ -212,7 +212,7 @@ class _Writer:
 
 def _is_earlier(message: LoggedMessage, path: Path) -> bool:
     try:
-        there = msgspec.convert(canonical.decode(path.read_bytes()), LoggedMessage)
+        there = msgspec.convert(canonical.from_json(path.read_bytes()), LoggedMessage)
     except (OSError, ValueError):
         return True
     return message.timestamp < there.timestamp

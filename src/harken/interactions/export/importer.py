@@ -23,7 +23,7 @@ from harken.context.bundle.create import put
 from harken.core import canonical
 from harken.core.clock import Clock, system_clock
 from harken.core.messages import message_hash
-from harken.errors import ConfigError, EventRefused, HarkenError
+from harken.errors import ConfigError, HarkenError, InvalidEvent
 from harken.interactions.export.exporter import index_of
 from harken.interactions.export.layout import ExportedThread, Layout, named_by
 from harken.interactions.export.thread_replay import Retelling
@@ -38,7 +38,7 @@ _LARGEST_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedSession:
+class ImportedThreadSession:
     """A session that came from a folder."""
 
     name: str
@@ -68,7 +68,7 @@ class _Folder:
 
 def import_folder(
     folder: Path, sessions: Path, *, clock: Clock = system_clock
-) -> list[ImportedSession]:
+) -> list[ImportedThreadSession]:
     """Write the sessions of a folder to another one, of logs.
 
     Raises ConfigError where it is no such folder, or damaged; LogError.
@@ -97,19 +97,19 @@ class _Import:
     sessions: Path
     clock: Clock
 
-    def run(self) -> ImportedSession:
+    def run(self) -> ImportedThreadSession:
         """Write it under the first name that is free, unless it is here."""
         for n in count(1):
             name = self.session_id if n == 1 else f"{self.session_id}-{n}"
             path = self.sessions / f"{name}.jsonl"
             if path.exists() or is_packed(path):
                 if _is_same(path, self.threads):
-                    return ImportedSession(name, len(self.threads), is_new=False)
+                    return ImportedThreadSession(name, len(self.threads), is_new=False)
                 continue
             own = Path(tempfile.mkdtemp(prefix=".importing.", dir=self.sessions))
             try:
                 put(self._written(name, own), path)
-                return ImportedSession(name, len(self.threads))
+                return ImportedThreadSession(name, len(self.threads))
             except FileExistsError:
                 continue  # somebody else was faster
             finally:
@@ -122,11 +122,11 @@ class _Import:
             path = self._write(name, own / "retold", is_retold=True)
             if _is_same(path, self.threads):
                 return path
-        except EventRefused:
+        except InvalidEvent:
             pass
         try:
             path = self._write(name, own / "as-it-is", is_retold=False)
-        except EventRefused as error:
+        except InvalidEvent as error:
             raise ConfigError(f"session {name}: is none that can be logged ({error})") from None
         if not _is_same(path, self.threads):
             raise ConfigError(f"session {name}: its rows cannot be written as they are")
@@ -216,7 +216,7 @@ def _rows(found: _Folder, path: Path) -> list[ThreadEntry]:
 
 def _row(found: _Folder, path: Path, number: int, line: bytes) -> ThreadEntry:
     try:
-        row = msgspec.convert(canonical.decode(line), ThreadEntry)
+        row = msgspec.convert(canonical.from_json(line), ThreadEntry)
     except ValueError as error:
         raise ConfigError(f"{path}: line {number} is no row of a thread ({error})") from None
     if not row.timestamp:
@@ -242,7 +242,7 @@ def _message(found: _Folder, id_: str) -> LoggedMessage:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise ConfigError(f"{path}: is too large for a message")
-        value: Any = canonical.decode(path.read_bytes())
+        value: Any = canonical.from_json(path.read_bytes())
         record = msgspec.convert(value, LoggedMessage)
         if record.id == sha256(record.content.encode("utf-8", "surrogatepass")).hexdigest():
             record = msgspec.structs.replace(record, id="")  # of another program, as specified

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from harken.core import canonical
-from harken.core.canonical import RAW, digest
+from harken.core.canonical import RAW, hash_bytes
 from harken.errors import ConfigError
 
 MESSAGES, THREADS, INDEX = "messages", "threads", "index.json"
@@ -105,7 +105,7 @@ def file_of(session_id: str, agent_id: str) -> str:
     """
     stem = quote(session_id, safe=" ") + _BETWEEN + quote(agent_id, safe="")
     if len(stem) > _LONGEST_NAME:
-        stem = stem[:_LONGEST_NAME] + digest(RAW, stem.encode())[:8].hex()
+        stem = stem[:_LONGEST_NAME] + hash_bytes(RAW, stem.encode())[:8].hex()
     return f"{stem}.jsonl"
 
 
@@ -125,4 +125,4 @@ def named_by(file: str) -> tuple[str, str]:
 
 def line_of(record: msgspec.Struct) -> bytes:
     """Return a record as one line of JSON."""
-    return canonical.encode(record) + b"\n"
+    return canonical.to_json_line(record) + b"\n"

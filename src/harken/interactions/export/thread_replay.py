@@ -58,7 +58,7 @@ class Retelling:
     """The one that was asked last."""
 
     def tell(self) -> None:
-        """Write all rows. Raises EventRefused, LogError."""
+        """Write all rows. Raises InvalidEvent, LogError."""
         at = 0
         while at < len(self.rows):
             at = self._tell_from(at)

@@ -1,7 +1,7 @@
 """What a span says of messages, tools and answers, in the words of the conventions.
 
-One idea: everything that a person or a model wrote passes through `Saying`, and is redacted there.
-A message stands in the context of many calls, so its JSON is made once.
+One idea: everything that a person or a model wrote passes through `SpanAttributes`, and is redacted
+there. A message stands in the context of many calls, so its JSON is made once.
 
 Source: `harken.formats.providers.otel_attributes` and `gen_ai_messages`, with their version of the
 conventions.
@@ -40,7 +40,7 @@ _OWN = "harken"
 
 
 @dataclass(slots=True)
-class Saying:
+class SpanAttributes:
     """Makes attributes of what was said."""
 
     redact: Callable[[str], str]
@@ -126,7 +126,7 @@ class Saying:
         return known[1]
 
     def _json(self, value: object) -> str:
-        return self.text(canonical.encode(value).decode("utf-8", "surrogatepass"))
+        return self.text(canonical.to_json_line(value).decode("utf-8", "surrogatepass"))
 
     def _parameters(self, parameters: Mapping[str, Any]) -> Attributes:
         said: Attributes = {}

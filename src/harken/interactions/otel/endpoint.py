@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit
 from harken.core.loopback import is_loopback
 from harken.core.secrets.redaction import redact
 from harken.errors import ConfigError, SendError
-from harken.interactions.otel.otlp import JSON, PROTOBUF, Taken, taken_in
+from harken.interactions.otel.otlp import JSON, PROTOBUF, ExportResult, taken_in
 
 PATH = "/v1/traces"
 _AGAIN = frozenset({429, 502, 503, 504})
@@ -32,7 +32,7 @@ _SHOWN = 300
 
 
 @dataclass(slots=True, kw_only=True)
-class Endpoint:
+class OtlpEndpoint:
     """Takes requests by HTTP; raises ConfigError for an address that is none."""
 
     url: str
@@ -62,7 +62,7 @@ class Endpoint:
         port = f":{self._parts.port}" if self._parts.port else ""
         return redact(f"{self._parts.scheme}://{host}{port}{self._path}").text
 
-    def send(self, body: bytes) -> Taken:
+    def send(self, body: bytes) -> ExportResult:
         """Send a request; return what was said of it. Raises SendError."""
         begun, wait_s = self.clock(), _FIRST_S
         packed = gzip.compress(body, 6, mtime=0)
@@ -170,4 +170,4 @@ def _seconds(value: str | None) -> float | None:
     return min(max(at - time.time(), 0.0), 3600.0)
 
 
-__all__ = ["JSON", "PATH", "PROTOBUF", "Endpoint"]
+__all__ = ["JSON", "PATH", "PROTOBUF", "OtlpEndpoint"]

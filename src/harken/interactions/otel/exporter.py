@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from harken.core import events as ev
 from harken.core.secrets.redaction import Credentials
 from harken.errors import SendError
-from harken.interactions.otel.attributes import Much, Saying
-from harken.interactions.otel.endpoint import Endpoint
+from harken.interactions.otel.attributes import Much, SpanAttributes
+from harken.interactions.otel.endpoint import OtlpEndpoint
 from harken.interactions.otel.otlp import Sender, load, request_of
-from harken.interactions.otel.span import Naming, Span
-from harken.interactions.otel.tracer import Story
+from harken.interactions.otel.span import Span, SpanIds
+from harken.interactions.otel.tracer import SessionTracer
 from harken.session.fold import Resolver
 
 BATCH_SPANS = 256
@@ -21,7 +21,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class OtlpExportSummary:
     """What came of a session."""
 
     spans: int = 0
@@ -36,7 +36,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class How:
+class OtlpOptions:
     """How a session is told."""
 
     sender: Sender
@@ -49,7 +49,9 @@ class How:
     """Whether credentials of well-known shapes stay in it."""
 
 
-def send(events: Iterable[ev.Event], session: str, endpoint: Endpoint, how: How) -> Sent:
+def send(
+    events: Iterable[ev.Event], session: str, endpoint: OtlpEndpoint, how: OtlpOptions
+) -> OtlpExportSummary:
     """Send the spans of a session. Sent again, they have the same ids.
 
     Raises SendError; what was sent before is there then. ConfigError where the extra is missing;
@@ -58,7 +60,7 @@ def send(events: Iterable[ev.Event], session: str, endpoint: Endpoint, how: How)
     load()
     found = Credentials()
     spans = spans_of(events, session, how, found)
-    sent, retries = Sent(), endpoint.retries
+    sent, retries = OtlpExportSummary(), endpoint.retries
     for batch in _batches(spans):
         try:
             taken = endpoint.send(request_of(batch, how.sender, endpoint.content_type))
@@ -75,7 +77,7 @@ def send(events: Iterable[ev.Event], session: str, endpoint: Endpoint, how: How)
 
 
 def spans_of(
-    events: Iterable[ev.Event], session: str, how: How, found: Credentials
+    events: Iterable[ev.Event], session: str, how: OtlpOptions, found: Credentials
 ) -> Iterator[Span]:
     """Yield the spans of a session; what is redacted is noted in `found`."""
     events = iter(events)
@@ -83,7 +85,9 @@ def spans_of(
     if first is None:
         return
     redact = (lambda text: text) if how.as_is else found.replace
-    story = Story(Naming(session, first.time), Saying(redact, how.much), how.resolver)
+    story = SessionTracer(
+        SpanIds(session, first.time), SpanAttributes(redact, how.much), how.resolver
+    )
     yield from story.spans(_chain(first, events), is_live=how.is_live)
 
 

@@ -25,7 +25,7 @@ _IDS = ("traceId", "spanId", "parentSpanId")
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ExportResult:
     """What somebody said who took a request."""
 
     rejected: int = 0
@@ -78,14 +78,14 @@ def request_of(spans: Sequence[Span], sender: Sender, content_type: str) -> byte
         for name in _IDS:
             if name in span:
                 span[name] = base64.b64decode(span[name]).hex()
-    return canonical.encode(told)
+    return canonical.to_json_line(told)
 
 
-def taken_in(body: bytes, content_type: str) -> Taken:
+def taken_in(body: bytes, content_type: str) -> ExportResult:
     """Return what an answer says; one that says nothing, or cannot be read, took all."""
     try:
         if content_type == JSON:
-            said = canonical.decode(body or b"{}")
+            said = canonical.from_json(body or b"{}")
             partial = said.get("partialSuccess") or {}
             rejected, message = partial.get("rejectedSpans") or 0, partial.get("errorMessage") or ""
         else:
@@ -93,9 +93,9 @@ def taken_in(body: bytes, content_type: str) -> Taken:
             answer = service.ExportTraceServiceResponse.FromString(body)
             rejected = answer.partial_success.rejected_spans
             message = answer.partial_success.error_message
-        return Taken(max(int(rejected), 0), " ".join(str(message).split())[:300])
+        return ExportResult(max(int(rejected), 0), " ".join(str(message).split())[:300])
     except Exception:  # noqa: BLE001 - protobuf's readers raise what they like, and it was taken
-        return Taken()
+        return ExportResult()
 
 
 def _span(span: Span, kinds: Any, common: Any) -> Any:

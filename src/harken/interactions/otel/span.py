@@ -23,7 +23,7 @@ SpanId: TypeAlias = bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SpanContext:
     """Where a span is found: its own ids."""
 
     trace: TraceId
@@ -34,7 +34,7 @@ class Place:
 class Span:
     """What happened from a beginning to an end."""
 
-    place: Place
+    place: SpanContext
     parent: SpanId | None = None
     """In the same trace."""
     name: str
@@ -49,7 +49,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
+class SpanIds:
     """Gives the spans of one session their ids."""
 
     session: str

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from harken.core import events as ev
-from harken.core.clock import microseconds
-from harken.core.ids import USER, AgentId, MessageId, base_of
+from harken.core.clock import parse_rfc3339
+from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.messages import ToolCall
 from harken.formats.providers import otel_attributes
-from harken.interactions.otel.attributes import Attributes, Saying
-from harken.interactions.otel.span import Naming, Place, Span
+from harken.interactions.otel.attributes import Attributes, SpanAttributes
+from harken.interactions.otel.span import Span, SpanContext, SpanIds
 from harken.session.fold import Resolver, context_now, fold, reference_to
 from harken.session.state import AgentState, SessionState
 
@@ -33,8 +33,8 @@ _OWN = "harken"
 class _Begun:
     """A span that has not ended."""
 
-    place: Place
-    parent: Place | None
+    place: SpanContext
+    parent: SpanContext | None
     name: str
     start_ns: int
     end_ns: int = 0
@@ -57,17 +57,17 @@ class _Turn:
 
 
 @dataclass(slots=True)
-class Story:
+class SessionTracer:
     """The spans of one session, told event by event."""
 
-    naming: Naming
-    saying: Saying
+    naming: SpanIds
+    saying: SpanAttributes
     resolver: Resolver | None = None
     _state: SessionState = field(default_factory=SessionState)
     _turns: dict[AgentId, _Turn] = field(default_factory=dict)
     _waiting: dict[AgentId, list[tuple[ev.TranscriptEntry, int]]] = field(default_factory=dict)
     """What an agent heard since its last turn, and when."""
-    _asked_by: dict[ev.Reference, Place] = field(default_factory=dict)
+    _asked_by: dict[ev.Reference, SpanContext] = field(default_factory=dict)
     """A call, as causes name it -> its span."""
     _heard: dict[MessageId, ev.TranscriptEntry | ev.PieceOfText] = field(default_factory=dict)
     _tools: dict[MessageId, Attributes] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Story:
         if entries and self.saying.much != "none":
             said[otel_attributes.INPUT_MESSAGES] = self.saying.messages(entries)
         span = _Begun(
-            place=Place(trace, self.naming.span("turn", id_)),
+            place=SpanContext(trace, self.naming.span("turn", id_)),
             parent=parent,
             name=f"{otel_attributes.INVOKE_AGENT} {self.saying.line(agent.name or agent.id)}",
             start_ns=heard[0][1] if heard else self._now_ns,
@@ -156,13 +156,15 @@ class Story:
         turn = self._turns[agent.id] = _Turn(span)
         return turn
 
-    def _asker(self, agent: AgentState, heard: Iterable[ev.TranscriptEntry]) -> Place | None:
+    def _asker(self, agent: AgentState, heard: Iterable[ev.TranscriptEntry]) -> SpanContext | None:
         """Return the span in which an agent is asked: a tool, or the turn around it."""
         causes = [cause for entry in heard for cause in self._causes(entry)]
         for reference in causes:
             if reference in self._asked_by:
                 return self._asked_by[reference]
-        others = [self._heard[base] for base in map(base_of, causes) if base in self._heard]
+        others = [
+            self._heard[base] for base in map(reference_message_id, causes) if base in self._heard
+        ]
         for id_ in (*(other.agent_id for other in others), agent.parent):
             turn = None if id_ in (None, agent.id) else self._turns.get(id_)
             if turn is not None:
@@ -184,7 +186,7 @@ class Story:
 
     def _is_of_hook(self, agent: AgentState, entry: ev.TranscriptEntry) -> bool:
         """Whether a hook of the agent said it: then the turn goes on."""
-        events = (self._heard.get(base_of(one)) for one in self._causes(entry))
+        events = (self._heard.get(reference_message_id(one)) for one in self._causes(entry))
         return any(event is not None and event.agent_id in agent.hooks for event in events)
 
     def _request(self, agent: AgentState, request: ev.LlmRequest) -> Iterator[Span]:
@@ -271,8 +273,8 @@ class Story:
             turn.span.failed = _OPEN
         yield self._ended(turn.span, turn.span.end_ns or self._now_ns)
 
-    def _inside(self, turn: _Turn, kind: str, id_: str) -> Place:
-        return Place(turn.span.place.trace, self.naming.span(kind, id_))
+    def _inside(self, turn: _Turn, kind: str, id_: str) -> SpanContext:
+        return SpanContext(turn.span.place.trace, self.naming.span(kind, id_))
 
     def _ended(self, begun: _Begun, end_ns: int | None = None) -> Span:
         end_ns = self._now_ns if end_ns is None else end_ns
@@ -299,6 +301,6 @@ class Story:
 
 def _ns(time: str) -> int:
     try:
-        return microseconds(time) * 1000
+        return parse_rfc3339(time) * 1000
     except (ValueError, OverflowError):  # an older dialect
         return 0

@@ -1,4 +1,4 @@
-"""`Background`: recording in a thread of its own, so that no call of a program waits for it.
+"""Recording in a thread of its own, so that no call of a program waits for it.
 
 One idea: whoever sees a call only puts it into a queue. What goes wrong behind it is told once, and
 the calls go on. A process that was forked off does not record: the log has one writer.
@@ -16,7 +16,7 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import Protocol, Self, TypeAlias
 
-from harken.recording.exchange import Call, Hints, Reply
+from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
 MOST_WAITING_BYTES = 1 << 28
 """So much may wait to be recorded; of what comes then, whole calls are left out."""
@@ -24,30 +24,30 @@ PATIENCE_S = 60.0
 """So long `close` waits for what is still to be recorded."""
 _STEP_S = 0.002
 _logger = logging.getLogger("harken.interactions")
-_NONE = Hints()
+_NONE = ClientHints()
 Work: TypeAlias = Callable[[], object]
 
 
-class Ear(Protocol):
+class CallSink(Protocol):
     """Whoever is told of calls and how they ended: a `Recorder`, a list in a test."""
 
-    def begin(self, call: Call) -> object:
+    def begin(self, call: CapturedRequest) -> object:
         """Take a call, at the moment at which it is made."""
         ...
 
-    def end(self, reply: Reply) -> object:
+    def end(self, reply: CapturedResponse) -> object:
         """Take how a call ended; it has begun."""
         ...
 
 
-class Background:
+class BackgroundRecorder:
     """Tells an ear in a thread of its own, in the order in which it is told."""
 
     def __init__(
         self,
-        ear: Ear,
+        ear: CallSink,
         *,
-        hints: Hints = _NONE,
+        hints: ClientHints = _NONE,
         most_waiting_bytes: int = MOST_WAITING_BYTES,
     ) -> None:
         """Start nothing yet: the thread comes with the first call.

@@ -17,8 +17,8 @@ from functools import cache
 from typing import Any
 
 from harken.formats.wire import registry as wires
-from harken.interactions.sdk.background import Background
-from harken.interactions.sdk.tap import HUNG_UP, Tap
+from harken.interactions.sdk.background import BackgroundRecorder
+from harken.interactions.sdk.tap import HUNG_UP, HttpTap
 
 _LIBRARIES = ("httpx", "httpx2")
 _INNER, _HEARD_BY = "_harken_inner", "_harken_background"
@@ -32,12 +32,12 @@ def is_http_client(value: object) -> bool:
     )
 
 
-def is_recorded(client: object, background: Background) -> bool:
+def is_recorded(client: object, background: BackgroundRecorder) -> bool:
     """Whether the calls of an httpx client are recorded there already."""
     return getattr(client, _HEARD_BY, None) is background
 
 
-def recorded(client: Any, background: Background) -> Any:
+def recorded(client: Any, background: BackgroundRecorder) -> Any:
     """Return an httpx client that does all through this one, and has its calls recorded.
 
     Closing either closes both.
@@ -61,7 +61,7 @@ class _Client:
     """What a recorded client does itself; the rest it leaves to the one that it is made from."""
 
     _harken_inner: Any
-    _harken_background: Background
+    _harken_background: BackgroundRecorder
 
     def build_request(self, *given: Any, **named: Any) -> Any:
         return self._harken_inner.build_request(*given, **named)
@@ -107,7 +107,7 @@ class _AsyncClient:
     """The same, for `async`."""
 
     _harken_inner: Any
-    _harken_background: Background
+    _harken_background: BackgroundRecorder
 
     def build_request(self, *given: Any, **named: Any) -> Any:
         return self._harken_inner.build_request(*given, **named)
@@ -152,7 +152,7 @@ class _AsyncClient:
 class _SyncStream:
     """The bytes of an answer, which pass on as they come."""
 
-    def __init__(self, inner: Any, tap: Tap) -> None:
+    def __init__(self, inner: Any, tap: HttpTap) -> None:
         self._inner, self._tap = inner, tap
 
     def __iter__(self) -> Iterator[bytes]:
@@ -175,7 +175,7 @@ class _SyncStream:
 class _AsyncStream:
     """The same, for `async`."""
 
-    def __init__(self, inner: Any, tap: Tap) -> None:
+    def __init__(self, inner: Any, tap: HttpTap) -> None:
         self._inner, self._tap = inner, tap
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -195,18 +195,18 @@ class _AsyncStream:
             self._tap.end(HUNG_UP)
 
 
-def _tap(background: Background, request: Any) -> Tap | None:
+def _tap(background: BackgroundRecorder, request: Any) -> HttpTap | None:
     """Begin to record a request; None: it asks no model, or what it sends is not known yet."""
     with suppress(Exception):  # of a request of whatever make: its client must not notice
         target = request.url.raw_path.decode("ascii")
         protocol = wires.of(target.partition("?")[0])
         if request.method == "POST" and protocol is not None:
             headers = _headers(request.headers)
-            return Tap(background, protocol, target, headers=headers, body=request.content)
+            return HttpTap(background, protocol, target, headers=headers, body=request.content)
     return None
 
 
-def _listen(response: Any, tap: Tap, ours: type) -> None:
+def _listen(response: Any, tap: HttpTap, ours: type) -> None:
     """Put the tap on the stream of an answer, or take the answer where it is there already."""
     tap.answered(int(response.status_code), _headers(response.headers))
     if response.is_stream_consumed:  # a transport that does not stream

@@ -1,4 +1,4 @@
-"""`Tap`: one exchange on the wire, as it passes to a client.
+"""`HttpTap`: one exchange on the wire, as it passes to a client.
 
 One idea: while bytes pass, they are only kept; what they say is found out later, behind the
 program's back. So the client gets each byte when it comes.
@@ -11,25 +11,25 @@ from dataclasses import fields, replace
 from time import perf_counter
 from uuid import uuid4
 
-from harken.core.clock import rfc3339, system_clock
+from harken.core.clock import format_rfc3339, system_clock
 from harken.errors import FormatError
 from harken.formats.wire.base import Protocol
-from harken.interactions.sdk.background import Background
-from harken.recording.body import MOST_BYTES, body_of, path_of
+from harken.interactions.sdk.background import BackgroundRecorder
+from harken.recording.body import MOST_BYTES, body_from_bytes, path_of
 from harken.recording.client_hints import hints_of
-from harken.recording.exchange import Call, Hints, Reply
+from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
 HUNG_UP = "the client hung up"
 ENDED = "the program ended"
 _SECRET = ("auth", "key", "token", "cookie", "secret", "signature", "credential")
 
 
-class Tap:
+class HttpTap:
     """What is known of one exchange so far. `end` counts once, whoever says it first."""
 
     def __init__(
         self,
-        background: Background,
+        background: BackgroundRecorder,
         protocol: Protocol,
         target: str,
         *,
@@ -51,7 +51,7 @@ class Tap:
         self._is_begun = False
         """Whether the ear has been told."""
         said = {name: value for name, value in headers.items() if not _is_secret(name)}
-        time = rfc3339(system_clock())
+        time = format_rfc3339(system_clock())
         self._is_open = background.later(lambda: self._begin(target, said, body, time), len(body))
         if self._is_open:
             background.opened(self._id, lambda: self.end(ENDED))
@@ -77,8 +77,8 @@ class Tap:
             return
         self._is_open = False
         self._background.ended(self._id)
-        time, latency_s = rfc3339(system_clock()), perf_counter() - self._begun_s
-        reply = Reply(
+        time, latency_s = format_rfc3339(system_clock()), perf_counter() - self._begun_s
+        reply = CapturedResponse(
             id=self._id,
             status=self._status,
             content_type=self._headers.get("content-type", "")[:200],
@@ -92,27 +92,29 @@ class Tap:
 
     def _begin(self, target: str, headers: Mapping[str, str], body: bytes, time: str) -> None:
         path = path_of(target)
-        body = body_of(body, headers.get("content-encoding", ""))
+        body = body_from_bytes(body, headers.get("content-encoding", ""))
         hints = _both(self._background.hints, hints_of(headers, path, body))
         protocol = self._protocol.name
-        call = Call(id=self._id, protocol=protocol, path=path, body=body, time=time, hints=hints)
+        call = CapturedRequest(
+            id=self._id, protocol=protocol, path=path, body=body, time=time, hints=hints
+        )
         self._background.ear.begin(call)
         self._is_begun = True
 
-    def _end(self, reply: Reply, encoding: str) -> None:
+    def _end(self, reply: CapturedResponse, encoding: str) -> None:
         if not self._is_begun:
             return
         try:
             if self._size_bytes > MOST_BYTES:
                 raise FormatError("body", f"it has more than {MOST_BYTES} bytes")
-            reply = replace(reply, body=body_of(b"".join(self._chunks), encoding))
+            reply = replace(reply, body=body_from_bytes(b"".join(self._chunks), encoding))
         except FormatError as error:
             reply = replace(reply, broken=f"the answer could not be kept: {error}")
         if reply.broken == HUNG_UP and self._says_its_end(reply):
             reply = replace(reply, broken="")
         self._background.ear.end(reply)
 
-    def _says_its_end(self, reply: Reply) -> bool:
+    def _says_its_end(self, reply: CapturedResponse) -> bool:
         """Whether the answer is whole: a client may hang up as soon as it has the last event."""
         listener = self._protocol.listener(reply.status)
         listener.feed(reply.body)
@@ -123,7 +125,7 @@ def _is_secret(name: str) -> bool:
     return any(word in name for word in _SECRET)
 
 
-def _both(given: Hints, said: Hints) -> Hints:
+def _both(given: ClientHints, said: ClientHints) -> ClientHints:
     """Return what the program was told to be called, else what it says of itself."""
-    known = {one.name: getattr(given, one.name) for one in fields(Hints)}
+    known = {one.name: getattr(given, one.name) for one in fields(ClientHints)}
     return replace(said, **{name: value for name, value in known.items() if value})

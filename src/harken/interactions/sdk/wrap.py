@@ -18,9 +18,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from harken.interactions.sdk.background import Background, Ear
+from harken.interactions.sdk.background import BackgroundRecorder, CallSink
 from harken.interactions.sdk.http_client import is_http_client, is_recorded, recorded
-from harken.recording.exchange import Hints
+from harken.recording.exchange import ClientHints
 from harken.recording.recorder import Recorder
 from harken.store.base import Store
 
@@ -38,7 +38,7 @@ def recording(
     *,
     session: str = "",
     tell: Callable[[str], None] = _logger.warning,
-) -> Iterator[Background]:
+) -> Iterator[BackgroundRecorder]:
     """Record what wrapped clients ask in the block; at its end all is on disk.
 
     folder: of session logs, one file each; it is made where it is not there. store: where commits
@@ -50,10 +50,10 @@ def recording(
     where = Path(folder)
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
     # of whatever make the clients are: it is one run
-    hints = Hints(session=session, client=_PROGRAM) if session else Hints()
+    hints = ClientHints(session=session, client=_PROGRAM) if session else ClientHints()
     with (
         Recorder(where, store, tell=tell) as recorder,
-        Background(recorder, hints=hints) as background,
+        BackgroundRecorder(recorder, hints=hints) as background,
     ):
         yield background
 
@@ -61,7 +61,7 @@ def recording(
 Client = TypeVar("Client")
 
 
-def wrap(client: Client, into: Background | Ear) -> Client:
+def wrap_client(client: Client, into: BackgroundRecorder | CallSink) -> Client:
     """Return a client like this one, whose calls are recorded; this one itself goes on as before.
 
     client: of `openai` or `anthropic`, sync or async, with any of its options; or a client of
@@ -69,7 +69,7 @@ def wrap(client: Client, into: Background | Ear) -> Client:
     into: as `recording` gives it; whoever hands in another ear has it told in a thread.
     Raises TypeError for other clients.
     """
-    background = into if isinstance(into, Background) else Background(into)
+    background = into if isinstance(into, BackgroundRecorder) else BackgroundRecorder(into)
     if is_http_client(client):
         return (
             client

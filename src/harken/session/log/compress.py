@@ -16,7 +16,7 @@ from pathlib import Path
 import zstandard
 from blake3 import blake3
 
-from harken.errors import LogNotFound, LogWriteError, NotALog
+from harken.errors import InvalidLog, LogNotFound, LogWriteError
 from harken.session.log.compressed import ZSTD, open_packed, packs_of, stat_log
 from harken.session.log.disk import Disk
 from harken.session.log.file import LogFile
@@ -26,7 +26,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class CompressionResult:
     """What came of a log."""
 
     path: Path
@@ -35,21 +35,21 @@ class Packed:
     after_bytes: int
 
 
-def pack(path: Path, *, disk: Disk | None = None) -> Packed:
+def pack(path: Path, *, disk: Disk | None = None) -> CompressionResult:
     """Compress a log; on return the pack is on disk, and the plain file is gone.
 
-    A packed one stays as it is. Raises LogLocked where it is being written, LogNotFound, NotALog,
-    LogWriteError; the log is there then as it was.
+    A packed one stays as it is. Raises LogLocked where it is being written, LogNotFound,
+    InvalidLog, LogWriteError; the log is there then as it was.
     """
     if not path.exists() and packs_of(path):
         found = stat_log(path)
-        return Packed(packs_of(path)[0], found.kept_bytes, found.kept_bytes)
+        return CompressionResult(packs_of(path)[0], found.kept_bytes, found.kept_bytes)
     with closing(LogFile(path, disk=disk)) as log:
         target = path.with_name(path.name + ZSTD)
         part = path.with_name(f".{path.name}.packing{ZSTD}")
         stat = os.fstat(log.fd)
         if not stat.st_size:
-            raise NotALog(path, "is empty: there is nothing to pack")
+            raise InvalidLog(path, "is empty: there is nothing to pack")
         try:
             part.unlink(missing_ok=True)
             wanted = _compress(path, part, stat.st_size, log.disk)
@@ -64,17 +64,17 @@ def pack(path: Path, *, disk: Disk | None = None) -> Packed:
             raise LogWriteError(path, reason=f"packing: {error.strerror or error}") from error
         finally:
             part.unlink(missing_ok=True)
-    return Packed(target, stat.st_size, target.stat().st_size)
+    return CompressionResult(target, stat.st_size, target.stat().st_size)
 
 
-def unpacked(path: Path, *, disk: Disk | None = None) -> Packed:
+def unpacked(path: Path, *, disk: Disk | None = None) -> CompressionResult:
     """Give a packed log its plain file back; the pack goes. Raises as `pack` does."""
     try:
         before = stat_log(path).kept_bytes
     except FileNotFoundError:
         raise LogNotFound(path) from None
     LogFile(path, disk=disk).close()
-    return Packed(path, before, path.stat().st_size)
+    return CompressionResult(path, before, path.stat().st_size)
 
 
 def _compress(path: Path, part: Path, size: int, disk: Disk) -> bytes:

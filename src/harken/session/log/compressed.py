@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from harken.errors import LogWriteError, NotALog
+from harken.errors import InvalidLog, LogWriteError
 from harken.session.log.disk import Disk
 
 ZSTD, GZIP = ".zst", ".gz"
@@ -85,7 +85,7 @@ def stat_log(path: Path) -> LogStat:
 def open_packed(path: Path) -> BinaryIO | None:
     """Open a pack (or the pack of a log) for reading, anywhere in it; None where there is none.
 
-    To go back costs as much as to read it again. Reading raises NotALog where it is damaged.
+    To go back costs as much as to read it again. Reading raises InvalidLog where it is damaged.
     """
     if path.suffix in (ZSTD, GZIP):
         return io.BufferedReader(_Unpacked(path), _CHUNK_BYTES)
@@ -96,8 +96,8 @@ def open_packed(path: Path) -> BinaryIO | None:
 def unpack(path: Path, disk: Disk) -> None:
     """Give a log that is packed its plain file back; the pack stays. Nothing where it is plain.
 
-    Two may do it at once, and one pack it again: nothing that is there is replaced. Raises NotALog,
-    LogWriteError.
+    Two may do it at once, and one pack it again: nothing that is there is replaced. Raises
+    InvalidLog, LogWriteError.
     """
     for _ in range(_PATIENCE):
         packs = [] if os.path.lexists(path) else packs_of(path)
@@ -169,19 +169,19 @@ def _begins_with(path: Path, pack: Path) -> bool:
             while piece := packed.read(_CHUNK_BYTES):
                 if plain.read(len(piece)) != piece:
                     return False
-    except NotALog:
+    except InvalidLog:
         return False
     return True
 
 
 def _write_all(pack: Path, fd: int, disk: Disk) -> None:
-    """Write what is in a pack, durably. Raises NotALog, OSError."""
+    """Write what is in a pack, durably. Raises InvalidLog, OSError."""
     with io.BufferedReader(_Unpacked(pack), _CHUNK_BYTES) as source:
         while piece := source.read(_CHUNK_BYTES):
             if disk.write(fd, piece) != len(piece):
                 raise OSError("the disk is full")
     if not os.fstat(fd).st_size:
-        raise NotALog(pack, "is empty: nothing can be unpacked from it")
+        raise InvalidLog(pack, "is empty: nothing can be unpacked from it")
     disk.sync(fd)
 
 
@@ -271,12 +271,14 @@ class _Unpacked(io.RawIOBase):
             piece = self._read(most)
         except self._damage as error:
             reason = " ".join(str(error).split())
-            raise NotALog(self._pack, f"is damaged: it cannot be unpacked ({reason})") from None
+            raise InvalidLog(self._pack, f"is damaged: it cannot be unpacked ({reason})") from None
         self._at += len(piece)
         if not piece and self._at < self._least:
-            raise NotALog(
+            raise InvalidLog(
                 self._pack, f"is damaged: it ends after {self._at} of {self._least} bytes"
             )
         if self._at > self._most:
-            raise NotALog(self._pack, "unpacks to more than any log: it was made to fill the disk")
+            raise InvalidLog(
+                self._pack, "unpacks to more than any log: it was made to fill the disk"
+            )
         return piece

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from harken.core.canonical import decode
-from harken.core.events import AgentCreated, Event, Reference, TranscriptEntry, event_from
-from harken.core.ids import USER, base_of
+from harken.core.canonical import from_json
+from harken.core.events import AgentCreated, Event, Reference, TranscriptEntry, event_from_dict
+from harken.core.ids import USER, reference_message_id
 from harken.session.fold import reference_to
 
 
@@ -32,7 +32,7 @@ class Dialect(Protocol):
         ...
 
 
-class Plain:
+class PlainDialect:
     """Current members or those of S1 (`content_id`, `caused_by`), line by line, without sums.
 
     S1 leaves out who wrote a piece of text (the agent of the causing call) and who made an agent
@@ -58,7 +58,7 @@ class Plain:
             self._piece(data)
         elif data["event_type"] == "agent_created":
             self._birth(data)
-        event = event_from(data)
+        event = event_from_dict(data)
         self._calls.note(event)
         return [event]
 
@@ -76,7 +76,7 @@ class Plain:
             data["relation"] = "primary" if is_root else "subagent"
 
 
-class Fragment:
+class FragmentDialect:
     """The dialect of an early multi-agent chat program: `agent`, `fragment`, `transcript_edit`.
 
     Message ids are `"0"`, `"1"`, ... and are kept. Agent ids (numbers, later lower-cased names)
@@ -109,13 +109,13 @@ class Fragment:
             self._entry(data)
         elif data["event_type"] == "agent_created":
             self._birth(data)
-        event = event_from(data)
+        event = event_from_dict(data)
         self._calls.note(event)
         return [event]
 
     def _entry(self, data: dict[str, Any]) -> None:
         call = self._calls.open.get((_text(data, "agent_id"), _text(data, "tool_call_id")))
-        if call is not None and data.get("tool_call") == base_of(call.reference):
+        if call is not None and data.get("tool_call") == reference_message_id(call.reference):
             del data["tool_call"]
 
     def _birth(self, data: dict[str, Any]) -> None:
@@ -135,8 +135,8 @@ def dialect_of(line: bytes) -> Dialect:
     try:
         data = _object(line)
     except ValueError:
-        return Plain()  # whose `read` says what is wrong with it
-    return Fragment() if "agent" in data and "agent_id" not in data else Plain()
+        return PlainDialect()  # whose `read` says what is wrong with it
+    return FragmentDialect() if "agent" in data and "agent_id" not in data else PlainDialect()
 
 
 _LINKED = ("transcript_entry", "piece_of_text", "agent_created")
@@ -192,7 +192,7 @@ class _Calls:
     def owner(self, cause: Any) -> str | None:
         """Return the agent of a cause (of the first, where it is a list), None where unknown."""
         first = cause[0] if isinstance(cause, list) and cause else cause
-        return self._owners.get(base_of(first)) if isinstance(first, str) else None
+        return self._owners.get(reference_message_id(first)) if isinstance(first, str) else None
 
     def canonical(self, reference: Any) -> Any:
         """Return how a cause names this message or call today: `msg_003.c1` only among several."""
@@ -216,14 +216,14 @@ class _Calls:
 def _names(arguments: str, name: str | None) -> bool:
     """Whether the arguments of a call, if they are JSON at all, name this agent."""
     try:
-        parsed = decode(arguments.encode(errors="surrogatepass"))
+        parsed = from_json(arguments.encode(errors="surrogatepass"))
     except ValueError:
         return False
     return name is not None and isinstance(parsed, dict) and parsed.get("name") == name
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    data = decode(line)
+    data = from_json(line)
     if not isinstance(data, dict) or not isinstance(data.get("event_type"), str):
         raise ValueError("not a JSON object with an event_type")
     return data

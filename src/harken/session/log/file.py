@@ -18,11 +18,11 @@ from itertools import count, takewhile
 from pathlib import Path
 
 from harken.errors import (
+    InvalidLog,
     LogDeleted,
     LogLocked,
     LogNotFound,
     LogWriteError,
-    NotALog,
     SessionClosed,
 )
 from harken.session.log.compressed import drop_packs, is_packed, unpack
@@ -64,7 +64,7 @@ class LogFile:
     def __init__(self, path: Path, *, disk: Disk | None = None, create: bool = False) -> None:
         """Open and lock a log, making the file (owner only) where `create` says so.
 
-        Raises LogLocked where another writer holds it, LogNotFound, NotALog, LogWriteError.
+        Raises LogLocked where another writer holds it, LogNotFound, InvalidLog, LogWriteError.
         """
         self.path = path
         self.disk = disk or RealDisk()
@@ -234,12 +234,12 @@ def _open(path: Path, *, create: bool) -> int:
             raise LogWriteError(path, reason=why, advice=advice) from None
         raise LogNotFound(path) from None
     except IsADirectoryError:
-        raise NotALog(path, "is a folder; name a session log (a .jsonl file)") from None
+        raise InvalidLog(path, "is a folder; name a session log (a .jsonl file)") from None
     except OSError as error:
         raise LogWriteError(path, reason=error.strerror or str(error)) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise NotALog(path, "is no regular file; name a session log (a .jsonl file)")
+        raise InvalidLog(path, "is no regular file; name a session log (a .jsonl file)")
     return fd
 
 

@@ -24,9 +24,9 @@ from typing import BinaryIO, TypeAlias
 
 from blake3 import blake3
 
-from harken.core.canonical import decode
+from harken.core.canonical import from_json
 from harken.core.events import SCHEMA_VERSION, Event, SessionStarted, decode_event
-from harken.errors import LogDamaged, LogNotFound, LogTooNew, NotALog
+from harken.errors import InvalidLog, LogCorrupted, LogNotFound, LogVersionUnsupported
 from harken.session.log.checksum import (
     BODY,
     CLOSE,
@@ -45,7 +45,7 @@ Record: TypeAlias = tuple[Event, bytes]
 
 
 @dataclass(slots=True)
-class Reading:
+class LogReadReport:
     """How a log was read; filled in by the time `records` is exhausted."""
 
     sealed: bool = True
@@ -74,15 +74,15 @@ def paused_gc() -> Iterator[None]:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log for reading, plain or packed. Raises LogNotFound or NotALog with what to do."""
+    """Open a log for reading, plain or packed. Raises LogNotFound or InvalidLog with what to do."""
     try:
         if path.is_dir():
-            raise NotALog(path, "is a folder; name a session log (a .jsonl file)")
+            raise InvalidLog(path, "is a folder; name a session log (a .jsonl file)")
         file = open_packed(path) if log_of(path) != path else _plain_or_packed(path)
     except FileNotFoundError:
         raise LogNotFound(path) from None
     except OSError as error:
-        raise NotALog(path, f"cannot be read: {error.strerror or error}") from None
+        raise InvalidLog(path, f"cannot be read: {error.strerror or error}") from None
     if file is None:
         raise LogNotFound(path)
     return file
@@ -99,10 +99,11 @@ def _plain_or_packed(path: Path) -> BinaryIO | None:
     return None
 
 
-def records(path: Path, reading: Reading) -> Iterator[Record]:
+def records(path: Path, reading: LogReadReport) -> Iterator[Record]:
     """Return the events of a log in order, with their lines.
 
-    Raises LogNotFound, NotALog, LogTooNew, or LogDamaged at the first line that does not verify.
+    Raises LogNotFound, InvalidLog, LogVersionUnsupported, or LogCorrupted at the first line that
+    does not verify.
     """
     file = open_log(path)
     try:
@@ -116,16 +117,16 @@ def records(path: Path, reading: Reading) -> Iterator[Record]:
     return _sealed(file, path, reading) if reading.sealed else _plain(file, path, reading)
 
 
-def events(path: Path, reading: Reading | None = None) -> Iterator[Event]:
+def events(path: Path, reading: LogReadReport | None = None) -> Iterator[Event]:
     """Yield the events of a log in order; errors as `records`."""
-    for event, _ in records(path, reading or Reading()):
+    for event, _ in records(path, reading or LogReadReport()):
         yield event
 
 
 def is_unstarted(path: Path) -> bool:
     """Whether a log holds no event because its start was cut off: no byte, zeros, half a line.
 
-    Raises LogNotFound, NotALog.
+    Raises LogNotFound, InvalidLog.
     """
     with open_log(path) as file:
         first = file.readline()
@@ -134,7 +135,7 @@ def is_unstarted(path: Path) -> bool:
     if first.endswith(b"\n"):
         return False
     try:
-        decode(first)  # only its newline is missing
+        from_json(first)  # only its newline is missing
     except ValueError:
         return first.startswith(b"{")
     return False
@@ -142,9 +143,9 @@ def is_unstarted(path: Path) -> bool:
 
 def _check_first(first: bytes, path: Path) -> None:
     if not first.strip(b"\x00"):  # after a power cut, a file may hold zeros
-        raise NotALog(path, "is empty: nothing was recorded in it; start a new session")
+        raise InvalidLog(path, "is empty: nothing was recorded in it; start a new session")
     if not first.startswith(b"{") and first.strip():
-        raise NotALog(path, "is no session log: its first line is no JSON object")
+        raise InvalidLog(path, "is no session log: its first line is no JSON object")
 
 
 def _if_newer(line: bytes) -> str:
@@ -153,7 +154,7 @@ def _if_newer(line: bytes) -> str:
     Its version may be what was changed; or it is newer indeed, and has another sum.
     """
     try:
-        data = decode(line)
+        data = from_json(line)
     except ValueError:
         return ""
     found = data.get("schema_version") if isinstance(data, dict) else None
@@ -162,7 +163,7 @@ def _if_newer(line: bytes) -> str:
     return f" (it says schema version {found}, newer than this Harken: if so, upgrade Harken)"
 
 
-def _sealed(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Record]:
+def _sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
     """Read a log with sums.
 
     This loop is the cost of every resume: the sum is worked out in place (as `line.verifies`
@@ -181,13 +182,13 @@ def _sealed(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Record]:
                 if not reading.missing_newline:
                     reason = "its sum does not fit" if has_sum(raw) else "it has no sum"
                     reason += _if_newer(raw)
-                    raise LogDamaged(path, line=number, byte=reading.end, reason=reason)
+                    raise LogCorrupted(path, line=number, byte=reading.end, reason=reason)
                 before = line[DIGITS_AT]
             try:
                 event = decode_event(line[BODY] + b"}")
             except ValueError as error:
                 reason = f"not an event: {error}"
-                raise LogDamaged(path, line=number, byte=reading.end, reason=reason) from None
+                raise LogCorrupted(path, line=number, byte=reading.end, reason=reason) from None
             if number == 1:
                 _check_schema(event, path)
             reading.last_sum = before
@@ -196,7 +197,7 @@ def _sealed(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Record]:
     _check_any(reading, path)
 
 
-def _mend(before: bytes, raw: bytes, file: BinaryIO, reading: Reading) -> bytes:
+def _mend(before: bytes, raw: bytes, file: BinaryIO, reading: LogReadReport) -> bytes:
     """Judge a line that does not verify.
 
     Returns nothing where it is torn, the whole line where only its newline is missing, and the
@@ -214,7 +215,7 @@ def _mend(before: bytes, raw: bytes, file: BinaryIO, reading: Reading) -> bytes:
     return raw
 
 
-def _plain(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Record]:
+def _plain(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
     """Read a log without sums: current members, or an older dialect (blank lines and all)."""
     dialect: Dialect | None = None
     at = 0
@@ -224,7 +225,7 @@ def _plain(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Record]:
             if line:
                 if has_sum(line):
                     reason = f"it has no sum, but line {number} has one"
-                    raise LogDamaged(path, line=1, byte=0, reason=reason)
+                    raise LogCorrupted(path, line=1, byte=0, reason=reason)
                 try:
                     dialect = dialect or dialect_of(line)
                     translated = list(dialect.read(line))
@@ -232,7 +233,7 @@ def _plain(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Record]:
                     if raw[-1:] != b"\n":
                         reading.torn = raw
                         break
-                    raise LogDamaged(path, line=number, byte=at, reason=str(error)) from None
+                    raise LogCorrupted(path, line=number, byte=at, reason=str(error)) from None
                 reading.dialect = dialect.name
                 for event in translated:
                     if number == 1:
@@ -243,20 +244,20 @@ def _plain(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Record]:
     _check_any(reading, path)
 
 
-def _check_any(reading: Reading, path: Path) -> None:
+def _check_any(reading: LogReadReport, path: Path) -> None:
     if reading.end == 0:
-        raise NotALog(path, "holds no complete event; start a new session")
+        raise InvalidLog(path, "holds no complete event; start a new session")
 
 
 def _check_schema(event: Event, path: Path) -> None:
     if isinstance(event, SessionStarted) and event.schema_version > SCHEMA_VERSION:
-        raise LogTooNew(path, found=event.schema_version, known=SCHEMA_VERSION)
+        raise LogVersionUnsupported(path, found=event.schema_version, known=SCHEMA_VERSION)
 
 
 _NAME = re.compile(rb"(?:ctx|art)-[0-9a-f]{64}(?![0-9a-f])")
 
 
 def mentions(path: Path) -> set[str]:
-    """Return the full names in a log. Raises LogNotFound, NotALog."""
+    """Return the full names in a log. Raises LogNotFound, InvalidLog."""
     with open_log(path) as file:
         return {name.decode() for line in file for name in _NAME.findall(line)}

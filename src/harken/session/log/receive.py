@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from harken.core import canonical
-from harken.errors import LogDiffers, LogNotFound, LogWriteError, NotALog
+from harken.errors import InvalidLog, LogDiverged, LogNotFound, LogWriteError
 from harken.session.log.checksum import DIGITS_AT, has_sum, verifies
 from harken.session.log.disk import Disk
 from harken.session.log.file import LogFile
@@ -26,35 +26,35 @@ _LOOK_BACK_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class LogEnd:
     """How far a log goes: its whole lines in bytes, and the sum of the last one."""
 
     size_bytes: int = 0
     last_sum: bytes = b""
 
 
-def end_of(path: Path) -> End:
-    """Return how far a log goes; one that is not there, nowhere. Raises NotALog."""
+def end_of(path: Path) -> LogEnd:
+    """Return how far a log goes; one that is not there, nowhere. Raises InvalidLog."""
     try:
         with open_log(path) as file:
             return _end(file, path)
     except LogNotFound:
-        return End()
+        return LogEnd()
 
 
-def receive(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> End:
+def receive(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> LogEnd:
     """Add whole lines to a log that has `at` bytes, or more of the same; return where it ends now.
 
     The file is made, for its owner only, where there is none. Raises ValueError for lines that are
-    none or do not follow each other, LogDiffers where others are there or lines between are
-    missing, LogLocked where another writes it, NotALog, LogWriteError; then nothing was added.
+    none or do not follow each other, LogDiverged where others are there or lines between are
+    missing, LogLocked where another writes it, InvalidLog, LogWriteError; then nothing was added.
     """
     if not lines.endswith(b"\n"):
         raise ValueError("send whole lines: the last one has no newline")
     if at:
         _check_there(path, at)
     else:
-        _check_lines(End(), lines)  # no file is made for what is no log
+        _check_lines(LogEnd(), lines)  # no file is made for what is no log
     log = LogFile(path, disk=disk, create=True)
     with closing(log), open(log.fd, "rb", closefd=False) as file:
         end = _end(file, path)
@@ -67,33 +67,33 @@ def receive(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> E
         log.sync()
         if not end.size_bytes:
             log.sync_name()
-        return End(end.size_bytes + len(new), last_sum)
+        return LogEnd(end.size_bytes + len(new), last_sum)
 
 
 def _check_there(path: Path, at: int) -> None:
     size = end_of(path).size_bytes
     if size < at:
-        raise LogDiffers(path, f"has {size} bytes there: send what comes after them first")
+        raise LogDiverged(path, f"has {size} bytes there: send what comes after them first")
 
 
-def _new(file: BinaryIO, path: Path, end: End, at: int, lines: bytes) -> bytes:
-    """Return those of the lines that are not there. Raises LogDiffers."""
+def _new(file: BinaryIO, path: Path, end: LogEnd, at: int, lines: bytes) -> bytes:
+    """Return those of the lines that are not there. Raises LogDiverged."""
     if at > end.size_bytes:
         _check_there(path, at)
     file.seek(at)
     there = file.read(min(end.size_bytes - at, len(lines)))
     if lines[: len(there)] != there:
-        raise LogDiffers(path, "has other lines there: another session, or one that changed")
+        raise LogDiverged(path, "has other lines there: another session, or one that changed")
     return lines[len(there) :]
 
 
-def _check_lines(end: End, lines: bytes) -> bytes:
+def _check_lines(end: LogEnd, lines: bytes) -> bytes:
     """Return the last sum of lines that follow where a log ends. Raises ValueError."""
     before, at = end.last_sum, end.size_bytes
     for line in map(_ended, lines.split(b"\n")[:-1]):
         if not verifies(before, line) or not has_sum(line):
             raise ValueError(f"the line at byte {at} does not follow the one before it: its sum")
-        if not isinstance(canonical.decode(line), dict):
+        if not isinstance(canonical.from_json(line), dict):
             raise ValueError(f"the line at byte {at} is no event")
         before = line[DIGITS_AT]
         at += len(line)
@@ -104,7 +104,7 @@ def _ended(line: bytes) -> bytes:
     return line + b"\n"
 
 
-def _cut_torn(log: LogFile, file: BinaryIO, end: End, new: bytes) -> None:
+def _cut_torn(log: LogFile, file: BinaryIO, end: LogEnd, new: bytes) -> None:
     """Cut off half a line that a crash left: it was never acknowledged, and comes again now.
 
     What is something else goes into a file beside the log.
@@ -122,8 +122,11 @@ def _cut_torn(log: LogFile, file: BinaryIO, end: End, new: bytes) -> None:
         raise LogWriteError(log.path, reason=error.strerror or str(error)) from error
 
 
-def _end(file: BinaryIO, path: Path) -> End:
-    """Return where the whole lines of an open log end. Raises NotALog where the last has no sum."""
+def _end(file: BinaryIO, path: Path) -> LogEnd:
+    """Return where the whole lines of an open log end.
+
+    Raises InvalidLog where the last has no sum.
+    """
     size = file.seek(0, os.SEEK_END)
     look = _LOOK_BACK_BYTES
     while True:
@@ -137,5 +140,5 @@ def _end(file: BinaryIO, path: Path) -> End:
         look *= 8
     last = tail[start:stop]
     if last and not has_sum(last):
-        raise NotALog(path, "is a log without sums there: nothing can be added to it")
-    return End(begin + stop, last[DIGITS_AT])
+        raise InvalidLog(path, "is a log without sums there: nothing can be added to it")
+    return LogEnd(begin + stop, last[DIGITS_AT])

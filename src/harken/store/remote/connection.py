@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from harken.core.loopback import is_loopback
-from harken.errors import ConfigError, StoreAway, StoreError
-from harken.store.remote.errors import Failed, error_of
+from harken.errors import ConfigError, StoreError, StoreUnavailable
+from harken.store.remote.errors import ErrorBody, error_of
 from harken.store.remote.wire import BYTES, JSON, read_json
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _KEPT_S = 15.0
 """Idle connections end here before they end there: a request never meets a closing door."""
 
 
-class Connection:
+class ServiceConnection:
     """Connections to the service at `url`, or at the Unix socket `socket`; threads may share it.
 
     Where the line breaks they ask again, for about `patience_s`. Raises ConfigError where the
@@ -94,7 +94,7 @@ class Connection:
                     return
             except _Broken as error:
                 if has_begun or wait_s is None or not error.may_pass:
-                    raise StoreAway(self.address, error.reason) from error
+                    raise StoreUnavailable(self.address, error.reason) from error
             time.sleep(wait_s)
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class Connection:
                 return act()
             except _Broken as error:
                 if wait_s is None or not error.may_pass:
-                    raise StoreAway(self.address, error.reason) from error
+                    raise StoreUnavailable(self.address, error.reason) from error
             time.sleep(wait_s)
         raise AssertionError("the last one returns or raises")
 
@@ -183,7 +183,7 @@ class Connection:
 
     def _failure(self, status: int, body: bytes) -> Exception:
         try:
-            problem = read_json(body, Failed).error
+            problem = read_json(body, ErrorBody).error
         except ValueError:
             text = f"answered with status {status}: is it a Harken service?"
             return StoreError(self.address, text)

@@ -16,18 +16,18 @@ import msgspec
 from harken.errors import (
     AmbiguousName,
     HarkenError,
-    LogDiffers,
+    LogDiverged,
     LogError,
     LogLocked,
     LogWriteError,
-    NotesChanged,
-    ObjectDamaged,
-    ObjectMissing,
+    NameNotFound,
+    NotesConflict,
+    ObjectCorrupted,
+    ObjectNotFound,
     ObjectTooLarge,
     StoreError,
     StoreLocked,
     StoreWriteError,
-    UnknownName,
 )
 from harken.store.batch import BATCH
 
@@ -102,13 +102,13 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
         return STATUS[self.code]
 
 
-class Failed(msgspec.Struct, frozen=True):
+class ErrorBody(msgspec.Struct, frozen=True):
     """The body of every answer that is an error."""
 
     error: Problem
 
 
-class Refused(HarkenError):
+class RequestRefused(HarkenError):
     """Something that the service does not do for whoever asked; its text says why."""
 
     def __init__(self, code: Code, text: str) -> None:
@@ -123,15 +123,15 @@ def problem_of(error: Exception) -> Problem:
     """
     text = _line(error)
     match error:
-        case Refused():
+        case RequestRefused():
             return Problem(error.code, text)
         case AmbiguousName():
             return Problem("ambiguous_name", text, error.kind, error.name, known=_some(error))
-        case UnknownName():
+        case NameNotFound():
             return Problem("unknown_name", text, error.kind, error.name, known=_some(error))
-        case ObjectMissing():
+        case ObjectNotFound():
             return Problem("object_missing", text, name=error.name, needed_by=error.needed_by)
-        case ObjectDamaged():
+        case ObjectCorrupted():
             code: Code = "batch_damaged" if error.store == BATCH else "object_damaged"
             return Problem(code, text, name=error.name, reason=error.reason)
         case ObjectTooLarge():
@@ -140,9 +140,9 @@ def problem_of(error: Exception) -> Problem:
             return Problem("store_locked", text)
         case LogLocked():
             return Problem("log_locked", "this log is being written by another program there")
-        case LogDiffers():
+        case LogDiverged():
             return Problem("log_differs", text)
-        case NotesChanged():
+        case NotesConflict():
             return Problem("notes_changed", text, name=error.name)
         case StoreWriteError() | LogWriteError():
             return Problem("store_full", text, reason=error.reason)
@@ -160,17 +160,17 @@ def error_of(problem: Problem, store: str) -> Exception:
     """Return the exception that a problem was, as one of the store with this address."""
     match problem.code:
         case "unknown_name":
-            return UnknownName(problem.kind, problem.name, problem.known)
+            return NameNotFound(problem.kind, problem.name, problem.known)
         case "ambiguous_name":
             return AmbiguousName(problem.kind, problem.name, problem.known)
         case "object_missing":
-            return ObjectMissing(store, problem.name, needed_by=problem.needed_by)
+            return ObjectNotFound(store, problem.name, needed_by=problem.needed_by)
         case "object_damaged" | "batch_damaged":
-            return ObjectDamaged(store, problem.name, reason=problem.reason)
+            return ObjectCorrupted(store, problem.name, reason=problem.reason)
         case "store_locked":
             return StoreLocked(store)
         case "notes_changed":
-            return NotesChanged(store, problem.name)
+            return NotesConflict(store, problem.name)
         case "store_full":
             return StoreWriteError(store, reason=problem.reason)
         case "invalid":
@@ -195,5 +195,5 @@ def _line(error: Exception) -> str:
     return " ".join(text.split())[:_MOST_CHARACTERS]
 
 
-def _some(error: UnknownName) -> tuple[str, ...]:
+def _some(error: NameNotFound) -> tuple[str, ...]:
     return tuple(islice(error.known, 13))

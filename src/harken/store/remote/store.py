@@ -20,22 +20,22 @@ from blake3 import blake3
 from harken.core import canonical
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
-from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, StoreError, UnknownName
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.errors import NameNotFound, NotesConflict, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import (
-    Batch,
-    Collected,
-    Keeping,
-    Kind,
+    GcResult,
     Name,
-    Stats,
-    Stored,
-    Thing,
+    ObjectKind,
+    RetentionPolicy,
+    StoredCommit,
+    StoredObject,
+    StoreStats,
     Tombstone,
+    WriteBatch,
 )
 from harken.store.batch import name_of, needs_of
 from harken.store.remote import wire
-from harken.store.remote.connection import Connection
+from harken.store.remote.connection import ServiceConnection
 
 LOCAL = "http://localhost"
 _FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
@@ -63,30 +63,30 @@ class RemoteStore:
         socket: str | Path | None = None,
         patience_s: float = 1.0,
     ) -> None:
-        self._connection = Connection(url, token=token, socket=socket, patience_s=patience_s)
+        self._connection = ServiceConnection(url, token=token, socket=socket, patience_s=patience_s)
         self.address = self._connection.address
         self._tombstones: dict[Name, Tombstone] = {}
         """As far as they were needed: others may have been added."""
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         self._connection.ask("/v1/store/write", wire.packed_batch(batch), sends=wire.PACKED)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
-        found = self._found("objects", names, Kind.PART, Kind.MESSAGE)
+        found = self._found("objects", names, ObjectKind.PART, ObjectKind.MESSAGE)
         return {Hash(name): body for name, body in found.items()}
 
-    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
-        return self._read("deltas", names, Kind.DELTA, values.delta_from)
+    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
+        return self._read("deltas", names, ObjectKind.DELTA, values.decode_delta)
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        return self._read("sequences", names, Kind.SEQUENCE, values.sequence_from)
+        return self._read("sequences", names, ObjectKind.SEQUENCE, values.decode_sequence)
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.pieces(name))
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         if not _FULL.fullmatch(name):
-            raise ObjectMissing(self.address, name)
+            raise ObjectNotFound(self.address, name)
         parts = self._connection.flow(f"/v1/store/raw/{name}")
         first = next(parts, b"")
         return self._checked(name, chain([first], parts))
@@ -97,8 +97,8 @@ class RemoteStore:
             found |= self._asked("derived", wire.Derived, keys=some).derived
         return found
 
-    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
-        found: dict[CommitId, Stored] = {}
+    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
+        found: dict[CommitId, StoredCommit] = {}
         wanted = _full(names)
         while wanted:
             some = wanted[: wire.MOST_NAMES]
@@ -108,15 +108,15 @@ class RemoteStore:
             wanted = self._rest(wanted, answer.asked)
         return found
 
-    def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
-        found: list[Stored] = []
+    def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
+        found: list[StoredCommit] = []
         at: CommitId | None = name
         while at is not None:
             left = wire.MOST_NAMES if depth is None else max(depth - len(found), 0)
             links = self._links(at, min(left, wire.MOST_NAMES), found)[:left]
             for stored in links:
                 if at is None or stored.id != at:
-                    raise ObjectDamaged(self.address, name, reason="its chain leads elsewhere")
+                    raise ObjectCorrupted(self.address, name, reason="its chain leads elsewhere")
                 found.append(stored)
                 at = stored.commit.parent
             if not links or len(found) == depth:
@@ -147,57 +147,59 @@ class RemoteStore:
                 found += self.named(longer, limit - len(found))
         return [ArtifactRef(name) for name in found]
 
-    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+    def annotate(
+        self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
+    ) -> None:
         values.check_notes(notes)
         try:
-            self._asked("annotate", wire.Done, name=name, notes=notes, was=was)
-        except NotesChanged:  # by us, perhaps: the answer was lost, and we asked again
+            self._asked("annotate", wire.DoneBody, name=name, notes=notes, was=was)
+        except NotesConflict:  # by us, perhaps: the answer was lost, and we asked again
             if self.commits([name])[name].notes != notes:
                 raise
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         return self._asked("labelled", wire.LabelList, label=label).labels
 
-    def things(self) -> Iterator[Thing]:
+    def things(self) -> Iterator[StoredObject]:
         frames = wire.frames(self._connection.flow("/v1/store/things"))
         while (data := self._believed(next, frames, None)) is not None:
             thing = self._believed(wire.unpack, data, wire.PackedThing)
             name = self._believed(name_of, thing.kind, thing.body)
             needs = self._believed(needs_of, thing.kind, thing.body)
-            yield Thing(thing.kind, name, thing.body, needs)
+            yield StoredObject(thing.kind, name, thing.body, needs)
 
-    def stats(self) -> Stats:
-        return self._told("stats", Stats)
+    def stats(self) -> StoreStats:
+        return self._told("stats", StoreStats)
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
-        self._asked("keep", wire.Done, kept=dict(names))
+    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
+        self._asked("keep", wire.DoneBody, kept=dict(names))
 
-    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
-        found = self._told("kept", wire.Kept).kept
+    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
+        found = self._told("kept", wire.RetentionBody).kept
         return {ArtifactRef(name): keeping for name, keeping in found.items() if keeping}
 
     def collect(
         self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
-    ) -> Collected:
+    ) -> GcResult:
         asked = wire.Collection(now, [*roots], grace_s, dry_run)
         answer = self._connection.ask(
-            "/v1/store/collect", canonical.encode(asked), silence_s=_COLLECTS_S
+            "/v1/store/collect", canonical.to_json_line(asked), silence_s=_COLLECTS_S
         )
-        return self._believed(wire.read_json, answer, Collected)
+        return self._believed(wire.read_json, answer, GcResult)
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
-        packed = wire.pack(wire.PackedPurge(dict(stand_ins), canonical.encode(tombstone)))
+        packed = wire.pack(wire.PackedPurge(dict(stand_ins), canonical.to_json_line(tombstone)))
         self._connection.ask("/v1/store/purge", packed, sends=wire.PACKED, silence_s=_COLLECTS_S)
 
     def tombstones(self) -> dict[Name, Tombstone]:
         return self._told("tombstones", wire.Tombstones).tombstones
 
-    def log_end(self, name: str) -> wire.LogEnd:
+    def log_end(self, name: str) -> wire.LogEndBody:
         """Say how much is there of the log of a session; nothing, where there is none."""
         answer = self._connection.ask(f"/v1/logs/{quote(name, safe='')}", method="GET")
-        return self._believed(wire.read_json, answer, wire.LogEnd)
+        return self._believed(wire.read_json, answer, wire.LogEndBody)
 
-    def append_log(self, name: str, at: int, lines: bytes) -> wire.LogEnd:
+    def append_log(self, name: str, at: int, lines: bytes) -> wire.LogEndBody:
         """Add whole lines to a log, which has `at` bytes; what it has of them already is not added.
 
         On return they are on the disk there. Raises LogError where others are there, or another
@@ -205,17 +207,17 @@ class RemoteStore:
         """
         path = f"/v1/logs/{quote(name, safe='')}?from={at}"
         answer = self._connection.ask(path, lines, sends=wire.BYTES)
-        return self._believed(wire.read_json, answer, wire.LogEnd)
+        return self._believed(wire.read_json, answer, wire.LogEndBody)
 
     def close(self) -> None:
         self._connection.close()
 
-    def _found(self, what: str, names: Iterable[str], *kinds: Kind) -> dict[str, bytes]:
+    def _found(self, what: str, names: Iterable[str], *kinds: ObjectKind) -> dict[str, bytes]:
         """Return those bodies of these names that are there, each checked."""
         found: dict[str, bytes] = {}
         wanted = _full(names)
         while wanted:
-            body = canonical.encode({"names": wanted[: wire.MOST_NAMES]})
+            body = canonical.to_json_line({"names": wanted[: wire.MOST_NAMES]})
             packed = self._connection.ask(f"/v1/store/{what}", body, accepts=wire.PACKED)
             answer = self._believed(wire.unpack, packed, wire.PackedFound)
             for name in wanted[: answer.asked]:
@@ -229,36 +231,36 @@ class RemoteStore:
         self,
         what: str,
         names: Iterable[ArtifactRef],
-        kind: Kind,
+        kind: ObjectKind,
         read: Callable[[bytes], T],
     ) -> dict[ArtifactRef, T]:
         found = self._found(what, names, kind)
         return {ArtifactRef(name): self._believed(read, body) for name, body in found.items()}
 
-    def _links(self, at: CommitId, depth: int, found: list[Stored]) -> list[Stored]:
+    def _links(self, at: CommitId, depth: int, found: list[StoredCommit]) -> list[StoredCommit]:
         """Return the next commits of a chain, of which some are `found` already."""
         try:
             return self._stored(self._commits("chain", name=at, depth=depth))
-        except UnknownName:
+        except NameNotFound:
             if not found:
                 raise
-            raise ObjectMissing(self.address, at, needed_by=found[-1].id) from None
+            raise ObjectNotFound(self.address, at, needed_by=found[-1].id) from None
 
     def _commits(self, what: str, **asked: object) -> wire.PackedCommits:
-        body = canonical.encode(asked)
+        body = canonical.to_json_line(asked)
         packed = self._connection.ask(f"/v1/store/{what}", body, accepts=wire.PACKED)
         return self._believed(wire.unpack, packed, wire.PackedCommits)
 
-    def _stored(self, answer: wire.PackedCommits) -> list[Stored]:
-        found: list[Stored] = []
+    def _stored(self, answer: wire.PackedCommits) -> list[StoredCommit]:
+        found: list[StoredCommit] = []
         for name, body, notes in answer.commits:
-            self._check(name, body, Kind.COMMIT)
-            commit = self._believed(values.commit_from, body)
-            found.append(Stored(name, commit, self._believed(wire.notes_from, notes)))
+            self._check(name, body, ObjectKind.COMMIT)
+            commit = self._believed(values.decode_commit, body)
+            found.append(StoredCommit(name, commit, self._believed(wire.notes_from, notes)))
         return found
 
     def _asked(self, what: str, kind: type[T], **asked: object) -> T:
-        answer = self._connection.ask(f"/v1/store/{what}", canonical.encode(asked))
+        answer = self._connection.ask(f"/v1/store/{what}", canonical.to_json_line(asked))
         return self._believed(wire.read_json, answer, kind)
 
     def _told(self, what: str, kind: type[T]) -> T:
@@ -270,12 +272,12 @@ class RemoteStore:
             raise self._odd(f"to {asked} of {len(wanted)} names")
         return wanted[asked:]
 
-    def _check(self, name: str, body: bytes, *kinds: Kind) -> None:
-        """Raise ObjectDamaged where these are not the bytes of this name."""
+    def _check(self, name: str, body: bytes, *kinds: ObjectKind) -> None:
+        """Raise ObjectCorrupted where these are not the bytes of this name."""
         self._same(name, *(name_of(kind, body) for kind in kinds))
 
     def _checked(self, name: ArtifactRef, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield parts of raw bytes; after the last, raise ObjectDamaged if they are others."""
+        """Yield parts of raw bytes; after the last, raise ObjectCorrupted if they are others."""
         hasher = blake3(canonical.RAW)
         for part in parts:
             hasher.update(part)
@@ -283,13 +285,13 @@ class RemoteStore:
         self._same(name, f"art-{hasher.hexdigest()}")
 
     def _same(self, name: str, *found: str) -> None:
-        """Raise ObjectDamaged where what came has another name, and does not stand in for it."""
+        """Raise ObjectCorrupted where what came has another name, and does not stand in for it."""
         if name in found or self._stands_in(name, found):
             return
         self._tombstones = self.tombstones()
         if not self._stands_in(name, found):
             reason = f"what came has the name {found[0]}"
-            raise ObjectDamaged(self.address, name, reason=reason)
+            raise ObjectCorrupted(self.address, name, reason=reason)
 
     def _stands_in(self, name: str, found: Container[str]) -> bool:
         stone = self._tombstones.get(name)

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from harken.core import canonical, commits
-from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
-from harken.store.base import Batch, Keeping, Kind, Stored, Tombstone
+from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.store.base import ObjectKind, RetentionPolicy, StoredCommit, Tombstone, WriteBatch
 from harken.store.batch import LARGEST_BODY, contents_of
 
 PACKED = "application/msgpack"
@@ -59,14 +59,14 @@ class CommitAndNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A commit, and what of it may change."""
 
     commit: Commit
-    notes: Notes = Notes()
+    notes: CommitNotes = CommitNotes()
 
 
 class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A batch in JSON: values by the names of their canonical bytes; raw bytes in base64."""
 
     objects: dict[str, Any] = {}
-    deltas: dict[str, list[Entry]] = {}
+    deltas: dict[str, list[DeltaEntry]] = {}
     sequences: dict[str, list[str]] = {}
     raw: dict[str, bytes] = {}
     files: dict[str, list[str]] = {}
@@ -75,7 +75,7 @@ class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tombstones: dict[str, Tombstone] = {}
 
 
-class LogEnd(msgspec.Struct, frozen=True):
+class LogEndBody(msgspec.Struct, frozen=True):
     """How much of a log is there: whole lines, of which the last has this `sum`."""
 
     size_bytes: int = 0
@@ -100,7 +100,7 @@ class PackedCommits(msgspec.Struct, frozen=True):
 class PackedThing(msgspec.Struct, frozen=True, array_like=True):
     """One of all things, as it stands in a stream: its name follows from the bytes."""
 
-    kind: Kind
+    kind: ObjectKind
     body: bytes
 
 
@@ -134,10 +134,10 @@ class AskedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names: Names
 
 
-class Kept(msgspec.Struct, frozen=True):
+class RetentionBody(msgspec.Struct, frozen=True):
     """Commits and artifacts that are kept otherwise than usual; null: as all others."""
 
-    kept: dict[str, Keeping | None]
+    kept: dict[str, RetentionPolicy | None]
 
 
 class Tombstones(msgspec.Struct, frozen=True):
@@ -177,22 +177,22 @@ class Derived(msgspec.Struct, frozen=True):
     derived: dict[str, FullArtifact]
 
 
-class Done(msgspec.Struct, frozen=True):
+class DoneBody(msgspec.Struct, frozen=True):
     """It is done, and durable."""
 
     done: Literal[True] = True
 
 
 _MEMBERS = {
-    Kind.PART: "objects",
-    Kind.MESSAGE: "objects",
-    Kind.DELTA: "deltas",
-    Kind.SEQUENCE: "sequences",
-    Kind.RAW: "raw",
+    ObjectKind.PART: "objects",
+    ObjectKind.MESSAGE: "objects",
+    ObjectKind.DELTA: "deltas",
+    ObjectKind.SEQUENCE: "sequences",
+    ObjectKind.RAW: "raw",
 }
 
 
-def packed_batch(batch: Batch) -> bytes:
+def packed_batch(batch: WriteBatch) -> bytes:
     """Return a batch as MessagePack. Raises as `contents_of` where it is wrong by itself."""
     contents = contents_of(batch)
     bodies: dict[str, dict[str, bytes]] = {}
@@ -201,41 +201,45 @@ def packed_batch(batch: Batch) -> bytes:
             bodies.setdefault(_MEMBERS[thing.kind], {})[thing.name] = thing.body
     packed = PackedBatch(
         **bodies,
-        files={name: canonical.canonical(list(pieces)) for name, pieces in batch.files.items()},
-        derived=canonical.canonical(dict(batch.derived)),
+        files={
+            name: canonical.to_canonical_bytes(list(pieces)) for name, pieces in batch.files.items()
+        },
+        derived=canonical.to_canonical_bytes(dict(batch.derived)),
         commits=[
-            (contents.things[new.id].body, canonical.canonical(new.notes))
+            (contents.things[new.id].body, canonical.to_canonical_bytes(new.notes))
             for new in contents.commits
         ],
-        tombstones=canonical.canonical(dict(batch.tombstones)),
+        tombstones=canonical.to_canonical_bytes(dict(batch.tombstones)),
     )
     return pack(packed)
 
 
-def batch_from(data: bytes) -> Batch:
+def batch_from(data: bytes) -> WriteBatch:
     """Read a batch from MessagePack. Raises ValueError where it is none."""
     packed = unpack(data, PackedBatch)
-    return Batch(
+    return WriteBatch(
         objects={Hash(name): body for name, body in packed.objects.items()},
         deltas={
-            ArtifactRef(name): commits.delta_from(body) for name, body in packed.deltas.items()
+            ArtifactRef(name): commits.decode_delta(body) for name, body in packed.deltas.items()
         },
         sequences={
-            ArtifactRef(name): commits.sequence_from(body)
+            ArtifactRef(name): commits.decode_sequence(body)
             for name, body in packed.sequences.items()
         },
         raw={ArtifactRef(name): body for name, body in packed.raw.items()},
-        files={ArtifactRef(n): commits.sequence_from(body) for n, body in packed.files.items()},
+        files={ArtifactRef(n): commits.decode_sequence(body) for n, body in packed.files.items()},
         derived=read_json(packed.derived, dict[str, ArtifactRef]),
-        commits=[(commits.commit_from(one), notes_from(other)) for one, other in packed.commits],
+        commits=[(commits.decode_commit(one), notes_from(other)) for one, other in packed.commits],
         tombstones=read_json(packed.tombstones, dict[str, Tombstone]),
     )
 
 
-def batch_of(plain: PlainBatch) -> Batch:
+def batch_of(plain: PlainBatch) -> WriteBatch:
     """Return the batch that somebody wrote in JSON."""
-    return Batch(
-        objects={Hash(name): canonical.canonical(value) for name, value in plain.objects.items()},
+    return WriteBatch(
+        objects={
+            Hash(name): canonical.to_canonical_bytes(value) for name, value in plain.objects.items()
+        },
         deltas={ArtifactRef(name): entries for name, entries in plain.deltas.items()},
         sequences={
             ArtifactRef(name): [ArtifactRef(one) for one in names]
@@ -252,10 +256,11 @@ def batch_of(plain: PlainBatch) -> Batch:
     )
 
 
-def packed_commits(stored: Iterable[Stored]) -> list[tuple[CommitId, bytes, bytes]]:
+def packed_commits(stored: Iterable[StoredCommit]) -> list[tuple[CommitId, bytes, bytes]]:
     """Return commits and their notes as canonical bytes."""
     return [
-        (one.id, commits.commit_bytes(one.commit), canonical.canonical(one.notes)) for one in stored
+        (one.id, commits.commit_bytes(one.commit), canonical.to_canonical_bytes(one.notes))
+        for one in stored
     ]
 
 
@@ -290,9 +295,9 @@ def frames(parts: Iterable[bytes]) -> Iterator[bytes]:
     raise ValueError("the rest is missing")
 
 
-def notes_from(data: bytes) -> Notes:
+def notes_from(data: bytes) -> CommitNotes:
     """Read notes from JSON. Raises ValueError where they are none."""
-    return read_json(data, Notes)
+    return read_json(data, CommitNotes)
 
 
 def pack(value: object) -> bytes:
@@ -312,9 +317,9 @@ def unpack(data: bytes, kind: type[T]) -> T:
 
 def read_json(data: bytes, kind: type[T]) -> T:
     """Read a value of this type from JSON. Raises ValueError where it is none."""
-    return msgspec.convert(canonical.decode(data), kind)
+    return msgspec.convert(canonical.from_json(data), kind)
 
 
 def values_of(bodies: Mapping[str, bytes]) -> dict[str, Any]:
     """Return bodies as JSON values. Raises ValueError where one is none."""
-    return {name: canonical.decode(body) for name, body in bodies.items()}
+    return {name: canonical.from_json(body) for name, body in bodies.items()}

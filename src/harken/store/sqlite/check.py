@@ -14,27 +14,27 @@ from dataclasses import dataclass, field
 import msgspec
 
 from harken.core import canonical
-from harken.core.clock import microseconds
-from harken.core.commits import ArtifactRef, CommitId, commit_from, delta_from, sequence_from
+from harken.core.clock import parse_rfc3339
+from harken.core.commits import ArtifactRef, CommitId, decode_commit, decode_delta, decode_sequence
 from harken.errors import HarkenError, StoreError
-from harken.store.base import Kind
+from harken.store.base import ObjectKind
 from harken.store.batch import file_from, message_from, needs_of
 from harken.store.sqlite import pack_table
-from harken.store.sqlite.commit_table import RowDamaged, in_bytes, notes_from
+from harken.store.sqlite.commit_table import RowCorrupted, in_bytes, notes_from
 from harken.store.sqlite.graph import Progress
-from harken.store.sqlite.name_index import key_of
-from harken.store.sqlite.pack import Body, opened, unpacked
+from harken.store.sqlite.name_index import key_prefix
+from harken.store.sqlite.pack import Body, decode_pack, unpacked
 from harken.store.sqlite.side_tables import damaged, tombstone_from
 from harken.store.sqlite.store import SqliteStore
 
-_READ: Mapping[Kind, Callable[[bytes], object]] = {
-    Kind.PART: canonical.decode,
-    Kind.MESSAGE: message_from,
-    Kind.DELTA: delta_from,
-    Kind.SEQUENCE: sequence_from,
-    Kind.FILE: file_from,
+_READ: Mapping[ObjectKind, Callable[[bytes], object]] = {
+    ObjectKind.PART: canonical.from_json,
+    ObjectKind.MESSAGE: message_from,
+    ObjectKind.DELTA: decode_delta,
+    ObjectKind.SEQUENCE: decode_sequence,
+    ObjectKind.FILE: file_from,
 }
-_ARTIFACTS = (Kind.DELTA, Kind.SEQUENCE, Kind.RAW, Kind.FILE)
+_ARTIFACTS = (ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE)
 _TYPES = {
     "object": {"key": "blob", "pack": "integer"},
     "artifact": {"key": "blob", "pack": "integer"},
@@ -47,7 +47,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StoreFinding:
     """One thing that is wrong. `place`: a name, or where in the file."""
 
     place: str
@@ -76,9 +76,9 @@ class _Index:
             self._one.pop(key, None)
             self._several.setdefault(key, []).append(number)
 
-    def take(self, names: Collection[str], row: pack_table.Row) -> list[str]:
+    def take(self, names: Collection[str], row: pack_table.PackRow) -> list[str]:
         """Take out what leads from names to a pack; return those from which nothing does."""
-        keys = {key_of(name): name for name in names}
+        keys = {key_prefix(name): name for name in names}
         numbers = [self._one.pop(key, -1) for key in keys]
         if not numbers or (min(numbers) >= row.first and max(numbers) < row.end):
             return []
@@ -88,7 +88,7 @@ class _Index:
             if not row.first <= number < row.end and not self._take(key, number, row)
         ]
 
-    def _take(self, key: bytes, number: int, row: pack_table.Row) -> bool:
+    def _take(self, key: bytes, number: int, row: pack_table.PackRow) -> bool:
         """Take out what leads to a pack, where there may be several ways."""
         numbers = [*self._several.get(key, ()), *([] if number < 0 else [number])]
         left = [number for number in numbers if not row.first <= number < row.end]
@@ -120,13 +120,13 @@ class _Tables:
     """Name of what is read -> name of what was purged."""
 
 
-def findings(store: SqliteStore, on_progress: Progress | None = None) -> Iterator[Finding]:
+def findings(store: SqliteStore, on_progress: Progress | None = None) -> Iterator[StoreFinding]:
     """Yield what is wrong, the worst first."""
     try:
         with store.snapshot() as connection:
             for (text,) in connection.execute("PRAGMA integrity_check(100)"):
                 if text != "ok":
-                    yield Finding("file", text)
+                    yield StoreFinding("file", text)
             _check_types(connection)
             tables = _tables(connection)
             yield from _of_tombs(connection, tables)
@@ -138,20 +138,20 @@ def findings(store: SqliteStore, on_progress: Progress | None = None) -> Iterato
             yield from _of_outside(connection, tables)
             yield from _left(tables)
             for key in damaged(connection):
-                yield Finding(f"derived {key}", "it has another sum")
+                yield StoreFinding(f"derived {key}", "it has another sum")
         yield from _of_files(store, tables)
     except (StoreError, sqlite3.Error) as error:
-        yield Finding("file", str(error))
+        yield StoreFinding("file", str(error))
 
 
 def _check_types(connection: sqlite3.Connection) -> None:
-    """Raise RowDamaged for what only a damaged table says: SQLite does not look when it reads."""
+    """Raise RowCorrupted for what only a damaged table says: SQLite does not look when it reads."""
     for table, columns in _TYPES.items():
         odd = " OR ".join(f"typeof({column}) <> '{type_}'" for column, type_ in columns.items())
         query = f"SELECT count(*) FROM {table} WHERE {odd}"  # noqa: S608 - ours
         (count,) = connection.execute(query).fetchone()
         if count:
-            raise RowDamaged(f"{count} rows of {table} have values of the wrong types")
+            raise RowCorrupted(f"{count} rows of {table} have values of the wrong types")
 
 
 def _tables(connection: sqlite3.Connection) -> _Tables:
@@ -172,48 +172,48 @@ def _tables(connection: sqlite3.Connection) -> _Tables:
     return tables
 
 
-def _of_tombs(connection: sqlite3.Connection, tables: _Tables) -> Iterator[Finding]:
+def _of_tombs(connection: sqlite3.Connection, tables: _Tables) -> Iterator[StoreFinding]:
     for name, record in connection.execute("SELECT name, record FROM tombstone").fetchall():
         tables.there.add(name)
         try:
             stand_in = tombstone_from(name, record).stand_in
         except ValueError as error:
-            yield Finding(name, f"its tombstone: {error}")
+            yield StoreFinding(name, f"its tombstone: {error}")
         else:
             if stand_in:  # else it is a commit that was collected
                 tables.needed[stand_in] = name
                 tables.stand_ins[stand_in] = name
 
 
-def _of_pack(row: pack_table.Row, tables: _Tables) -> Iterator[Finding]:
+def _of_pack(row: pack_table.PackRow, tables: _Tables) -> Iterator[StoreFinding]:
     try:
-        pack = opened(row.data)
+        pack = decode_pack(row.data)
         things = pack.things()
     except (ValueError, LookupError) as error:
-        yield Finding(f"pack {row.first}", str(error))
+        yield StoreFinding(f"pack {row.first}", str(error))
         return
     tables.there.update(things)
     tables.outside |= dict.fromkeys(pack.outside(), row.first)
-    by_kind: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    by_kind: dict[ObjectKind, list[str]] = {kind: [] for kind in ObjectKind}
     for name, (kind, body) in things.items():
         by_kind[kind].append(name)
         if kind in _READ:
             try:
                 _READ[kind](body)
             except ValueError as error:
-                yield Finding(name, f"it cannot be read: {error}")
-    tables.files += map(ArtifactRef, by_kind[Kind.FILE])
-    for name in by_kind[Kind.COMMIT]:
+                yield StoreFinding(name, f"it cannot be read: {error}")
+    tables.files += map(ArtifactRef, by_kind[ObjectKind.FILE])
+    for name in by_kind[ObjectKind.COMMIT]:
         if problem := _row_problem(CommitId(name), things[name][1], row, tables):
-            yield Finding(name, problem)
-    objects = by_kind[Kind.PART] + by_kind[Kind.MESSAGE]
+            yield StoreFinding(name, problem)
+    objects = by_kind[ObjectKind.PART] + by_kind[ObjectKind.MESSAGE]
     artifacts = [name for kind in _ARTIFACTS for name in by_kind[kind]]
     for index, names in ((tables.objects, objects), (tables.artifacts, artifacts)):
         for name in index.take(names, row):
-            yield Finding(name, f"the index does not lead to pack {row.first}, where it is")
+            yield StoreFinding(name, f"the index does not lead to pack {row.first}, where it is")
 
 
-def _of_outside(connection: sqlite3.Connection, tables: _Tables) -> Iterator[Finding]:
+def _of_outside(connection: sqlite3.Connection, tables: _Tables) -> Iterator[StoreFinding]:
     """Yield what is needed and nowhere; digits that only look like a name need nothing."""
     for lacking, first in tables.outside.items():
         if tables.there.isdisjoint((lacking, f"art-{lacking}", f"ctx-{lacking}")):
@@ -224,16 +224,16 @@ def _of_outside(connection: sqlite3.Connection, tables: _Tables) -> Iterator[Fin
                     if need[-64:] == lacking:
                         tables.needed[need] = name
     for needed in sorted(tables.needed.keys() - tables.there):
-        yield Finding(needed, f"is missing; {tables.needed[needed]} names it")
+        yield StoreFinding(needed, f"is missing; {tables.needed[needed]} names it")
 
 
-def _row_problem(name: CommitId, body: bytes, pack: pack_table.Row, tables: _Tables) -> str:
+def _row_problem(name: CommitId, body: bytes, pack: pack_table.PackRow, tables: _Tables) -> str:
     """Say what a commit's row says wrongly; take the row out."""
     own = CommitId(tables.stand_ins.get(name, name))
     rows = tables.history.get(bytes.fromhex(own[4:]), [])
     try:
-        commit = commit_from(body)
-        time_us = microseconds(commit.created_at)
+        commit = decode_commit(body)
+        time_us = parse_rfc3339(commit.created_at)
         parent = None if commit.parent is None else bytes.fromhex(commit.parent[4:])
     except ValueError as error:
         return f"it cannot be read: {error}"
@@ -260,21 +260,23 @@ def _notes_problem(name: CommitId, row: _Row) -> str:
     return "" if [*row.labels] == labels else "the labels are not those of its notes"
 
 
-def _left(tables: _Tables) -> Iterator[Finding]:
+def _left(tables: _Tables) -> Iterator[StoreFinding]:
     for what, index in (("object", tables.objects), ("artifact", tables.artifacts)):
         for key, number in index.left():
             place = f"{what} {key.hex()}"
-            yield Finding(place, f"the index leads to pack {number}, which has no such thing")
+            yield StoreFinding(place, f"the index leads to pack {number}, which has no such thing")
     for name, rows in tables.history.items():
         for row in rows:
             place = f"row {row.id} of history"
-            yield Finding(place, f"leads to ctx-{name.hex()} in pack {row.pack}; that is not it")
+            yield StoreFinding(
+                place, f"leads to ctx-{name.hex()} in pack {row.pack}; that is not it"
+            )
 
 
-def _of_files(store: SqliteStore, tables: _Tables) -> Iterator[Finding]:
+def _of_files(store: SqliteStore, tables: _Tables) -> Iterator[StoreFinding]:
     for name in tables.files:
         try:
             for _ in store.pieces(name):
                 pass
         except HarkenError as error:
-            yield Finding(name, str(error))
+            yield StoreFinding(name, str(error))

@@ -15,9 +15,9 @@ from contextlib import suppress
 import msgspec
 
 from harken.core import canonical
-from harken.core.commits import CommitId, Notes
-from harken.store.batch import NewCommit
-from harken.store.sqlite.name_index import key_of, keys_between
+from harken.core.commits import CommitId, CommitNotes
+from harken.store.batch import BatchCommit
+from harken.store.sqlite.name_index import key_prefix, keys_between
 from harken.store.sqlite.side_tables import sealed, unsealed
 
 _FULL = re.compile(r"ctx-[0-9a-f]{64}")
@@ -39,11 +39,11 @@ INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
 """
 
 
-class RowDamaged(sqlite3.DatabaseError):
+class RowCorrupted(sqlite3.DatabaseError):
     """A row is not as it was written."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class CommitRow(msgspec.Struct, frozen=True):
     """One commit, as far as its row knows it."""
 
     id: int
@@ -53,43 +53,43 @@ class Row(msgspec.Struct, frozen=True):
     notes: bytes
 
     def __post_init__(self) -> None:
-        """Raise RowDamaged for what only a damaged table says: SQLite does not look again."""
+        """Raise RowCorrupted for what only a damaged table says: SQLite does not look again."""
         if not (
             isinstance(self.id, int)
             and isinstance(self.pack, int)
             and isinstance(self.name, bytes)
             and isinstance(self.notes, bytes)
         ):
-            raise RowDamaged(f"row {self.id!r} of history has values of the wrong types")
+            raise RowCorrupted(f"row {self.id!r} of history has values of the wrong types")
 
     def is_of(self, name: CommitId) -> bool:
         """Whether this is the row of that commit."""
         return bytes.fromhex(name[4:]).startswith(self.name)
 
 
-def row_of(connection: sqlite3.Connection, name: CommitId) -> Row | None:
+def row_of(connection: sqlite3.Connection, name: CommitId) -> CommitRow | None:
     """Return the row of a commit by its full name; None: there is none, or it is no such name."""
     if not _FULL.fullmatch(name):
         return None
     query = f"SELECT id, name, pack, notes FROM history WHERE {_KEY} = ?"  # noqa: S608 - ours
-    rows = (Row(*row) for row in connection.execute(query, [key_of(name)]).fetchall())
+    rows = (CommitRow(*row) for row in connection.execute(query, [key_prefix(name)]).fetchall())
     return next((row for row in rows if row.is_of(name)), None)
 
 
-def some(connection: sqlite3.Connection, where: str, given: Sequence[object]) -> list[Row]:
+def some(connection: sqlite3.Connection, where: str, given: Sequence[object]) -> list[CommitRow]:
     """Return the rows that a condition, an order or a limit picks."""
     query = f"SELECT id, name, pack, notes FROM history {where}"  # noqa: S608 - ours
-    return [Row(*row) for row in connection.execute(query, given).fetchall()]
+    return [CommitRow(*row) for row in connection.execute(query, given).fetchall()]
 
 
-def ancestors(connection: sqlite3.Connection, id_: int, limit: int) -> list[Row]:
+def ancestors(connection: sqlite3.Connection, id_: int, limit: int) -> list[CommitRow]:
     """Return the row with this id and those before it, newest first, at most so many."""
     if limit < 1:
         return []
-    return [Row(*row) for row in connection.execute(_ANCESTORS, [id_, limit]).fetchall()]
+    return [CommitRow(*row) for row in connection.execute(_ANCESTORS, [id_, limit]).fetchall()]
 
 
-def latest(connection: sqlite3.Connection, principal: str, until_us: int) -> list[Row]:
+def latest(connection: sqlite3.Connection, principal: str, until_us: int) -> list[CommitRow]:
     """Return a principal's last commit at or before a time, if it has one."""
     return some(
         connection,
@@ -99,7 +99,7 @@ def latest(connection: sqlite3.Connection, principal: str, until_us: int) -> lis
     )
 
 
-def beginning(connection: sqlite3.Connection, digits: str, limit: int) -> list[Row]:
+def beginning(connection: sqlite3.Connection, digits: str, limit: int) -> list[CommitRow]:
     """Return the rows of commits whose names may begin so, sorted by name; at most so many."""
     between = keys_between(digits)
     if between is None:
@@ -110,7 +110,7 @@ def beginning(connection: sqlite3.Connection, digits: str, limit: int) -> list[R
     return some(connection, where, [*between, digits + "%", max(limit, 0)])
 
 
-def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[str, Row]]:
+def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[str, CommitRow]]:
     """Return labels with their commits, those of a label oldest first; of one label, or of all."""
     which, given = ("", []) if label is None else ("WHERE label.name = ?", [in_bytes(label)])
     rows = connection.execute(
@@ -118,10 +118,10 @@ def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[st
         f" ON h.id = label.history {which} ORDER BY label.name, h.time_us, h.id",
         given,
     )
-    return [(_text(name), Row(*row)) for name, *row in rows.fetchall()]
+    return [(_text(name), CommitRow(*row)) for name, *row in rows.fetchall()]
 
 
-def add(connection: sqlite3.Connection, several: Sequence[tuple[NewCommit, int]]) -> None:
+def add(connection: sqlite3.Connection, several: Sequence[tuple[BatchCommit, int]]) -> None:
     """Enter commits that are in the packs of these numbers, parents before children."""
     rows: list[tuple[object, ...]] = []
     for new, number in several:
@@ -145,25 +145,27 @@ def mend(connection: sqlite3.Connection, name: CommitId, number: int) -> bool:
     return row is not None
 
 
-def annotate(connection: sqlite3.Connection, row: Row, name: CommitId, notes: Notes) -> None:
+def annotate(
+    connection: sqlite3.Connection, row: CommitRow, name: CommitId, notes: CommitNotes
+) -> None:
     """Replace a commit's notes."""
     connection.execute("UPDATE history SET notes = ? WHERE id = ?", [seal(name, notes), row.id])
     connection.execute("DELETE FROM label WHERE history = ?", [row.id])
     _label(connection, row.id, notes)
 
 
-def seal(name: CommitId, notes: Notes) -> bytes:
+def seal(name: CommitId, notes: CommitNotes) -> bytes:
     """Return notes as a row has them."""
-    return sealed(name, canonical.canonical(notes))
+    return sealed(name, canonical.to_canonical_bytes(notes))
 
 
-def notes_from(name: CommitId, data: bytes) -> Notes:
+def notes_from(name: CommitId, data: bytes) -> CommitNotes:
     """Read a commit's notes as they are stored. Raises ValueError where they are damaged."""
     body = unsealed(name, data)
     try:
         return _notes.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or what is no notes
-        return msgspec.convert(canonical.decode(body), Notes)
+        return msgspec.convert(canonical.from_json(body), CommitNotes)
 
 
 def in_bytes(text: str) -> bytes:
@@ -179,16 +181,16 @@ def principal(connection: sqlite3.Connection, name: str) -> int:
     return int(found)
 
 
-_notes = msgspec.json.Decoder(Notes)
+_notes = msgspec.json.Decoder(CommitNotes)
 
 
 def _text(data: object) -> str:
     if isinstance(data, bytes):
         with suppress(UnicodeDecodeError):
             return data.decode("utf-8", "surrogatepass")
-    raise RowDamaged(f"{data!r} is no label")
+    raise RowCorrupted(f"{data!r} is no label")
 
 
-def _label(connection: sqlite3.Connection, id_: int, notes: Notes) -> None:
+def _label(connection: sqlite3.Connection, id_: int, notes: CommitNotes) -> None:
     rows = [(in_bytes(label), id_) for label in notes.labels]
     connection.executemany("INSERT OR IGNORE INTO label (name, history) VALUES (?, ?)", rows)

@@ -69,7 +69,7 @@ SMALL = 12 * 1024
 _QUICK, _WEAVING, _THOROUGH = 1, 3, 6
 
 
-class Unopened(ValueError):
+class DecompressionError(ValueError):
     """The bytes are not what they were."""
 
 
@@ -100,15 +100,15 @@ class _Zstandard(threading.local):
     def opened(self, data: bytes) -> bytes:
         size = size_of(data)
         if size > LARGEST:
-            raise Unopened(f"it says that it has {size} bytes")
+            raise DecompressionError(f"it says that it has {size} bytes")
         return self._opener.decompress(data)
 
     def unwoven(self, data: bytes, first: int) -> bytes:
         if not 0 <= first <= min(size_of(data), LARGEST):
-            raise Unopened(f"it says that it has {first} of {size_of(data)} bytes")
+            raise DecompressionError(f"it says that it has {first} of {size_of(data)} bytes")
         found = self._unweaver.stream_reader(data).read(first)
         if len(found) < first:
-            raise Unopened(f"it has only {len(found)} of {first} bytes")
+            raise DecompressionError(f"it has only {len(found)} of {first} bytes")
         return found
 
 
@@ -130,18 +130,18 @@ def size_of(data: bytes) -> int:
     try:
         size = zstandard.frame_content_size(data)
     except zstandard.ZstdError as error:
-        raise Unopened(str(error)) from None
+        raise DecompressionError(str(error)) from None
     if size < 0:
-        raise Unopened("it does not say how many bytes it has")
+        raise DecompressionError("it does not say how many bytes it has")
     return size
 
 
-def opened(data: bytes) -> bytes:
+def decompress(data: bytes) -> bytes:
     """Return what was compressed. Raises Unopened."""
     try:
         return _zstandard.opened(data)
     except zstandard.ZstdError as error:
-        raise Unopened(str(error)) from None
+        raise DecompressionError(str(error)) from None
 
 
 def unwoven(data: bytes, first: int) -> bytes:
@@ -149,7 +149,7 @@ def unwoven(data: bytes, first: int) -> bytes:
     try:
         return _zstandard.unwoven(data, first)
     except zstandard.ZstdError as error:
-        raise Unopened(str(error)) from None
+        raise DecompressionError(str(error)) from None
 
 
 def _parameters(level: int) -> zstandard.ZstdCompressionParameters:

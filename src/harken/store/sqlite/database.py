@@ -17,7 +17,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from harken.errors import NotAStore, StoreError, StoreLocked, StoreTooNew, StoreWriteError
+from harken.errors import (
+    InvalidStore,
+    StoreError,
+    StoreLocked,
+    StoreVersionUnsupported,
+    StoreWriteError,
+)
 
 APPLICATION = 0x4861726B  # "Hark"
 
@@ -95,7 +101,7 @@ _REFUSED = {
 }
 
 
-class Connection(sqlite3.Connection):
+class SqliteConnection(sqlite3.Connection):
     """A connection, and what of the file it has seen (see `opened`)."""
 
     version = -1
@@ -111,7 +117,7 @@ class Database:
     def __init__(self, path: Path, patience_s: float) -> None:
         self.path, self.patience_s = path, patience_s
         self._local = threading.local()
-        self._open: list[tuple[threading.Thread, Connection]] = []
+        self._open: list[tuple[threading.Thread, SqliteConnection]] = []
         self._opening = threading.Lock()
         self._is_closed = False
         self._process = os.getpid()
@@ -131,13 +137,13 @@ class Database:
                     self.close()
                     raise
 
-    def connection(self) -> Connection:
+    def connection(self) -> SqliteConnection:
         """Return this thread's connection."""
         if self._is_closed:
             raise StoreError(self.path, "is closed")
         if os.getpid() != self._process:  # SQLite's locks do not survive a fork
             raise StoreError(self.path, "was opened before a fork: open it again in this process")
-        found: Connection | None = getattr(self._local, "connection", None)
+        found: SqliteConnection | None = getattr(self._local, "connection", None)
         if found is None:
             found = self._local.connection = self._connect()
             with self._opening:
@@ -149,7 +155,7 @@ class Database:
         return found
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[SqliteConnection]:
         """See the file as it is now, whatever others write meanwhile."""
         with speaking(self.path):
             connection = self.connection()
@@ -164,7 +170,7 @@ class Database:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[SqliteConnection]:
         """Hold the only transaction that writes; it is durable on leaving, or it never was."""
         with self._writing, speaking(self.path):
             connection = self.connection()
@@ -188,14 +194,14 @@ class Database:
             while self._open:
                 self._open.pop()[1].close()
 
-    def _connect(self, mode: str = "") -> Connection:
+    def _connect(self, mode: str = "") -> SqliteConnection:
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?{mode or self._mode}",
             uri=True,
             timeout=self.patience_s,
             isolation_level=None,
             check_same_thread=False,
-            factory=Connection,
+            factory=SqliteConnection,
         )
         try:
             self._set_up(connection)
@@ -205,7 +211,7 @@ class Database:
         return connection
 
     @staticmethod
-    def _set_up(connection: Connection) -> None:
+    def _set_up(connection: SqliteConnection) -> None:
         for pragma in (
             "trusted_schema=OFF",
             "cell_size_check=ON",
@@ -222,7 +228,7 @@ class Database:
         # Not read as a file: closing it would end the locks that SQLite has in this process. A
         # connection that may write would tidy up behind others, also in what is no store.
         if 0 < self.path.stat().st_size < _HEADER_BYTES:  # SQLite would take it for an empty one
-            raise NotAStore(self.path, "is no store of Harken; it was not touched")
+            raise InvalidStore(self.path, "is no store of Harken; it was not touched")
         try:
             found = self._looked_at("mode=ro" if self._mode == _TO_WRITE else self._mode)
         except sqlite3.OperationalError as error:
@@ -233,9 +239,9 @@ class Database:
             found = self._looked_at(_ONLY_TO_READ)
         application, version, tables = found
         if application != APPLICATION and (application or version or tables):
-            raise NotAStore(self.path, "is a database of something else; it was not touched")
+            raise InvalidStore(self.path, "is a database of something else; it was not touched")
         if version > VERSION:
-            raise StoreTooNew(self.path, found=version, known=VERSION)
+            raise StoreVersionUnsupported(self.path, found=version, known=VERSION)
         if 0 < version < MADE:
             text = f"has format version {version}, which no release of Harken reads"
             raise StoreError(self.path, f"{text}; it was not touched")
@@ -279,7 +285,7 @@ def speaking(path: Path) -> Iterator[None]:
         if _is_busy(error):
             raise StoreLocked(path) from error
         if code == sqlite3.SQLITE_NOTADB:
-            raise NotAStore(path, "is no store of Harken; it was not touched") from error
+            raise InvalidStore(path, "is no store of Harken; it was not touched") from error
         if code in _REFUSED:
             raise StoreWriteError(path, reason=str(error)) from error
         raise StoreError(path, f"cannot be used: {error}; nothing was changed") from error

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from harken.store.base import Kind, Name
+from harken.store.base import Name, ObjectKind
 from harken.store.sqlite import pack_table
-from harken.store.sqlite.database import Connection
+from harken.store.sqlite.database import SqliteConnection
 from harken.store.sqlite.graph import Graph, Node, graph_of, remove
 from harken.store.sqlite.name_index import slices
 from harken.store.sqlite.side_tables import kept
@@ -30,7 +30,7 @@ Verify: TypeAlias = Callable[[Sequence[Name]], Iterable[Name]]
 
 
 @dataclass(frozen=True, slots=True)
-class Evicted:
+class EvictionResult:
     """What went from here."""
 
     things: int = 0
@@ -38,21 +38,21 @@ class Evicted:
     """How much smaller the packs are, about."""
 
 
-class Evicting(Protocol):
+class EvictableStore(Protocol):
     """What is needed of a store in a file."""
 
     path: Path
 
-    def snapshot(self) -> AbstractContextManager[Connection]:
+    def snapshot(self) -> AbstractContextManager[SqliteConnection]:
         """See the file as it is now."""
         ...
 
-    def removing(self) -> AbstractContextManager[Connection]:
+    def removing(self) -> AbstractContextManager[SqliteConnection]:
         """Hold a transaction that takes things away."""
         ...
 
 
-def evict(store: Evicting, most_bytes: int, is_there: Verify) -> Evicted:
+def evict(store: EvictableStore, most_bytes: int, is_there: Verify) -> EvictionResult:
     """Take out what was used least lately, until all packs take at most so many bytes.
 
     What is pinned stays, and so does what the backing store does not have. Raises StoreError.
@@ -78,10 +78,10 @@ def evict(store: Evicting, most_bytes: int, is_there: Verify) -> Evicted:
             )
         things += len(gone)
         size += sum(graph.sizes[by_name[name]] for name in gone)
-    return Evicted(things, int(size))
+    return EvictionResult(things, int(size))
 
 
-def needed_elsewhere(store: Evicting, names: Iterable[Name]) -> list[Name]:
+def needed_elsewhere(store: EvictableStore, names: Iterable[Name]) -> list[Name]:
     """Return what these need, however deep, and what is not here."""
     with store.snapshot() as connection:
         graph = graph_of(str(store.path), connection)
@@ -109,7 +109,9 @@ def _least_used(connection: sqlite3.Connection, graph: Graph) -> Iterator[Node]:
         written_us = marks[at][1] if at < len(marks) else 2**62
         last[row.end - 1] = max(used.get(row.first, 0), written_us)
     leaves = (
-        node for node in graph if graph.kinds[node] in (Kind.PART, Kind.RAW) and not held[node]
+        node
+        for node in graph
+        if graph.kinds[node] in (ObjectKind.PART, ObjectKind.RAW) and not held[node]
     )
     yield from sorted(leaves, key=lambda node: (last.get(graph.numbers[node], 0), node))
 

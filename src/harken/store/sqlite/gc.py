@@ -25,12 +25,12 @@ from typing import Protocol
 from harken.core.clock import Clock
 from harken.core.commits import CommitId
 from harken.errors import StoreLocked, StoreWriteError
-from harken.store.base import Collected, Keeping, Kind, Name
+from harken.store.base import GcResult, Name, ObjectKind, RetentionPolicy
 from harken.store.retention import has_expired, held
 from harken.store.sqlite import pack_table, side_tables
 from harken.store.sqlite import side_tables as tombs
-from harken.store.sqlite.database import Connection, Database, speaking
-from harken.store.sqlite.graph import Graph, Node, Progress, forget, graph_of, opened, remove
+from harken.store.sqlite.database import Database, SqliteConnection, speaking
+from harken.store.sqlite.graph import Graph, Node, Progress, forget, graph_of, load_pack, remove
 from harken.store.sqlite.side_tables import kept
 from harken.store.sqlite.writer import MARK_US, mark
 
@@ -79,14 +79,14 @@ def put_together(store: str, connection: sqlite3.Connection, first: int, last: i
 
     Numbers stay what they are, so nobody who read them need forget anything.
     """
-    run: list[pack_table.Held] = []
+    run: list[pack_table.NumberedPack] = []
     size = 0
     for row in pack_table.rows(connection, first):
         size += len(row.data)
         is_over = row.first > last or row.first == pack_table.last_number(connection)
         if is_over or size > 2 * _TOGETHER_BYTES:
             break
-        run.append(pack_table.Held(row.first, opened(store, row)))
+        run.append(pack_table.NumberedPack(row.first, load_pack(store, row)))
     pack_table.put_together(connection, run)
 
 
@@ -138,16 +138,16 @@ _RUNS_AT_ONCE = 8
 _MOST_REST_S = 0.05
 
 
-class Swept(Protocol):
+class CollectableStore(Protocol):
     """What is needed of a store in a file."""
 
     path: Path
 
-    def snapshot(self) -> AbstractContextManager[Connection]:
+    def snapshot(self) -> AbstractContextManager[SqliteConnection]:
         """See the file as it is now."""
         ...
 
-    def removing(self) -> AbstractContextManager[Connection]:
+    def removing(self) -> AbstractContextManager[SqliteConnection]:
         """Hold a transaction that takes things away."""
         ...
 
@@ -160,7 +160,7 @@ class Swept(Protocol):
 class Sweep:
     """One collection."""
 
-    store: Swept
+    store: CollectableStore
     roots: Collection[Name]
     """Names that stay, whatever else is true of them."""
     now_us: int
@@ -175,13 +175,13 @@ class Sweep:
     _purged: dict[Name, list[Name]] = field(default_factory=dict)
     """What is read in the place of commits -> the commits."""
 
-    def plan(self) -> Collected:
+    def plan(self) -> GcResult:
         """Return what would go now; nothing is changed."""
         with self.store.snapshot() as connection:
             self._mark(connection)
         return self._collected(self._dead())
 
-    def run(self) -> Collected:
+    def run(self) -> GcResult:
         """Take it out."""
         with self.store.removing() as connection:
             self._begin(connection)
@@ -293,7 +293,7 @@ class Sweep:
         graph = self._graph
         roots: list[Node] = []
         for row in pack_table.rows(connection, self._last + 1):
-            roots += graph.take(row, opened(str(self.store.path), row))
+            roots += graph.take(row, load_pack(str(self.store.path), row))
         self._last = pack_table.last_number(connection)
         again = connection.execute("SELECT name FROM again").fetchall()
         roots += (graph.node(name) for (name,) in again)
@@ -311,7 +311,7 @@ class Sweep:
                     )
 
     def _may_go(
-        self, connection: sqlite3.Connection, name: Name, keeping: dict[Name, Keeping]
+        self, connection: sqlite3.Connection, name: Name, keeping: dict[Name, RetentionPolicy]
     ) -> bool:
         query = "SELECT 1 FROM history h JOIN label ON label.history = h.id WHERE h.name = ?"
         labelled = connection.execute(query, [bytes.fromhex(name[4:])]).fetchone()
@@ -342,14 +342,14 @@ class Sweep:
             with suppress(StoreLocked, StoreWriteError):  # all is removed; `unused` says the rest
                 self.store.write_anew(0)
 
-    def _collected(self, gone: Iterable[Node]) -> Collected:
+    def _collected(self, gone: Iterable[Node]) -> GcResult:
         commits: list[CommitId] = []
         things, size = 0, 0.0
         for node in sorted(gone):
             size += self._graph.sizes[node]
-            if self._graph.kinds[node] == Kind.COMMIT:
+            if self._graph.kinds[node] == ObjectKind.COMMIT:
                 name = self._graph.name(node)
                 commits += map(CommitId, self._purged.get(name, [name]))
             else:
                 things += 1
-        return Collected(tuple(commits), things, int(size))
+        return GcResult(tuple(commits), things, int(size))

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from harken.errors import ObjectDamaged
-from harken.store.base import Kind, Name, Thing
+from harken.errors import ObjectCorrupted
+from harken.store.base import Name, ObjectKind, StoredObject
 from harken.store.batch import PREFIXES, needs_of
 from harken.store.sqlite import pack_table, side_tables
-from harken.store.sqlite.name_index import key_of, leave, places
-from harken.store.sqlite.pack import Body, Damaged, unpacked
+from harken.store.sqlite.name_index import key_prefix, leave, places
+from harken.store.sqlite.pack import Body, PackCorrupted, unpacked
 
 Node: TypeAlias = int
 """The number of a name in a graph."""
@@ -67,13 +67,13 @@ class Graph:
 
     def name(self, node: Node) -> Name:
         """Return the full name of a thing that is there."""
-        return PREFIXES.get(Kind(self.kinds[node]), "") + self._digests[node].hex()
+        return PREFIXES.get(ObjectKind(self.kinds[node]), "") + self._digests[node].hex()
 
     def __iter__(self) -> Iterator[Node]:
         """Yield the things that are there."""
         return (node for node, kind in enumerate(self.kinds) if kind)
 
-    def take(self, row: pack_table.Row, things: Mapping[Name, Body]) -> list[Node]:
+    def take(self, row: pack_table.PackRow, things: Mapping[Name, Body]) -> list[Node]:
         """Add the things of a pack; return their nodes."""
         whole = sum(len(body) for _, body in things.values()) or 1
         found: list[Node] = []
@@ -130,23 +130,23 @@ class Graph:
         return found
 
 
-def opened(store: str, row: pack_table.Row) -> dict[Name, Body]:
-    """Open a pack. Raises ObjectDamaged: who cannot read what is needed removes nothing."""
+def load_pack(store: str, row: pack_table.PackRow) -> dict[Name, Body]:
+    """Open a pack. Raises ObjectCorrupted: who cannot read what is needed removes nothing."""
     try:
         return unpacked(row.data)
-    except Damaged as error:
+    except PackCorrupted as error:
         reason = f"{error}; `harken store fsck` lists all damage"
-        raise ObjectDamaged(store, f"pack {row.first}", reason=reason) from None
+        raise ObjectCorrupted(store, f"pack {row.first}", reason=reason) from None
 
 
 def graph_of(
     store: str, connection: sqlite3.Connection, on_progress: Progress | None = None
 ) -> Graph:
-    """Return the graph of all that is in the file. Raises ObjectDamaged."""
+    """Return the graph of all that is in the file. Raises ObjectCorrupted."""
     graph = Graph()
     last = pack_table.last_number(connection)
     for row in pack_table.rows(connection):
-        graph.take(row, opened(store, row))
+        graph.take(row, load_pack(store, row))
         if on_progress is not None:
             on_progress(row.first, 2 * last)
     return graph
@@ -161,7 +161,7 @@ def remove(
     """Take things out of every pack that has them; return those that were there.
 
     `led_from`: the purged commits in whose place a thing is read; their rows lead to it. Rows of
-    the history stay: see `forget`. Raises ObjectDamaged where a pack cannot be opened.
+    the history stay: see `forget`. Raises ObjectCorrupted where a pack cannot be opened.
     """
     gone = set(names)
     numbers = places(connection, gone)
@@ -170,19 +170,19 @@ def remove(
             numbers.setdefault(name, []).extend(rows)
     there: set[Name] = set()
     for row in _rows(connection, numbers.values()):
-        things = opened(store, row)
+        things = load_pack(store, row)
         left = {name: body for name, body in things.items() if name not in gone}
         if len(left) == len(things):
             continue
         there |= things.keys() - left.keys()
         pack_table.replace(connection, row.first, _things(left))
-        same_key = {(name[:-64], key_of(name)) for name in left}
+        same_key = {(name[:-64], key_prefix(name)) for name in left}
         leave(
             connection,
             [
                 (name, number)
                 for name in things.keys() - left.keys()
-                if (name[:-64], key_of(name)) not in same_key
+                if (name[:-64], key_prefix(name)) not in same_key
                 for number in numbers.get(name, ())
                 if row.first <= number < row.end
             ],
@@ -199,7 +199,7 @@ def forget(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
         if name.startswith("ctx-")
         for (id_,) in connection.execute(
             "SELECT id FROM history WHERE substr(name, 1, 6) = ? AND name = ?",
-            [key_of(name), bytes.fromhex(name[4:])],
+            [key_prefix(name), bytes.fromhex(name[4:])],
         ).fetchall()
     ]
     connection.executemany("DELETE FROM label WHERE history = ?", ids)
@@ -210,9 +210,9 @@ def forget(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
 
 def _rows(
     connection: sqlite3.Connection, numbers: Iterable[Iterable[int]]
-) -> Iterable[pack_table.Row]:
+) -> Iterable[pack_table.PackRow]:
     """Yield the packs under these numbers, each once, the last first."""
-    found: dict[int, pack_table.Row] = {}
+    found: dict[int, pack_table.PackRow] = {}
     for number in {one for some in numbers for one in some}:
         row = pack_table.row_of(connection, number)
         if row is not None and row.first <= number:
@@ -220,5 +220,5 @@ def _rows(
     return [found[first] for first in sorted(found, reverse=True)]
 
 
-def _things(bodies: Mapping[Name, Body]) -> list[Thing]:
-    return [Thing(kind, name, body) for name, (kind, body) in bodies.items()]
+def _things(bodies: Mapping[Name, Body]) -> list[StoredObject]:
+    return [StoredObject(kind, name, body) for name, (kind, body) in bodies.items()]

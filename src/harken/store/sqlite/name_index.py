@@ -24,7 +24,7 @@ _DIGITS = re.compile(r"[0-9a-f]{0,64}")
 _AT_ONCE = 500
 
 
-def key_of(name: str) -> bytes:
+def key_prefix(name: str) -> bytes:
     """Return the beginning of a full name, as the index has it."""
     return bytes.fromhex(name[-64 : -64 + 2 * KEY_BYTES])
 
@@ -55,7 +55,7 @@ def enter(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> None:
     """Say where objects and artifacts are: full name -> number. Commits have their history."""
     rows: dict[str, list[tuple[bytes, int]]] = {"": [], "art-": [], "ctx-": []}
     for name, at in numbers.items():
-        rows[name[:-64]].append((key_of(name), at))
+        rows[name[:-64]].append((key_prefix(name), at))
     for prefix, table in _TABLES.items():
         query = f"INSERT OR IGNORE INTO {table} (key, pack) VALUES (?, ?)"  # noqa: S608 - ours
         connection.executemany(query, sorted(rows[prefix]))  # neighbours are written together
@@ -66,7 +66,7 @@ def leave(connection: sqlite3.Connection, numbers: Iterable[tuple[str, int]]) ->
     for name, at in numbers:
         if name[:-64] in _TABLES:
             query = f"DELETE FROM {_TABLES[name[:-64]]} WHERE key = ? AND pack = ?"  # noqa: S608
-            connection.execute(query, [key_of(name), at])
+            connection.execute(query, [key_prefix(name), at])
 
 
 def artifacts(connection: sqlite3.Connection, digits: str) -> Iterator[tuple[bytes, int]]:

@@ -27,7 +27,7 @@ from typing import TypeAlias
 import msgspec
 from blake3 import blake3
 
-from harken.store.base import Kind, Thing
+from harken.store.base import ObjectKind, StoredObject
 from harken.store.batch import DOMAINS, PREFIXES, name_of
 from harken.store.sqlite import compression
 
@@ -40,7 +40,7 @@ SIZE_BYTES = 4
 
 
 @dataclass(slots=True)
-class Behind:
+class RawFrame:
     """The raw bytes of a pack that was opened. Threads may share it."""
 
     frame: bytes
@@ -72,7 +72,7 @@ def first_of(data: bytes) -> bytes:
     return compression.unwoven(data[4:], int.from_bytes(data[:4]))
 
 
-def behind(data: bytes, places: Sequence[int], sizes: Sequence[bytes]) -> Behind:
+def behind(data: bytes, places: Sequence[int], sizes: Sequence[bytes]) -> RawFrame:
     """Return what stands behind that: at which places, and how long, as the first part says.
 
     Raises compression.Unopened where the frame does not hold so many bytes.
@@ -80,11 +80,11 @@ def behind(data: bytes, places: Sequence[int], sizes: Sequence[bytes]) -> Behind
     start = int.from_bytes(data[:4])
     numbers = [int.from_bytes(size) for size in sizes]
     if start + sum(numbers) != compression.size_of(data[4:]):
-        raise compression.Unopened("it does not hold as many raw bytes as it says")
-    return Behind(data[4:], start, dict(zip(places, numbers, strict=True)))
+        raise compression.DecompressionError("it does not hold as many raw bytes as it says")
+    return RawFrame(data[4:], start, dict(zip(places, numbers, strict=True)))
 
 
-Body: TypeAlias = tuple[Kind, bytes]
+Body: TypeAlias = tuple[ObjectKind, bytes]
 SUM_BYTES = 8
 PLAIN, ZSTANDARD, WOVEN = 0, 2, 3
 LARGE = 64 * 1024
@@ -97,11 +97,13 @@ ELSEWHERE = -1
 
 _RUN = b"0" * 64
 _DIGITS = bytes(_RUN[0] if byte in b"0123456789abcdef" else 0 for byte in range(256))
-_MARKED = frozenset({Kind.MESSAGE, Kind.DELTA, Kind.SEQUENCE, Kind.COMMIT, Kind.FILE})
-_KEPT = frozenset({Kind.DELTA, Kind.SEQUENCE, Kind.RAW, Kind.FILE})
+_MARKED = frozenset(
+    {ObjectKind.MESSAGE, ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.COMMIT, ObjectKind.FILE}
+)
+_KEPT = frozenset({ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE})
 
 
-class Damaged(ValueError):
+class PackCorrupted(ValueError):
     """A pack is not what it was when it was written."""
 
 
@@ -128,9 +130,9 @@ class Pack:
         Raises ValueError, LookupError where it is no pack.
         """
         self._kinds = [_KINDS[number] for number in inside.kinds]
-        self._behind: Behind | None = None
+        self._behind: RawFrame | None = None
         if woven is not None:
-            raws = [at for at, kind in enumerate(self._kinds) if kind is Kind.RAW]
+            raws = [at for at, kind in enumerate(self._kinds) if kind is ObjectKind.RAW]
             self._behind = behind(woven, raws, [inside.bodies[at] for at in raws])
         self._bodies, self._leads = inside.bodies, inside.leads
         self._outside = _digits(inside.outside)
@@ -151,9 +153,9 @@ class Pack:
     @property
     def is_raw(self) -> bool:
         """Whether it holds pieces of files and nothing else."""
-        return all(kind in (Kind.RAW, Kind.FILE) for kind in self._kinds)
+        return all(kind in (ObjectKind.RAW, ObjectKind.FILE) for kind in self._kinds)
 
-    def name_all(self, kinds: frozenset[Kind]) -> bool:
+    def name_all(self, kinds: frozenset[ObjectKind]) -> bool:
         """Compute the names of all things of these kinds; return whether there are new ones now.
 
         Raises ValueError, LookupError where things cannot be put together.
@@ -172,14 +174,14 @@ class Pack:
         found: dict[str, Body] = {}
         for at, kind in enumerate(self._kinds):
             body, known = self._body(at), self._digits[at]
-            if kind is Kind.FILE:
+            if kind is ObjectKind.FILE:
                 digits = name_of(kind, body)[-64:].encode()
             else:
                 digits = blake3(DOMAINS[kind] + body).hexdigest().encode()
             if known is None:
                 self._digits[at] = digits
             elif known != digits:
-                raise Damaged(f"what it has as {known.decode()} is something else")
+                raise PackCorrupted(f"what it has as {known.decode()} is something else")
             found[_PREFIXES[kind] + digits.decode()] = kind, body
         return found
 
@@ -187,7 +189,7 @@ class Pack:
         """Return the digits of names that stand here, of things that do not."""
         return [digits.decode() for digits in self._outside]
 
-    def kind(self, at: int) -> Kind:
+    def kind(self, at: int) -> ObjectKind:
         """Return what a thing is."""
         return self._kinds[at]
 
@@ -206,7 +208,7 @@ class Pack:
 
     def _body(self, at: int) -> bytes:
         start, end = self._starts[at], self._starts[at + 1]
-        if self._behind is not None and self._kinds[at] is Kind.RAW:
+        if self._behind is not None and self._kinds[at] is ObjectKind.RAW:
             return self._behind.body(at)
         if start == end:
             return self._bodies[at]
@@ -241,7 +243,7 @@ class Pack:
         """Return the names that were kept. Raises Damaged where they are too few, or too many."""
         kept = _digits(names)
         if len(kept) != sum([kind in _KEPT for kind in self._kinds]):
-            raise Damaged("it has not a name for each artifact")
+            raise PackCorrupted("it has not a name for each artifact")
         left = iter(kept)
         return [next(left) if kind in _KEPT else None for kind in self._kinds]
 
@@ -255,7 +257,7 @@ class Pack:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class EncodedPack:
     """The bytes of a pack, and what is in it."""
 
     data: bytes
@@ -263,17 +265,17 @@ class Packed:
     things: Mapping[str, Body]
 
 
-def packs_of(things: Collection[Thing]) -> Iterator[Packed]:
+def packs_of(things: Collection[StoredObject]) -> Iterator[EncodedPack]:
     """Pack things, those that others need before them; each pack is of a bearable size.
 
     Where raw bytes are to come, a pack waits for them longer: they share what is before them.
     """
-    to_come = sum(thing.kind is Kind.RAW for thing in things)
-    now: list[Thing] = []
+    to_come = sum(thing.kind is ObjectKind.RAW for thing in things)
+    now: list[StoredObject] = []
     size = raw = 0
     for thing in things:
         now.append(thing)
-        if thing.kind is Kind.RAW:
+        if thing.kind is ObjectKind.RAW:
             to_come -= 1
             raw += len(thing.body)
             is_full = raw >= _MOST_RAW or size >= _MUCH
@@ -287,7 +289,7 @@ def packs_of(things: Collection[Thing]) -> Iterator[Packed]:
         yield packed(now)
 
 
-def packed(things: Sequence[Thing]) -> Packed:
+def packed(things: Sequence[StoredObject]) -> EncodedPack:
     """Pack things as one. No two of them have one name."""
     digits = [thing.name[-64:].encode() for thing in things]
     own = {name: at for at, name in enumerate(digits)}
@@ -311,9 +313,9 @@ def packed(things: Sequence[Thing]) -> Packed:
         leads=leads,
         bodies=bodies,
     )
-    raws = [thing.body for thing in things if thing.kind is Kind.RAW]
+    raws = [thing.body for thing in things if thing.kind is ObjectKind.RAW]
     data = _woven(inside, raws) if sum(map(len, raws)) >= LEAST_BYTES else _sealed(inside)
-    return Packed(data, Pack(inside, digits), {t.name: (t.kind, t.body) for t in things})
+    return EncodedPack(data, Pack(inside, digits), {t.name: (t.kind, t.body) for t in things})
 
 
 def _taken_apart(body: bytes) -> tuple[list[bytes], list[bytes]]:
@@ -332,31 +334,31 @@ def _taken_apart(body: bytes) -> tuple[list[bytes], list[bytes]]:
     return pieces, names
 
 
-def opened(data: bytes) -> Pack:
+def decode_pack(data: bytes) -> Pack:
     """Open a pack. Raises Damaged."""
     if not isinstance(data, bytes) or len(data) <= SUM_BYTES:  # a damaged table may say anything
-        raise Damaged("it has no bytes")
+        raise PackCorrupted("it has no bytes")
     if blake3(data[SUM_BYTES:]).digest(SUM_BYTES) != data[:SUM_BYTES]:
-        raise Damaged("its sum does not fit")
+        raise PackCorrupted("its sum does not fit")
     form, rest = data[SUM_BYTES], data[SUM_BYTES + 1 :]
     try:
         if form == ZSTANDARD:
-            return Pack(_inside.decode(compression.opened(rest)))
+            return Pack(_inside.decode(compression.decompress(rest)))
         if form == WOVEN:
             return Pack(_inside.decode(first_of(rest)), woven=rest)
         if form == PLAIN:
             return Pack(_inside.decode(rest))
     except (ValueError, LookupError) as error:
-        raise Damaged(f"it cannot be opened: {error}") from None
-    raise Damaged(f"it has the unknown form {form}")
+        raise PackCorrupted(f"it cannot be opened: {error}") from None
+    raise PackCorrupted(f"it has the unknown form {form}")
 
 
 def unpacked(data: bytes) -> dict[str, Body]:
     """Open a pack and compute all names: name -> kind and canonical bytes. Raises Damaged."""
     try:
-        return opened(data).things()
+        return decode_pack(data).things()
     except (ValueError, LookupError) as error:
-        raise Damaged(str(error)) from None
+        raise PackCorrupted(str(error)) from None
 
 
 def is_woven(data: bytes) -> bool:
@@ -373,7 +375,7 @@ def _sealed(inside: _Inside) -> bytes:
 
 def _woven(inside: _Inside, raws: Sequence[bytes]) -> bytes:
     bodies = [
-        len(body).to_bytes(SIZE_BYTES) if kind == Kind.RAW else body
+        len(body).to_bytes(SIZE_BYTES) if kind == ObjectKind.RAW else body
         for kind, body in zip(inside.kinds, inside.bodies, strict=True)
     ]
     first = msgspec.msgpack.encode(msgspec.structs.replace(inside, bodies=bodies))
@@ -384,12 +386,12 @@ def _woven(inside: _Inside, raws: Sequence[bytes]) -> bytes:
 def _digits(names: bytes) -> list[bytes]:
     """Take names apart. Raises Damaged where they are not whole."""
     if len(names) % 32:
-        raise Damaged("its names are not whole")
+        raise PackCorrupted("its names are not whole")
     digits = names.hex().encode()
     return [digits[at : at + 64] for at in range(0, len(digits), 64)]
 
 
-def _starts(kinds: Sequence[Kind], inside: _Inside) -> list[int]:
+def _starts(kinds: Sequence[ObjectKind], inside: _Inside) -> list[int]:
     """Return where the leads of each thing begin. Raises ValueError where they do not fit."""
     counts = [
         body.count(MARK) if kind in _MARKED else 0
@@ -397,10 +399,10 @@ def _starts(kinds: Sequence[Kind], inside: _Inside) -> list[int]:
     ]
     starts = list(accumulate(counts, initial=0))
     if starts[-1] != len(inside.leads):
-        raise Damaged("it has not as many names as marks")
+        raise PackCorrupted("it has not as many names as marks")
     return starts
 
 
 _inside = msgspec.msgpack.Decoder(_Inside)
-_KINDS = {kind.value: kind for kind in Kind}
-_PREFIXES = {kind: PREFIXES.get(kind, "") for kind in Kind}
+_KINDS = {kind.value: kind for kind in ObjectKind}
+_PREFIXES = {kind: PREFIXES.get(kind, "") for kind in ObjectKind}

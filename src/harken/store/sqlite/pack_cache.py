@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from harken.core import canonical
-from harken.core.commits import delta_from
-from harken.core.messages import Message, PureMessage, Role, join
-from harken.errors import ObjectDamaged, StoreError
-from harken.store.base import Kind
-from harken.store.sqlite.database import Connection
-from harken.store.sqlite.name_index import key_of, places
-from harken.store.sqlite.pack import ELSEWHERE, MARK, Body, Damaged, Pack, opened
+from harken.core.commits import decode_delta
+from harken.core.messages import Message, MessageContent, Role, join_occurrence
+from harken.errors import ObjectCorrupted, StoreError
+from harken.store.base import ObjectKind
+from harken.store.sqlite.database import SqliteConnection
+from harken.store.sqlite.name_index import key_prefix, places
+from harken.store.sqlite.pack import ELSEWHERE, MARK, Body, Pack, PackCorrupted, decode_pack
 from harken.store.sqlite.side_tables import stand_ins
 
 
@@ -44,9 +44,9 @@ def messages_in(pack: Pack, at: int) -> list[Message] | None:
 
 
 def _messages(pack: Pack, at: int) -> list[Message] | None:
-    if pack.kind(at) is not Kind.DELTA:
+    if pack.kind(at) is not ObjectKind.DELTA:
         return None
-    entries, led = delta_from(pack.marked(at).replace(MARK, b"")), pack.led(at)
+    entries, led = decode_delta(pack.marked(at).replace(MARK, b"")), pack.led(at)
     if not _one_each([entry.message for entry in entries], led):
         return None
     found: list[Message] = []
@@ -54,8 +54,8 @@ def _messages(pack: Pack, at: int) -> list[Message] | None:
         role, parts = _shape(pack, place)
         if not parts or ELSEWHERE in parts:
             return None
-        values = [canonical.decode(pack.marked(part)) for part in parts]
-        found.append(join(PureMessage(role, values), entry.occurrence))
+        values = [canonical.from_json(pack.marked(part)) for part in parts]
+        found.append(join_occurrence(MessageContent(role, values), entry.occurrence))
     return found
 
 
@@ -64,10 +64,10 @@ def _shape(pack: Pack, at: int) -> tuple[Any, Sequence[int]]:
     body, led = pack.marked(at), pack.led(at)
     role = _PLAIN.get(body)
     if role is None:
-        shape: dict[str, Any] = canonical.decode(body.replace(MARK, b""))
+        shape: dict[str, Any] = canonical.from_json(body.replace(MARK, b""))
         role, led = shape["role"], led if _one_each(shape["parts"], led) else []
     kinds = [pack.kind(one) for one in (at, *led)]
-    fits = kinds[0] is Kind.MESSAGE and kinds.count(Kind.PART) == len(led)
+    fits = kinds[0] is ObjectKind.MESSAGE and kinds.count(ObjectKind.PART) == len(led)
     return role, led if fits else []
 
 
@@ -81,9 +81,9 @@ _PLAIN = {b'{"parts":["\x01"],"role":"%s"}' % role.encode(): role for role in ge
 
 
 _ALIKE = {
-    "": frozenset({Kind.PART, Kind.MESSAGE}),
-    "art-": frozenset({Kind.DELTA, Kind.SEQUENCE, Kind.RAW, Kind.FILE}),
-    "ctx-": frozenset({Kind.COMMIT}),
+    "": frozenset({ObjectKind.PART, ObjectKind.MESSAGE}),
+    "art-": frozenset({ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE}),
+    "ctx-": frozenset({ObjectKind.COMMIT}),
 }
 """Which kinds have names that begin so."""
 _NONE: tuple[int, Pack | None] = (0, None)
@@ -97,7 +97,7 @@ FROM pack WHERE id <= ?1 ORDER BY id DESC LIMIT 1
 """
 
 
-class Opened:
+class PackCache:
     """Packs by the names of what is in them, as far as they were read lately."""
 
     def __init__(self, path: Path) -> None:
@@ -117,7 +117,7 @@ class Opened:
         self.evicts = False
         """Whether the store knows of things that it does not hold."""
 
-    def look(self, connection: Connection) -> None:
+    def look(self, connection: SqliteConnection) -> None:
         """Forget everything if somebody took things away; in a transaction, before all else."""
         if connection.takes_away:
             return
@@ -141,12 +141,12 @@ class Opened:
         """Return the pack that a thing is in, if it is at hand under this name."""
         return self._young.get(name) or self._old.get(name)
 
-    def kind(self, name: str) -> Kind | None:
+    def kind(self, name: str) -> ObjectKind | None:
         """Return what a thing is, if it is at hand."""
         pack = self.get(name)
         return None if pack is None else pack.kind(pack.places[name])
 
-    def keep(self, connection: Connection, numbers: tuple[int, int], pack: Pack) -> None:
+    def keep(self, connection: SqliteConnection, numbers: tuple[int, int], pack: Pack) -> None:
         """Have a pack at hand, that holds all with these numbers, the second left out."""
         with self._lock:
             if connection.generation != self._generation or connection.takes_away:
@@ -161,16 +161,16 @@ class Opened:
             self._young |= dict.fromkeys(pack.places, pack)
             self._size += pack.size_bytes * (_RAW_COUNTS if pack.is_raw else 1)
 
-    def open(self, connection: Connection, numbers: Iterable[int]) -> None:
+    def open(self, connection: SqliteConnection, numbers: Iterable[int]) -> None:
         """Have the packs with these numbers at hand, as far as they are whole."""
         for number in sorted(set(numbers)):
-            with suppress(Damaged):  # reported by `find`, if anybody wants something of it
+            with suppress(PackCorrupted):  # reported by `find`, if anybody wants something of it
                 self._pack(connection, number)
 
-    def find(self, connection: Connection, name: str, numbers: Iterable[int]) -> Body | None:
+    def find(self, connection: SqliteConnection, name: str, numbers: Iterable[int]) -> Body | None:
         """Return a thing that should be in one of these packs; None: it is in none.
 
-        Raises ObjectDamaged where it may have been in one that is damaged.
+        Raises ObjectCorrupted where it may have been in one that is damaged.
         """
         pack, damage = self.get(name), ""
         for number in numbers if pack is None else ():
@@ -180,31 +180,31 @@ class Opened:
                 if name in found.places:
                     pack = found
                     break
-            except Damaged as error:
+            except PackCorrupted as error:
                 damage = f"pack {number}: {error}"
         if pack is not None:
             try:
                 kind, body = pack.thing(pack.places[name])
-                if kind is Kind.DELTA:  # its objects have names now, and are asked for next
+                if kind is ObjectKind.DELTA:  # its objects have names now, and are asked for next
                     self._name(connection, pack, "")
                 return kind, body
             except (ValueError, LookupError) as error:  # another machine may have packed it
                 damage = f"it cannot be put together: {error}"
         if damage:
-            raise ObjectDamaged(self._path, name, reason=damage)
+            raise ObjectCorrupted(self._path, name, reason=damage)
         return None
 
-    def place(self, connection: Connection, name: str) -> tuple[Pack, int] | None:
+    def place(self, connection: SqliteConnection, name: str) -> tuple[Pack, int] | None:
         """Return the pack that an artifact is in, and its place there; None: it is not whole."""
         pack = self.get(name)
         if pack is None:
-            with suppress(Damaged):
+            with suppress(PackCorrupted):
                 for number in places(connection, [name]).get(name, ()):
                     pack, _ = self._pack(connection, number)
         at = None if pack is None else pack.places.get(name)
         return None if pack is None or at is None else (pack, at)
 
-    def names(self, connection: Connection, at: Iterable[tuple[bytes, int]]) -> Iterator[str]:
+    def names(self, connection: SqliteConnection, at: Iterable[tuple[bytes, int]]) -> Iterator[str]:
         """Yield the names of artifacts, given their beginnings and the numbers of their packs.
 
         What is in a damaged pack has no name any more.
@@ -214,11 +214,11 @@ class Opened:
         for key, number in sorted(at, key=itemgetter(1)):
             if number >= end:
                 names, end = {}, number + 1
-                with suppress(Damaged):
+                with suppress(PackCorrupted):
                     pack, end = self._pack(connection, number)
                     for name in pack.places:
                         if name.startswith("art-"):
-                            names.setdefault(key_of(name), []).append(name)
+                            names.setdefault(key_prefix(name), []).append(name)
             yield from names.get(key, ())
 
     def used(self) -> list[int]:
@@ -227,18 +227,18 @@ class Opened:
             found, self._used = sorted(self._used), set()
         return found
 
-    def _name(self, connection: Connection, pack: Pack, name: str) -> None:
+    def _name(self, connection: SqliteConnection, pack: Pack, name: str) -> None:
         """Have those names of a pack at hand that are like this one. Raises Damaged."""
         try:
             is_new = pack.name_all(_ALIKE[name[:-64]])
         except (ValueError, LookupError) as error:
-            raise Damaged(f"its names cannot be computed: {error}") from None
+            raise PackCorrupted(f"its names cannot be computed: {error}") from None
         if is_new:
             with self._lock:
                 if connection.generation == self._generation and not connection.takes_away:
                     self._young |= dict.fromkeys(pack.places, pack)
 
-    def _pack(self, connection: Connection, number: int) -> tuple[Pack, int]:
+    def _pack(self, connection: SqliteConnection, number: int) -> tuple[Pack, int]:
         """Return the pack that holds what has a number, and where its numbers end.
 
         Raises Damaged.
@@ -250,9 +250,9 @@ class Opened:
             return pack, end
         row = connection.execute(_ROW, [number]).fetchone()
         if row is None:
-            raise Damaged("it is not there")
+            raise PackCorrupted("it is not there")
         first, data, following = row
-        pack = opened(data)
+        pack = decode_pack(data)
         self._used.add(first)
         # The last row was put together of no others: what is written next has the next number.
         end = following or first + 1

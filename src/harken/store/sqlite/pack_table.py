@@ -13,9 +13,17 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harken.store.base import Thing
+from harken.store.base import StoredObject
 from harken.store.sqlite.database import VERSION, version_of
-from harken.store.sqlite.pack import Body, Damaged, Packed, is_woven, packed, packs_of, unpacked
+from harken.store.sqlite.pack import (
+    Body,
+    EncodedPack,
+    PackCorrupted,
+    is_woven,
+    packed,
+    packs_of,
+    unpacked,
+)
 
 BLOCK = 64
 """The small packs among so many numbers are put together when the next number is given."""
@@ -25,7 +33,7 @@ _FULL_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PackRow:
     """A pack as it lies in the table, with the numbers from `first` to `end`, which is left out."""
 
     first: int
@@ -34,14 +42,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NumberedPack:
     """The number that a pack stands under, and what is in it."""
 
     first: int
     things: Mapping[str, Body]
 
 
-def add(connection: sqlite3.Connection, things: Collection[Thing]) -> Iterator[tuple[int, Packed]]:
+def add(
+    connection: sqlite3.Connection, things: Collection[StoredObject]
+) -> Iterator[tuple[int, EncodedPack]]:
     """Write new things, those that others need before them; yield each pack and its number."""
     first = number = 0
     for pack in packs_of(things):
@@ -61,7 +71,7 @@ def last_number(connection: sqlite3.Connection) -> int:
     return number or 0
 
 
-def rows(connection: sqlite3.Connection, start: int = 0) -> Iterator[Row]:
+def rows(connection: sqlite3.Connection, start: int = 0) -> Iterator[PackRow]:
     """Yield the packs from the one that holds a number, in order, as they are when asked for.
 
     Between two steps anything may be written: also then nothing that stays is left out, but what
@@ -73,7 +83,7 @@ def rows(connection: sqlite3.Connection, start: int = 0) -> Iterator[Row]:
         at = row.end
 
 
-def row_of(connection: sqlite3.Connection, number: int) -> Row | None:
+def row_of(connection: sqlite3.Connection, number: int) -> PackRow | None:
     """Return the pack that holds a number, else the first after it; None: there is none."""
     for query in (
         "SELECT id, data FROM pack WHERE id <= ? ORDER BY id DESC LIMIT 1",
@@ -84,11 +94,11 @@ def row_of(connection: sqlite3.Connection, number: int) -> Row | None:
             (following,) = connection.execute(query, [first]).fetchone()
             end = following or first + 1
             if end > number:
-                return Row(first, end, data)
+                return PackRow(first, end, data)
     return None
 
 
-def replace(connection: sqlite3.Connection, first: int, things: Sequence[Thing]) -> None:
+def replace(connection: sqlite3.Connection, first: int, things: Sequence[StoredObject]) -> None:
     """Put what is left in the place of a pack; where nothing is, the row goes, unless it is last.
 
     The generation must be raised in the same transaction.
@@ -100,13 +110,13 @@ def replace(connection: sqlite3.Connection, first: int, things: Sequence[Thing])
         connection.execute("DELETE FROM pack WHERE id = ?", [first])
 
 
-def put_together(connection: sqlite3.Connection, run: Sequence[Held]) -> None:
+def put_together(connection: sqlite3.Connection, run: Sequence[NumberedPack]) -> None:
     """Make one pack of several that stand side by side, each thing once."""
     if len(run) > 1:
-        things: dict[str, Thing] = {}
+        things: dict[str, StoredObject] = {}
         for one in run:
             for name, (kind, body) in one.things.items():
-                things.setdefault(name, Thing(kind, name, body))
+                things.setdefault(name, StoredObject(kind, name, body))
         first, last = run[0].first, run[-1].first
         data = _told(connection, packed(list(things.values())))
         connection.execute("UPDATE pack SET data = ? WHERE id = ?", [data, first])
@@ -124,7 +134,7 @@ def compact(connection: sqlite3.Connection, before: int, last: int) -> None:
         _compact(connection, block * BLOCK, (block + 1) * BLOCK)
 
 
-def _told(connection: sqlite3.Connection, pack: Packed) -> bytes:
+def _told(connection: sqlite3.Connection, pack: EncodedPack) -> bytes:
     """Return the bytes of a pack; of a form that not every Harken knows, the file says so first."""
     if is_woven(pack.data) and version_of(connection) < VERSION:
         connection.execute(f"PRAGMA user_version={VERSION}")
@@ -133,7 +143,7 @@ def _told(connection: sqlite3.Connection, pack: Packed) -> bytes:
 
 def _compact(connection: sqlite3.Connection, start: int, end: int) -> None:
     """Put the small packs together that stand side by side among these numbers."""
-    run: list[Held] = []
+    run: list[NumberedPack] = []
     size = 0
     query = "SELECT id, data FROM pack WHERE id >= ? AND id < ? ORDER BY id"
     for first, data in connection.execute(query, [start, end]).fetchall():
@@ -142,7 +152,7 @@ def _compact(connection: sqlite3.Connection, start: int, end: int) -> None:
             put_together(connection, run)
             run, size = [], 0
         if things:
-            run.append(Held(first, things))
+            run.append(NumberedPack(first, things))
             size += len(data)
     put_together(connection, run)
 
@@ -153,5 +163,5 @@ def _small(data: bytes) -> Mapping[str, Body]:
         return {}
     try:
         return unpacked(data)
-    except Damaged:
+    except PackCorrupted:
         return {}

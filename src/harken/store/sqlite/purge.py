@@ -12,10 +12,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 
-from harken.core.clock import microseconds
-from harken.core.commits import CommitId, commit_from
-from harken.store.base import Kind, Name, Thing, Tombstone
-from harken.store.purge import Replaced, replaced
+from harken.core.clock import parse_rfc3339
+from harken.core.commits import CommitId, decode_commit
+from harken.store.base import Name, ObjectKind, StoredObject, Tombstone
+from harken.store.purge import PurgePlan, replaced
 from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite import side_tables as tombs
 from harken.store.sqlite.graph import graph_of, remove
@@ -28,7 +28,7 @@ def replace(
     connection: sqlite3.Connection,
     stand_ins: Mapping[Name, bytes],
     tombstone: Tombstone,
-    found: Callable[[Name], Thing | None],
+    found: Callable[[Name], StoredObject | None],
 ) -> None:
     """Put stand-ins in the place of things, in the transaction that is open. As `Store.purge`.
 
@@ -42,7 +42,7 @@ def replace(
         led_from.setdefault(stone.stand_in, []).append(name)
     remove(store, connection, list(done.gone), led_from)
     for name, stone in done.tombstones.items():
-        tombs.bury(connection, name, stone)
+        tombs.set_tombstone(connection, name, stone)
         if name.startswith("ctx-"):
             _lead(connection, CommitId(name), stone.stand_in, numbers, done)
     connection.execute("DELETE FROM principal WHERE id NOT IN (SELECT principal FROM history)")
@@ -50,13 +50,13 @@ def replace(
 
 
 def _add(
-    connection: sqlite3.Connection, done: Replaced, found: Callable[[Name], Thing | None]
+    connection: sqlite3.Connection, done: PurgePlan, found: Callable[[Name], StoredObject | None]
 ) -> dict[Name, int]:
     """Write the stand-ins that are not there; return their numbers."""
     new = [
         thing
         for name, thing in done.contents.things.items()
-        if name not in done.tombstones and (thing.kind is Kind.COMMIT or found(name) is None)
+        if name not in done.tombstones and (thing.kind is ObjectKind.COMMIT or found(name) is None)
     ]
     numbers: dict[Name, int] = {}
     for number, pack in pack_table.add(connection, new):
@@ -70,17 +70,17 @@ def _lead(
     name: CommitId,
     stand_in: Name,
     numbers: Mapping[Name, int],
-    done: Replaced,
+    done: PurgePlan,
 ) -> None:
     """Let the row of a commit lead to what stands for it."""
     row = commit_table.row_of(connection, name)
     thing = done.contents.things.get(stand_in)
     if row is not None and thing is not None:
-        commit = commit_from(thing.body)
+        commit = decode_commit(thing.body)
         who = commit_table.principal(connection, commit.principal)
         connection.execute(
             "UPDATE history SET pack = ?, principal = ?, time_us = ? WHERE id = ?",
-            [numbers[stand_in], who, microseconds(commit.created_at), row.id],
+            [numbers[stand_in], who, parse_rfc3339(commit.created_at), row.id],
         )
 
 

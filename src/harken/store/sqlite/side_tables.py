@@ -20,7 +20,7 @@ from blake3 import blake3
 
 from harken.core import canonical
 from harken.core.commits import ArtifactRef
-from harken.store.base import Keeping, Name, Tombstone
+from harken.store.base import Name, RetentionPolicy, Tombstone
 from harken.store.sqlite.name_index import places, slices
 
 SEAL_BYTES = 8
@@ -49,9 +49,9 @@ def _seal(name: str, body: bytes) -> bytes:
     return blake3(name.encode("utf-8", "surrogatepass") + body).digest(SEAL_BYTES)
 
 
-def bury(connection: sqlite3.Connection, name: Name, tombstone: Tombstone) -> None:
+def set_tombstone(connection: sqlite3.Connection, name: Name, tombstone: Tombstone) -> None:
     """Put a tombstone where something was, or another one where one was already."""
-    record = sealed(name, canonical.canonical(tombstone))
+    record = sealed(name, canonical.to_canonical_bytes(tombstone))
     query = "INSERT OR REPLACE INTO tombstone (name, record) VALUES (?, ?)"
     connection.execute(query, [name, record])
 
@@ -61,7 +61,7 @@ def leave_nothing(connection: sqlite3.Connection, name: Name) -> None:
     row = connection.execute("SELECT record FROM tombstone WHERE name = ?", [name]).fetchone()
     if row is not None:
         tombstone = tombstone_from(name, row[0])
-        bury(connection, name, msgspec.structs.replace(tombstone, stand_in=""))
+        set_tombstone(connection, name, msgspec.structs.replace(tombstone, stand_in=""))
 
 
 def tombstones(connection: sqlite3.Connection) -> dict[Name, Tombstone]:
@@ -83,10 +83,12 @@ def stand_ins(connection: sqlite3.Connection) -> dict[Name, Name]:
 
 def tombstone_from(name: Name, record: bytes) -> Tombstone:
     """Read a tombstone. Raises ValueError where it is damaged."""
-    return msgspec.convert(canonical.decode(unsealed(name, record)), Tombstone)
+    return msgspec.convert(canonical.from_json(unsealed(name, record)), Tombstone)
 
 
-def enter_retention(connection: sqlite3.Connection, names: Mapping[Any, Keeping | None]) -> None:
+def enter_retention(
+    connection: sqlite3.Connection, names: Mapping[Any, RetentionPolicy | None]
+) -> None:
     """Say of names how they are kept; None: as all others."""
     leave(connection, names)
     connection.executemany(
@@ -100,10 +102,10 @@ def leave(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
     connection.executemany("DELETE FROM keeping WHERE name = ?", [(name,) for name in names])
 
 
-def kept(connection: sqlite3.Connection) -> dict[Name, Keeping]:
+def kept(connection: sqlite3.Connection) -> dict[Name, RetentionPolicy]:
     """Return all that was said."""
     rows = connection.execute("SELECT name, policy, until FROM keeping ORDER BY name").fetchall()
-    return {name: Keeping(policy, until) for name, policy, until in rows}
+    return {name: RetentionPolicy(policy, until) for name, policy, until in rows}
 
 
 def enter_derived(connection: sqlite3.Connection, derived: Mapping[str, ArtifactRef]) -> None:

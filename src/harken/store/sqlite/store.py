@@ -17,28 +17,28 @@ from typing import TypeVar
 
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
-from harken.core.clock import Clock, microseconds, system_clock
-from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
+from harken.core.clock import Clock, parse_rfc3339, system_clock
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
 from harken.core.messages import Message
 from harken.errors import (
-    NotesChanged,
-    NotWiped,
-    ObjectDamaged,
-    ObjectMissing,
+    NameNotFound,
+    NotesConflict,
+    ObjectCorrupted,
+    ObjectNotFound,
+    PurgeIncomplete,
     StoreError,
-    UnknownName,
 )
 from harken.store import chunking
 from harken.store.base import (
-    Batch,
-    Collected,
-    Keeping,
-    Kind,
+    GcResult,
     Name,
-    Stats,
-    Stored,
-    Thing,
+    ObjectKind,
+    RetentionPolicy,
+    StoredCommit,
+    StoredObject,
+    StoreStats,
     Tombstone,
+    WriteBatch,
     stats,
 )
 from harken.store.batch import Contents, contents_of, file_from, needs_of
@@ -49,13 +49,13 @@ from harken.store.sqlite import purge as replacement
 from harken.store.sqlite import side_tables as derived
 from harken.store.sqlite import side_tables as kept
 from harken.store.sqlite import side_tables as tombs
-from harken.store.sqlite.commit_table import Row
-from harken.store.sqlite.database import Connection, Database, version_of
+from harken.store.sqlite.commit_table import CommitRow
+from harken.store.sqlite.database import Database, SqliteConnection, version_of
 from harken.store.sqlite.gc import Sweep, Unused, unused, write_anew
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.name_index import artifacts, places, slices
-from harken.store.sqlite.pack import Body, Damaged, unpacked
-from harken.store.sqlite.pack_cache import Opened, messages_in
+from harken.store.sqlite.pack import Body, PackCorrupted, unpacked
+from harken.store.sqlite.pack_cache import PackCache, messages_in
 from harken.store.sqlite.side_tables import is_sealed
 from harken.store.sqlite.writer import Writer
 
@@ -68,7 +68,7 @@ class SqliteStore:
     """A store in the file at `path`, which is made where there is none.
 
     Threads and processes may share it. A writer waits `patience_s` for others and then raises
-    StoreLocked. Raises NotAStore, StoreTooNew, StoreWriteError, StoreError.
+    StoreLocked. Raises InvalidStore, StoreVersionUnsupported, StoreWriteError, StoreError.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SqliteStore:
         self.path = Path(path)
         self._database = Database(self.path, patience_s)
         self._clock = clock
-        self._opened = Opened(self.path)
+        self._opened = PackCache(self.path)
         self._writer = Writer(self._database, self._opened, clock)
 
     @property
@@ -96,7 +96,7 @@ class SqliteStore:
             inherit(contents, self.tombstones(), self._thing)
         self._writer.write(contents)
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         contents = contents_of(batch)
         if contents.files:
             inherit(contents, self.tombstones(), self._thing)
@@ -108,12 +108,14 @@ class SqliteStore:
             self._writer.write(contents)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
-        found = self._found(names, Kind.PART, Kind.MESSAGE)
+        found = self._found(names, ObjectKind.PART, ObjectKind.MESSAGE)
         return {Hash(name): body for name, (_, body) in found.items()}
 
-    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
-        found = self._found(names, Kind.DELTA)
-        return {ArtifactRef(n): self._read(n, body, values.delta_from) for n, body in found.items()}
+    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
+        found = self._found(names, ObjectKind.DELTA)
+        return {
+            ArtifactRef(n): self._read(n, body, values.decode_delta) for n, body in found.items()
+        }
 
     def messages(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Message]]:
         """Return the messages of deltas, as far as they stand beside them; others are left out."""
@@ -128,36 +130,36 @@ class SqliteStore:
         return found
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        found = self._found(names, Kind.SEQUENCE)
-        read = values.sequence_from
+        found = self._found(names, ObjectKind.SEQUENCE)
+        read = values.decode_sequence
         return {ArtifactRef(n): self._read(n, body, read) for n, body in found.items()}
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.pieces(name))
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
-        for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
-            if kind is Kind.RAW:
+        for kind, body in self._found([name], ObjectKind.RAW, ObjectKind.FILE).values():
+            if kind is ObjectKind.RAW:
                 return iter([body])
             cut = file_from(body)  # under another name, where it stands for one that was purged
             return chunking.checked(str(self.path), cut.name, self._joined(name, cut.pieces))
-        raise ObjectMissing(self.path, name)
+        raise ObjectNotFound(self.path, name)
 
     def pieces_of(self, name: ArtifactRef) -> list[ArtifactRef]:
         """Return the raw artifacts that make up a file, in order; raw bytes are one by themselves.
 
-        They may be elsewhere. Raises ObjectMissing.
+        They may be elsewhere. Raises ObjectNotFound.
         """
-        for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
-            return [name] if kind is Kind.RAW else file_from(body).pieces
-        raise ObjectMissing(self.path, name)
+        for kind, body in self._found([name], ObjectKind.RAW, ObjectKind.FILE).values():
+            return [name] if kind is ObjectKind.RAW else file_from(body).pieces
+        raise ObjectNotFound(self.path, name)
 
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._reading() as connection:
             return derived.find(connection, keys)
 
-    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
-        found: dict[CommitId, Stored] = {}
+    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
+        found: dict[CommitId, StoredCommit] = {}
         with self._reading() as connection:
             for name in names:
                 row = self._row(connection, name)
@@ -170,21 +172,21 @@ class SqliteStore:
         with self._reading() as connection:
             return {name for name in names if commit_table.row_of(connection, name) is not None}
 
-    def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
+    def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
         limit = _NO_LIMIT if depth is None else min(depth, _NO_LIMIT)
         with self._reading() as connection:
             rows = commit_table.ancestors(connection, self._known(connection, name).id, limit)
-            found: list[Stored] = []
+            found: list[StoredCommit] = []
             at: CommitId | None = name
             for some in slices(rows):
                 self._opened.open(connection, [row.pack for row in some])
                 for row in some:
                     if at is None or not row.is_of(at):
-                        raise ObjectDamaged(self.path, name, reason="its chain leads elsewhere")
+                        raise ObjectCorrupted(self.path, name, reason="its chain leads elsewhere")
                     found.append(self._stored(connection, at, row))
                     at = found[-1].commit.parent
         if at is not None and len(found) < limit:
-            raise ObjectMissing(self.path, at, needed_by=found[-1].id)
+            raise ObjectNotFound(self.path, at, needed_by=found[-1].id)
         return found
 
     def children(self, name: CommitId) -> list[CommitId]:
@@ -196,7 +198,7 @@ class SqliteStore:
             return self._names(connection, commit_table.some(connection, where, [row.id]))
 
     def latest(self, principal: str, at: str) -> CommitId | None:
-        until_us = microseconds(at)
+        until_us = parse_rfc3339(at)
         with self._reading() as connection:
             found = self._names(connection, commit_table.latest(connection, principal, until_us))
         return found[0] if found else None
@@ -217,13 +219,15 @@ class SqliteStore:
                 found += self._names(connection, rows)
         return found
 
-    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+    def annotate(
+        self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
+    ) -> None:
         values.check_notes(notes)
         with self._database.writing() as connection:
             self._opened.look(connection)
             row = self._known(connection, name)
             if was is not None and self._stored(connection, name, row).notes != was:
-                raise NotesChanged(self.path, name)
+                raise NotesConflict(self.path, name)
             commit_table.annotate(connection, row, name, notes)
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
@@ -233,7 +237,7 @@ class SqliteStore:
                 found.setdefault(text, []).extend(self._names(connection, [row]))
         return found
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
+    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         for keeping in names.values():
             if keeping is not None:
                 check_keeping(keeping)
@@ -243,7 +247,7 @@ class SqliteStore:
                 self._check_can_be_kept(connection, name)
             kept.enter_retention(connection, names)
 
-    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
+    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         with self._reading() as connection:
             return {ArtifactRef(name): one for name, one in kept.kept(connection).items()}
 
@@ -255,8 +259,8 @@ class SqliteStore:
         grace_s: float = 3600,
         dry_run: bool = False,
         on_progress: Progress | None = None,
-    ) -> Collected:
-        now_us = microseconds(now)
+    ) -> GcResult:
+        now_us = parse_rfc3339(now)
         sweep = Sweep(
             store=self,
             roots=roots,
@@ -279,8 +283,8 @@ class SqliteStore:
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         """As `Store.purge`.
 
-        Raises NotWiped where others use the file for too long, or the disk is full: purge again
-        then, whatever it is.
+        Raises PurgeIncomplete where others use the file for too long, or the disk is full: purge
+        again then, whatever it is.
         """
         with self.removing() as connection:
             replacement.replace(str(self.path), connection, stand_ins, tombstone, self._thing)
@@ -288,38 +292,38 @@ class SqliteStore:
             self.write_anew(self._database.patience_s)
         except StoreError as error:
             reason = str(error).removeprefix(f"{self.path}: ")
-            raise NotWiped(self.path, reason=reason) from error
+            raise PurgeIncomplete(self.path, reason=reason) from error
 
     def tombstones(self) -> dict[Name, Tombstone]:
         with self._reading() as connection:
             return tombs.tombstones(connection)
 
-    def things(self) -> Iterator[Thing]:
+    def things(self) -> Iterator[StoredObject]:
         with self._reading() as connection:
             row = pack_table.row_of(connection, 0)
         while row is not None:
             try:
                 for name, (kind, body) in unpacked(row.data).items():
-                    yield Thing(kind, name, body, needs_of(kind, body))
-            except Damaged as error:
-                raise ObjectDamaged(self.path, f"pack {row.first}", reason=str(error)) from None
+                    yield StoredObject(kind, name, body, needs_of(kind, body))
+            except PackCorrupted as error:
+                raise ObjectCorrupted(self.path, f"pack {row.first}", reason=str(error)) from None
             with self._reading() as connection:
                 row = pack_table.row_of(connection, row.end)
 
-    def stats(self) -> Stats:
+    def stats(self) -> StoreStats:
         return stats(self.things(), self.path)
 
     def close(self) -> None:
         self._database.close()
 
     @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
+    def snapshot(self) -> Iterator[SqliteConnection]:
         """Read the file as it is now, whatever is written meanwhile: for checks and copies."""
         with self._reading() as connection:
             yield connection
 
     @contextmanager
-    def removing(self) -> Iterator[Connection]:
+    def removing(self) -> Iterator[SqliteConnection]:
         """Hold a transaction that may take things away: then all processes forget what they read.
 
         What is taken away must not be needed by anything that stays.
@@ -341,12 +345,12 @@ class SqliteStore:
         write_anew(self._database, patience_s)
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def _reading(self) -> Iterator[SqliteConnection]:
         with self._database.reading() as connection:
             self._opened.look(connection)
             yield connection
 
-    def _found(self, names: Iterable[str], *kinds: Kind) -> dict[str, Body]:
+    def _found(self, names: Iterable[str], *kinds: ObjectKind) -> dict[str, Body]:
         """Return the things of these names that are there, of these kinds."""
         with self._reading() as connection:
             replaced = self._opened.stand_ins
@@ -366,13 +370,13 @@ class SqliteStore:
         return {name: body for name, body in bodies if body and body[0] in kinds}
 
     def _read(self, name: str, body: Body, decode: Callable[[bytes], T]) -> T:
-        """Decode what was found. Raises ObjectDamaged: another machine may have packed it."""
+        """Decode what was found. Raises ObjectCorrupted: another machine may have packed it."""
         try:
             return decode(body[1])
         except ValueError as error:
-            raise ObjectDamaged(self.path, name, reason=f"it cannot be read: {error}") from None
+            raise ObjectCorrupted(self.path, name, reason=f"it cannot be read: {error}") from None
 
-    def _thing(self, name: Name) -> Thing | None:
+    def _thing(self, name: Name) -> StoredObject | None:
         """Return what is read under a name; None: nothing is."""
         with self._reading() as connection:
             own = self._opened.stand_ins.get(name, name)
@@ -380,82 +384,84 @@ class SqliteStore:
             found = self._opened.find(
                 connection, own, [*numbers.get(own, ()), *numbers.get(name, ())]
             )
-        return None if found is None else Thing(found[0], own, found[1], needs_of(*found))
+        return None if found is None else StoredObject(found[0], own, found[1], needs_of(*found))
 
-    def _check_can_be_kept(self, connection: Connection, name: Name) -> None:
+    def _check_can_be_kept(self, connection: SqliteConnection, name: Name) -> None:
         if name.startswith("ctx-"):
             self._known(connection, CommitId(name))
         elif name not in self._evicted(connection, name) and (
             not name.startswith("art-") or self._thing(name) is None
         ):
-            raise UnknownName("commit or artifact", name, self.named("", 3))
+            raise NameNotFound("commit or artifact", name, self.named("", 3))
 
     def _joined(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
         for piece in pieces:
-            found = self._found([piece], Kind.RAW)
+            found = self._found([piece], ObjectKind.RAW)
             if not found:
-                raise ObjectMissing(self.path, piece, needed_by=name)
+                raise ObjectNotFound(self.path, piece, needed_by=name)
             yield found[piece][1]
 
     def _check_files(self, contents: Contents) -> None:
         """Raise where a new file is not what its name says, or a piece of it is missing."""
-        there = self._found(contents.files, Kind.RAW, Kind.FILE)
+        there = self._found(contents.files, ObjectKind.RAW, ObjectKind.FILE)
         for name, pieces in contents.files.items():
             if name not in there:
                 own = (contents.things.get(piece) for piece in pieces)
                 bodies = (
                     [thing.body]
-                    if thing and thing.kind is Kind.RAW
+                    if thing and thing.kind is ObjectKind.RAW
                     else self._joined(name, [piece])
                     for piece, thing in zip(pieces, own, strict=True)
                 )
                 for _ in chunking.checked(str(self.path), name, (one for b in bodies for one in b)):
                     pass
 
-    def _row(self, connection: Connection, name: CommitId) -> Row | None:
+    def _row(self, connection: SqliteConnection, name: CommitId) -> CommitRow | None:
         """Return the row of a commit that is there."""
         row = commit_table.row_of(connection, name)
         return row if row and self._body(connection, name, row) else None
 
-    def _known(self, connection: Connection, name: CommitId) -> Row:
+    def _known(self, connection: SqliteConnection, name: CommitId) -> CommitRow:
         row = self._row(connection, name)
         if row is None:
             some = commit_table.some(connection, "ORDER BY id DESC LIMIT 3", [])
-            raise UnknownName("commit", name, self._names(connection, some))
+            raise NameNotFound("commit", name, self._names(connection, some))
         return row
 
-    def _body(self, connection: Connection, name: CommitId, row: Row) -> Body | None:
+    def _body(self, connection: SqliteConnection, name: CommitId, row: CommitRow) -> Body | None:
         other = self._opened.stand_ins.get(name, name)
         return self._opened.find(connection, other, [row.pack])
 
-    def _stored(self, connection: Connection, name: CommitId, row: Row) -> Stored:
+    def _stored(self, connection: SqliteConnection, name: CommitId, row: CommitRow) -> StoredCommit:
         found = self._body(connection, name, row)
         if found is None:
-            raise ObjectDamaged(self.path, name, reason="its row leads elsewhere")
+            raise ObjectCorrupted(self.path, name, reason="its row leads elsewhere")
         try:
             notes = commit_table.notes_from(name, row.notes)
-            return Stored(name, values.commit_from(found[1]), notes)
+            return StoredCommit(name, values.decode_commit(found[1]), notes)
         except ValueError as error:
-            raise ObjectDamaged(self.path, name, reason=f"its notes: {error}") from None
+            raise ObjectCorrupted(self.path, name, reason=f"its notes: {error}") from None
 
-    def _names(self, connection: Connection, rows: Iterable[Row]) -> list[CommitId]:
-        """Return the names of rows. Raises ObjectDamaged for a name that is not as written."""
+    def _names(self, connection: SqliteConnection, rows: Iterable[CommitRow]) -> list[CommitId]:
+        """Return the names of rows. Raises ObjectCorrupted for a name that is not as written."""
         found: list[CommitId] = []
         for row in rows:
             name = CommitId(f"ctx-{row.name.hex()}")
             if not is_sealed(name, row.notes) and not self._body(connection, name, row):
-                raise ObjectDamaged(self.path, name, reason=f"row {row.id} leads elsewhere")
+                raise ObjectCorrupted(self.path, name, reason=f"row {row.id} leads elsewhere")
             found.append(name)
         return found
 
-    def _evicted(self, connection: Connection, beginning: str) -> set[Name]:
+    def _evicted(self, connection: SqliteConnection, beginning: str) -> set[Name]:
         """Return the names of artifacts that begin so and are elsewhere."""
         if not self._opened.evicts or not beginning.startswith("art-"):
             return set()
         query = "SELECT name FROM evicted WHERE name BETWEEN ? AND ?"
         return {name for (name,) in connection.execute(query, [beginning, beginning + "g"])}
 
-    def _artifacts(self, connection: Connection, digits: str, limit: int) -> list[ArtifactRef]:
+    def _artifacts(
+        self, connection: SqliteConnection, digits: str, limit: int
+    ) -> list[ArtifactRef]:
         beginning, stand_ins = f"art-{digits}", self._opened.stand_ins.items()
         found = {name for name, other in stand_ins if other and name.startswith(beginning)}
         found |= self._evicted(connection, beginning)

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 
 from harken.core.clock import Clock
 from harken.core.commits import ArtifactRef, CommitId
-from harken.errors import ObjectDamaged, ObjectMissing, StoreError, StoreLocked
-from harken.store.base import Kind, Thing
-from harken.store.batch import Contents, NewCommit, fits
+from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError, StoreLocked
+from harken.store.base import ObjectKind, StoredObject
+from harken.store.batch import BatchCommit, Contents, fits
 from harken.store.purge import bring
 from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite import side_tables as tombs
-from harken.store.sqlite.database import Connection, Database
+from harken.store.sqlite.database import Database, SqliteConnection
 from harken.store.sqlite.name_index import enter, places, slices
-from harken.store.sqlite.pack import Packed
-from harken.store.sqlite.pack_cache import Opened
+from harken.store.sqlite.pack import EncodedPack
+from harken.store.sqlite.pack_cache import PackCache
 
 MARK_US = 600 * 1_000_000
 """How often it is noted how far the numbers of packs are: so that one knows how old things are."""
@@ -46,9 +46,9 @@ class _Turn:
 class _Known:
     """What is there of some names."""
 
-    kinds: dict[str, Kind | None] = field(default_factory=dict)
+    kinds: dict[str, ObjectKind | None] = field(default_factory=dict)
     """What is there and whole; None: it was purged."""
-    elsewhere: dict[str, Kind | None] = field(default_factory=dict)
+    elsewhere: dict[str, ObjectKind | None] = field(default_factory=dict)
     """What a backing store has: one can name it, and who has it may write it again."""
     damaged: set[str] = field(default_factory=set)
     """What should be there."""
@@ -57,7 +57,7 @@ class _Known:
 class Writer:
     """Writes the batches of one process."""
 
-    def __init__(self, database: Database, opened: Opened, clock: Clock) -> None:
+    def __init__(self, database: Database, opened: PackCache, clock: Clock) -> None:
         self._database, self._opened, self._clock = database, opened, clock
         self._lock = threading.Lock()
         self._waiting: list[_Turn] = []
@@ -135,7 +135,7 @@ class Writer:
         for number, pack in read:
             self._opened.keep(connection, (number, number + 1), pack.pack)
 
-    def bring(self, connection: Connection, contents: Contents) -> None:
+    def bring(self, connection: SqliteConnection, contents: Contents) -> None:
         """Write a batch with tombstones, in a transaction that raises the generation."""
 
         def there(name: str) -> bool:
@@ -145,7 +145,7 @@ class Writer:
 
         bring(str(self._database.path), contents, there)
         for name, stone in contents.tombstones.items():
-            tombs.bury(connection, name, stone)
+            tombs.set_tombstone(connection, name, stone)
         before, turn = self._opened.stand_ins, _Turn(contents)
         stand_ins = {name: stone.stand_in for name, stone in contents.tombstones.items()}
         self._opened.stand_ins = {**before, **stand_ins}
@@ -157,10 +157,12 @@ class Writer:
             self._opened.stand_ins = before
             raise
 
-    def _write_in(self, connection: Connection, group: list[_Turn]) -> list[tuple[int, Packed]]:
+    def _write_in(
+        self, connection: SqliteConnection, group: list[_Turn]
+    ) -> list[tuple[int, EncodedPack]]:
         """Write batches in the transaction that is open; return the packs and their numbers."""
         known = self._known(connection, [turn.contents for turn in group])
-        new: dict[str, Thing] = {}
+        new: dict[str, StoredObject] = {}
         for turn in group:
             try:
                 added = self._new(turn.contents, known)
@@ -185,7 +187,7 @@ class Writer:
         return read
 
     def _enter(
-        self, connection: Connection, contents: Contents, numbers: Mapping[str, int]
+        self, connection: SqliteConnection, contents: Contents, numbers: Mapping[str, int]
     ) -> None:
         """Write what else there is to a batch, beside its things and its commits."""
         if contents.derived:
@@ -197,15 +199,15 @@ class Writer:
             rows = [(name,) for name in contents.things]
             connection.executemany("DELETE FROM evicted WHERE name = ?", rows)
 
-    def _new(self, contents: Contents, known: _Known) -> dict[str, Thing]:
+    def _new(self, contents: Contents, known: _Known) -> dict[str, StoredObject]:
         """Return the things that are not there yet. Raises where something needed is missing."""
         kinds = known.kinds
-        new: dict[str, Thing] = {}
+        new: dict[str, StoredObject] = {}
         for name, thing in contents.things.items():
             if name in kinds:
                 continue
             if name in self._opened.stand_ins:
-                raise ObjectMissing(self._database.path, name)  # it was purged, and then collected
+                raise ObjectNotFound(self._database.path, name)  # it was purged, and then collected
             for need in thing.needs:
                 if need in new:
                     fitting = fits(thing, new[need].kind)
@@ -214,14 +216,14 @@ class Writer:
                 else:
                     fitting = need in known.elsewhere and fits(thing, known.elsewhere[need])
                 if not fitting:
-                    raise ObjectMissing(self._database.path, need, needed_by=name)
+                    raise ObjectNotFound(self._database.path, need, needed_by=name)
             new[name] = thing
         for key, ref in contents.derived.items():
             if ref not in new and ref not in kinds:
-                raise ObjectMissing(self._database.path, ref, needed_by=key)
+                raise ObjectNotFound(self._database.path, ref, needed_by=key)
         return new
 
-    def _known(self, connection: Connection, several: Sequence[Contents]) -> _Known:
+    def _known(self, connection: SqliteConnection, several: Sequence[Contents]) -> _Known:
         """Find out what is there of what batches have, need and derive."""
         names: set[str] = set()
         needed: set[str] = set()
@@ -245,7 +247,7 @@ class Writer:
             for name, numbers in some:
                 kind = self._opened.kind(name)
                 if kind is None:
-                    with suppress(ObjectDamaged):  # written again, it is whole again
+                    with suppress(ObjectCorrupted):  # written again, it is whole again
                         body = self._opened.find(connection, name, numbers[::-1])
                         kind = body and body[0]
                 if kind is None:
@@ -256,18 +258,20 @@ class Writer:
             known.elsewhere = self._elsewhere(connection, needed - known.kinds.keys())
         return known
 
-    def _elsewhere(self, connection: Connection, names: Collection[str]) -> dict[str, Kind | None]:
+    def _elsewhere(
+        self, connection: SqliteConnection, names: Collection[str]
+    ) -> dict[str, ObjectKind | None]:
         """Return those of these names that a backing store has, and their kinds."""
-        found: dict[str, Kind | None] = {}
+        found: dict[str, ObjectKind | None] = {}
         for some in slices(names if self._opened.evicts else ()):
             marks = ",".join("?" * len(some))
             query = f"SELECT name, kind FROM evicted WHERE name IN ({marks})"  # noqa: S608 - marks
             rows = connection.execute(query, some).fetchall()
-            found |= {name: Kind(kind) for name, kind in rows}
+            found |= {name: ObjectKind(kind) for name, kind in rows}
         return found
 
     def _note_again(
-        self, connection: Connection, contents: Contents, loose: Collection[str]
+        self, connection: SqliteConnection, contents: Contents, loose: Collection[str]
     ) -> None:
         """Note what was written again and nothing else of the batch needs: it is young again."""
         needed = {name for thing in contents.things.values() for name in thing.needs}
@@ -275,11 +279,14 @@ class Writer:
         (marked,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
         number = pack_table.last_number(connection)
         for name, numbers in places(connection, again).items():
-            if max(numbers) <= (marked or 0) and contents.things[name].kind is not Kind.COMMIT:
+            if (
+                max(numbers) <= (marked or 0)
+                and contents.things[name].kind is not ObjectKind.COMMIT
+            ):
                 query = "INSERT OR REPLACE INTO again (name, pack) VALUES (?, ?)"
                 connection.execute(query, [name, number])
 
-    def _mark(self, connection: Connection, number: int) -> None:
+    def _mark(self, connection: SqliteConnection, number: int) -> None:
         """Note from time to time how far the numbers are, and what was read lately."""
         now_us = self._clock()
         if self._marked_us is None:
@@ -293,13 +300,13 @@ class Writer:
 
 
 def _enter_commits(
-    connection: Connection,
+    connection: SqliteConnection,
     several: Sequence[Contents],
     numbers: Mapping[str, int],
     damaged: Collection[str],
 ) -> None:
     """Write the rows of commits that are new; of one that was damaged, say where it is now."""
-    new: dict[CommitId, NewCommit] = {}
+    new: dict[CommitId, BatchCommit] = {}
     for contents in several:
         for one in contents.commits:
             if one.id in numbers:

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 
 from harken.world.files.regular_file import WHOLE
 from harken.world.files.root import size_text
-from harken.world.result import Failed
+from harken.world.result import ToolError
 
 _LISTED = 10
 _COMPARED = 20_000
@@ -25,7 +25,7 @@ _LINE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditResult:
     """A content after an edit."""
 
     data: bytes
@@ -35,19 +35,19 @@ class Edited:
 
 
 def encoded(text: str, what: str) -> bytes:
-    """Return a text as bytes. Raises Failed where it has half a letter in it."""
+    """Return a text as bytes. Raises ToolError where it has half a letter in it."""
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise Failed(f"{what} has a lone surrogate in it: that is no text") from None
+        raise ToolError(f"{what} has a lone surrogate in it: that is no text") from None
 
 
-def edited(data: bytes, old: str, new: str, *, replace_all: bool = False) -> Edited:
-    """Return the content with `old` replaced by `new`. Raises Failed, saying what to do."""
+def edited(data: bytes, old: str, new: str, *, replace_all: bool = False) -> EditResult:
+    """Return the content with `old` replaced by `new`. Raises ToolError, saying what to do."""
     if not old:
-        raise Failed("old_string is empty; `write` makes a new file or a whole new content")
+        raise ToolError("old_string is empty; `write` makes a new file or a whole new content")
     if old == new:
-        raise Failed("old_string and new_string are the same: nothing would change")
+        raise ToolError("old_string and new_string are the same: nothing would change")
     wanted, given = encoded(old, "old_string"), encoded(new, "new_string")
     if b"\r\n" in data and b"\r" not in wanted:
         crlf = wanted.replace(b"\n", b"\r\n")
@@ -57,18 +57,18 @@ def edited(data: bytes, old: str, new: str, *, replace_all: bool = False) -> Edi
     at = _positions(data, wanted)
     lines = [data.count(b"\n", 0, one) + 1 for one in at[: _LISTED + 1]]
     if not at:
-        raise Failed(f"old_string is not in the file{_hint(data, old)}")
+        raise ToolError(f"old_string is not in the file{_hint(data, old)}")
     if len(at) > 1 and not replace_all:
         listed = ", ".join(map(str, lines[:_LISTED])) + (", ..." if len(at) > _LISTED else "")
-        raise Failed(
+        raise ToolError(
             f"old_string is {len(at)} times in the file, at lines {listed}: give more of what "
             f"stands around the one that is meant, or set replace_all"
         )
     size = len(data) + len(at) * (len(given) - len(wanted))
     if size > WHOLE:  # asked before it is made: it may be more than there is memory
-        raise Failed(f"the file would be too large: {size_text(size)}")
+        raise ToolError(f"the file would be too large: {size_text(size)}")
     where = lines if len(at) <= _LISTED else []
-    return Edited(data.replace(wanted, given), len(at), where)
+    return EditResult(data.replace(wanted, given), len(at), where)
 
 
 def _positions(data: bytes, wanted: bytes) -> list[int]:

@@ -20,7 +20,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(slots=True)
-class Window:
+class LineWindow:
     """Numbered lines, and what was noticed of them."""
 
     first: int
@@ -88,9 +88,9 @@ class _Lines:
         return b"".join(pieces), False
 
 
-def window(chunks: Iterable[bytes], first: int = 1, limit: int = LINES) -> Window:
+def window(chunks: Iterable[bytes], first: int = 1, limit: int = LINES) -> LineWindow:
     """Return at most `limit` lines from line `first` on."""
-    shown = Window(first)
+    shown = LineWindow(first)
     lines = _Lines(chunks)
     lines.skip(first - 1)
     room = CHARACTERS
@@ -107,7 +107,7 @@ def window(chunks: Iterable[bytes], first: int = 1, limit: int = LINES) -> Windo
     return shown
 
 
-def _line(shown: Window, raw: bytes, *, is_first: bool) -> str:
+def _line(shown: LineWindow, raw: bytes, *, is_first: bool) -> str:
     """Return a line as text, and note what is odd in it."""
     if is_first:
         raw = raw.removeprefix(_BOM)

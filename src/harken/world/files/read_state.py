@@ -17,13 +17,13 @@ from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from harken.core.events import Reference
-from harken.core.ids import base_of
+from harken.core.ids import reference_message_id
 from harken.core.messages import ChatMessage, Meta, TextPart
 from harken.session.session import Session
 from harken.world.files.regular_file import WHOLE, load
-from harken.world.files.root import Root, meant
-from harken.world.result import Failed
-from harken.world.tool import Caller
+from harken.world.files.root import Root, decode_shown_name
+from harken.world.result import ToolError
+from harken.world.tool import ToolContext
 
 _RACY_NS = 100_000_000
 """A file may change twice within a tick of its clock and look the same: so long it is not trusted
@@ -35,7 +35,7 @@ Standing: TypeAlias = Literal["new", "known", "unknown", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class FileReadState:
     """What an agent knows of one file: which content it had, and how much of it was seen."""
 
     hash: str
@@ -44,7 +44,7 @@ class Known:
     lines: int = 0
     """How many there are, where not all were seen."""
 
-    def with_earlier(self, earlier: Known | None) -> Known:
+    def with_earlier(self, earlier: FileReadState | None) -> FileReadState:
         """Add what was seen of the same content before."""
         if earlier is None or earlier.hash != self.hash or self.seen is None:
             return self
@@ -57,13 +57,17 @@ class Known:
             else:
                 joined.append((first, last))
         all_seen = joined == [(1, self.lines)]
-        return Known(self.hash) if all_seen else Known(self.hash, tuple(joined), self.lines)
+        return (
+            FileReadState(self.hash)
+            if all_seen
+            else FileReadState(self.hash, tuple(joined), self.lines)
+        )
 
 
-def meta_of(path: str, known: Known) -> Meta:
+def meta_of(path: str, known: FileReadState) -> Meta:
     """Return what a result says of a file in its `meta`.
 
-    >>> meta_of("a.py", Known("ea8f", ((1, 200),), 500))
+    >>> meta_of("a.py", FileReadState("ea8f", ((1, 200),), 500))
     {'files': {'a.py': 'ea8f'}, 'seen': {'a.py': [[1, 200]]}, 'lines': {'a.py': 500}}
     """
     meta: Meta = {"files": {path: known.hash}}
@@ -72,7 +76,7 @@ def meta_of(path: str, known: Known) -> Meta:
     return meta
 
 
-def files_in(message: ChatMessage) -> Iterator[tuple[str, Known]]:
+def files_in(message: ChatMessage) -> Iterator[tuple[str, FileReadState]]:
     """Yield what a message says of files; only results of tools can, and only well formed."""
     if message.role != "tool" or not isinstance(message.content, list):
         return
@@ -90,16 +94,16 @@ def _at(meta: Meta, name: str, path: str) -> Any:
     return inner.get(path) if isinstance(inner, dict) else None
 
 
-def _known(hash_: str, seen: Any, lines: Any) -> Known:
+def _known(hash_: str, seen: Any, lines: Any) -> FileReadState:
     """Read what a log says; what cannot be read means that nothing was seen."""
     if seen is None:
-        return Known(hash_)
+        return FileReadState(hash_)
     pairs = seen if isinstance(seen, list) else []
     try:
         spans = tuple((int(first), int(last)) for first, last in pairs)
-        return Known(hash_, spans, int(lines))
+        return FileReadState(hash_, spans, int(lines))
     except (TypeError, ValueError, OverflowError):
-        return Known(hash_, (), 0)
+        return FileReadState(hash_, (), 0)
 
 
 @dataclass(slots=True)
@@ -110,12 +114,12 @@ class _Agent:
     """Of the agent's state: another one where the context is no longer what it was."""
     position: int = 0
     """At the message whose calls are under way, else at the end."""
-    files: dict[str, Known] = field(default_factory=dict)
-    written: dict[Reference, dict[str, Known]] = field(default_factory=dict)
+    files: dict[str, FileReadState] = field(default_factory=dict)
+    written: dict[Reference, dict[str, FileReadState]] = field(default_factory=dict)
     """Call -> what it wrote, as long as calls of the same message are under way."""
 
 
-def _take(files: dict[str, Known], message: ChatMessage) -> None:
+def _take(files: dict[str, FileReadState], message: ChatMessage) -> None:
     """Add what a message says of files."""
     for path, known in files_in(message):
         files[path] = known.with_earlier(files.get(path))
@@ -157,7 +161,7 @@ class KnownFiles:
             every |= new
         return {path: known.hash for path, known in every.items()}
 
-    def before(self, caller: Caller, path: str) -> Known | None:
+    def before(self, caller: ToolContext, path: str) -> FileReadState | None:
         """Return what of a file was known where a call was made; None: nothing.
 
         A model makes the calls of a message before it has the result of any of them. So what
@@ -169,14 +173,14 @@ class KnownFiles:
                 return new[path]
         return mine.files.get(path)
 
-    def standing(self, caller: Caller, path: str) -> Standing:
+    def standing(self, caller: ToolContext, path: str) -> Standing:
         """Return how a file, by a path that a model wrote, stands to what the caller knows of it.
 
         What is no file, or cannot be read, is `new`: who opens it will say so.
         """
         folder = Path("/") if self._root is None else self._root.folder
         try:
-            file = Path(os.path.realpath(folder / meant(folder, path)))
+            file = Path(os.path.realpath(folder / decode_shown_name(folder, path)))
         except (OSError, ValueError):  # no path at all
             return "new"
         now = self._now(str(file))
@@ -187,7 +191,9 @@ class KnownFiles:
             return "unknown"
         return "known" if known.hash == now else "changed"
 
-    def learn(self, caller: Caller, path: str, known: Known, *, wrote: bool = False) -> None:
+    def learn(
+        self, caller: ToolContext, path: str, known: FileReadState, *, wrote: bool = False
+    ) -> None:
         """Take note of what a call has read or written.
 
         What a model reads it knows when the result is in its context, and by that alone. An agent
@@ -219,10 +225,12 @@ class KnownFiles:
         context = agent.session.context(agent.agent_id)
         if mine.layout is not state.layout or mine.position > len(context):
             mine.layout, mine.position, mine.files = state.layout, 0, {}
-        acting = {base_of(call) for call in _under_way(agent)}
+        acting = {reference_message_id(call) for call in _under_way(agent)}
         if mine.written:
             written = mine.written.items()
-            mine.written = {call: new for call, new in written if base_of(call) in acting}
+            mine.written = {
+                call: new for call, new in written if reference_message_id(call) in acting
+            }
         while mine.position < len(context):
             message = context[mine.position]
             if acting and getattr(message, "message_id", None) in acting:
@@ -251,7 +259,7 @@ class KnownFiles:
             return look.hash
         try:
             hash_ = load(self._root or Root("/"), Path(path)).hash
-        except Failed:
+        except ToolError:
             return None
         if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _RACY_NS:
             self._looks[path] = _Look(same, hash_)

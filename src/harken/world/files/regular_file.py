@@ -21,7 +21,7 @@ from pathlib import Path
 from blake3 import blake3
 
 from harken.world.files.root import Root, kind_of, size_text
-from harken.world.result import Failed
+from harken.world.result import ToolError
 
 WHOLE = 10_000_000
 """Bytes up to which a file is read whole, can be known, edited and searched."""
@@ -60,7 +60,7 @@ def binary_kind(data: bytes) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """The bytes of a file at one moment."""
 
     data: bytes
@@ -70,8 +70,8 @@ class Content:
 
 
 @contextmanager
-def opened(root: Root, path: Path) -> Iterator[FileIO]:
-    """Open a resolved path for reading; only a regular file is opened. Raises Failed."""
+def open_regular(root: Root, path: Path) -> Iterator[FileIO]:
+    """Open a resolved path for reading; only a regular file is opened. Raises ToolError."""
     with root.failing(path):
         check_kind(root, path, os.lstat(path).st_mode)
         # A FIFO that came meanwhile does not hang, a symlink that came is not followed.
@@ -82,24 +82,24 @@ def opened(root: Root, path: Path) -> Iterator[FileIO]:
 
 
 def check_kind(root: Root, path: Path, mode: int) -> None:
-    """Raise Failed for what is no regular file."""
+    """Raise ToolError for what is no regular file."""
     if stat.S_ISDIR(mode):
-        raise Failed(f"{root.shown(path)} is a folder; `ls` shows what is in it")
+        raise ToolError(f"{root.shown(path)} is a folder; `ls` shows what is in it")
     if not stat.S_ISREG(mode):
-        raise Failed(f"{root.shown(path)} is {kind_of(mode)}: only regular files are opened")
+        raise ToolError(f"{root.shown(path)} is {kind_of(mode)}: only regular files are opened")
 
 
-def load(root: Root, path: Path) -> Content:
-    """Read a whole file. Raises Failed, also for one that is larger than `WHOLE`."""
-    with opened(root, path) as file:
+def load(root: Root, path: Path) -> FileContent:
+    """Read a whole file. Raises ToolError, also for one that is larger than `WHOLE`."""
+    with open_regular(root, path) as file:
         data = read_up_to(file, WHOLE + 1)
         if len(data) > WHOLE:
             size = size_text(os.fstat(file.fileno()).st_size)
-            raise Failed(
+            raise ToolError(
                 f"{root.shown(path)} is too large for this ({size}; the limit is "
                 f"{size_text(WHOLE)}): use a shell command"
             )
-    return Content(data, hash_of(data), len(data))
+    return FileContent(data, hash_of(data), len(data))
 
 
 def read_up_to(file: FileIO, limit: int) -> bytes:
@@ -113,17 +113,19 @@ def read_up_to(file: FileIO, limit: int) -> bytes:
 
 
 def create(root: Root, path: Path, data: bytes) -> None:
-    """Make a new file, with the folders above it. Raises Failed where something is there."""
+    """Make a new file, with the folders above it. Raises ToolError where something is there."""
     with root.failing(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise Failed(f"{root.shown(path.parent)} is no folder: no file can be in it") from None
+            raise ToolError(
+                f"{root.shown(path.parent)} is no folder: no file can be in it"
+            ) from None
         with _beside(path, data) as new:
             try:
                 _link(new, path)
             except FileExistsError:
-                raise Failed(f"{root.shown(path)} appeared just now: read it first") from None
+                raise ToolError(f"{root.shown(path)} appeared just now: read it first") from None
 
 
 def _link(new: Path, path: Path) -> None:
@@ -142,19 +144,19 @@ def replace(root: Root, path: Path, data: bytes, expected: str) -> None:
     """Give a file another content, if it still has the expected one.
 
     Mode, owner and extended attributes stay as far as the system allows. Another hard link to
-    the file keeps the old content: what is written stays below the folder. Raises Failed.
+    the file keeps the old content: what is written stays below the folder. Raises ToolError.
     """
     with root.failing(path):
         before = os.lstat(path)
         if not os.access(path, os.W_OK):
-            raise Failed(f"{root.shown(path)} is read-only")
+            raise ToolError(f"{root.shown(path)} is read-only")
         with _beside(path, data) as new:
             with suppress(OSError):
                 os.chown(new, before.st_uid, before.st_gid)
             shutil.copystat(path, new, follow_symlinks=False)
             os.utime(new)
             if load(root, path).hash != expected:
-                raise Failed(f"{root.shown(path)} was changed just now: read it again")
+                raise ToolError(f"{root.shown(path)} was changed just now: read it again")
             new.rename(path)
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-from harken.world.result import Failed
+from harken.world.result import ToolError
 
 LONGEST = 4096
 """Bytes of a path: what Linux takes in one call."""
@@ -53,43 +53,47 @@ class Root:
     def resolve(self, path: str, *, to_change: bool = False) -> Path:
         """Return the real path that a model means, whether anything is there or not.
 
-        Raises Failed where it is none, or stands outside; where it leads through a folder that
+        Raises ToolError where it is none, or stands outside; where it leads through a folder that
         may not be searched, it is judged by its name.
         """
-        given = meant(self.folder, self._given(path))
+        given = decode_shown_name(self.folder, self._given(path))
         found = Path(os.path.realpath(self.folder / given))
         if any(found.is_relative_to(kernel) for kernel in _KERNEL):
-            raise Failed(f"{shown(path)} belongs to the kernel; files there are not opened")
+            raise ToolError(
+                f"{display_name(path)} belongs to the kernel; files there are not opened"
+            )
         also = () if to_change else self.readable
         if not any(found.is_relative_to(one) for one in (self.folder, *self.allowed, *also)):
-            leads = "" if str(found) == path else f" (it leads to {shown(str(found))})"
-            raise Failed(
-                f"{shown(path)} is outside{leads}. Paths must stay below {self._folders}; "
+            leads = "" if str(found) == path else f" (it leads to {display_name(str(found))})"
+            raise ToolError(
+                f"{display_name(path)} is outside{leads}. Paths must stay below {self._folders}; "
                 f"whoever started this program can allow more folders"
             )
         return found
 
     def _given(self, path: str) -> str:
-        """Return a path that the system would take. Raises Failed."""
+        """Return a path that the system would take. Raises ToolError."""
         if not path:
-            raise Failed("the path is empty")
+            raise ToolError("the path is empty")
         if "\0" in path:
-            raise Failed("the path has a NUL byte in it")
+            raise ToolError("the path has a NUL byte in it")
         try:
             size = len(os.fsencode(path))
         except UnicodeEncodeError:
-            raise Failed(f"the path {path[:80]!a} is no text") from None
+            raise ToolError(f"the path {path[:80]!a} is no text") from None
         if size > LONGEST:
-            raise Failed(f"the path is too long: {size} bytes")
+            raise ToolError(f"the path is too long: {size} bytes")
         if (names := path.count("/") + 1) > DEEPEST:
-            raise Failed(f"the path is too deep: {names} names, and {DEEPEST} is the most")
+            raise ToolError(f"the path is too deep: {names} names, and {DEEPEST} is the most")
         if re.match(r"~[\w.-]*(/|$)", path):
-            raise Failed(f"{path[:80]}: `~` is not expanded here; give a path from {self.folder}")
+            raise ToolError(
+                f"{path[:80]}: `~` is not expanded here; give a path from {self.folder}"
+            )
         return path
 
     @property
     def _folders(self) -> str:
-        return ", ".join(shown(str(one)) for one in (self.folder, *self.allowed))
+        return ", ".join(display_name(str(one)) for one in (self.folder, *self.allowed))
 
     def name(self, path: Path) -> str:
         """Return the one name of a resolved path: from the folder, or absolute outside it.
@@ -101,7 +105,7 @@ class Root:
 
     def shown(self, path: Path) -> str:
         """Return the same as a model reads it."""
-        return shown(self.name(path))
+        return display_name(self.name(path))
 
     @contextmanager
     def failing(self, path: Path) -> Iterator[None]:
@@ -109,10 +113,10 @@ class Root:
         try:
             yield
         except FileNotFoundError:
-            raise Failed(f"there is no {self.shown(path)}{self.near(path)}") from None
+            raise ToolError(f"there is no {self.shown(path)}{self.near(path)}") from None
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise Failed(f"{self.shown(path)}: {reason.lower()}") from None
+            raise ToolError(f"{self.shown(path)}: {reason.lower()}") from None
 
     def near(self, path: Path) -> str:
         """Return what exists beside a path that does not and has a similar name."""
@@ -130,10 +134,10 @@ class Root:
         return f"; similar: {there}" if there else ""
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     r"""Return a file name as one line of text, whatever its bytes are.
 
-    >>> shown("caf\udce9"), shown("two\nlines")
+    >>> display_name("caf\udce9"), display_name("two\nlines")
     ('caf\\xe9', 'two\\x0alines')
     """
     if name.isascii() and name.isprintable():
@@ -141,7 +145,7 @@ def shown(name: str) -> str:
     return "".join(letter if _plain(letter) else _escaped(letter) for letter in name)
 
 
-def meant(folder: str | Path, path: str) -> str:
+def decode_shown_name(folder: str | Path, path: str) -> str:
     r"""Return the path that a model means with what it was shown.
 
     Whoever judges a path has to judge this one: what `shown` would not write so is taken as it
@@ -155,7 +159,7 @@ def meant(folder: str | Path, path: str) -> str:
     except UnicodeEncodeError:  # half a letter is in it
         return path
     is_there = os.path.lexists(os.path.join(base, plain))  # noqa: PTH118 - as above
-    return plain if is_there and shown(plain) == path else path
+    return plain if is_there and display_name(plain) == path else path
 
 
 def unescaped(name: str) -> str:

@@ -19,14 +19,14 @@ from typing import TypeVar
 
 from harken.core.messages import ContentPart, TextPart
 from harken.world.files.diff import diff
-from harken.world.files.edit import Edited, edited, encoded
+from harken.world.files.edit import EditResult, edited, encoded
 from harken.world.files.line_window import line_count
 from harken.world.files.read import read_file
-from harken.world.files.read_state import Known, KnownFiles, meta_of
-from harken.world.files.regular_file import WHOLE, Content, create, hash_of, load, replace
-from harken.world.files.root import Root, kind_of, shown, size_text
-from harken.world.result import Failed
-from harken.world.tool import Caller, Tool, in_thread, tool
+from harken.world.files.read_state import FileReadState, KnownFiles, meta_of
+from harken.world.files.regular_file import WHOLE, FileContent, create, hash_of, load, replace
+from harken.world.files.root import Root, display_name, kind_of, size_text
+from harken.world.result import ToolError
+from harken.world.tool import Tool, ToolContext, in_thread, tool
 
 LISTED = 1000
 """Entries of a folder that are shown."""
@@ -57,7 +57,7 @@ class Files:
         self.root = root
 
     async def read(
-        self, path: str, caller: Caller, offset: int | None = None, limit: int | None = None
+        self, path: str, caller: ToolContext, offset: int | None = None, limit: int | None = None
     ) -> list[ContentPart]:
         """Read a text file or an image.
 
@@ -68,7 +68,7 @@ class Files:
         file = self.root.resolve(path)
         first = 1 if offset is None else offset
         if first < 1 or (limit is not None and limit < 1):
-            raise Failed("offset and limit count from 1")
+            raise ToolError("offset and limit count from 1")
         stop = Event()
         try:
             work = partial(read_file, self.root, file, first, limit, stop)
@@ -79,7 +79,7 @@ class Files:
             self._learn(caller, file, known)
         return list(parts)
 
-    async def write(self, path: str, content: str, caller: Caller) -> list[ContentPart]:
+    async def write(self, path: str, content: str, caller: ToolContext) -> list[ContentPart]:
         """Make a new file, with the folders above it, or give a file a whole new content.
 
         A file that exists must have been read before, all of it, and not have changed since. To
@@ -88,7 +88,7 @@ class Files:
         file, data = self._to_write(path, content)
         earlier = self._known(caller, file)
         is_new = await to_the_end(partial(self._write, file, data, earlier))
-        known = Known(hash_of(data))
+        known = FileReadState(hash_of(data))
         self._learn(caller, file, known, wrote=True)
         lines = line_count(data)
         size = f"{lines} line{'' if lines == 1 else 's'}"
@@ -100,7 +100,7 @@ class Files:
         path: str,
         old_string: str,
         new_string: str,
-        caller: Caller,
+        caller: ToolContext,
         replace_all: bool = False,  # noqa: FBT001, FBT002 - a model passes it by name
     ) -> list[ContentPart]:
         """Replace a text in a file by another.
@@ -114,9 +114,9 @@ class Files:
         change = partial(edited, old=old_string, new=new_string, replace_all=replace_all)
         done = await to_the_end(partial(self._edit, file, change, earlier))
         total = line_count(done.data)
-        known = Known(hash_of(done.data))
+        known = FileReadState(hash_of(done.data))
         if earlier is not None and earlier.seen is not None:
-            known = Known(known.hash, (), total)
+            known = FileReadState(known.hash, (), total)
         self._learn(caller, file, known, wrote=True)
         where = f" at line {', '.join(map(str, done.lines))}" if done.lines else ""
         text = f"Edited {self.root.shown(file)}: {done.count} replaced{where}"
@@ -128,8 +128,8 @@ class Files:
         listed: str = await in_thread(partial(self._ls, folder))
         return listed
 
-    async def preview_write(self, path: str, content: str, caller: Caller) -> str:
-        """Return what a `write` would change, as a diff. Raises Failed where it would fail."""
+    async def preview_write(self, path: str, content: str, caller: ToolContext) -> str:
+        """Return what a `write` would change, as a diff. Raises ToolError where it would fail."""
         file, data = self._to_write(path, content)
         earlier = self._known(caller, file)
 
@@ -145,10 +145,10 @@ class Files:
         path: str,
         old_string: str,
         new_string: str,
-        caller: Caller,
+        caller: ToolContext,
         replace_all: bool = False,  # noqa: FBT001, FBT002 - as `edit`
     ) -> str:
-        """Return what an `edit` would change, as a diff. Raises Failed where it would fail.
+        """Return what an `edit` would change, as a diff. Raises ToolError where it would fail.
 
         Of a file that its agent does not know, the failure says nothing: that would be to read it.
         """
@@ -164,16 +164,16 @@ class Files:
         return text
 
     def _to_write(self, path: str, content: str) -> tuple[Path, bytes]:
-        """Return where to write what. Raises Failed."""
+        """Return where to write what. Raises ToolError."""
         data = encoded(content, "content")
         if path.endswith(("/", "/.", "/..")):
-            raise Failed(f"{shown(path)} names a folder, not a file")
+            raise ToolError(f"{display_name(path)} names a folder, not a file")
         if len(data) > WHOLE:
-            raise Failed(f"the content is too large: {size_text(len(data))}")
+            raise ToolError(f"the content is too large: {size_text(len(data))}")
         return self.root.resolve(path, to_change=True), data
 
-    def _write(self, file: Path, data: bytes, earlier: Known | None) -> bool:
-        """Write a file; return whether it is a new one. Raises Failed."""
+    def _write(self, file: Path, data: bytes, earlier: FileReadState | None) -> bool:
+        """Write a file; return whether it is a new one. Raises ToolError."""
         before = self._to_replace(file, earlier)
         if before is None:
             create(self.root, file, data)
@@ -181,52 +181,54 @@ class Files:
             replace(self.root, file, data, before.hash)
         return before is None
 
-    def _to_replace(self, file: Path, earlier: Known | None) -> Content | None:
-        """Return what would be written over, None where nothing is there. Raises Failed."""
+    def _to_replace(self, file: Path, earlier: FileReadState | None) -> FileContent | None:
+        """Return what would be written over, None where nothing is there. Raises ToolError."""
         if not os.path.lexists(file):
             return None
         current = load(self.root, file)
         self._check_known(file, current.hash, earlier)
         if earlier is not None and earlier.seen is not None:
-            raise Failed(
+            raise ToolError(
                 f"you have seen only a part of {self.root.shown(file)}: read all of it before "
                 f"you write it anew, or use `edit`"
             )
         return current
 
-    def _edit(self, file: Path, change: Callable[[bytes], Edited], earlier: Known | None) -> Edited:
-        """Change a file. Raises Failed."""
+    def _edit(
+        self, file: Path, change: Callable[[bytes], EditResult], earlier: FileReadState | None
+    ) -> EditResult:
+        """Change a file. Raises ToolError."""
         current = self._to_edit(file, earlier)
         done = change(current.data)
         replace(self.root, file, done.data, current.hash)
         return done
 
-    def _to_edit(self, file: Path, earlier: Known | None) -> Content:
-        """Return what would be changed. Raises Failed where its agent does not know it."""
+    def _to_edit(self, file: Path, earlier: FileReadState | None) -> FileContent:
+        """Return what would be changed. Raises ToolError where its agent does not know it."""
         current = load(self.root, file)
         self._check_known(file, current.hash, earlier)
         return current
 
-    def _check_known(self, file: Path, current: str, known: Known | None) -> None:
-        """Raise Failed where an agent does not know the content that a file has now."""
+    def _check_known(self, file: Path, current: str, known: FileReadState | None) -> None:
+        """Raise ToolError where an agent does not know the content that a file has now."""
         if known is None:
-            raise Failed(
+            raise ToolError(
                 f"{self.root.shown(file)} exists, and you have not read it: read it first (the "
                 f"result must be there before you call this)"
             )
         if known.hash != current:
-            raise Failed(
+            raise ToolError(
                 f"{self.root.shown(file)} was changed since you read it, by somebody else or by a "
                 f"command: read it again"
             )
 
-    def _known(self, caller: Caller | None, file: Path) -> Known | None:
+    def _known(self, caller: ToolContext | None, file: Path) -> FileReadState | None:
         if caller is None:
             return None
         return _known_files(caller).before(caller, self.root.name(file))
 
     def _learn(
-        self, caller: Caller | None, file: Path, known: Known, *, wrote: bool = False
+        self, caller: ToolContext | None, file: Path, known: FileReadState, *, wrote: bool = False
     ) -> None:
         if caller is not None:
             _known_files(caller).learn(caller, self.root.name(file), known, wrote=wrote)
@@ -242,16 +244,16 @@ class Files:
         return "\n".join(lines) or "[the folder is empty]"
 
 
-def _known_files(caller: Caller) -> KnownFiles:
+def _known_files(caller: ToolContext) -> KnownFiles:
     known: KnownFiles = caller.agent.runtime.world.known
     return known
 
 
 def _entry_line(entry: os.DirEntry[str]) -> str:
-    name = shown(entry.name)
+    name = display_name(entry.name)
     with suppress(OSError):
         if entry.is_symlink():
-            return f"{name} -> {shown(str(Path(entry.path).readlink()))}"
+            return f"{name} -> {display_name(str(Path(entry.path).readlink()))}"
         if entry.is_dir():
             return f"{name}/"
         found = entry.stat()

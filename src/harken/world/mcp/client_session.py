@@ -1,4 +1,4 @@
-"""`Life`: one time that a server is connected, from its opening to its end, owned by one task.
+"""One time that a server is connected, from its opening to its end, owned by one task.
 
 The SDK's sessions must be closed by the task that opened them, and last in, first out. So one task
 opens a connection, waits for its end and closes it, and does nothing else. Requests are made in the
@@ -18,10 +18,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from harken.world.mcp.errors import is_closed, one_line, reason_of
-from harken.world.mcp.server_config import Server
-from harken.world.mcp.timeout import Patience
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.mcp.timeout import RequestTimeout
 from harken.world.mcp.transport.stdio import Stdio
-from harken.world.result import Failed
+from harken.world.result import ToolError
 
 CLOSE_S = 6.0
 """How long a server has to end, before its owner is cancelled."""
@@ -33,7 +33,7 @@ COURTESY_S = 1.0
 Work: TypeAlias = Callable[[Client], Awaitable[Any]]
 
 
-class Follower(Protocol):
+class SessionObserver(Protocol):
     """Who wants to know how a life goes on."""
 
     async def is_opening(self, client: Client) -> None:
@@ -49,16 +49,16 @@ class Follower(Protocol):
         ...
 
 
-class Life:
+class McpSession:
     """One time that a server is connected."""
 
     def __init__(
         self,
-        server: Server,
+        server: McpServerConfig,
         client: Client | Exception,
         stdio: Stdio | None,
-        follower: Follower,
-        before: Life | None = None,
+        follower: SessionObserver,
+        before: McpSession | None = None,
     ) -> None:
         """Begin: open it in a task of its own, after the life before it has ended.
 
@@ -80,20 +80,20 @@ class Life:
             stdio.ended = self.is_lost
         self.owner = self.loop.create_task(self._own(), name=f"harken mcp {server.name}")
 
-    async def request(self, what: str, work: Work, patience: Patience) -> Any:
+    async def request(self, what: str, work: Work, patience: RequestTimeout) -> Any:
         """Have something done and return what it gives; `what` is for messages.
 
-        Where the caller is cancelled, so is the request, and the server is told. Raises Failed.
+        Where the caller is cancelled, so is the request, and the server is told. Raises ToolError.
         """
         if self._session is None:
-            raise Failed(self._gone(what))
+            raise ToolError(self._gone(what))
         try:
             with patience:
                 return await work(self._session)
         except TimeoutError:
             if not patience.is_over:
                 raise
-            raise Failed(
+            raise ToolError(
                 f"{self._of(what)} did not finish within {patience.silence_s:g} s and was "
                 f"cancelled. It may or may not have acted: check before you do it again"
             ) from None
@@ -102,12 +102,14 @@ class Life:
                 self._why = "" if error.message == _CLOSED else reason_of(error)
                 self.is_lost()
                 await asyncio.wait({self.owner}, timeout=CLOSE_S)  # it knows why
-                raise Failed(self._gone(what)) from None
-            raise Failed(f"{self._of(what)} failed: {reason_of(error)}") from None
-        except Failed:
+                raise ToolError(self._gone(what)) from None
+            raise ToolError(f"{self._of(what)} failed: {reason_of(error)}") from None
+        except ToolError:
             raise
         except Exception as error:  # noqa: BLE001 - the border: whatever it answers is a result
-            raise Failed(f"{self._of(what)} gave what cannot be used: {reason_of(error)}") from None
+            raise ToolError(
+                f"{self._of(what)} gave what cannot be used: {reason_of(error)}"
+            ) from None
 
     @property
     def is_over(self) -> bool:
@@ -186,7 +188,7 @@ class Life:
         self._follower.is_over(reason, wanted=wanted)
         if not self.opened.done():
             self.opened.set_exception(
-                Failed(f"the MCP server {self.server.name} cannot be used: {reason}")
+                ToolError(f"the MCP server {self.server.name} cannot be used: {reason}")
             )
             self.opened.exception()  # nobody has to wait for it
 

@@ -1,4 +1,4 @@
-"""`Connection`: a server, whether it is connected now, and whether it may be started again."""
+"""`McpConnection`: a server, whether it is connected now, and whether it may be started again."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from harken.errors import ConfigError
 from harken.world.mcp.auth.bearer import Bearer
 from harken.world.mcp.auth.client_credentials import ProgramBearer
 from harken.world.mcp.auth.token_store import Logins
-from harken.world.mcp.client_session import Life, Work
+from harken.world.mcp.client_session import McpSession, Work
 from harken.world.mcp.errors import one_line
-from harken.world.mcp.host import Surroundings
+from harken.world.mcp.host import McpHost
 from harken.world.mcp.pagination import tools_of
-from harken.world.mcp.server_config import Server
-from harken.world.mcp.server_requests import Asking, Inbound
-from harken.world.mcp.timeout import Patience
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.mcp.server_requests import ServerRequestHandler, ToolCallContext
+from harken.world.mcp.timeout import RequestTimeout
 from harken.world.mcp.transport.http import http_transport
 from harken.world.mcp.transport.stdio import Stdio
-from harken.world.result import Failed
+from harken.world.result import ToolError
 
 for _name in ("mcp", "client", "httpx2"):
     # Without any handler Python prints warnings on the terminal, which is somebody's screen.
@@ -40,19 +40,19 @@ RELIST_S = 1.0
 """How long after a list of tools the next one is asked for."""
 
 State: TypeAlias = Literal["new", "starting", "open", "failed", "closed"]
-Connect: TypeAlias = Callable[[Server], Any]
+Connect: TypeAlias = Callable[[McpServerConfig], Any]
 """Gives what the SDK's `Client` takes for a server; tests give servers of their own process."""
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 """Told how far a call is, of how much, and in words."""
 
 
-class Connection:
+class McpConnection:
     """A server, as the agents of a world reach it."""
 
     def __init__(
         self,
-        server: Server,
-        around: Surroundings,
+        server: McpServerConfig,
+        around: McpHost,
         *,
         changed: Callable[[], None],
         connect: Connect | None = None,
@@ -68,8 +68,8 @@ class Connection:
         self.about = ""
         """What it calls itself, with its version and that of the protocol."""
         self._changed, self._connect = changed, connect
-        self._inbound = Inbound(server, around, self._relist)
-        self._life: Life | None = None
+        self._inbound = ServerRequestHandler(server, around, self._relist)
+        self._life: McpSession | None = None
         self._bearer: Bearer | None = None
         self._failures, self._retry_at, self._open_since = 0, 0.0, 0.0
         self._looking: asyncio.Task[None] | None = None
@@ -94,22 +94,27 @@ class Connection:
         return self.state == "failed" and now >= self._retry_at
 
     async def open(self) -> None:
-        """Connect where it is not connected. Raises Failed, which says why not."""
+        """Connect where it is not connected. Raises ToolError, which says why not."""
         loop = asyncio.get_running_loop()
         if self._life is not None and self._life.loop is not loop:
             self._life.abandon()  # what ran in another loop has ended with it
             self._life, self.state, self._retry_at = None, "new", 0.0
-            self._inbound, self._looking = Inbound(self.server, self.around, self._relist), None
+            self._inbound, self._looking = (
+                ServerRequestHandler(self.server, self.around, self._relist),
+                None,
+            )
         if self.state not in ("starting", "open"):
             if (wait_s := self._retry_at - loop.time()) > 0:
                 again = f"it is not started again within {wait_s:.0f} s"
-                raise Failed(f"the MCP server {self.server.name} is away: {self.reason}; {again}")
+                raise ToolError(
+                    f"the MCP server {self.server.name} is away: {self.reason}; {again}"
+                )
             self.state = "starting"
             self._life = self._begin(self._life)
         assert self._life is not None
         await asyncio.shield(self._life.opened)
 
-    def _begin(self, before: Life | None) -> Life:
+    def _begin(self, before: McpSession | None) -> McpSession:
         stdio: Stdio | None = None
         client: Client | Exception
         try:
@@ -130,14 +135,14 @@ class Connection:
             )
         except ConfigError as error:
             client = error
-        return Life(self.server, client, stdio, self, before)
+        return McpSession(self.server, client, stdio, self, before)
 
     @property
     def _is_program(self) -> bool:
         """Whether it is used by a program that gets its own tokens."""
         return self.server.oauth.grant == "client_credentials"
 
-    def _over_http(self, filled: Server) -> Any:
+    def _over_http(self, filled: McpServerConfig) -> Any:
         logins = None if self.around.logins is None else Logins(self.around.logins)
         self._bearer = ProgramBearer(filled) if self._is_program else Bearer(filled, logins)
         return http_transport(filled, self._inbound.tell, self._bearer)
@@ -152,7 +157,7 @@ class Connection:
         """Whether that is to log in."""
         return self._bearer is not None and self._bearer.needs_login
 
-    def _filled(self) -> Server:
+    def _filled(self) -> McpServerConfig:
         hidden = self.server.variables & self.around.hide
         if hidden and not self.server.may_have_keys:
             raise ConfigError(f"it names {min(hidden)}, the key of a model, which is not for it")
@@ -164,24 +169,24 @@ class Connection:
             await self._life.close()
         self.state = "closed"
 
-    async def request(self, what: str, work: Work, patience: Patience | None = None) -> Any:
+    async def request(self, what: str, work: Work, patience: RequestTimeout | None = None) -> Any:
         """Have something done by the server and return what it gives; `what` is for messages.
 
-        Where the caller is cancelled, so is the request, and the server is told. Raises Failed.
+        Where the caller is cancelled, so is the request, and the server is told. Raises ToolError.
         """
         await self.open()
         assert self._life is not None
-        patience = patience or Patience(self.server.timeout_s)
+        patience = patience or RequestTimeout(self.server.timeout_s)
         return await self._life.request(what, work, patience)
 
     async def call(
         self,
         tool: str,
         arguments: dict[str, Any],
-        asking: Asking,
+        asking: ToolCallContext,
         on_progress: OnProgress | None = None,
     ) -> types.CallToolResult:
-        """Call a tool. Raises Failed."""
+        """Call a tool. Raises ToolError."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             asking.patience.renew()
@@ -239,7 +244,7 @@ class Connection:
             self._inbound.tell(f"it is gone: {reason}")
 
     async def _listen(self, client: Client) -> None:
-        """Ask a server of the newer protocol to tell of other tools; `Inbound` hears it."""
+        """Ask a server of the newer protocol to tell of other tools."""
         with suppress(Exception):  # without it the tools stay as they are
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
@@ -252,14 +257,14 @@ class Connection:
         if life is not None and (self._looking is None or self._looking.done()):
             self._looking = life.start(self._look(life))
 
-    async def _look(self, life: Life) -> None:
+    async def _look(self, life: McpSession) -> None:
         await asyncio.wait({life.opened})  # some tell of other tools before they were asked
         while self._look_again and not life.is_over:
             self._look_again = False
             try:
-                patience = Patience(self.server.timeout_s)
+                patience = RequestTimeout(self.server.timeout_s)
                 self._take(await life.request("tools/list", tools_of, patience))
-            except Failed as error:
+            except ToolError as error:
                 self._inbound.tell(str(error))
                 return
             self._changed()

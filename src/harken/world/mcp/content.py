@@ -128,6 +128,6 @@ def text_of(blocks: Iterable[ContentBlock]) -> str:
 
 def _json(value: object) -> str:
     try:
-        return canonical.encode(value).decode()
+        return canonical.to_json_line(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
         return str(value)

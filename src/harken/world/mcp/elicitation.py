@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
 from harken.world.shell.output import readable
-from harken.world.user import Asked, NobodyThere, User
+from harken.world.user import User, UserQuestion, UserUnavailable
 
 DECLINE = "decline"
 ACCEPT = "accept"
@@ -42,7 +42,7 @@ class _DoesNotFit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ElicitationForm:
     """Asks one user what one server wants to know."""
 
     server: str
@@ -54,11 +54,11 @@ class Form:
         """Return what the user answers."""
         try:
             if self.user is None:
-                raise NobodyThere
+                raise UserUnavailable
             if isinstance(params, ElicitRequestFormParams):
                 return await self._fields(params)
             return await self._page(params.message, params.url)
-        except NobodyThere:
+        except UserUnavailable:
             return ElicitResult(action="cancel")
         except _Declined:
             return ElicitResult(action="decline")
@@ -87,7 +87,7 @@ class Form:
         return ElicitResult(action="accept", content=content)
 
     async def _field(self, message: str, field: Field) -> Any:
-        """Return what the user says to a field. Raises NobodyThere where nothing fits."""
+        """Return what the user says to a field. Raises UserUnavailable where nothing fits."""
         why = ""
         for _ in range(TRIES):
             answer = await self._ask(f"{message}{why}{field.question}", field.options)
@@ -97,12 +97,14 @@ class Form:
                 return field.read(answer.strip())
             except _DoesNotFit as error:
                 why = f"{answer[:80]!r} does not fit: {error}.\n"
-        raise NobodyThere
+        raise UserUnavailable
 
     async def _ask(self, text: str, options: Sequence[str]) -> str:
         assert self.user is not None
         question = f"the MCP server {self.server} wants to know: {text}"
-        return str(await self.user.ask(Asked(agent=self.agent, question=question, options=options)))
+        return str(
+            await self.user.ask(UserQuestion(agent=self.agent, question=question, options=options))
+        )
 
 
 _NOTHING = object()

@@ -1,4 +1,4 @@
-"""`Surroundings`: where servers run, and who is told what of them."""
+"""`McpHost`: where servers run, and who is told what of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _nobody(_: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class McpHost:
     """What all servers of a world share."""
 
     folder: Path

@@ -19,13 +19,13 @@ MAX_BYTES = 512 << 10
 Item = TypeVar("Item")
 
 
-class Page(Protocol):
+class ListPage(Protocol):
     """A page of a list."""
 
     next_cursor: str | None
 
 
-PageType = TypeVar("PageType", bound=Page)
+PageType = TypeVar("PageType", bound=ListPage)
 
 
 async def listed(
@@ -58,7 +58,7 @@ async def tools_of(client: Client) -> tuple[list[Tool], list[str]]:
     kept: dict[str, Tool] = {}
     left = MAX_BYTES
     for tool in found:
-        left -= len(canonical.encode(tool.input_schema)) + len(tool.description or "")
+        left -= len(canonical.to_json_line(tool.input_schema)) + len(tool.description or "")
         if left < 0:
             notes.append(f"its tools are longer than {MAX_BYTES >> 10} KB: the rest is left out")
             break

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import mcp_types as types
 from mcp import Client
 
-from harken.world.mcp.connection import Connection
+from harken.world.mcp.connection import McpConnection
 from harken.world.mcp.content import MAX_CHARACTERS, text_of
 from harken.world.mcp.errors import one_line
 from harken.world.mcp.names import tool_names
 from harken.world.mcp.pagination import prompts_of
-from harken.world.result import Failed
+from harken.world.result import ToolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Prompt:
     arguments: tuple[PromptArgument, ...] = ()
 
 
-async def prompts_in(connection: Connection) -> list[Prompt]:
-    """Return the prompts of a server. Raises Failed."""
+async def prompts_in(connection: McpConnection) -> list[Prompt]:
+    """Return the prompts of a server. Raises ToolError."""
     server = connection.server.name
     listed: list[types.Prompt] = await connection.request("prompts/list", prompts_of)
     names = tool_names(server, [one.name for one in listed])
@@ -59,10 +59,10 @@ def _argument(argument: types.PromptArgument) -> PromptArgument:
     return PromptArgument(argument.name, about, bool(argument.required))
 
 
-async def prompt_text(connection: Connection, name: str, arguments: Mapping[str, str]) -> str:
+async def prompt_text(connection: McpConnection, name: str, arguments: Mapping[str, str]) -> str:
     """Return what a prompt says: the text of its one message; of several, who says each.
 
-    Raises Failed.
+    Raises ToolError.
     """
 
     async def get(client: Client) -> types.GetPromptResult:
@@ -72,5 +72,5 @@ async def prompt_text(connection: Connection, name: str, arguments: Mapping[str,
     said = [(message.role, text_of([message.content])) for message in got.messages]
     text = said[0][1] if len(said) == 1 else "\n\n".join(f"[{role}]: {one}" for role, one in said)
     if len(text) > MAX_CHARACTERS:
-        raise Failed(f"the prompt {name!r} has more than {MAX_CHARACTERS:,} characters")
+        raise ToolError(f"the prompt {name!r} has more than {MAX_CHARACTERS:,} characters")
     return text

@@ -12,33 +12,35 @@ from mcp.shared.exceptions import MCPError
 
 from harken.core.messages import Content, TextPart
 from harken.core.untrusted import from_outside
-from harken.world.mcp.connection import Connection
+from harken.world.mcp.connection import McpConnection
 from harken.world.mcp.content import MAX_CHARACTERS, bounded, resource_parts
 from harken.world.mcp.errors import one_line
-from harken.world.result import Failed
+from harken.world.result import ToolError
 
 MAX_SHOWN = 200
 """How many of a page are listed."""
 
 
-def named(resource: str, connections: Mapping[str, Connection]) -> tuple[Connection, str]:
-    """Return the server and the URI that `SERVER/URI` names. Raises Failed."""
+def parse_resource_uri(
+    resource: str, connections: Mapping[str, McpConnection]
+) -> tuple[McpConnection, str]:
+    """Return the server and the URI that `SERVER/URI` names. Raises ToolError."""
     name, slash, uri = resource.strip().partition("/")
     if name not in connections or not slash or not uri:
         there = ", ".join(connections) or "none"
-        raise Failed(f"{resource!r} is no SERVER/URI; the servers with resources are: {there}")
+        raise ToolError(f"{resource!r} is no SERVER/URI; the servers with resources are: {there}")
     return connections[name], uri
 
 
-async def listing(connections: Iterable[Connection], cursor: str | None) -> str:
-    """Return a page of resources, a line each, and how to get the next. Raises Failed."""
+async def listing(connections: Iterable[McpConnection], cursor: str | None) -> str:
+    """Return a page of resources, a line each, and how to get the next. Raises ToolError."""
     lines: list[str] = []
     for connection in connections:
         lines += await _page(connection, cursor)
     return "\n".join(lines) or "(no resources)"
 
 
-async def _page(connection: Connection, cursor: str | None) -> list[str]:
+async def _page(connection: McpConnection, cursor: str | None) -> list[str]:
     name = connection.server.name
 
     async def get(client: Client) -> tuple[types.ListResourcesResult, list[Any]]:
@@ -65,7 +67,7 @@ def _line(server: str, uri: str, one: types.Resource | types.ResourceTemplate) -
     return one_line(f"{server}/{uri}{kind} {about}")
 
 
-async def _read(connection: Connection, uri: str) -> types.ReadResourceResult:
+async def _read(connection: McpConnection, uri: str) -> types.ReadResourceResult:
     async def get(client: Client) -> types.ReadResourceResult:
         return await client.read_resource(uri)
 
@@ -73,20 +75,20 @@ async def _read(connection: Connection, uri: str) -> types.ReadResourceResult:
     return found
 
 
-async def content(connection: Connection, uri: str) -> Content:
-    """Return what a resource is, as a model reads it. Raises Failed."""
+async def content(connection: McpConnection, uri: str) -> Content:
+    """Return what a resource is, as a model reads it. Raises ToolError."""
     found = await _read(connection, uri)
     several = len(found.contents) > 1
     return bounded(resource_parts(found.contents, named=several), connection.around.outputs)
 
 
-async def text(connection: Connection, uri: str) -> str:
-    """Return a resource that is a text, whole. Raises Failed where it is none."""
+async def text(connection: McpConnection, uri: str) -> str:
+    """Return a resource that is a text, whole. Raises ToolError where it is none."""
     parts = resource_parts((await _read(connection, uri)).contents, named=False)
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     if len(texts) != len(parts) or not any(one.strip() for one in texts):
-        raise Failed(f"the resource {uri!r} is no text")
+        raise ToolError(f"the resource {uri!r} is no text")
     whole = "\n".join(texts)
     if len(whole) > MAX_CHARACTERS:
-        raise Failed(f"the resource {uri!r} has more than {MAX_CHARACTERS:,} characters")
+        raise ToolError(f"the resource {uri!r} has more than {MAX_CHARACTERS:,} characters")
     return from_outside(whole)

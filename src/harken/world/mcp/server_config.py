@@ -1,4 +1,4 @@
-"""`Server`: what a person wrote of an MCP server: a program to run, or an address to talk to.
+"""What a person wrote of an MCP server: a program to run, or an address to talk to.
 
 Values may name variables of the environment (`${NAME}`, `${NAME:-else}`). They are put in when the
 server is started and nowhere before, so a description can be shown and compared without a secret.
@@ -93,7 +93,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class McpServerConfig:
     """A server, as it was written."""
 
     name: str
@@ -144,7 +144,7 @@ class Server:
         yield from (*self.env.values(), *self.headers.values())
         yield from (getattr(self.oauth, member) for member in _OAUTH_TEXTS)
 
-    def filled(self, environ: Mapping[str, str]) -> Server:
+    def filled(self, environ: Mapping[str, str]) -> McpServerConfig:
         """Return it with what its variables stand for.
 
         Raises ConfigError for one that is unset, or holds what cannot be sent.
@@ -186,7 +186,7 @@ def _sendable(name: str, value: str) -> str:
     return value
 
 
-def server_of(name: str, table: ServerTable, origin: str) -> Server:
+def server_of(name: str, table: ServerTable, origin: str) -> McpServerConfig:
     """Return the server of a table. Raises ConfigError, which does not say where.
 
     >>> server_of("docs", ServerTable(command="npx", args=["-y", "docs"]), "config.toml").program
@@ -208,8 +208,8 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
     if table.network and not table.sandbox:
         raise ConfigError("network is for a sandbox: without one every program reaches it")
     _check_values(table)
-    own = Server(name=name)
-    return Server(
+    own = McpServerConfig(name=name)
+    return McpServerConfig(
         name=name,
         command=table.command,
         args=tuple(table.args),
@@ -230,7 +230,7 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
     )
 
 
-def granted(value: Any, origin: str) -> tuple[tuple[str, ...], tuple[Server, ...]]:
+def granted(value: Any, origin: str) -> tuple[tuple[str, ...], tuple[McpServerConfig, ...]]:
     """Return the servers that a template names, and those that it describes itself.
 
     value: a name, a list of names and tables, or a table of servers by name. Raises ConfigError.
@@ -242,7 +242,7 @@ def granted(value: Any, origin: str) -> tuple[tuple[str, ...], tuple[Server, ...
     if not isinstance(given, Sequence):
         raise ConfigError("mcp is a list of names of servers: write `mcp: [docs]`")
     names: list[str] = []
-    servers: list[Server] = []
+    servers: list[McpServerConfig] = []
     for one in given:
         if isinstance(one, str) and _NAME.fullmatch(one):
             names.append(one)
@@ -254,7 +254,7 @@ def granted(value: Any, origin: str) -> tuple[tuple[str, ...], tuple[Server, ...
     return tuple(dict.fromkeys(names)), tuple(servers)
 
 
-def _own(name: Any, table: Any, origin: str) -> Server:
+def _own(name: Any, table: Any, origin: str) -> McpServerConfig:
     try:
         written = msgspec.convert(table, ServerTable)
         return replace(server_of(str(name), written, origin), reserved=True)
@@ -315,7 +315,7 @@ def _check_values(table: ServerTable) -> None:
             raise ConfigError("headers is a table of header names and their values")
 
 
-def read_mcp_json(file: Path) -> tuple[list[Server], list[str]]:
+def read_mcp_json(file: Path) -> tuple[list[McpServerConfig], list[str]]:
     """Return the servers of a `.mcp.json`, and a line for each that cannot be used.
 
     One that is not there has none. Raises ConfigError, on one line, where the file is no such file.
@@ -330,7 +330,7 @@ def read_mcp_json(file: Path) -> tuple[list[Server], list[str]]:
     tables = written.get("mcpServers") if isinstance(written, dict) else None
     if not isinstance(tables, dict) or len(tables) > MAX_SERVERS:
         raise ConfigError(f'{file}: has no table "mcpServers" of at most {MAX_SERVERS} servers')
-    servers: list[Server] = []
+    servers: list[McpServerConfig] = []
     notes: list[str] = []
     for name, table in tables.items():
         try:
@@ -340,7 +340,7 @@ def read_mcp_json(file: Path) -> tuple[list[Server], list[str]]:
     return servers, notes
 
 
-def _of_json(name: str, table: Any, origin: str) -> Server:
+def _of_json(name: str, table: Any, origin: str) -> McpServerConfig:
     if not isinstance(table, dict):
         raise ConfigError("is no table")
     if table.get("type") == "sse":
@@ -368,12 +368,14 @@ def plain_name(written: str) -> str:
     return _NOT_PLAIN.sub("_", written).strip("_-")[:MAX_NAME].strip("_-") or "server"
 
 
-def distinct(groups: Sequence[Sequence[Server]]) -> tuple[list[Server], list[str]]:
+def distinct(
+    groups: Sequence[Sequence[McpServerConfig]],
+) -> tuple[list[McpServerConfig], list[str]]:
     """Return the servers of several places, and a line for each whose name another has.
 
     The first of a name counts.
     """
-    found: dict[str, Server] = {}
+    found: dict[str, McpServerConfig] = {}
     notes: list[str] = []
     for server in (one for group in groups for one in group):
         before = found.setdefault(server.name, server)

@@ -1,4 +1,4 @@
-"""`Inbound`: what a server asks of us, and what it tells.
+"""`ServerRequestHandler`: what a server asks of us, and what it tells.
 
 It may ask the user something while a call of its tools is under way, and for the folder where
 agents work. It may not use our models: that is refused by the SDK, which is told of no sampling.
@@ -16,12 +16,12 @@ from mcp.client import ClientRequestContext
 from mcp.client.session import IncomingMessage
 from pydantic import FileUrl
 
-from harken.world.mcp.elicitation import Form
+from harken.world.mcp.elicitation import ElicitationForm
 from harken.world.mcp.errors import one_line
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import Server
-from harken.world.mcp.timeout import Patience
-from harken.world.mcp.transport.stdio import NoMessage
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.mcp.timeout import RequestTimeout
+from harken.world.mcp.transport.stdio import InvalidMessageLine
 from harken.world.user import User
 
 MAX_FORMS = 8
@@ -31,12 +31,12 @@ MAX_NOTES = 200
 
 
 @dataclass(slots=True, eq=False)
-class Asking:
+class ToolCallContext:
     """A call that is under way: whom the server may ask something because of it."""
 
     agent: str
     user: User | None
-    patience: Patience
+    patience: RequestTimeout
     forms: int = 0
     """How often the server asked so far."""
     refused: bool = False
@@ -47,20 +47,22 @@ class Asking:
         return self.refused or self.forms >= MAX_FORMS
 
 
-class Inbound:
+class ServerRequestHandler:
     """Answers one server."""
 
-    def __init__(self, server: Server, around: Surroundings, relist: Callable[[], None]) -> None:
+    def __init__(
+        self, server: McpServerConfig, around: McpHost, relist: Callable[[], None]
+    ) -> None:
         """`relist` is told when the server has other tools than it had."""
         self._server, self._around, self._relist = server, around, relist
-        self._asking: list[Asking] = []
+        self._asking: list[ToolCallContext] = []
         self._one_at_a_time = asyncio.Lock()
         self._told: set[str] = set()
         self.notes: list[str] = []
         """What a person was told, a line each."""
 
     @contextmanager
-    def during(self, asking: Asking) -> Iterator[None]:
+    def during(self, asking: ToolCallContext) -> Iterator[None]:
         """Let the server ask because of a call, while it is under way."""
         self._asking.append(asking)
         try:
@@ -92,7 +94,9 @@ class Inbound:
                 if asking.is_enough():
                     return types.ElicitResult(action="cancel")
                 asking.forms += 1
-                result = await Form(self._server.name, asking.agent, asking.user).fill(params)
+                result = await ElicitationForm(self._server.name, asking.agent, asking.user).fill(
+                    params
+                )
         asking.refused = result.action != "accept"
         return result
 
@@ -104,7 +108,7 @@ class Inbound:
 
     async def hear(self, message: IncomingMessage) -> None:
         """Take note of what the server tells."""
-        if isinstance(message, NoMessage):
+        if isinstance(message, InvalidMessageLine):
             self.tell(f"it writes to stdout what is no message: {str(message)!r}", key="noise")
         elif isinstance(message, Exception):
             self.tell(f"it sends what is no message ({type(message).__name__})", key="noise")

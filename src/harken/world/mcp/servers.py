@@ -1,4 +1,4 @@
-"""`Connections`: the MCP servers of a world, and all that agents and people have of them.
+"""`McpServers`: the MCP servers of a world, and all that agents and people have of them.
 
 A server is started when it is first needed, and the library is imported only then. One that cannot
 be started is told of, and keeps nobody from working.
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from harken.core.messages import Content
 from harken.errors import ConfigError
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig
 from harken.world.mcp.timeout import Progress
-from harken.world.result import Failed
-from harken.world.tool import Caller, Tool, tool
+from harken.world.result import ToolError
+from harken.world.tool import Tool, ToolContext, tool
 
 if TYPE_CHECKING:
-    from harken.world.mcp.connection import Connection
+    from harken.world.mcp.connection import McpConnection
     from harken.world.mcp.prompts import Prompt
 
 LATE_S = 4.0
@@ -31,7 +31,7 @@ PREFIX = "mcp:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class McpServerInfo:
     """A server, for a person."""
 
     name: str
@@ -52,16 +52,16 @@ class Described:
     """Whether it lets nobody in before the user logs in."""
 
 
-class Connections:
+class McpServers:
     """The servers of one world."""
 
     def __init__(
         self,
-        servers: Iterable[Server] = (),
+        servers: Iterable[McpServerConfig] = (),
         *,
-        around: Surroundings,
+        around: McpHost,
         on_progress: Callable[[Progress], None] | None = None,
-        connect: Callable[[Server], Any] | None = None,
+        connect: Callable[[McpServerConfig], Any] | None = None,
         late_s: float = LATE_S,
     ) -> None:
         """Nothing is started yet. `on_progress` is told a `Progress` of calls that go on.
@@ -74,7 +74,7 @@ class Connections:
         self.on_tools: Callable[[], None] | None = None
         """Told when there are other tools than before."""
         self._on_progress, self._connect, self._late_s = on_progress, connect, late_s
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, McpConnection] = {}
         self._tools: dict[str, list[Tool]] = {}
         self._retrying: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()
@@ -88,7 +88,7 @@ class Connections:
         reading = self._reading if any(map(_has_resources, self._connections.values())) else []
         return found | {one.name: one for one in reading}
 
-    def add(self, server: Server) -> None:
+    def add(self, server: McpServerConfig) -> None:
         """Add a server. Raises ConfigError where another one has its name."""
         before = self.servers.setdefault(server.name, server)
         if before != server:
@@ -121,7 +121,7 @@ class Connections:
     async def _open(self, name: str, *, quiet: bool = False) -> None:
         try:
             await (await self._connection(name)).open()
-        except Failed as error:
+        except ToolError as error:
             if not quiet and str(error) not in self._told:
                 self._told.add(str(error))
                 self.around.tell(str(error))
@@ -132,14 +132,14 @@ class Connections:
         self._retrying.add(task)
         task.add_done_callback(self._retrying.discard)
 
-    async def _connection(self, name: str) -> Connection:
-        """Return the connection of a server, opened or not. Raises Failed."""
+    async def _connection(self, name: str) -> McpConnection:
+        """Return the connection of a server, opened or not. Raises ToolError."""
         if name not in self._connections:
             await _library()
-            from harken.world.mcp.connection import Connection  # noqa: PLC0415 - the extra
+            from harken.world.mcp.connection import McpConnection  # noqa: PLC0415 - the extra
 
             if name not in self._connections:
-                self._connections[name] = Connection(
+                self._connections[name] = McpConnection(
                     self.servers[name],
                     self.around,
                     changed=lambda: self._take(name),
@@ -162,13 +162,13 @@ class Connections:
                 task.cancel()
         await asyncio.gather(*(one.close() for one in self._connections.values()))
 
-    def describe(self) -> list[Described]:
+    def describe(self) -> list[McpServerInfo]:
         """Return all servers, for a person."""
         return [self._described(server) for server in self.servers.values()]
 
-    def _described(self, server: Server) -> Described:
+    def _described(self, server: McpServerConfig) -> McpServerInfo:
         connection = self._connections.get(server.name)
-        return Described(
+        return McpServerInfo(
             name=server.name,
             program=server.program,
             origin=server.origin,
@@ -189,30 +189,32 @@ class Connections:
             if connection.state == "open" and not self.servers[name].reserved:
                 from harken.world.mcp.prompts import prompts_in  # noqa: PLC0415 - the extra
 
-                with suppress(Failed):
+                with suppress(ToolError):
                     found += await prompts_in(connection)
         return found
 
     async def get_prompt(
         self, server: str, name: str, arguments: Mapping[str, str] | None = None
     ) -> str:
-        """Return what a prompt says, with these arguments. Raises Failed."""
+        """Return what a prompt says, with these arguments. Raises ToolError."""
         if server not in self.servers:
             there = ", ".join(self.servers) or "none"
-            raise Failed(f"there is no MCP server {server!r}; there is: {there}")
+            raise ToolError(f"there is no MCP server {server!r}; there is: {there}")
         connection = await self._connection(server)
         from harken.world.mcp.prompts import prompt_text  # noqa: PLC0415 - the extra
 
         return await prompt_text(connection, name, arguments or {})
 
     async def resource_text(self, resource: str, granted: Collection[str] = ()) -> str:
-        """Return the text of a resource, named `SERVER/URI`. Raises Failed where it is none."""
+        """Return the text of a resource, named `SERVER/URI`. Raises ToolError where it is none."""
         await self.ready(granted)
         from harken.world.mcp import resources  # noqa: PLC0415 - the extra
 
-        return await resources.text(*resources.named(resource, self._readable(granted)))
+        return await resources.text(
+            *resources.parse_resource_uri(resource, self._readable(granted))
+        )
 
-    def _readable(self, granted: Collection[str]) -> dict[str, Connection]:
+    def _readable(self, granted: Collection[str]) -> dict[str, McpConnection]:
         """Return the servers with resources, of those that somebody may use."""
         return {
             name: connection
@@ -225,7 +227,7 @@ class Connections:
 
         @tool(reads_only=True)
         async def mcp_resources(
-            caller: Caller, server: str | None = None, cursor: str | None = None
+            caller: ToolContext, server: str | None = None, cursor: str | None = None
         ) -> str:
             """List what MCP servers have to read: `SERVER/URI`, its kind, what it is.
 
@@ -237,36 +239,36 @@ class Connections:
             found = self._readable(granted_to(caller))
             if server is not None and server not in found:
                 there = ", ".join(found) or "none"
-                raise Failed(f"there is no server {server!r} with resources; there is: {there}")
+                raise ToolError(f"there is no server {server!r} with resources; there is: {there}")
             asked = found.values() if server is None else [found[server]]
             return await resources.listing(asked, None if server is None else cursor)
 
         @tool(reads_only=True)
-        async def mcp_read(caller: Caller, resource: str) -> Content:
+        async def mcp_read(caller: ToolContext, resource: str) -> Content:
             """Read a resource of an MCP server, named as `mcp_resources` lists it: SERVER/URI."""
             from harken.world.mcp import resources  # noqa: PLC0415 - the extra
 
             there = self._readable(granted_to(caller))
-            return await resources.content(*resources.named(resource, there))
+            return await resources.content(*resources.parse_resource_uri(resource, there))
 
         return [mcp_resources, mcp_read.guarded(by="resource")]
 
 
-def _has_resources(connection: Connection) -> bool:
+def _has_resources(connection: McpConnection) -> bool:
     return connection.capabilities.resources is not None
 
 
-def granted_to(caller: Caller | None) -> Collection[str]:
+def granted_to(caller: ToolContext | None) -> Collection[str]:
     """Return the servers that an agent was given by name."""
     granted: Collection[str] = getattr(caller.agent, "servers", ()) if caller is not None else ()
     return granted
 
 
 async def _library() -> None:
-    """Import what takes long to import, in a thread. Raises Failed where it is not installed."""
+    """Import what takes long to import, in a thread. Raises ToolError where it is not installed."""
     try:
         await asyncio.to_thread(import_module, "harken.world.mcp.tools")
     except ImportError as error:
-        raise Failed(
+        raise ToolError(
             f"MCP servers need the extra mcp: pip install 'harken[mcp]' ({error})"
         ) from None

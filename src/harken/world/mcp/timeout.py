@@ -1,4 +1,4 @@
-"""`Patience`: how long a request may go on. A sign of life renews it; a person's time is free.
+"""How long a request may go on. A sign of life renews it; a person's time is free.
 
 `Progress`: how far a call is, as its server says, and how often a person is told of it.
 """
@@ -36,7 +36,7 @@ class Progress:
         return f"{self.tool}: {far}{f' ({self.message})' if self.message else ''}"
 
 
-class Told:
+class ProgressReporter:
     """Tells of calls that go on for long: a line now and then."""
 
     def __init__(
@@ -63,7 +63,7 @@ LONGEST_S = 3600.0
 """However much progress a server reports, a request does not go on longer."""
 
 
-class Patience:
+class RequestTimeout:
     """The time that one request has left: `with patience: ...` cancels what is inside when it ends.
 
     That raises TimeoutError, and `is_over` tells it from one that comes from inside. It does what

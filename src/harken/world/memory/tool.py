@@ -10,10 +10,10 @@ from typing import Literal
 from harken.core.arguments import check_arguments
 from harken.core.events import MemoryOperation
 from harken.core.logged_string import preview
-from harken.world.memory.base import Memory, NothingThere
+from harken.world.memory.base import Memory, MemoryNotFound
 from harken.world.memory.transcript import SearchableTranscript
-from harken.world.result import BadArguments
-from harken.world.tool import Caller, Tool, tool
+from harken.world.result import InvalidArguments
+from harken.world.tool import Tool, ToolContext, tool
 
 MOST_FOUND = 10
 """A query tells so many things at most."""
@@ -28,7 +28,7 @@ def memory_tool(long_term: Memory, short_term: Memory | None = None) -> Tool:
     async def memory(
         *,
         operation: Literal["read", "write", "append", "query", "list"],
-        caller: Caller,
+        caller: ToolContext,
         path: str = "",
         text: str = "",
         query: str = "",
@@ -61,7 +61,7 @@ def memory_tool(long_term: Memory, short_term: Memory | None = None) -> Tool:
 class _Use:
     """One call of the tool."""
 
-    def __init__(self, memory: Memory, caller: Caller) -> None:
+    def __init__(self, memory: Memory, caller: ToolContext) -> None:
         self.memory, self.caller = memory, caller
 
     def read(self, path: str) -> str:
@@ -79,7 +79,7 @@ class _Use:
         if self.memory.kind == "LTM":
             try:
                 before = self.memory.read(path, self.caller)
-            except NothingThere:
+            except MemoryNotFound:
                 before = ""
             text = f"{before.rstrip()}\n{text}" if before else text
         return self.write(path, text)
@@ -122,5 +122,5 @@ class _Use:
 
 def _given(value: str, name: str) -> str:
     if not value.strip():
-        raise BadArguments(f"memory: this operation needs a `{name}`")
+        raise InvalidArguments(f"memory: this operation needs a `{name}`")
     return value

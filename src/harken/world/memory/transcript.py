@@ -15,9 +15,9 @@ from harken.core import canonical
 from harken.core.events import TranscriptEntry
 from harken.core.logged_string import preview
 from harken.core.messages import text_of
-from harken.world.memory.base import Found, MemoryKind, NothingThere
-from harken.world.result import Failed
-from harken.world.tool import Caller
+from harken.world.memory.base import MemoryHit, MemoryKind, MemoryNotFound
+from harken.world.result import ToolError
+from harken.world.tool import ToolContext
 
 
 class SearchableTranscript:
@@ -29,8 +29,8 @@ class SearchableTranscript:
         """Remember what calls of this tool wrote."""
         self.tool = tool
 
-    def read(self, path: str, caller: Caller) -> str:
-        """Return what was written under a name, or a message by its id. Raises Failed."""
+    def read(self, path: str, caller: ToolContext) -> str:
+        """Return what was written under a name, or a message by its id. Raises ToolError."""
         written = self._written(caller)
         if path in written:
             return written[path]
@@ -38,29 +38,29 @@ class SearchableTranscript:
             if entry.message_id == path:
                 return entry_text(entry)
         there = ", ".join(written) or "none"
-        raise NothingThere(
+        raise MemoryNotFound(
             f"nothing is kept under {path[:80]!r}, and no message has this id; there is: {there}"
         )
 
-    def write(self, path: str, text: str, caller: Caller) -> None:
-        """Keep a text: the call that says so stands in the log. Raises Failed."""
+    def write(self, path: str, text: str, caller: ToolContext) -> None:
+        """Keep a text: the call that says so stands in the log. Raises ToolError."""
         if not path.strip():
-            raise Failed("say under which name this shall be kept")
+            raise ToolError("say under which name this shall be kept")
 
-    def query(self, words: str, limit: int, caller: Caller) -> Sequence[Found]:
-        """Return the messages with all these words, the last ones first. Raises Failed."""
+    def query(self, words: str, limit: int, caller: ToolContext) -> Sequence[MemoryHit]:
+        """Return the messages with all these words, the last ones first. Raises ToolError."""
         others = [entry for entry in _entries(caller) if not self._is_own(entry, caller)]
         wanted = words.casefold().split()
         return [
-            Found(entry.message_id, preview(_around(entry_text(entry), wanted)))
+            MemoryHit(entry.message_id, preview(_around(entry_text(entry), wanted)))
             for entry in islice(matching(others, words), limit)
         ]
 
-    def list(self, caller: Caller) -> Sequence[str]:
+    def list(self, caller: ToolContext) -> Sequence[str]:
         """Return the names under which something was written."""
         return list(self._written(caller))
 
-    def _written(self, caller: Caller) -> dict[str, str]:
+    def _written(self, caller: ToolContext) -> dict[str, str]:
         """Return what was written, by name, the last text of each."""
         found: dict[str, str] = {}
         failed = {entry.tool_call_id for entry in _entries(caller) if entry.is_error}
@@ -78,7 +78,7 @@ class SearchableTranscript:
                     found[path] = f"{found[path]}\n{text}" if path in found else text
         return found
 
-    def _is_own(self, entry: TranscriptEntry, caller: Caller) -> bool:
+    def _is_own(self, entry: TranscriptEntry, caller: ToolContext) -> bool:
         """Whether an entry is the call that asks, or what another one found."""
         asks = entry.message_id == caller.call.partition(".")[0]
         return asks or (entry.role == "tool" and entry.name == self.tool)
@@ -87,11 +87,11 @@ class SearchableTranscript:
 def matching(entries: Sequence[TranscriptEntry], words: str) -> Iterator[TranscriptEntry]:
     """Yield the entries that have all these words, in any case, the last ones first.
 
-    Raises Failed where there is no word.
+    Raises ToolError where there is no word.
     """
     wanted = words.casefold().split()
     if not wanted:
-        raise Failed("a query has at least one word")
+        raise ToolError("a query has at least one word")
     for entry in reversed(entries):
         text = entry_text(entry).casefold()
         if text and all(word in text for word in wanted):
@@ -104,7 +104,7 @@ def entry_text(entry: TranscriptEntry) -> str:
     return "\n".join(filter(None, [text_of(entry.content), *calls]))
 
 
-def _entries(caller: Caller) -> Iterator[TranscriptEntry]:
+def _entries(caller: ToolContext) -> Iterator[TranscriptEntry]:
     """Yield all that the calling agent ever heard and said, oldest first."""
     agent = caller.agent
     yield from agent.session.agent(agent.agent_id).transcript or ()
@@ -118,7 +118,7 @@ def _around(text: str, words: Sequence[str]) -> str:
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        value = canonical.decode(text.encode("utf-8", "surrogatepass"))
+        value = canonical.from_json(text.encode("utf-8", "surrogatepass"))
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

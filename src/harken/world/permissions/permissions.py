@@ -20,11 +20,11 @@ from harken.core import canonical
 from harken.core.arguments import check_arguments
 from harken.world.loop_lock import LoopLock
 from harken.world.permissions.pattern import literal_path
-from harken.world.permissions.rules import Rule, Rules
+from harken.world.permissions.rules import PermissionRule, PermissionRules
 from harken.world.permissions.subjects import PathSubject, Subject, subjects_of
-from harken.world.result import Failed
-from harken.world.tool import Caller, Tool
-from harken.world.user import NobodyThere, Wanted
+from harken.world.result import ToolError
+from harken.world.tool import Tool, ToolContext
+from harken.world.user import ApprovalRequest, UserUnavailable
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
@@ -57,7 +57,7 @@ FREE, ASK = Decision("free"), Decision("ask")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PermissionRequest:
     """A call that an agent wants to make."""
 
     tool: Tool
@@ -78,8 +78,8 @@ class Wish:
 
     @classmethod
     def of(
-        cls, tool: Tool, arguments: Mapping[str, Any], caller: Caller, folder: Path | None
-    ) -> Wish:
+        cls, tool: Tool, arguments: Mapping[str, Any], caller: ToolContext, folder: Path | None
+    ) -> PermissionRequest:
         """Return the wish of a calling agent."""
         agent = caller.agent
         names, agents = [agent.name], agent.session.agents
@@ -91,7 +91,7 @@ class Wish:
             mode = _narrowed(mode, state)
         return cls(tool, arguments, names, folder, mode)
 
-    def is_allowed_by(self, rules: Sequence[Rule]) -> bool:
+    def is_allowed_by(self, rules: Sequence[PermissionRule]) -> bool:
         """Whether it surely is what these rules allow."""
         mine = [rule for rule in rules if rule.concerns(self.tool.name, self.agents[:1])]
         if any(rule.pattern is None for rule in mine):
@@ -99,7 +99,7 @@ class Wish:
         patterns = [rule.pattern for rule in mine if rule.pattern is not None]
         return bool(self.subjects) and all(one.is_within(patterns) for one in self.subjects)
 
-    def holds(self, rule: Rule) -> Literal["yes", "no", "unknown"]:
+    def holds(self, rule: PermissionRule) -> Literal["yes", "no", "unknown"]:
         """Whether it is what a rule denies or asks; where the tool does not say, it is."""
         if not any(rule.concerns(name, self.agents) for name in self.tool.held_as):
             return "no"
@@ -108,7 +108,7 @@ class Wish:
         held = {one.is_held(rule.pattern) for one in self.subjects}
         return "yes" if "yes" in held else "unknown" if "unknown" in held else "no"
 
-    def is_kept(self, rules: Sequence[Rule], path: str) -> bool:
+    def is_kept(self, rules: Sequence[PermissionRule], path: str) -> bool:
         """Whether one of these rules denies or asks what it would do with this path, or may."""
         subject = PathSubject(path, self.folder)
         return any(subject.is_held(rule.pattern or "**") != "no" for rule in rules)
@@ -128,7 +128,7 @@ class Wish:
         reasons = (one.sensitivity(places) for one in subjects if isinstance(one, PathSubject))
         return next(filter(None, reasons), "")
 
-    def is_named_by(self, rules: Sequence[Rule], places: Sequence[Path]) -> bool:
+    def is_named_by(self, rules: Sequence[PermissionRule], places: Sequence[Path]) -> bool:
         """Whether rules allow an edit of sensitive paths and name such paths themselves.
 
         `edit`, `edit(**)` and `edit(.*)` name none: who writes them thinks of ordinary files.
@@ -154,11 +154,11 @@ class Permissions:
     """What agents may do without being asked; shared by all agents of a run."""
 
     mode: Mode = "ask"
-    rules: Rules = field(default_factory=Rules)
+    rules: PermissionRules = field(default_factory=PermissionRules)
     steering: Sequence[Path] = ()
     """Sensitive files and folders of this user beside those listed in `sensitive_paths`: edits of
     them are asked in all modes."""
-    on_rule: Callable[[Rule], None] | None = None
+    on_rule: Callable[[PermissionRule], None] | None = None
     """Told of each rule that the user accepted from now on, to keep it for later runs."""
     unasked: int = field(default=0, init=False)
     """How many calls were refused because nobody could be asked."""
@@ -168,22 +168,22 @@ class Permissions:
         self,
         tool: Tool,
         arguments: Mapping[str, Any],
-        caller: Caller,
+        caller: ToolContext,
         folder: Path | None = None,
     ) -> None:
-        """Let a call pass that may run. Raises Failed, with the reason, where it may not.
+        """Let a call pass that may run. Raises ToolError, with the reason, where it may not.
 
         `arguments` are as the tool takes them; relative paths start at `folder`. Questions are
         put one at a time. Raises what the tool's preview raises: what cannot be done is not asked.
         """
-        wish = Wish.of(tool, arguments, caller, folder)
+        wish = PermissionRequest.of(tool, arguments, caller, folder)
         if self._passes(wish):
             return
         async with self._asking.here():
             if not self._passes(wish):  # the answer to an earlier question may have settled it
                 await self._ask(wish, caller)
 
-    def decide(self, wish: Wish) -> Decision:
+    def decide(self, wish: PermissionRequest) -> Decision:
         """Say what becomes of a call: deny beats ask, ask beats allow, and all beat the mode."""
         doubtful = False
         for rule in self.rules.deny:
@@ -206,7 +206,7 @@ class Permissions:
             return ASK
         return FREE if mode == "all" or (mode == "edits" and wish.only_edits) else ASK
 
-    def keeps(self, wish: Wish) -> Callable[[str], bool] | None:
+    def keeps(self, wish: PermissionRequest) -> Callable[[str], bool] | None:
         """Return what says which paths rules keep from a call that may run; None: none does.
 
         A rule that holds for the call as such has had its say: it was asked, and answered.
@@ -221,29 +221,29 @@ class Permissions:
         ]
         return partial(wish.is_kept, rules) if rules else None
 
-    def offers(self, wish: Wish) -> list[Rule]:
+    def offers(self, wish: PermissionRequest) -> list[PermissionRule]:
         """Return rules that would make a call free from now on, the narrowest first."""
         patterns: list[str | None] = [None]
         if wish.subjects:
             patterns = list(wish.subjects[0].offers()) if len(wish.subjects) == 1 else []
-        found = [Rule.of(wish.tool.name, pattern) for pattern in patterns]
+        found = [PermissionRule.of(wish.tool.name, pattern) for pattern in patterns]
         return [rule for rule in found if self._with(rule).decide(wish) == FREE]
 
-    def _with(self, rule: Rule) -> Permissions:
+    def _with(self, rule: PermissionRule) -> Permissions:
         rules = replace(self.rules, allow=[*self.rules.allow, rule])
         return Permissions(self.mode, rules, self.steering)
 
-    def _passes(self, wish: Wish) -> bool:
-        """Return whether a call is free. Raises Failed where it is denied."""
+    def _passes(self, wish: PermissionRequest) -> bool:
+        """Return whether a call is free. Raises ToolError where it is denied."""
         decision = self.decide(wish)
         if decision.kind == "denied":
-            raise Failed(f"{wish.tool.name} was not done: {decision.reason}")
+            raise ToolError(f"{wish.tool.name} was not done: {decision.reason}")
         return decision == FREE
 
-    async def _ask(self, wish: Wish, caller: Caller) -> None:
+    async def _ask(self, wish: PermissionRequest, caller: ToolContext) -> None:
         preview = await _preview(wish, caller)
         rules = self.offers(wish)
-        wanted = Wanted(
+        wanted = ApprovalRequest(
             agent=wish.agents[0],
             tool=wish.tool.name,
             subject="\n".join(subject.text for subject in wish.subjects),
@@ -254,15 +254,15 @@ class Permissions:
         )
         if caller.user is None:
             self.unasked += 1
-            raise Failed(_nobody(wish, rules))
+            raise ToolError(_nobody(wish, rules))
         try:
             leave = await caller.user.permit(wanted)
-        except NobodyThere as error:
+        except UserUnavailable as error:
             self.unasked += 1
-            raise Failed(f"{_nobody(wish, rules)} ({error})") from None
+            raise ToolError(f"{_nobody(wish, rules)} ({error})") from None
         if not leave.allowed:
             reason = f": {leave.reason}" if leave.reason else "; no reason was given"
-            raise Failed(
+            raise ToolError(
                 f"{wish.tool.name} was not done: the user did not allow it{reason}",
                 cause=leave.said,
             )
@@ -270,14 +270,14 @@ class Permissions:
             if str(rule) == leave.rule:
                 self._accept(rule)
 
-    def _is_required(self, wish: Wish) -> bool:
+    def _is_required(self, wish: PermissionRequest) -> bool:
         """Whether it is asked for another reason than that nothing allows it."""
         rules = (*self.rules.deny, *self.rules.ask)
         return bool(wish.sensitivity(self.steering)) or any(
             wish.holds(rule) != "no" for rule in rules
         )
 
-    def _accept(self, rule: Rule) -> None:
+    def _accept(self, rule: PermissionRule) -> None:
         self.rules.allow.append(rule)
         if self.on_rule is not None:
             self.on_rule(rule)
@@ -292,22 +292,22 @@ def _narrowed(mode: Mode | None, state: Any) -> Mode | None:
     return narrower(mode, own)
 
 
-async def _preview(wish: Wish, caller: Caller) -> str:
+async def _preview(wish: PermissionRequest, caller: ToolContext) -> str:
     """Say what would happen: as the tool says it, else the arguments."""
     if wish.tool.preview is not None:
         by_name = {} if wish.tool.caller is None else {wish.tool.caller: caller}
         return await wish.tool.preview(**wish.arguments, **by_name)
-    return msgspec.json.format(canonical.encode(wish.arguments), indent=2).decode()
+    return msgspec.json.format(canonical.to_json_line(wish.arguments), indent=2).decode()
 
 
-def _note(wish: Wish, places: Sequence[Path]) -> str:
+def _note(wish: PermissionRequest, places: Sequence[Path]) -> str:
     """Return a line for the user about an edit of a sensitive path, or of how the tool runs."""
     reason = wish.sensitivity(places)
     note = f"This decides which programs run later ({reason})." if reason else ""
     return "\n".join(filter(None, (note, wish.tool.note)))
 
 
-def _nobody(wish: Wish, rules: Sequence[Rule]) -> str:
+def _nobody(wish: PermissionRequest, rules: Sequence[PermissionRule]) -> str:
     """Say to an agent, and to whoever reads along, how the call could be allowed."""
     rule = f"a rule that allows it, such as {rules[0]}" if rules else "a rule that allows it"
     return (

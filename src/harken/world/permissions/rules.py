@@ -27,7 +27,7 @@ _BARE = re.compile(r'[^\s:()"*\\]+')
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PermissionRule:
     """One rule."""
 
     tool: str
@@ -43,8 +43,9 @@ class Rule:
     def parse(cls, text: str) -> Self:
         """Read a rule. Raises ConfigError.
 
-        >>> Rule.parse("reviewer:bash(pytest *)")
-        Rule(tool='bash', pattern='pytest *', agent='reviewer', text='reviewer:bash(pytest *)')
+        >>> rule = PermissionRule.parse("reviewer:bash(pytest *)")
+        >>> rule.agent, rule.tool, rule.pattern
+        ('reviewer', 'bash', 'pytest *')
         """
         found = _RULE.fullmatch(text.strip())
         if found is None:
@@ -83,16 +84,18 @@ def _name(written: str) -> str:
 
 @check_arguments
 @dataclass(slots=True)
-class Rules:
+class PermissionRules:
     """What a user has said for all calls to come: deny beats ask, and ask beats allow."""
 
-    allow: list[Rule] = field(default_factory=list)
-    ask: list[Rule] = field(default_factory=list)
-    deny: list[Rule] = field(default_factory=list)
+    allow: list[PermissionRule] = field(default_factory=list)
+    ask: list[PermissionRule] = field(default_factory=list)
+    deny: list[PermissionRule] = field(default_factory=list)
 
     @classmethod
     def parse(
         cls, *, allow: Iterable[str] = (), ask: Iterable[str] = (), deny: Iterable[str] = ()
     ) -> Self:
         """Read lists of rules. Raises ConfigError."""
-        return cls(*([Rule.parse(text) for text in texts] for texts in (allow, ask, deny)))
+        return cls(
+            *([PermissionRule.parse(text) for text in texts] for texts in (allow, ask, deny))
+        )

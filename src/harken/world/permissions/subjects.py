@@ -22,7 +22,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from harken.core import canonical
-from harken.world.files.root import meant
+from harken.world.files.root import decode_shown_name
 from harken.world.permissions.bash.analysis import Analysis
 from harken.world.permissions.bash.plain_commands import plain_parts
 from harken.world.permissions.bash.program_check import Doubt
@@ -135,7 +135,7 @@ def subjects_of(tool: Tool, arguments: Mapping[str, Any], folder: Path | None) -
 
 def _subject(tool: Tool, value: Any, folder: Path | None) -> Subject:
     is_text = isinstance(value, str | os.PathLike)
-    text = os.fspath(value) if is_text else canonical.encode(value).decode()
+    text = os.fspath(value) if is_text else canonical.to_json_line(value).decode()
     match tool.subject_kind:
         case "path":
             return PathSubject(text, folder)
@@ -175,7 +175,7 @@ class PathSubject:
     def __init__(self, text: str, folder: Path | None) -> None:
         self.text = text
         base = self._base = None if folder is None else posixpath.abspath(folder)
-        path = posixpath.join(base or "", text if base is None else meant(base, text))
+        path = posixpath.join(base or "", text if base is None else decode_shown_name(base, text))
         self._forms = [_Form.of(posixpath.normpath(path), base)]
         self._is_clear = True
         if posixpath.isabs(path):

@@ -20,7 +20,7 @@ from harken.world.search.glob import Glob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class FileQuery:
     """What is looked for, in the folder where the engine runs."""
 
     pattern: str | None = None
@@ -43,7 +43,7 @@ class Query:
 class Engine(Protocol):
     """Something that can look for files."""
 
-    def command(self, query: Query) -> Sequence[str]:
+    def command(self, query: FileQuery) -> Sequence[str]:
         """Return the program and its arguments."""
         ...
 
@@ -62,7 +62,7 @@ class Ripgrep:
 
     program: str
 
-    def command(self, query: Query) -> Sequence[str]:
+    def command(self, query: FileQuery) -> Sequence[str]:
         """Return the call of `rg`."""
         files = [self.program, "--no-config", "--no-messages", "--null", "--color=never"]
         files += ["--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"]
@@ -92,7 +92,7 @@ def _types(glob: Glob | None) -> list[str]:
 class Scanner:
     """`scan`, in a Python of its own."""
 
-    def command(self, query: Query) -> Sequence[str]:
+    def command(self, query: FileQuery) -> Sequence[str]:
         """Return the call of Python, which imports what this one imports and nothing else.
 
         The folder that is searched is the current one there: nothing may be imported from it.

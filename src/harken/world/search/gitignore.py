@@ -14,14 +14,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harken.world.search.glob import Part, fits, name_regex, parts_of
+from harken.world.search.glob import Part, fits, name_regex, parse_glob_parts
 
 _LONGEST = 1_000_000
 """Bytes of a `.gitignore` that are read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     """One line of a `.gitignore`."""
 
     ignores: bool
@@ -33,16 +33,16 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class IgnoreFile:
     """What one `.gitignore` says."""
 
     depth: int
     """How many names of a path come before what its rules are about."""
-    rules: Sequence[Rule]
+    rules: Sequence[IgnoreRule]
     """The last one first: it decides."""
     any_name: re.Pattern[str]
     """Fits where one of the names does: most names fit none, and one look says so."""
-    paths: Sequence[Rule]
+    paths: Sequence[IgnoreRule]
     """Those of the rules that are about paths, in the same order."""
 
     def say(self, names: Sequence[str], *, is_folder: bool) -> bool | None:
@@ -57,7 +57,7 @@ class Rules:
         return None
 
 
-def rules_in(folder: str, depth: int) -> Rules | None:
+def rules_in(folder: str, depth: int) -> IgnoreFile | None:
     """Read the `.gitignore` of a folder; None where there is none that says anything."""
     try:
         with open(os.path.join(folder, ".gitignore"), "rb") as file:  # noqa: PTH123, PTH118 - fast
@@ -67,10 +67,10 @@ def rules_in(folder: str, depth: int) -> Rules | None:
     rules = [rule for line in reversed(lines) if (rule := rule_of(line)) is not None]
     names = "|".join(rule.name.pattern for rule in rules if rule.name is not None)
     paths = [rule for rule in rules if rule.name is None]
-    return Rules(depth, rules, re.compile(names or r"(?!)"), paths) if rules else None
+    return IgnoreFile(depth, rules, re.compile(names or r"(?!)"), paths) if rules else None
 
 
-def rule_of(line: str) -> Rule | None:
+def rule_of(line: str) -> IgnoreRule | None:
     """Read one line; None where it is no rule."""
     text = re.sub(r"(?<!\\) +$", "", line)
     if not text or text.startswith("#"):
@@ -82,8 +82,8 @@ def rule_of(line: str) -> Rule | None:
     if not text or re.search(r"(?<!\\)(\\\\)*\\$", text):
         return None
     if "/" not in text:
-        return Rule(ignores, folders_only, re.compile(name_regex(text)))
-    return Rule(ignores, folders_only, None, parts_of(text, anchored=True))
+        return IgnoreRule(ignores, folders_only, re.compile(name_regex(text)))
+    return IgnoreRule(ignores, folders_only, None, parse_glob_parts(text, anchored=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class _Folder:
     """From where the walk begins, with a slash at its end; or ""."""
     names: Sequence[str]
     """From the topmost folder whose rules count."""
-    rules: Sequence[Rules]
+    rules: Sequence[IgnoreFile]
     """The deepest one first."""
     in_repository: bool
 

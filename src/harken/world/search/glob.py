@@ -47,7 +47,7 @@ class Glob:
 
     def matcher(self) -> Callable[[str], bool]:
         """Return what says whether a path below `folder` fits. Raises ValueError."""
-        rows = [parts_of(one, anchored=self.anchored) for one in alternatives(self.rest)]
+        rows = [parse_glob_parts(one, anchored=self.anchored) for one in alternatives(self.rest)]
         if len(rows) == 1:
             (row,) = rows
             match row:  # no star goes further than one name: the last one decides
@@ -124,7 +124,7 @@ def _braces(pattern: str) -> tuple[str, list[str], str] | None:
     return None
 
 
-def parts_of(pattern: str, *, anchored: bool) -> list[Part | None]:
+def parse_glob_parts(pattern: str, *, anchored: bool) -> list[Part | None]:
     """Return what each name of a path is compared with."""
     parts: list[Part | None] = [] if anchored else [None]
     for part in pattern.split("/"):

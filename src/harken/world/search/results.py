@@ -14,7 +14,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from threading import Timer
 from typing import IO
 
-from harken.world.search.engines import Engine, Query
+from harken.world.search.engines import Engine, FileQuery
 
 _WARNING = re.compile(
     rb"\A(?P<name>.*?): (?:WARNING: stopped searching binary file after match"
@@ -27,7 +27,7 @@ _ERROR = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MatchLine:
     """A line of a file that was searched."""
 
     number: int
@@ -37,10 +37,10 @@ class Line:
 
 
 @dataclass(slots=True)
-class Found:
+class SearchOutput:
     """What a search has found so far."""
 
-    lines: dict[str, list[Line]] = field(default_factory=dict)
+    lines: dict[str, list[MatchLine]] = field(default_factory=dict)
     """By file."""
     count: int = 0
     """How many lines fit."""
@@ -52,10 +52,10 @@ class Found:
     """Some files could not be searched: not allowed, or an expression took too long on them."""
 
 
-class Search:
+class SearchProcess:
     """A run of an engine; `run` blocks, `stop` ends it from another thread."""
 
-    def __init__(self, engine: Engine, query: Query, folder: str, *, within_s: float) -> None:
+    def __init__(self, engine: Engine, query: FileQuery, folder: str, *, within_s: float) -> None:
         self._engine = engine
         self._query = query
         self._folder = folder
@@ -69,9 +69,9 @@ class Search:
         if self._process is not None:
             self._process.kill()
 
-    def run(self, enough: int) -> Found:
+    def run(self, enough: int) -> SearchOutput:
         """Search until all, or `enough`, is found, or time is up. Raises OSError."""
-        found = Found()
+        found = SearchOutput()
         command = self._engine.command(self._query)
         with Popen(
             command,
@@ -95,7 +95,7 @@ class Search:
         found.some_left = process.returncode == _ERROR
         return found
 
-    def _take(self, process: Popen[bytes], found: Found, enough: int) -> None:
+    def _take(self, process: Popen[bytes], found: SearchOutput, enough: int) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         take = _files if self._query.pattern is None else _lines
@@ -109,7 +109,7 @@ class Search:
         found.error = process.stderr.read(10_000).decode("utf-8", "replace").strip()
 
 
-def _files(out: IO[bytes], found: Found) -> Iterator[None]:
+def _files(out: IO[bytes], found: SearchOutput) -> Iterator[None]:
     """Take the names of files, each with a NUL after it."""
     rest = b""
     while chunk := out.read(1 << 16):
@@ -120,7 +120,7 @@ def _files(out: IO[bytes], found: Found) -> Iterator[None]:
         yield
 
 
-def _lines(out: IO[bytes], found: Found) -> Iterator[None]:
+def _lines(out: IO[bytes], found: SearchOutput) -> Iterator[None]:
     """Take lines, each with the name of its file before it; files that are not text drop out."""
     rest = b""
     while chunk := out.read(1 << 16):
@@ -133,7 +133,7 @@ def _lines(out: IO[bytes], found: Found) -> Iterator[None]:
     _drop_binary(rest, found)
 
 
-def _record(data: bytes, at: int, found: Found) -> int:
+def _record(data: bytes, at: int, found: SearchOutput) -> int:
     """Take the line that begins at `at`; return where the next one does, `at` where none is."""
     nul = data.find(b"\0", at)
     end = data.find(b"\n", nul) if nul >= 0 else -1
@@ -143,13 +143,13 @@ def _record(data: bytes, at: int, found: Found) -> int:
     number = _NUMBER.match(data, nul + 1)
     if number is not None:
         text = data[number.end() : end].removesuffix(b"\r").decode("utf-8", "replace")
-        line = Line(int(number[1]), number[2] == b":", text)
+        line = MatchLine(int(number[1]), number[2] == b":", text)
         found.lines.setdefault(name, []).append(line)
         found.count += line.fits
     return end + 1
 
 
-def _drop_binary(name: bytes, found: Found) -> bytes:
+def _drop_binary(name: bytes, found: SearchOutput) -> bytes:
     """Return what is left of a name before which `rg` says of other files that they are no text."""
     while (warning := _WARNING.match(name)) is not None:
         binary = os.fsdecode(warning["name"].removeprefix(b"./"))

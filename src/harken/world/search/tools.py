@@ -14,13 +14,13 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from harken.world.files.regular_file import WHOLE, binary_kind, opened
+from harken.world.files.regular_file import WHOLE, binary_kind, open_regular
 from harken.world.files.root import Root, size_text
-from harken.world.result import Failed
-from harken.world.search.engines import Engine, Query
+from harken.world.result import ToolError
+from harken.world.search.engines import Engine, FileQuery
 from harken.world.search.glob import Glob, glob_of
-from harken.world.search.results import Found, Line, Search
-from harken.world.tool import Caller, Tool, in_thread, tool
+from harken.world.search.results import MatchLine, SearchOutput, SearchProcess
+from harken.world.tool import Tool, ToolContext, in_thread, tool
 
 LISTED = 200
 """Files that `glob` names, and lines that `grep` shows where no limit is given."""
@@ -82,7 +82,7 @@ class Searches:
         self.engine = engine
         self.within_s = within_s
 
-    async def glob(self, pattern: str, caller: Caller, path: str = ".") -> str:
+    async def glob(self, pattern: str, caller: ToolContext, path: str = ".") -> str:
         """Find files by name; those that changed last come first.
 
         `*` and `?` stay within a name, `**` goes through folders, `{a,b}` are alternatives. A
@@ -95,14 +95,14 @@ class Searches:
             return left.said(
                 self.root.shown(place.folder / place.file) if left.names else _NO_FILES
             )
-        found = await self._search(place, Query(glob=place.glob), _FILES)
+        found = await self._search(place, FileQuery(glob=place.glob), _FILES)
         text: str = await in_thread(partial(self._listed, place, found, caller))
         return text
 
     async def grep(  # noqa: PLR0917 - a model passes them by name
         self,
         pattern: str,
-        caller: Caller,
+        caller: ToolContext,
         path: str = ".",
         glob: str | None = None,
         ignore_case: bool = False,  # noqa: FBT001, FBT002 - as above
@@ -117,7 +117,7 @@ class Searches:
         git ignores, binary files and those above 10 MB are left out.
         """
         if not 0 < limit <= GATHERED or context_lines < 0:
-            raise Failed(f"limit must be from 1 to {GATHERED}, context_lines from 0")
+            raise ToolError(f"limit must be from 1 to {GATHERED}, context_lines from 0")
         _check_pattern(pattern)
         place = self._place(path, glob, caller)
         if place.file is not None:
@@ -125,7 +125,7 @@ class Searches:
             if not left.names:  # not even of what kind it is, nor whether anything fits
                 return left.said(_NO_LINE)
             self._check_file(place.folder / place.file)
-        query = Query(
+        query = FileQuery(
             pattern=pattern,
             ignore_case=ignore_case,
             context_lines=min(context_lines, _CONTEXT),
@@ -137,66 +137,66 @@ class Searches:
         text: str = await in_thread(partial(self._shown, place, found, limit, caller))
         return text
 
-    def _place(self, path: str, pattern: str | None, caller: Caller | None) -> _Place:
-        """Return where to look. Raises Failed where nothing is there."""
+    def _place(self, path: str, pattern: str | None, caller: ToolContext | None) -> _Place:
+        """Return where to look. Raises ToolError where nothing is there."""
         folder = self.root.resolve(path)
         if pattern is None:
             return self._existing(folder, None, caller)
         if not pattern:
-            raise Failed("the pattern is empty")
+            raise ToolError("the pattern is empty")
         if not folder.is_dir():
             with self.root.failing(folder):
                 folder.lstat()
-            raise Failed(f"{self.root.shown(folder)} is no folder: no pattern fits below it")
+            raise ToolError(f"{self.root.shown(folder)} is no folder: no pattern fits below it")
         glob = glob_of(pattern)
         if glob.folder:
             folder = self.root.resolve(str(folder / glob.folder))
         try:
             glob.matcher()
         except ValueError as error:
-            raise Failed(str(error)) from None
+            raise ToolError(str(error)) from None
         return self._existing(folder, glob if glob.rest else None, caller)
 
-    def _existing(self, path: Path, glob: Glob | None, caller: Caller | None) -> _Place:
+    def _existing(self, path: Path, glob: Glob | None, caller: ToolContext | None) -> _Place:
         with self.root.failing(path):
             if not _is_kept(path, caller):  # else not even what has a similar name is said
                 path.lstat()
             if path.is_dir():
                 return _Place(path, glob=glob)
         if glob is not None:
-            raise Failed(f"{self.root.shown(path)} is no folder: no pattern fits below it")
+            raise ToolError(f"{self.root.shown(path)} is no folder: no pattern fits below it")
         return _Place(path.parent, path.name)
 
     def _check_file(self, file: Path) -> None:
-        """Raise Failed where a file that was named is one that is left out."""
-        with opened(self.root, file) as begun:
+        """Raise ToolError where a file that was named is one that is left out."""
+        with open_regular(self.root, file) as begun:
             size = os.fstat(begun.fileno()).st_size
             kind = binary_kind(begun.read(8192))
         if size > WHOLE:
             limit = size_text(WHOLE)
-            raise Failed(
+            raise ToolError(
                 f"{self.root.shown(file)} has {size_text(size)}, and `grep` looks into files up "
                 f"to {limit}: use a shell command"
             )
         if kind is not None and "UTF-16" not in kind:
-            raise Failed(f"{self.root.shown(file)} is {kind}: it is not text")
+            raise ToolError(f"{self.root.shown(file)} is {kind}: it is not text")
 
-    async def _search(self, place: _Place, query: Query, enough: int) -> Found:
-        """Run the engine; it ends when nobody waits any more. Raises Failed."""
-        search = Search(self.engine, query, str(place.folder), within_s=self.within_s)
+    async def _search(self, place: _Place, query: FileQuery, enough: int) -> SearchOutput:
+        """Run the engine; it ends when nobody waits any more. Raises ToolError."""
+        search = SearchProcess(self.engine, query, str(place.folder), within_s=self.within_s)
         try:
-            found: Found = await in_thread(partial(search.run, enough))
+            found: SearchOutput = await in_thread(partial(search.run, enough))
         except OSError as error:
-            raise Failed(f"the search could not be started: {error}") from None
+            raise ToolError(f"the search could not be started: {error}") from None
         finally:
             search.stop()
         if found.error and not found.lines:
-            raise Failed(_reason(found.error))
+            raise ToolError(_reason(found.error))
         if not found.complete and not found.lines:
-            raise Failed(f"the search took longer than {self.within_s:g} s: look in fewer files")
+            raise ToolError(f"the search took longer than {self.within_s:g} s: look in fewer files")
         return found
 
-    def _listed(self, place: _Place, found: Found, caller: Caller | None) -> str:
+    def _listed(self, place: _Place, found: SearchOutput, caller: ToolContext | None) -> str:
         left = _without_kept(place, _fitting(place, found.lines), caller)
         names = left.names
         folder = f"{place.folder}/"
@@ -210,7 +210,9 @@ class Searches:
             lines.append(_SOME_LEFT)
         return left.said("\n".join(lines) or _NO_FILES)
 
-    def _shown(self, place: _Place, found: Found, limit: int, caller: Caller | None) -> str:
+    def _shown(
+        self, place: _Place, found: SearchOutput, limit: int, caller: ToolContext | None
+    ) -> str:
         """Return lines grouped by file, as many as are wanted."""
         blocks: list[str] = []
         room, left = _CHARACTERS, limit
@@ -236,19 +238,19 @@ class Searches:
 
 
 def _check_pattern(pattern: str) -> None:
-    """Raise Failed for what no engine could look for."""
+    """Raise ToolError for what no engine could look for."""
     if not pattern:
-        raise Failed("the pattern is empty")
+        raise ToolError("the pattern is empty")
     if len(pattern) > _LONGEST_PATTERN:
-        raise Failed("the pattern is too long")
+        raise ToolError("the pattern is too long")
     if re.search(r"\n|(?<!\\)(\\\\)*\\n", pattern):
-        raise Failed("the pattern has a line end in it, and only single lines are looked at")
+        raise ToolError("the pattern has a line end in it, and only single lines are looked at")
     try:
         pattern.encode()
     except UnicodeEncodeError:
-        raise Failed("the pattern has a lone surrogate in it: that is no text") from None
+        raise ToolError("the pattern has a lone surrogate in it: that is no text") from None
     if "\0" in pattern:
-        raise Failed("the pattern has a NUL in it, which no text has")
+        raise ToolError("the pattern has a NUL in it, which no text has")
 
 
 def _reason(error: str) -> str:
@@ -264,7 +266,7 @@ def _fitting(place: _Place, names: Iterable[str]) -> list[str]:
     return [name for name in names if fits(name)]
 
 
-def _without_kept(place: _Place, names: Sequence[str], caller: Caller | None) -> _Left:
+def _without_kept(place: _Place, names: Sequence[str], caller: ToolContext | None) -> _Left:
     """Leave out files that rules keep from a caller."""
     if caller is None or caller.keeps is None:
         return _Left(names, 0)
@@ -272,7 +274,7 @@ def _without_kept(place: _Place, names: Sequence[str], caller: Caller | None) ->
     return _Left(free, len(names) - len(free))
 
 
-def _is_kept(path: Path, caller: Caller | None) -> bool:
+def _is_kept(path: Path, caller: ToolContext | None) -> bool:
     return caller is not None and caller.keeps is not None and caller.keeps(str(path))
 
 
@@ -283,9 +285,9 @@ def _changed_ns(path: str) -> int:
         return 0
 
 
-def _first(lines: Sequence[Line], count: int) -> tuple[list[Line], bool]:
+def _first(lines: Sequence[MatchLine], count: int) -> tuple[list[MatchLine], bool]:
     """Return the lines up to the last wanted one that fits, and whether more of them do."""
-    taken: list[Line] = []
+    taken: list[MatchLine] = []
     for line in lines:
         if line.fits:
             if count == 0:
@@ -295,7 +297,7 @@ def _first(lines: Sequence[Line], count: int) -> tuple[list[Line], bool]:
     return taken, False
 
 
-def _written(lines: Sequence[Line]) -> Iterable[str]:
+def _written(lines: Sequence[MatchLine]) -> Iterable[str]:
     """Yield lines as grep writes them, with `--` where some are left out between."""
     has_context = not all(line.fits for line in lines)
     for before, line in pairwise([None, *lines]):

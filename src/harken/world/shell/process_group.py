@@ -1,4 +1,4 @@
-"""`Processes`: a command with all processes that come of it, ended together.
+"""`ProcessGroup`: a command with all processes that come of it, ended together.
 
 A command runs in a session and process group of its own. What leaves the group is found where
 there is a `/proc`: by its session, by a parent that is found, or by a mark in the environment
@@ -39,7 +39,7 @@ PROC = Path("/proc")
 
 
 @dataclass(slots=True)
-class Processes:
+class ProcessGroup:
     """A running command; `start` makes one."""
 
     first: subprocess.Popen[bytes]
@@ -66,7 +66,7 @@ class Processes:
         output: int,
         streams: tuple[int, int] | None = None,
         proc: Path = PROC,
-    ) -> Processes:
+    ) -> ProcessGroup:
         """Start a command that writes to the descriptor `output` and reads nothing.
 
         `streams`: a descriptor of its own for what it reads, and one for its errors.
@@ -97,7 +97,7 @@ class Processes:
         folder: Path,
         environment: Mapping[str, str],
         output: int,
-    ) -> Processes:
+    ) -> ProcessGroup:
         """Start a command that is run by `sandbox.KEEP`. As `start`."""
         ours, theirs = socket.socketpair()
         with theirs:

@@ -85,7 +85,7 @@ _READ_ONLY = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
+class SandboxedCommand:
     """A command that can be run in the sandbox now."""
 
     command: Sequence[str]
@@ -225,7 +225,7 @@ class Sandbox:
 
     def enter(
         self, command: Sequence[str], environ: Mapping[str, str], sockets: Iterable[str] = ()
-    ) -> Entered:
+    ) -> SandboxedCommand:
         """Return how a command is run now. Raises OSError.
 
         environ: what the command gets. sockets: at which it may knock.
@@ -248,7 +248,7 @@ class Sandbox:
         temporary = str(self.temporary)
         # Root may write in /proc what holds for the whole machine, also without capabilities.
         arguments += ["--remount-ro", "/proc"]
-        return Entered(
+        return SandboxedCommand(
             [*arguments, "--chdir", str(self.folder), "--", *command],
             {**kept, "TMPDIR": temporary, "XDG_CACHE_HOME": f"{temporary}/.cache"},
             mounts.watched,

@@ -18,14 +18,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harken.world.environment import hidden_in, shown
-from harken.world.files.root import shown as shown_name
-from harken.world.result import BadArguments, Failed
+from harken.world.environment import hidden_in, visible_variables
+from harken.world.files.root import display_name as shown_name
+from harken.world.result import InvalidArguments, ToolError
 from harken.world.shell.output import Output
-from harken.world.shell.process_group import Processes
-from harken.world.shell.sandbox import ASIDE, KEEP, Entered, Sandbox
+from harken.world.shell.process_group import ProcessGroup
+from harken.world.shell.sandbox import ASIDE, KEEP, Sandbox, SandboxedCommand
 from harken.world.shell.sensitive_paths import is_socket
-from harken.world.tool import Caller, Tool, tool
+from harken.world.tool import Tool, ToolContext, tool
 
 QUIET: Mapping[str, str] = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -59,7 +59,7 @@ Of output above {cap:,} characters you get head and tail, and the path of a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ShellLimits:
     """How long a command may take and how much it may write."""
 
     timeout_s: float = 120.0
@@ -88,16 +88,16 @@ class Shell:
     """Why no command runs at all; empty: they run."""
     environment: Mapping[str, str] | None = None
     """What commands get, besides settings against pagers and prompts; None: what we have."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ShellLimits = field(default_factory=ShellLimits)
 
     @property
     def tool(self) -> Tool:
         """The tool `bash`."""
 
-        async def bash(caller: Caller, command: str, timeout_s: float | None = None) -> str:
+        async def bash(caller: ToolContext, command: str, timeout_s: float | None = None) -> str:
             return await self.run(command, timeout_s, caller)
 
-        async def preview(command: str, timeout_s: float | None = None, **_: Caller) -> str:
+        async def preview(command: str, timeout_s: float | None = None, **_: ToolContext) -> str:
             return command if timeout_s is None else f"{command}\n(may take {timeout_s:g} s)"
 
         limits = self.limits
@@ -117,22 +117,22 @@ class Shell:
         return bare if self.sandbox is None else self.sandbox.note
 
     async def run(
-        self, command: str, timeout_s: float | None = None, caller: Caller | None = None
+        self, command: str, timeout_s: float | None = None, caller: ToolContext | None = None
     ) -> str:
         """Run a command and return what a model reads of it; whatever its exit code, it was run.
 
-        Raises Failed where it cannot be started, takes too long or writes too much; BadArguments
-        for a time that no command may take. Cancelled, it ends the command first.
+        Raises ToolError where it cannot be started, takes too long or writes too much;
+        InvalidArguments for a time that no command may take. Cancelled, it ends the command first.
         """
         seconds = self.limits.timeout_s if timeout_s is None else timeout_s
         if not 0 < seconds <= self.limits.longest_s:
-            raise BadArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
+            raise InvalidArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
         for _ in range(AGAIN):
             with suppress(_NotSetUp):  # what was to be mounted over may have gone just then
                 return await self._run(command, seconds, caller)
         return await self._run(command, seconds, caller)
 
-    async def _run(self, command: str, seconds: float, caller: Caller | None) -> str:
+    async def _run(self, command: str, seconds: float, caller: ToolContext | None) -> str:
         ready = self._ready(command, caller)
         output = Output.create(self.outputs)
         keep = False
@@ -149,18 +149,18 @@ class Shell:
         finally:
             output.close(keep=keep)
         if stopped is not None:
-            raise Failed(f"{stopped} Its output until then:\n{text or '(no output)'}{notes}")
+            raise ToolError(f"{stopped} Its output until then:\n{text or '(no output)'}{notes}")
         if processes.never_ran and processes.exit_code == 1:
             raise _NotSetUp(f"the sandbox could not be set up, and the command was not run: {text}")
         if processes.never_ran:
-            raise Failed(f"the sandbox was ended, and the command with it. Its output: {text}")
+            raise ToolError(f"the sandbox was ended, and the command with it. Its output: {text}")
         if self.sandbox is not None and processes.exit_code:
             notes += self.sandbox.hint(text)
         where = "" if self.sandbox is None else _IN_SANDBOX
         return _result(f"{how_it_ended(processes.exit_code)}{where}", text, left) + notes
 
-    def begin(self, command: str, caller: Caller | None = None) -> Running:
-        """Start a command that runs on; whoever has it ends it. Raises Failed."""
+    def begin(self, command: str, caller: ToolContext | None = None) -> BackgroundCommand:
+        """Start a command that runs on; whoever has it ends it. Raises ToolError."""
         ready = self._ready(command, caller)
         output = Output.create(self.outputs)
         try:
@@ -169,24 +169,24 @@ class Shell:
             output.close(keep=False)
             raise
         where = "" if self.sandbox is None else _IN_SANDBOX
-        return Running(processes, output, self.limits.output_bytes, ready.notes, where)
+        return BackgroundCommand(processes, output, self.limits.output_bytes, ready.notes, where)
 
-    def _ready(self, command: str, caller: Caller | None) -> _Ready:
-        """Work out how a command is run. Raises Failed where that cannot be, or may not."""
+    def _ready(self, command: str, caller: ToolContext | None) -> _Ready:
+        """Work out how a command is run. Raises ToolError where that cannot be, or may not."""
         if self.refusal:
-            raise Failed(f"the command was not run: {self.refusal}")
+            raise ToolError(f"the command was not run: {self.refusal}")
         # Passed on, not read: nothing here depends on what is in it.
         inherited = os.environ if self.environment is None else self.environment
         added = {} if caller is None else caller.variables()
         environment = dict(inherited) if caller is None else caller.environment(inherited)
-        visible = shown(environment, named=self.named, hide=self.hide)
+        visible = visible_variables(environment, named=self.named, hide=self.hide)
         hidden = hidden_in(command, environment, visible)
         # A relative entry of PATH would run whatever is called so in the folder.
         entries = environment.get("PATH", os.defpath).split(os.pathsep)
         path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
         shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
         if shell is None:
-            raise Failed("the shell cannot be started: there is neither bash nor sh in PATH")
+            raise ToolError("the shell cannot be started: there is neither bash nor sh in PATH")
         line = [shell, "-c", command, Path(shell).name]
         if self.sandbox is None:
             return _Ready(line, {**visible, **QUIET}, hidden)
@@ -195,13 +195,13 @@ class Shell:
             kept = [shell, "-c", KEEP, "harken", *line]
             entered = self.sandbox.enter(kept, {**visible, **QUIET}, sockets)
         except OSError as error:
-            raise Failed(f"the sandbox cannot be set up: {error}") from None
+            raise ToolError(f"the sandbox cannot be set up: {error}") from None
         return _Ready(entered.command, entered.environment, hidden, entered)
 
-    def _start(self, ready: _Ready, output: Output) -> Processes:
-        """Start a command. Raises Failed where that cannot be."""
+    def _start(self, ready: _Ready, output: Output) -> ProcessGroup:
+        """Start a command. Raises ToolError where that cannot be."""
         try:
-            start = Processes.start if ready.entered is None else Processes.keep
+            start = ProcessGroup.start if ready.entered is None else ProcessGroup.keep
             return start(
                 ready.command,
                 folder=self.folder,
@@ -209,18 +209,18 @@ class Shell:
                 output=output.descriptor,
             )
         except ValueError:
-            raise Failed("the command holds a character that no shell takes (NUL?)") from None
+            raise ToolError("the command holds a character that no shell takes (NUL?)") from None
         except OSError as error:
             if not self.folder.is_dir():
-                raise Failed(f"the working folder {self.folder} is not there any more") from None
+                raise ToolError(f"the working folder {self.folder} is not there any more") from None
             if error.errno == errno.E2BIG:
-                raise Failed(
+                raise ToolError(
                     f"the command ({len(ready.command[-2]):,} characters) and the environment are "
                     f"too long: write a script to a file and run that"
                 ) from None
-            raise Failed(f"the shell cannot be started: {error}") from None
+            raise ToolError(f"the shell cannot be started: {error}") from None
 
-    async def _watch(self, processes: Processes, output: Output, seconds: float) -> str | None:
+    async def _watch(self, processes: ProcessGroup, output: Output, seconds: float) -> str | None:
         """Wait for the end of a command; return why it must be ended, where it must."""
         clock = asyncio.get_running_loop().time
         deadline, pause_s = clock() + seconds, 0.001
@@ -235,7 +235,7 @@ class Shell:
         return None
 
 
-class _NotSetUp(Failed):
+class _NotSetUp(ToolError):
     """The sandbox could not be set up; the command did not begin."""
 
 
@@ -248,10 +248,13 @@ class _Ready:
     environment: Mapping[str, str]
     hidden: Sequence[str]
     """Variables that it mentions and does not get."""
-    entered: Entered | None = None
+    entered: SandboxedCommand | None = None
 
     def notes(self) -> str:
-        """Say, when it has ended, what the model should know beside its output. Raises Failed."""
+        """Say, when it has ended, what the model should know beside its output.
+
+        Raises ToolError.
+        """
         notes = ""
         if self.hidden:
             names = ", ".join(self.hidden)
@@ -262,7 +265,7 @@ class _Ready:
         try:
             aside = () if self.entered is None else self.entered.put_aside()
         except OSError as error:
-            raise Failed(f"it created a sensitive path, which stays: {error}") from None
+            raise ToolError(f"it created a sensitive path, which stays: {error}") from None
         for path in aside:
             notes += (
                 f"\n[{path} decides which programs run later, and no command may create it: it was "
@@ -289,10 +292,10 @@ def _result(end: str, text: str, left: Sequence[str]) -> str:
 
 
 @dataclass(slots=True)
-class Running:
+class BackgroundCommand:
     """A command that runs on, in the background."""
 
-    processes: Processes
+    processes: ProcessGroup
     output: Output
     output_bytes: int
     """A command that writes more is ended."""
@@ -321,7 +324,7 @@ class Running:
     def end(self) -> None:
         """End it now, if it still runs, and let go of its output, which is kept. Call it once."""
         self.processes.kill()
-        with suppress(Failed):
+        with suppress(ToolError):
             self.notes()
         self.output.close(keep=True)
 

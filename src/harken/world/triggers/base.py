@@ -1,4 +1,4 @@
-"""`Source`: what tells of one kind of thing that happens outside.
+"""`TriggerSource`: what tells of one kind of thing that happens outside.
 
 A source sums up: whoever asks it seldom gets all that happened since in one piece. So how often an
 agent is woken is decided by whoever asks, and no storm of changes becomes a storm of messages.
@@ -11,11 +11,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from harken.world.result import BadArguments
+from harken.world.result import InvalidArguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
+class TriggerEvent:
     """Something that happened, or all that happened since the last time."""
 
     text: str
@@ -28,20 +28,20 @@ class Happening:
     """Called when it cannot be lost any more."""
 
 
-class Source(Protocol):
+class TriggerSource(Protocol):
     """Tells of what happens while it is open: `async with source`."""
 
     pause_s: float
     """The least time between two happenings."""
 
     def open(self) -> AbstractAsyncContextManager[None]:
-        """Begin to look; what was begun is ended with it. Raises Failed."""
+        """Begin to look; what was begun is ended with it. Raises ToolError."""
         ...
 
-    async def wait(self) -> Happening:
+    async def wait(self) -> TriggerEvent:
         """Return when something has happened since the last call. May be cancelled.
 
-        Raises Failed, with the reason, where it can tell of nothing more.
+        Raises ToolError, with the reason, where it can tell of nothing more.
         """
         ...
 
@@ -62,8 +62,8 @@ def quoted(text: str, most: int) -> str:
     return "\n".join(shown)
 
 
-def missing_extra(error: ImportError) -> BadArguments:
+def missing_extra(error: ImportError) -> InvalidArguments:
     """Say what is missing, and how to get it."""
-    return BadArguments(
+    return InvalidArguments(
         f"this needs {error.name}, which is not installed: pip install 'harken[triggers]'"
     )

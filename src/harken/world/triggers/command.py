@@ -9,26 +9,26 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from harken.world.result import Failed
-from harken.world.shell.shell import Running
-from harken.world.triggers.base import Happening, quoted
-from harken.world.triggers.trigger import ArmedCommand
+from harken.world.result import ToolError
+from harken.world.shell.shell import BackgroundCommand
+from harken.world.triggers.base import TriggerEvent, quoted
+from harken.world.triggers.trigger import CommandTrigger
 
 TAIL = 3000
 """So many characters of the end of its output an agent hears."""
 
 
-class Background:
+class BackgroundCommands:
     """All commands that run in the background, by the call that began them."""
 
     def __init__(self) -> None:
-        self._running: dict[tuple[str, str], tuple[Running, float]] = {}
+        self._running: dict[tuple[str, str], tuple[BackgroundCommand, float]] = {}
 
-    def add(self, agent: str, call: str, running: Running) -> None:
+    def add(self, agent: str, call: str, running: BackgroundCommand) -> None:
         """Keep a command that an agent has begun."""
         self._running[agent, call] = running, time.monotonic()
 
-    def of(self, agent: str, call: str) -> tuple[Running, float] | None:
+    def of(self, agent: str, call: str) -> tuple[BackgroundCommand, float] | None:
         """Return a command and when it began; None: it does not run here."""
         return self._running.get((agent, call))
 
@@ -49,7 +49,7 @@ class CommandEnded:
 
     pause_s = 0.0
 
-    def __init__(self, armed: ArmedCommand, agent: str, background: Background) -> None:
+    def __init__(self, armed: CommandTrigger, agent: str, background: BackgroundCommands) -> None:
         self._armed, self._agent, self._background = armed, agent, background
 
     @asynccontextmanager
@@ -60,11 +60,11 @@ class CommandEnded:
         finally:
             self._background.end(self._agent, self._armed.call)
 
-    async def wait(self) -> Happening:
+    async def wait(self) -> TriggerEvent:
         """Return when the command has ended."""
         found = self._background.of(self._agent, self._armed.call)
         if found is None:
-            raise Failed("the command was ended with the session that ran it")
+            raise ToolError("the command was ended with the session that ran it")
         running, began = found
         how = await running.ended()
         text = [f"the command has ended after {time.monotonic() - began:.1f} s: {how}"]
@@ -73,4 +73,4 @@ class CommandEnded:
         text.append(quoted(tail, TAIL) if tail else "(no output)")
         if running.output.size_bytes > len(tail.encode()) + 1:
             text.append(f"(the end of {running.output.size_bytes:,} bytes in {self._armed.output})")
-        return Happening(text="\n".join(text), is_last=True)
+        return TriggerEvent(text="\n".join(text), is_last=True)

@@ -21,9 +21,9 @@ from threading import Thread
 from typing import Any
 
 from harken.world.files.root import Root
-from harken.world.result import BadArguments, Failed
+from harken.world.result import InvalidArguments, ToolError
 from harken.world.tool import in_thread
-from harken.world.triggers.base import Happening, missing_extra
+from harken.world.triggers.base import TriggerEvent, missing_extra
 
 DEBOUNCE_S = 0.3
 """So long after a change others are waited for: a program seldom writes one file alone."""
@@ -92,7 +92,7 @@ class FilesChanged:
         self._failure: str | None = None
 
     def newest(self) -> int:
-        """Return the newest change time (nanoseconds) of all that is watched. Raises Failed."""
+        """Return the newest change time (nanoseconds) of all that is watched. Raises ToolError."""
         return max((one.changed_ns for one in self._look().values()), default=0)
 
     @cached_property
@@ -134,7 +134,7 @@ class FilesChanged:
             follow = partial(_follow, watch, places, recursive=recursive, stop=stop, hear=hear)
             Thread(target=follow, name="harken files", daemon=True).start()
 
-    async def wait(self) -> Happening:
+    async def wait(self) -> TriggerEvent:
         """Return when something else has changed than what the agent changed itself."""
         clock, took_s = asyncio.get_running_loop().time, 0.0
         while True:
@@ -142,7 +142,7 @@ class FilesChanged:
             await asyncio.sleep(max(DEBOUNCE_S, _REST * took_s))
             self._woken.clear()
             if self._failure is not None:
-                raise Failed(self._failure)
+                raise ToolError(self._failure)
             began = clock()
             now = await in_thread(self._look)
             took_s = clock() - began
@@ -167,7 +167,7 @@ class FilesChanged:
         if failure or not names or any(self._concerns(Path(name)) for name in names):
             self._woken.set()
 
-    def _compared(self, now: dict[str, _Print]) -> Happening | None:
+    def _compared(self, now: dict[str, _Print]) -> TriggerEvent | None:
         """Return what is different from the last time; None: nothing that is news."""
         before, first = self._there, self._first
         touched = [name for name, one in now.items() if before.get(name) != one]
@@ -177,14 +177,14 @@ class FilesChanged:
         news += [self._words(name, now, before) for name in before if name not in now]
         self._there, self._first = now, set()
         seen = max((one.changed_ns for one in now.values()), default=0)
-        return Happening(text=_listed(sorted(news)), seen=seen) if news else None
+        return TriggerEvent(text=_listed(sorted(news)), seen=seen) if news else None
 
     def _words(self, name: str, now: Collection[str], before: Collection[str]) -> str:
         note = " (gone)" if name not in now else "" if name in before else " (new)"
         return self._root.shown(self._root.folder / name) + note
 
     def _look(self) -> dict[str, _Print]:
-        """Return the files that are there, by name. Raises Failed."""
+        """Return the files that are there, by name. Raises ToolError."""
         found: dict[str, _Print] = {}
         for path in self._files():
             try:
@@ -193,7 +193,7 @@ class FilesChanged:
                 continue  # gone meanwhile
             found[self._root.name(path)] = _Print(one.st_ctime_ns, one.st_size, one.st_ino)
             if len(found) > MOST_FILES:
-                raise Failed(f"there are more than {MOST_FILES:,} files: name a smaller folder")
+                raise ToolError(f"there are more than {MOST_FILES:,} files: name a smaller folder")
         return found
 
     def _files(self) -> Iterator[Path]:
@@ -219,10 +219,10 @@ class FilesChanged:
         return any(not self._is_ignored(meant, str(path)) for meant in inside)
 
     def _check_places(self) -> None:
-        """Raise Failed for a file in a folder that is not there."""
+        """Raise ToolError for a file in a folder that is not there."""
         for path in self._meant:
             if _inode(path) is None and _inode(path.parent) is None:
-                raise Failed(f"there is no folder {self._root.shown(path.parent)}")
+                raise ToolError(f"there is no folder {self._root.shown(path.parent)}")
 
     def _inodes(self) -> list[tuple[int, int] | None]:
         """Return what tells the folders that are watched from others of their names."""
@@ -259,15 +259,15 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def check_paths(root: Root, paths: Sequence[str]) -> list[str]:
-    """Return paths by the one name that each has. Raises BadArguments or Failed."""
+    """Return paths by the one name that each has. Raises InvalidArguments or Failed."""
     if not paths or len(paths) > MOST_PATHS:
-        raise BadArguments(f"name 1 to {MOST_PATHS} files or folders")
+        raise InvalidArguments(f"name 1 to {MOST_PATHS} files or folders")
     _watch()
     return list(dict.fromkeys(root.name(root.resolve(path)) for path in paths))
 
 
 def _watch() -> Any:
-    """Return what watches. Raises BadArguments where it is not installed."""
+    """Return what watches. Raises InvalidArguments where it is not installed."""
     try:
         from watchfiles import watch  # noqa: PLC0415 - an extra
     except ImportError as error:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from harken.core.clock import microseconds, rfc3339
-from harken.world.result import BadArguments
+from harken.core.clock import format_rfc3339, parse_rfc3339
+from harken.world.result import InvalidArguments
 from harken.world.triggers.base import missing_extra
-from harken.world.triggers.trigger import ArmedTime
+from harken.world.triggers.trigger import TimeTrigger
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -31,7 +31,7 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 class Schedule:
     """When something is due."""
 
-    armed: ArmedTime
+    armed: TimeTrigger
 
     @property
     def zone(self) -> ZoneInfo:
@@ -41,24 +41,24 @@ class Schedule:
     def after(self, time_us: int) -> int | None:
         """Return the first time that it is due after this one, in microseconds; None: never.
 
-        Raises BadArguments where what the log says is no schedule.
+        Raises InvalidArguments where what the log says is no schedule.
         """
         armed = self.armed
         try:
-            begun = microseconds(armed.armed)
+            begun = parse_rfc3339(armed.armed)
             if armed.at is not None:
-                due = microseconds(armed.at)
+                due = parse_rfc3339(armed.at)
                 return due if due > time_us or time_us <= begun else None
             if armed.every_s is not None:
                 every = round(max(armed.every_s, SHORTEST_S) * 1e6)
                 return begun + every * (max(0, time_us - begun) // every + 1)
             return self._cron(max(time_us, begun))
         except (ValueError, OverflowError) as error:
-            raise BadArguments(f"{armed.words} is no time: {error}") from None
+            raise InvalidArguments(f"{armed.words} is no time: {error}") from None
 
     def _cron(self, time_us: int) -> int | None:
-        moment = next(_cron(self.armed.cron or "", datetime_at(time_us, self.zone)), None)
-        return None if moment is None else round(moment.timestamp() * 1e6)
+        parse_time = next(_cron(self.armed.cron or "", datetime_at(time_us, self.zone)), None)
+        return None if parse_time is None else round(parse_time.timestamp() * 1e6)
 
     def shown(self, time_us: int) -> str:
         """Return a time as the agent reads it."""
@@ -71,17 +71,17 @@ def datetime_at(time_us: int, zone: ZoneInfo) -> datetime:
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """Return a time zone. Raises BadArguments."""
+    """Return a time zone. Raises InvalidArguments."""
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - reads the environment where it is imported
 
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):  # ZoneInfoNotFoundError is a KeyError
-        raise BadArguments(f"{name!r} is no time zone such as Europe/Berlin") from None
+        raise InvalidArguments(f"{name!r} is no time zone such as Europe/Berlin") from None
 
 
 def _cron(expression: str, after: datetime) -> Iterator[datetime]:
-    """Yield the times of a cron expression. Raises BadArguments."""
+    """Yield the times of a cron expression. Raises InvalidArguments."""
     try:
         from cronsim import CronSim, CronSimError  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -89,15 +89,15 @@ def _cron(expression: str, after: datetime) -> Iterator[datetime]:
     try:
         return iter(CronSim(expression, after))
     except CronSimError as error:
-        raise BadArguments(f"cron {expression!r}: {error}") from None
+        raise InvalidArguments(f"cron {expression!r}: {error}") from None
 
 
-def moment(text: str, zone: str, now_us: int) -> str:
-    """Return the time that an agent wrote, as UTC in RFC 3339. Raises BadArguments.
+def parse_time(text: str, zone: str, now_us: int) -> str:
+    """Return the time that an agent wrote, as UTC in RFC 3339. Raises InvalidArguments.
 
     With an offset, or else in the zone; a time of day alone is the next such.
 
-    >>> moment("1970-01-31T13:00:00+01:00", "UTC", 0), moment("00:30", "Europe/Berlin", 0)
+    >>> parse_time("1970-01-31T13:00:00+01:00", "UTC", 0), parse_time("00:30", "Europe/Berlin", 0)
     ('1970-01-31T12:00:00.000000Z', '1970-01-01T23:30:00.000000Z')
     """
     place, now = zone_named(zone), datetime_at(now_us, zone_named(zone))
@@ -113,12 +113,14 @@ def moment(text: str, zone: str, now_us: int) -> str:
         due = [round(one.timestamp() * 1e6) for one in times]
         due_us = next((one for one in due if one > now_us), due[0])
     except (ValueError, OverflowError):
-        raise BadArguments(
+        raise InvalidArguments(
             f"{text!r} is no time such as in 10 min, every 2 h, 09:30 or 2026-01-31 09:30"
         ) from None
     if not now_us < due_us <= now_us + LONGEST_S * 1e6:
-        raise BadArguments(f"{text} is not within the year from now: it is {now:%Y-%m-%d %H:%M}")
-    return rfc3339(due_us)
+        raise InvalidArguments(
+            f"{text} is not within the year from now: it is {now:%Y-%m-%d %H:%M}"
+        )
+    return format_rfc3339(due_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class Times:
 
     @classmethod
     def read(cls, text: str, zone: str, now_us: int) -> Times:
-        """Read what an agent wrote. Raises BadArguments.
+        """Read what an agent wrote. Raises InvalidArguments.
 
         >>> Times.read("in 10 min", "UTC", 0).at, Times.read("every 2h", "UTC", 0).every_s
         ('1970-01-01T00:10:00.000000Z', 7200.0)
@@ -141,20 +143,20 @@ class Times:
             seconds = float(found[2]) * _SECONDS[found[3][:1]]
             least = SHORTEST_S if found[1] == "every" else 1.0
             if not least <= seconds <= LONGEST_S:
-                raise BadArguments(f"{text!r} is not from {least:g} s to a year")
+                raise InvalidArguments(f"{text!r} is not from {least:g} s to a year")
             if found[1] == "every":
                 return cls(every_s=seconds)
-            return cls(at=rfc3339(now_us + round(seconds * 1e6)))
+            return cls(at=format_rfc3339(now_us + round(seconds * 1e6)))
         expression = text.strip().removeprefix("cron").strip()
         if len(expression.split()) == _FIELDS or text.strip().startswith("cron"):
             _check_cron(expression)
             return cls(cron=expression)
-        return cls(at=moment(text, zone, now_us))
+        return cls(at=parse_time(text, zone, now_us))
 
 
 def _check_cron(expression: str) -> None:
-    """Raise BadArguments for what is no cron expression, or comes never."""
+    """Raise InvalidArguments for what is no cron expression, or comes never."""
     if len(expression.split()) != _FIELDS:
-        raise BadArguments("a cron expression has five fields: minute hour day month weekday")
+        raise InvalidArguments("a cron expression has five fields: minute hour day month weekday")
     if next(_cron(expression, datetime(2026, 1, 1, tzinfo=UTC)), None) is None:
-        raise BadArguments(f"cron {expression!r} comes never")
+        raise InvalidArguments(f"cron {expression!r} comes never")

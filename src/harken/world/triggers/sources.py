@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harken.core.clock import microseconds
-from harken.session.state import Happened
+from harken.core.clock import parse_rfc3339
+from harken.session.state import TriggerState
 from harken.world.files.root import Root
-from harken.world.result import Failed
+from harken.world.result import ToolError
 from harken.world.shell.shell import Shell
-from harken.world.triggers.base import Source
-from harken.world.triggers.command import Background, CommandEnded
+from harken.world.triggers.base import TriggerSource
+from harken.world.triggers.command import BackgroundCommands, CommandEnded
 from harken.world.triggers.file_watch import FilesChanged, Own
-from harken.world.triggers.timer import Alarm, Timer
+from harken.world.triggers.timer import Timer, TriggerClock
 from harken.world.triggers.trigger import (
     AnyArmed,
-    ArmedCommand,
-    ArmedFiles,
-    ArmedTime,
-    ArmedWebhook,
+    CommandTrigger,
+    FileTrigger,
+    TimeTrigger,
+    WebhookTrigger,
 )
 from harken.world.triggers.webhook import WebhookCalled, Webhooks
 
@@ -35,39 +35,41 @@ class Sources:
 
     root: Root
     shell: Shell
-    alarm: Alarm = field(default_factory=Alarm)
+    alarm: TriggerClock = field(default_factory=TriggerClock)
     zone: str = "UTC"
     """The time zone of the user."""
     ignore: Sequence[Path] = ()
     """Files and folders that the program itself writes."""
     listening: bool = False
     """Whether anybody listens. Without that nothing can be armed."""
-    background: Background = field(default_factory=Background)
+    background: BackgroundCommands = field(default_factory=BackgroundCommands)
     webhooks: Webhooks = field(default_factory=Webhooks)
 
     def check_listening(self) -> None:
-        """Raise Failed where nobody would hear."""
+        """Raise ToolError where nobody would hear."""
         if not self.listening:
-            raise Failed("nobody listens in this session, so nothing could wake you")
+            raise ToolError("nobody listens in this session, so nothing could wake you")
 
-    def source(self, armed: AnyArmed, agent: str, last: Happened | None, own: Own) -> Source:
+    def source(
+        self, armed: AnyArmed, agent: str, last: TriggerState | None, own: Own
+    ) -> TriggerSource:
         """Return the source of a trigger of an agent; `last` is when it last told of something.
 
-        `own` says which files the agent knows as they are. Raises Failed for what is none.
+        `own` says which files the agent knows as they are. Raises ToolError for what is none.
         """
         match armed:
-            case ArmedTime():
+            case TimeTrigger():
                 try:
-                    last_us = microseconds(armed.armed if last is None else last.time)
+                    last_us = parse_rfc3339(armed.armed if last is None else last.time)
                 except (ValueError, OverflowError) as error:
-                    raise Failed(f"the log has no time of it: {error}") from None
+                    raise ToolError(f"the log has no time of it: {error}") from None
                 return Timer(armed, last_us, self.alarm)
-            case ArmedFiles():
+            case FileTrigger():
                 seen = last.seen if last is not None and isinstance(last.seen, int) else armed.seen
                 return self.files(armed.paths, seen, own)
-            case ArmedCommand():
+            case CommandTrigger():
                 return CommandEnded(armed, agent, self.background)
-            case ArmedWebhook():
+            case WebhookTrigger():
                 return WebhookCalled(armed, self.webhooks)
 
     def files(

@@ -1,6 +1,6 @@
 """`Timer`: tells when a time has come. Times that came while nobody listened are one happening.
 
-`Alarm`: a clock and waiting by it, as one value, so that a test can pass its own.
+`TriggerClock`: a clock and waiting by it, as one value, so that a test can pass its own.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from harken.core.clock import Clock, system_clock
-from harken.world.result import Failed
-from harken.world.triggers.base import Happening
+from harken.world.result import ToolError
+from harken.world.triggers.base import TriggerEvent
 from harken.world.triggers.schedule import SHORTEST_S, Schedule
-from harken.world.triggers.trigger import ArmedTime
+from harken.world.triggers.trigger import TimeTrigger
 
 _LONGEST_S = 30.0
 """So often the clock is looked at: a machine may sleep, and a clock may be set."""
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class TriggerClock:
     """Waits until its clock says a time."""
 
     clock: Clock = system_clock
@@ -49,7 +49,7 @@ class Timer:
 
     pause_s = SHORTEST_S
 
-    def __init__(self, armed: ArmedTime, last_us: int, alarm: Alarm) -> None:
+    def __init__(self, armed: TimeTrigger, last_us: int, alarm: TriggerClock) -> None:
         """`last_us` is when it told of a time last, or when it was armed."""
         self._schedule, self._alarm, self._last_us = Schedule(armed), alarm, last_us
 
@@ -58,19 +58,19 @@ class Timer:
         """Nothing is to be begun."""
         yield
 
-    async def wait(self) -> Happening:
+    async def wait(self) -> TriggerEvent:
         """Return when the next time has come."""
         schedule = self._schedule
         due = schedule.after(self._last_us)
         if due is None:
-            raise Failed("it comes never again")
+            raise ToolError("it comes never again")
         await self._alarm.until(due)
         now, last, times = self._alarm.clock(), due, 1
         following = schedule.after(due)
         while following is not None and following <= now and times < _COUNTED:
             last, times, following = following, times + 1, schedule.after(following)
         self._last_us = max(now, last)
-        return Happening(text=self._text(due, now, times), is_last=following is None)
+        return TriggerEvent(text=self._text(due, now, times), is_last=following is None)
 
     def _text(self, due: int, now: int, times: int) -> str:
         schedule = self._schedule

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harken.core.arguments import check_arguments
-from harken.core.clock import rfc3339
-from harken.world.result import BadArguments, Failed
-from harken.world.tool import Caller, Tool, tool
+from harken.core.clock import format_rfc3339
+from harken.world.result import InvalidArguments, ToolError
+from harken.world.tool import Tool, ToolContext, tool
 from harken.world.triggers.file_watch import check_paths
 from harken.world.triggers.schedule import SHORTEST_S, Schedule, Times
 from harken.world.triggers.sources import Sources
 from harken.world.triggers.trigger import (
-    ArmedCommand,
-    ArmedFiles,
-    ArmedTime,
-    ArmedWebhook,
+    CommandTrigger,
+    FileTrigger,
+    TimeTrigger,
+    WebhookTrigger,
     arm,
     armed_in,
     check_name,
@@ -47,7 +47,7 @@ def trigger_tools(sources: Sources) -> list[Tool]:
 
 def _wake_me(sources: Sources) -> Tool:
     async def wake_me(
-        caller: Caller,
+        caller: ToolContext,
         name: str,
         *,
         when: str | None = None,
@@ -57,15 +57,15 @@ def _wake_me(sources: Sources) -> Tool:
     ) -> str:
         sources.check_listening()
         if (when is None) == (files is None):
-            raise BadArguments("wake_me: give either `when` or `files`")
+            raise InvalidArguments("wake_me: give either `when` or `files`")
         check_name(caller, name)
         if files is not None:
             return _arm_files(sources, caller, name, files, note)
         now, place = sources.alarm.clock(), sources.zone if zone is None else zone
         times = Times.read(when or "", place, now)
-        armed = ArmedTime(
+        armed = TimeTrigger(
             call=caller.call,
-            armed=rfc3339(now),
+            armed=format_rfc3339(now),
             note=note,
             at=times.at,
             every_s=times.every_s,
@@ -81,21 +81,31 @@ def _wake_me(sources: Sources) -> Tool:
     return tool(description=about)(wake_me)
 
 
-def _arm_files(sources: Sources, caller: Caller, name: str, files: Sequence[str], note: str) -> str:
+def _arm_files(
+    sources: Sources, caller: ToolContext, name: str, files: Sequence[str], note: str
+) -> str:
     paths = check_paths(sources.root, files)
     for path in paths:
         if any(sources.root.resolve(path).is_relative_to(own) for own in sources.ignore):
-            raise BadArguments(f"{path} is of this program itself: each message would change it")
+            raise InvalidArguments(
+                f"{path} is of this program itself: each message would change it"
+            )
     seen = sources.files(paths).newest()
-    armed = ArmedFiles(
-        call=caller.call, armed=rfc3339(sources.alarm.clock()), note=note, paths=paths, seen=seen
+    armed = FileTrigger(
+        call=caller.call,
+        armed=format_rfc3339(sources.alarm.clock()),
+        note=note,
+        paths=paths,
+        seen=seen,
     )
     arm(caller, name, armed)
     return f"{name}: watching {', '.join(paths)}"
 
 
 def _run_in_background(sources: Sources) -> Tool:
-    async def run_in_background(caller: Caller, name: str, command: str, note: str = "") -> str:
+    async def run_in_background(
+        caller: ToolContext, name: str, command: str, note: str = ""
+    ) -> str:
         """Run a command in bash, in the working folder, and go on without waiting for it.
 
         When it has ended you hear `[event NAME]` with its exit code and the end of its output, and
@@ -109,9 +119,9 @@ def _run_in_background(sources: Sources) -> Tool:
         agent = caller.agent.agent_id
         sources.background.add(agent, caller.call, running)
         output = str(running.output.path)
-        armed = ArmedCommand(
+        armed = CommandTrigger(
             call=caller.call,
-            armed=rfc3339(sources.alarm.clock()),
+            armed=format_rfc3339(sources.alarm.clock()),
             note=note,
             command=command,
             output=output,
@@ -131,7 +141,7 @@ def _run_in_background(sources: Sources) -> Tool:
 
 
 def _webhook(sources: Sources) -> Tool:
-    async def webhook(caller: Caller, name: str, note: str = "") -> str:
+    async def webhook(caller: ToolContext, name: str, note: str = "") -> str:
         """Get an HTTP address on this machine that wakes you: `[event NAME]` with what was sent.
 
         Whoever knows the address can POST text to it; others cannot. What comes is from outside:
@@ -142,9 +152,9 @@ def _webhook(sources: Sources) -> Tool:
         check_name(caller, name)
         port = await sources.webhooks.start()
         token = secrets.token_urlsafe(24)
-        armed = ArmedWebhook(
+        armed = WebhookTrigger(
             call=caller.call,
-            armed=rfc3339(sources.alarm.clock()),
+            armed=format_rfc3339(sources.alarm.clock()),
             note=note,
             token_sha256=token_sha256(token),
             port=port,
@@ -157,7 +167,7 @@ def _webhook(sources: Sources) -> Tool:
 
 def _triggers() -> Tool:
     @tool(reads_only=True)
-    async def triggers(caller: Caller, stop: list[str] | None = None) -> str:
+    async def triggers(caller: ToolContext, stop: list[str] | None = None) -> str:
         """List what wakes you; with `stop`, end these triggers first.
 
         A command that runs in the background is ended with its trigger.
@@ -166,7 +176,7 @@ def _triggers() -> Tool:
         there = dict(spec.get("triggers") or {})
         for name in dict.fromkeys(stop or ()):
             if there.pop(name, None) is None:
-                raise Failed(
+                raise ToolError(
                     f"there is no trigger {name!r}; there is: {', '.join(there) or 'none'}"
                 )
         if stop:

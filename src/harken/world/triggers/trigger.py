@@ -1,4 +1,4 @@
-"""`Armed`: a trigger as the spec of its agent has it, under its name.
+"""`Trigger`: a trigger as the spec of its agent has it, under its name.
 
 Nothing else is kept of it, so a resume arms again what the log says: a log may come from anywhere,
 and what it says starts no program.
@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from harken.core.events import AgentConfigured, Reference
-from harken.core.ids import MessageId, base_of
-from harken.world.result import BadArguments
-from harken.world.tool import Caller
+from harken.core.ids import MessageId, reference_message_id
+from harken.world.result import InvalidArguments
+from harken.world.tool import ToolContext
 
 MOST = 20
 """So many triggers can an agent have."""
@@ -25,7 +25,7 @@ LONGEST_NOTE = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
-class Armed(msgspec.Struct, kw_only=True, frozen=True, tag_field="kind", omit_defaults=True):
+class Trigger(msgspec.Struct, kw_only=True, frozen=True, tag_field="kind", omit_defaults=True):
     """What all kinds have in common."""
 
     call: Reference
@@ -48,10 +48,10 @@ class Armed(msgspec.Struct, kw_only=True, frozen=True, tag_field="kind", omit_de
     @property
     def cause(self) -> MessageId:
         """The message with the call: what a happening has as its cause."""
-        return MessageId(base_of(self.call))
+        return MessageId(reference_message_id(self.call))
 
 
-class ArmedTime(Armed, kw_only=True, frozen=True, tag="time", omit_defaults=True):
+class TimeTrigger(Trigger, kw_only=True, frozen=True, tag="time", omit_defaults=True):
     """A time, or times."""
 
     at: str | None = None
@@ -72,7 +72,7 @@ class ArmedTime(Armed, kw_only=True, frozen=True, tag="time", omit_defaults=True
         return f"every {self.every_s:g} s" if self.every_s else f"cron {self.cron} ({self.zone})"
 
 
-class ArmedFiles(Armed, kw_only=True, frozen=True, tag="files", omit_defaults=True):
+class FileTrigger(Trigger, kw_only=True, frozen=True, tag="files", omit_defaults=True):
     """Files that may change."""
 
     paths: list[str]
@@ -85,7 +85,7 @@ class ArmedFiles(Armed, kw_only=True, frozen=True, tag="files", omit_defaults=Tr
         return f"files: {', '.join(self.paths)}"
 
 
-class ArmedCommand(Armed, kw_only=True, frozen=True, tag="command", omit_defaults=True):
+class CommandTrigger(Trigger, kw_only=True, frozen=True, tag="command", omit_defaults=True):
     """A command that runs in the background."""
 
     command: str
@@ -101,7 +101,7 @@ class ArmedCommand(Armed, kw_only=True, frozen=True, tag="command", omit_default
         return f"command: {' '.join(self.command.split())[:80]}"
 
 
-class ArmedWebhook(Armed, kw_only=True, frozen=True, tag="webhook", omit_defaults=True):
+class WebhookTrigger(Trigger, kw_only=True, frozen=True, tag="webhook", omit_defaults=True):
     """An HTTP address that others call."""
 
     token_sha256: str
@@ -113,7 +113,7 @@ class ArmedWebhook(Armed, kw_only=True, frozen=True, tag="webhook", omit_default
         return f"HTTP on 127.0.0.1:{self.port}"
 
 
-AnyArmed = ArmedTime | ArmedFiles | ArmedCommand | ArmedWebhook
+AnyArmed = TimeTrigger | FileTrigger | CommandTrigger | WebhookTrigger
 
 
 def armed_in(spec: Mapping[str, Any]) -> dict[str, AnyArmed]:
@@ -128,21 +128,25 @@ def armed_in(spec: Mapping[str, Any]) -> dict[str, AnyArmed]:
     return found
 
 
-def check_name(caller: Caller, name: str) -> None:
-    """Raise BadArguments for a name that cannot be given now."""
+def check_name(caller: ToolContext, name: str) -> None:
+    """Raise InvalidArguments for a name that cannot be given now."""
     if not _NAME.fullmatch(name):
-        raise BadArguments(f"a name is of at most 40 letters, digits, `-`, `_`, `.`; not {name!r}")
+        raise InvalidArguments(
+            f"a name is of at most 40 letters, digits, `-`, `_`, `.`; not {name!r}"
+        )
     there = caller.agent.state.spec.get("triggers") or {}
     if name in there:
-        raise BadArguments(f"there is a trigger {name} already; stop it first, or choose a name")
+        raise InvalidArguments(
+            f"there is a trigger {name} already; stop it first, or choose a name"
+        )
     if len(there) >= MOST:
-        raise BadArguments(f"you have {MOST} triggers, which is the most; stop one first")
+        raise InvalidArguments(f"you have {MOST} triggers, which is the most; stop one first")
 
 
-def arm(caller: Caller, name: str, armed: AnyArmed) -> None:
+def arm(caller: ToolContext, name: str, armed: AnyArmed) -> None:
     """Log that an agent has a trigger from now on; whoever listens opens its source."""
     if len(armed.note) > LONGEST_NOTE:
-        raise BadArguments(f"a note has at most {LONGEST_NOTE:,} characters")
+        raise InvalidArguments(f"a note has at most {LONGEST_NOTE:,} characters")
     check_name(caller, name)
     there = caller.agent.state.spec.get("triggers") or {}
     log_armed(caller.agent, {**there, name: msgspec.to_builtins(armed)}, caller.call)

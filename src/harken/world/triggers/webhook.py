@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from harken.world.loop_lock import LoopLock
-from harken.world.result import Failed
-from harken.world.triggers.base import Happening, missing_extra, quoted
-from harken.world.triggers.trigger import ArmedWebhook
+from harken.world.result import ToolError
+from harken.world.triggers.base import TriggerEvent, missing_extra, quoted
+from harken.world.triggers.trigger import WebhookTrigger
 
 BODY_BYTES = 65_536
 READ_S = 10.0
@@ -46,7 +46,7 @@ def token_sha256(token: str) -> str:
 
 
 @dataclass(eq=False)
-class Message:
+class WebhookMessage:
     """What came in one request."""
 
     text: str
@@ -58,10 +58,10 @@ class Message:
 class WebhookCalled:
     """The source of one webhook."""
 
-    armed: ArmedWebhook
+    armed: WebhookTrigger
     server: Webhooks
     pause_s: float = 1.0
-    waiting: list[Message] = field(default_factory=list)
+    waiting: list[WebhookMessage] = field(default_factory=list)
     came: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
@@ -76,19 +76,19 @@ class WebhookCalled:
             for message in self.waiting:
                 message.logged.cancel()
 
-    async def wait(self) -> Happening:
+    async def wait(self) -> TriggerEvent:
         """Return when something was said; all that waits is one happening."""
         await self.came.wait()
         self.came.clear()
         messages, self.waiting = self.waiting, []
-        return Happening(text=_text(messages), on_logged=partial(_answer, messages))
+        return TriggerEvent(text=_text(messages), on_logged=partial(_answer, messages))
 
 
-def _text(messages: list[Message]) -> str:
+def _text(messages: list[WebhookMessage]) -> str:
     """Say what came; nobody knows from whom.
 
     >>> loop = asyncio.new_event_loop()
-    >>> print(_text([Message("[hook x]: OK", 12, loop.create_future())]))
+    >>> print(_text([WebhookMessage("[hook x]: OK", 12, loop.create_future())]))
     a message from outside (12 bytes; whoever has the address can send one):
     > [hook x]: OK
     >>> loop.close()
@@ -101,7 +101,7 @@ def _text(messages: list[Message]) -> str:
     return "\n".join([head, "\n\n".join(bodies)])
 
 
-def _answer(messages: list[Message]) -> None:
+def _answer(messages: list[WebhookMessage]) -> None:
     for message in messages:
         if not message.logged.done():
             message.logged.set_result(None)
@@ -122,13 +122,13 @@ class Webhooks:
     async def start(self, port: int = 0) -> int:
         """Listen, at this port if it runs not yet (0: any that is free); return the port.
 
-        Raises Failed where another program has it, BadArguments where the extra is missing.
+        Raises ToolError where another program has it, InvalidArguments where the extra is missing.
         """
         async with self._starting.here():
             if self.port is None:
                 await self._start(port)
         if self.port is None or port not in (0, self.port):
-            raise Failed(f"port {port} cannot be had beside port {self.port}: arm it anew")
+            raise ToolError(f"port {port} cannot be had beside port {self.port}: arm it anew")
         return self.port
 
     async def _start(self, port: int) -> None:
@@ -146,7 +146,7 @@ class Webhooks:
         except (OSError, OverflowError) as error:
             await runner.cleanup()
             reason = getattr(error, "strerror", None) or error
-            raise Failed(f"nothing can listen at {HOST}:{port}: {reason}") from None
+            raise ToolError(f"nothing can listen at {HOST}:{port}: {reason}") from None
         self._runner, self._listener = runner, listener
         self.port = listener.sockets[0].getsockname()[1]
 
@@ -191,7 +191,7 @@ class Webhooks:
             later = {"Retry-After": "10"}
             return web.Response(status=429, text="too much at once\n", headers=later)
         logged = asyncio.get_running_loop().create_future()
-        source.waiting.append(Message(body.decode("utf-8", "replace"), len(body), logged))
+        source.waiting.append(WebhookMessage(body.decode("utf-8", "replace"), len(body), logged))
         source.came.set()
         try:
             await logged

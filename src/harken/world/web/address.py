@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-from harken.world.result import BadArguments, Failed
+from harken.world.result import InvalidArguments, ToolError
 
 Address: TypeAlias = IPv4Address | IPv6Address
 LONGEST = 8000
@@ -30,7 +30,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FetchTarget:
     """Where a URL leads."""
 
     scheme: str
@@ -41,21 +41,23 @@ class Place:
     """With the query; it begins with a slash."""
 
     @classmethod
-    def of(cls, url: str) -> Place:
-        """Read a URL. Raises BadArguments."""
+    def of(cls, url: str) -> FetchTarget:
+        """Read a URL. Raises InvalidArguments."""
         if len(url) > LONGEST or not url.isprintable() or " " in url.strip():
-            raise BadArguments("the URL is none: too long, or with blanks or odd characters in it")
+            raise InvalidArguments(
+                "the URL is none: too long, or with blanks or odd characters in it"
+            )
         try:
             parts = urlsplit(url.strip())
             host, port = _host(parts), parts.port
         except (ValueError, UnicodeError):
-            raise BadArguments(f"{url[:200]} is no URL") from None
+            raise InvalidArguments(f"{url[:200]} is no URL") from None
         if parts.scheme not in _PORTS:
-            raise BadArguments("only http:// and https:// can be fetched")
+            raise InvalidArguments("only http:// and https:// can be fetched")
         if not host or port == 0:
-            raise BadArguments(f"{url[:200]} names no host")
+            raise InvalidArguments(f"{url[:200]} names no host")
         if parts.username or parts.password:
-            raise BadArguments("a URL with a user or a password in it is not fetched")
+            raise InvalidArguments("a URL with a user or a password in it is not fetched")
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return cls(parts.scheme, host, port or _PORTS[parts.scheme], path)
 
@@ -76,26 +78,26 @@ def _host(parts: SplitResult) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class NetworkPolicy:
     """What may be fetched beside what is public."""
 
     allowed: Sequence[str] = ()
     """Hosts by name, or networks: `wiki.internal`, `10.0.0.0/8`, `127.0.0.1`."""
 
-    async def addresses(self, place: Place) -> list[str]:
-        """Return the addresses of a host, all judged. Raises Failed, without naming them."""
+    async def addresses(self, place: FetchTarget) -> list[str]:
+        """Return the addresses of a host, all judged. Raises ToolError, without naming them."""
         try:
             loop = asyncio.get_running_loop()
             found = await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
-            raise Failed(
+            raise ToolError(
                 f"there is no host {place.host}, or its name cannot be looked up"
             ) from None
         addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
         if place.host in self.allowed:
             return addresses
         if not addresses or not all(map(self._may_be_reached, addresses)):
-            raise Failed(
+            raise ToolError(
                 f"{place.host} is this machine, or in a network that is not public; whoever "
                 f"configures this program can allow it: [web] allow = [...]"
             )

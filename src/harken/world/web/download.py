@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from harken.world.result import BadArguments, Failed
-from harken.world.web.address import Place, Reach
+from harken.world.result import InvalidArguments, ToolError
+from harken.world.web.address import FetchTarget, NetworkPolicy
 
 if TYPE_CHECKING:
     import httpx
@@ -40,10 +40,10 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FetchedPage:
     """What a server answered."""
 
-    place: Place
+    place: FetchTarget
     """Where it was in the end."""
     kind: str
     """As the server says: `text/html`."""
@@ -63,27 +63,30 @@ def is_installed() -> bool:
 class Downloads:
     """Fetches pages."""
 
-    reach: Reach = field(default_factory=Reach)
+    reach: NetworkPolicy = field(default_factory=NetworkPolicy)
     bounds: Bounds = field(default_factory=Bounds)
 
-    async def page(self, url: str) -> Page:
-        """Return what is at a URL. Raises Failed where nothing is, BadArguments for no URL."""
-        place = Place.of(url)
+    async def page(self, url: str) -> FetchedPage:
+        """Return what is at a URL.
+
+        Raises ToolError where nothing is, InvalidArguments for no URL.
+        """
+        place = FetchTarget.of(url)
         try:
             async with asyncio.timeout(self.bounds.time_s) as limit, open_client() as client:
                 for _ in range(self.bounds.redirects + 1):
                     answer = await self._get(client, place)
-                    if isinstance(answer, Page):
+                    if isinstance(answer, FetchedPage):
                         return answer
                     place = _followed(place, answer)
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise Failed(f"{place} did not answer within {self.bounds.time_s:g} s") from None
-        raise Failed(f"{url} redirects more than {self.bounds.redirects} times")
+            raise ToolError(f"{place} did not answer within {self.bounds.time_s:g} s") from None
+        raise ToolError(f"{url} redirects more than {self.bounds.redirects} times")
 
-    async def _get(self, client: httpx.AsyncClient, place: Place) -> Page | str:
-        """Return a page, or where it is instead. Raises Failed."""
+    async def _get(self, client: httpx.AsyncClient, place: FetchTarget) -> FetchedPage | str:
+        """Return a page, or where it is instead. Raises ToolError."""
         import httpx  # noqa: PLC0415 - an extra
 
         failure = ""
@@ -94,44 +97,49 @@ class Downloads:
             except httpx.ConnectError as error:
                 failure = str(error)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise Failed(f"{place} cannot be fetched: {said_in(error)}") from None
-        raise Failed(f"{place.host} cannot be reached: {failure or 'no connection'}")
+                raise ToolError(f"{place} cannot be fetched: {error_summary(error)}") from None
+        raise ToolError(f"{place.host} cannot be reached: {failure or 'no connection'}")
 
-    async def _read(self, response: httpx.Response, place: Place) -> Page | str:
+    async def _read(self, response: httpx.Response, place: FetchTarget) -> FetchedPage | str:
         target: str = response.headers.get("location", "")
         if response.status_code in _REDIRECTED and target:
             return target
         if response.status_code != 200:
-            raise Failed(f"{place} answers {response.status_code} {response.reason_phrase}".strip())
-        data, is_whole = await body_of(response, self.bounds.size_bytes)
+            raise ToolError(
+                f"{place} answers {response.status_code} {response.reason_phrase}".strip()
+            )
+        data, is_whole = await read_limited_body(response, self.bounds.size_bytes)
         kind, _, rest = response.headers.get("content-type", "").partition(";")
         charset = rest.lower().partition("charset=")[2].strip().strip("\"'").partition(";")[0]
-        return Page(place, kind.strip().lower(), charset.strip("\"' "), data, is_whole)
+        return FetchedPage(place, kind.strip().lower(), charset.strip("\"' "), data, is_whole)
 
 
-def _followed(place: Place, target: str) -> Place:
-    """Return where a redirection leads. Raises Failed where that is another host."""
+def _followed(place: FetchTarget, target: str) -> FetchTarget:
+    """Return where a redirection leads. Raises ToolError where that is another host."""
     try:
-        found = Place.of(urljoin(str(place), target))
-    except BadArguments as error:
-        raise Failed(f"{place} redirects to what cannot be fetched: {error}") from None
+        found = FetchTarget.of(urljoin(str(place), target))
+    except InvalidArguments as error:
+        raise ToolError(f"{place} redirects to what cannot be fetched: {error}") from None
     upgraded = place.scheme == "http" and (found.scheme, found.port) == ("https", 443)
     if found.host != place.host or (
         (found.scheme, found.port) != (place.scheme, place.port) and not upgraded
     ):
-        raise Failed(f"{place} redirects to another host: fetch {found} if you want that")
+        raise ToolError(f"{place} redirects to another host: fetch {found} if you want that")
     return found
 
 
 @asynccontextmanager
 async def open_client() -> AsyncIterator[httpx.AsyncClient]:
-    """Open a client that knows nothing of this machine: no proxies, no cookies. Raises Failed."""
+    """Open a client that knows nothing of this machine: no proxies, no cookies.
+
+    Raises ToolError.
+    """
     from http.cookiejar import DefaultCookiePolicy  # noqa: PLC0415 - it brings much along
 
     try:
         import httpx  # noqa: PLC0415 - an extra
     except ImportError:
-        raise Failed(_MISSING) from None
+        raise ToolError(_MISSING) from None
     headers = {"user-agent": USER_AGENT, "accept-encoding": "gzip", "accept": _ACCEPT}
     async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=None) as client:  # noqa: S113 - the whole has a bound
         client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
@@ -143,7 +151,7 @@ _ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0
 
 @asynccontextmanager
 async def _asked(
-    client: httpx.AsyncClient, place: Place, address: str
+    client: httpx.AsyncClient, place: FetchTarget, address: str
 ) -> AsyncIterator[httpx.Response]:
     """Ask a server at the address that was judged; it hears, and proves, its own name."""
     at = f"[{address}]" if ":" in address else address
@@ -160,11 +168,11 @@ async def _asked(
         await response.aclose()
 
 
-async def body_of(response: httpx.Response, most: int) -> tuple[bytes, bool]:
-    """Return at most so many bytes, unpacked, and whether that is all. Raises Failed."""
+async def read_limited_body(response: httpx.Response, most: int) -> tuple[bytes, bool]:
+    """Return at most so many bytes, unpacked, and whether that is all. Raises ToolError."""
     packed = response.headers.get("content-encoding", "identity").lower()
     if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise Failed(f"the page is packed in a way that nobody asked for ({packed[:40]})")
+        raise ToolError(f"the page is packed in a way that nobody asked for ({packed[:40]})")
     unpack = None if packed in ("identity", "") else zlib.decompressobj(wbits=47)
     found = bytearray()
     async for piece in response.aiter_raw():
@@ -172,12 +180,12 @@ async def body_of(response: httpx.Response, most: int) -> tuple[bytes, bool]:
         try:
             found += piece[:left] if unpack is None else unpack.decompress(piece, left)
         except zlib.error:
-            raise Failed("the page is damaged: it cannot be unpacked") from None
+            raise ToolError("the page is damaged: it cannot be unpacked") from None
         if len(found) > most:
             return bytes(found[:most]), False
     return bytes(found), True
 
 
-def said_in(error: Exception) -> str:
+def error_summary(error: Exception) -> str:
     """Return what an error of the connection says, on one line."""
     return " ".join(str(error).split())[:200] or type(error).__name__

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from harken.core.untrusted import from_outside
 from harken.world.files.root import size_text
-from harken.world.result import Failed
+from harken.world.result import ToolError
 from harken.world.shell.output import readable
-from harken.world.web.download import Page
+from harken.world.web.download import FetchedPage
 
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = re.compile(
@@ -40,16 +40,19 @@ class Text:
     body: str
 
 
-def text_of(page: Page, *, is_quick: bool = False) -> Text:
+def text_of(page: FetchedPage, *, is_quick: bool = False) -> Text:
     """Return the text of a page, no line of which speaks as a hook. Takes a while: use a thread.
 
-    is_quick: all of its text, without looking for what it is about. Raises Failed where it is none.
+    is_quick: all of its text, without looking for what it is about. Raises ToolError where it is
+    none.
     """
     kind = page.kind or _guessed(page.data)
     if kind == "application/pdf" or page.data.startswith(b"%PDF-"):
-        raise Failed(f"{page.place} is a PDF ({size_text(len(page.data))}), which is not read here")
+        raise ToolError(
+            f"{page.place} is a PDF ({size_text(len(page.data))}), which is not read here"
+        )
     if kind not in _HTML and not _TEXT.fullmatch(kind):
-        raise Failed(f"{page.place} is no text: {kind[:80]} ({size_text(len(page.data))})")
+        raise ToolError(f"{page.place} is no text: {kind[:80]} ({size_text(len(page.data))})")
     text = _decoded(page.data, page.charset)
     if kind in _HTML:
         found = _TITLE.search(text)
@@ -113,7 +116,7 @@ def _markdown(text: str, url: str) -> str:
         )
         return found or trafilatura.html2txt(text) or _without_tags(text)
     except ImportError:
-        raise Failed("the extra `web` is not installed: pip install 'harken[web]'") from None
+        raise ToolError("the extra `web` is not installed: pip install 'harken[web]'") from None
     except Exception:  # noqa: BLE001 - whatever a page does to a parser, its text is there
         return _without_tags(text)
 

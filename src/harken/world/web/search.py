@@ -13,10 +13,10 @@ from urllib.parse import urlencode
 
 from harken.core import canonical
 from harken.core.untrusted import from_outside
-from harken.world.result import BadArguments, Failed
+from harken.world.result import InvalidArguments, ToolError
 from harken.world.shell.output import readable
-from harken.world.web.address import Place
-from harken.world.web.download import Downloads, body_of, open_client, said_in
+from harken.world.web.address import FetchTarget
+from harken.world.web.download import Downloads, error_summary, open_client, read_limited_body
 
 MOST = 20
 """Hits of one search."""
@@ -26,7 +26,7 @@ BRAVE = "https://api.search.brave.com/res/v1/web/search"
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class WebResult:
     """A page that was found."""
 
     title: str
@@ -38,8 +38,8 @@ class Hit:
 class SearchProvider(Protocol):
     """Somebody who finds pages."""
 
-    async def search(self, query: str, count: int) -> list[Hit]:
-        """Return at most `count` pages, the best first. Raises Failed where that cannot be."""
+    async def search(self, query: str, count: int) -> list[WebResult]:
+        """Return at most `count` pages, the best first. Raises ToolError where that cannot be."""
         ...
 
 
@@ -52,7 +52,7 @@ class Searxng:
 
     url: str
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[WebResult]:
         """Ask `/search`."""
         parameters = {"q": query, "format": "json"}
         said = await _asked(f"{self.url.rstrip('/')}/search", parameters, {})
@@ -69,7 +69,7 @@ class Brave:
     key: str
     url: str = BRAVE
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[WebResult]:
         """Ask for web results."""
         headers = {"x-subscription-token": self.key}
         said = await _asked(self.url, {"q": query, "count": str(count)}, headers)
@@ -77,43 +77,45 @@ class Brave:
 
 
 async def _asked(url: str, parameters: Mapping[str, str], headers: Mapping[str, str]) -> Any:
-    """Return what a service answers, from JSON. Raises Failed, which names no key."""
+    """Return what a service answers, from JSON. Raises ToolError, which names no key."""
     import httpx  # noqa: PLC0415 - an extra
 
-    host = Place.of(url).authority
+    host = FetchTarget.of(url).authority
     try:
         async with asyncio.timeout(_TIME_S) as limit, open_client() as client:
             target = f"{url}?{urlencode(parameters)}"
             asked = {**headers, "accept": "application/json"}
             async with client.stream("GET", target, headers=asked) as response:
                 if response.status_code != 200:
-                    raise Failed(f"the search at {host} answers {response.status_code}")
-                data, is_whole = await body_of(response, _SIZE_BYTES)
+                    raise ToolError(f"the search at {host} answers {response.status_code}")
+                data, is_whole = await read_limited_body(response, _SIZE_BYTES)
     except TimeoutError:
         if not limit.expired():
             raise
-        raise Failed(f"the search at {host} did not answer within {_TIME_S:g} s") from None
+        raise ToolError(f"the search at {host} did not answer within {_TIME_S:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Failed(f"the search at {host} cannot be reached: {said_in(error)}") from None
+        raise ToolError(f"the search at {host} cannot be reached: {error_summary(error)}") from None
     try:
-        return canonical.decode(data) if is_whole else None
+        return canonical.from_json(data) if is_whole else None
     except (ValueError, RecursionError):
-        raise Failed(f"the search at {host} answers what is no JSON") from None
+        raise ToolError(f"the search at {host} answers what is no JSON") from None
 
 
-def _hits(said: Any, path: tuple[str, ...], excerpt: str, count: int) -> list[Hit]:
+def _hits(said: Any, path: tuple[str, ...], excerpt: str, count: int) -> list[WebResult]:
     """Return what stands at a place of an answer, as far as it is what it should be."""
     for name in path:
         said = said.get(name) if isinstance(said, dict) else None
-    found: dict[str, Hit] = {}
+    found: dict[str, WebResult] = {}
     for one in said if isinstance(said, list) else ():
         if not isinstance(one, dict):
             continue
         try:
-            url = str(Place.of(str(one.get("url", ""))))
-        except BadArguments:
+            url = str(FetchTarget.of(str(one.get("url", ""))))
+        except InvalidArguments:
             continue
-        found.setdefault(url, Hit(_line(one.get("title"), 200), url, _line(one.get(excerpt), 500)))
+        found.setdefault(
+            url, WebResult(_line(one.get("title"), 200), url, _line(one.get(excerpt), 500))
+        )
     return list(found.values())[:count]
 
 

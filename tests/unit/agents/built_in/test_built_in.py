@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import Runtime
+from harken import AgentRuntime
 from harken.agents.hooks.registry import BUILT_IN, hook_kind
 from tests.agent_kit import call, calls, check_log, everything
 from tests.unit.agents.built_in.built_in import hooked, looks, resumed
@@ -55,7 +55,7 @@ def test_every_built_in_hook_has_a_section_in_the_reference(name: str) -> None:
     page = (Path(__file__).parents[4] / "docs/reference/hooks.md").read_text()
     section = page.partition(f"## {name}\n")[2].partition("\n## ")[0]
     assert section, f"docs/reference/hooks.md has no section {name}"
-    for option in hook_kind(name, Runtime()).Options.__struct_fields__:
+    for option in hook_kind(name, AgentRuntime()).Options.__struct_fields__:
         assert f"`{option}`" in section, f"{name}: {option} is not described"
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harken import Runtime
-from harken.agents.built_in.changed_files import ChangedFiles, words
+from harken import AgentRuntime
+from harken.agents.built_in.changed_files import ChangedFiles, changed_files_text
 from harken.world.files.read_state import KnownFiles
 from tests.agent_kit import Stage, call, calls, check_log, play
 from tests.unit.world.files.knowing import filing, read, world, write
@@ -119,7 +119,7 @@ def test_a_resume_repeats_nothing_and_misses_nothing(tmp_path: Path, file: Path)
     one.ask("Read it.")
     file.write_text("two\n")
     one.ask("Go on.")
-    one.runtime = Runtime(model=script, world=world(file.parent))
+    one.runtime = AgentRuntime(model=script, world=world(file.parent))
     (file.parent / "b.txt").write_text("changed while nobody ran\n")
     again = one.again()
     again.ask("Go on.")
@@ -140,6 +140,6 @@ def test_a_state_that_cannot_be_read_is_none(tmp_path: Path, saved: object) -> N
 
 
 def test_many_files_are_counted_and_odd_names_are_one_line() -> None:
-    said = words([(f"{n}.txt", "h") for n in range(30)])
+    said = changed_files_text([(f"{n}.txt", "h") for n in range(30)])
     assert "19.txt, and 10 more." in said
-    assert "\n" not in words([("a\nb", None)])
+    assert "\n" not in changed_files_text([("a\nb", None)])

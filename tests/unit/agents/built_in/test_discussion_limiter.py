@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from harken.agents.tree.hook_file import HookFiles
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import call, calls, check_log
 from tests.unit.agents.smart_hooks import Cast, guarded, last, texts
 from tests.unit.agents.tree.test_hook_action import then
 
 
-def limits(request: Request) -> Any:
+def limits(request: ModelRequest) -> Any:
     """Follow what the file says: count rounds without news in notes; deny after two of them."""
     question = texts(request)[-1]
     stale = sum("nothing new" in text for text in texts(request) if text.startswith("[note]"))

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from harken.agents.agent import evict
-from harken.agents.built_in.garbage_collector import Idle, words
-from harken.session.state import Spent
+from harken.agents.agent import unload_agent
+from harken.agents.built_in.garbage_collector import IdleSubagent, idle_text
+from harken.session.state import UsageTotals
 from tests.agent_kit import Line, call, calls, check_log
 from tests.unit.agents.built_in.built_in import asked, comments, hooked, looks, resumed
 from tests.unit.agents.test_budget import costing
@@ -73,12 +73,14 @@ def test_who_stays_idle_is_named_again_after_as_long(tmp_path: Path, how: str) -
         if how == "resumed":
             one = resumed(one)
         elif how == "evicted":
-            evict(one.session, one.id_of("Ann"))
-            evict(one.session, one.id_of(NAME))
+            unload_agent(one.session, one.id_of("Ann"))
+            unload_agent(one.session, one.id_of(NAME))
     assert at == [3, 6, 9]
 
 
 def test_many_are_counted() -> None:
-    said = words([Idle(f"a{n}", Spent()) for n in range(30)], 9)
+    said = idle_text([IdleSubagent(f"a{n}", UsageTotals()) for n in range(30)], 9)
     assert "a19 (0 model calls), and 10 more." in said
-    assert words([Idle("a", Spent(1))], 9).startswith("Not spoken to for 9 requests: a (1 model ")
+    assert idle_text([IdleSubagent("a", UsageTotals(1))], 9).startswith(
+        "Not spoken to for 9 requests: a (1 model "
+    )

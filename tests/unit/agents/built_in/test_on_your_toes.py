@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harken.agents.tree.hook_file import HookFiles
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import call, calls, check_log
 from tests.unit.agents.smart_hooks import Cast, guarded, last, texts
 from tests.unit.agents.tree.test_hook_action import then
@@ -17,7 +17,7 @@ FAIR = (
 )
 
 
-def toes(request: Request) -> Any:
+def toes(request: ModelRequest) -> Any:
     """Follow what the file says: look at what was said, and deny a bare no."""
     question = texts(request)[-1]
     if last(request).role == "tool":

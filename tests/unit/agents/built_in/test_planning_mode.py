@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import Agent, Hook, Runtime, World
+from harken import Agent, AgentRuntime, Hook, World
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.built_in.planning_mode import (
     agrees,
@@ -121,7 +121,7 @@ def asking(tmp_path: Path, answer: str, question: str) -> Stage:
     asks = calls(call("ask_user", "a", question=question))
     model = play(main=[asks, changes("x"), "Done."])
     world = World([look, change, ask_user], user=Person([answer]))
-    one = stage(tmp_path, model, runtime=Runtime(model=model, world=world))
+    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     put(one, NAME)
     one.ask("Change x.")
     return one
@@ -319,7 +319,9 @@ def test_such_lines_are_none(text: str) -> None:
 def test_an_agent_begins_to_plan_by_itself_and_the_users_agreement_ends_it(tmp_path: Path) -> None:
     begins = calls(call("hook", "h", name="plan", instructions=f"hook:{NAME}"))
     model = play(main=[begins, changes("x"), PLAN, changes("x", "c2"), "Done."])
-    runtime = Runtime(model=model, world=World([look, change]), actions=ACTIONS, hooks=HookFiles())
+    runtime = AgentRuntime(
+        model=model, world=World([look, change]), actions=ACTIONS, hooks=HookFiles()
+    )
     one = stage(tmp_path, model, runtime=runtime)
     assert one.ask("Change x, carefully.") == PLAN
     assert (DONE, is_planning(one)) == ([], True)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from harken import Runtime, World
+from harken import AgentRuntime, World
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.tree.hook_file import HookFiles
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from harken.world.ask_user import ask_user
-from harken.world.user import Asked
+from harken.world.user import UserQuestion
 from tests.agent_kit import Stage, call, calls, check_log, stage
 from tests.unit.agents.hooking import SENT, send
 from tests.unit.agents.smart_hooks import Cast, last, sends, texts
@@ -20,14 +20,14 @@ class Person:
     """Answers always the same."""
 
     def __init__(self, answer: str) -> None:
-        self.answer, self.asked = answer, list[Asked]()
+        self.answer, self.asked = answer, list[UserQuestion]()
 
-    async def ask(self, asked: Asked) -> str:
+    async def ask(self, asked: UserQuestion) -> str:
         self.asked.append(asked)
         return self.answer
 
 
-def guards(request: Request) -> Any:
+def guards(request: ModelRequest) -> Any:
     """Follow what the file says: ask about what is dear, once, and do as the user says."""
     said, decided = texts(request)[-1], [t for t in texts(request) if t.startswith("[note]")]
     if decided:
@@ -43,7 +43,7 @@ def acted(folder: Path, user: Person | None) -> Stage:
     cast = Cast(main=sends, guard=guards)
     world = World([send, ask_user])
     world.user = user  # type: ignore[assignment]
-    runtime = Runtime(model=cast.model(), world=world, actions=ACTIONS)
+    runtime = AgentRuntime(model=cast.model(), world=world, actions=ACTIONS)
     one = stage(folder, cast.model(), runtime=runtime)
     HookFiles().make("resource-guard", one.root).install(one.root, "guard")
     one.ask("Send.")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harken import Hook, Ok, Question
-from harken.agents.agent_classes import register
+from harken import Hook, HookQuestion, Ok
+from harken.agents.agent_classes import register_agent_class
 from harken.core.verdict import Verdict
 from tests.agent_kit import Line, call, calls, check_log, run
 from tests.unit.agents.built_in.built_in import denials, hooked, resumed
@@ -31,11 +31,11 @@ def test_a_second_subagent_is_denied_until_the_first_is_ended(tmp_path: Path) ->
     check_log(one.log)
 
 
-@register("test-slow")
+@register_agent_class("test-slow")
 class Slow(Hook):
     """Lets others run while it judges."""
 
-    async def judge(self, question: Question) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         import asyncio
 
         for _ in range(5):

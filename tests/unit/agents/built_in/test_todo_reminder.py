@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.agent import evict
+from harken.agents.agent import unload_agent
 from tests.agent_kit import Line, call, calls, check_log
 from tests.unit.agents.built_in.built_in import asked, comments, hooked, looks, resumed
 
@@ -84,7 +84,7 @@ def test_it_counts_on_after_a_resume_and_repeats_nothing(tmp_path: Path, how: st
         if how == "resumed":
             one = resumed(one)
         elif how == "evicted":
-            evict(one.session, one.id_of(NAME))
+            unload_agent(one.session, one.id_of(NAME))
     assert at == [1, 3, 5, 7]
 
 

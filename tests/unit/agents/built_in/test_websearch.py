@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import harken.agents.built_in.websearch as module
-from harken import Budget, Runtime, World, register
+from harken import AgentRuntime, Budget, World, register_agent_class
 from harken.agents.built_in.websearch import websearch_tool
 from harken.agents.hooks.hook import Hook
 from harken.core.ids import AgentId
-from harken.core.verdict import Deny, Ok, Question, Rewrite, Verdict
+from harken.core.verdict import Deny, HookQuestion, Ok, Rewrite, Verdict
 from harken.errors import ModelError
 from harken.world.permissions.permissions import Permissions
-from harken.world.permissions.rules import Rules
+from harken.world.permissions.rules import PermissionRules
 from harken.world.web.fetch import fetch_tool
-from harken.world.web.search import Hit, Web
+from harken.world.web.search import Web, WebResult
 from tests.agent_kit import Line, Play, Stage, call, calls, check_log, everything, stage, told
 from tests.unit.agents.cutting import cut_after
 from tests.unit.world.web.site import Site, near, served
@@ -33,9 +33,9 @@ class Found:
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls, self.asked = urls, 0
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[WebResult]:
         self.asked += 1
-        return [Hit(f"Title {n}", url) for n, url in enumerate(self.urls[:count], 1)]
+        return [WebResult(f"Title {n}", url) for n, url in enumerate(self.urls[:count], 1)]
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def model(**parts: Sequence[Line]) -> Play:
 
 
 def searching(folder: Path, site: Site, play: Play | None = None, **more: Any) -> Stage:
-    runtime = more.pop("runtime", None) or Runtime(
+    runtime = more.pop("runtime", None) or AgentRuntime(
         model=play or model(), world=more.pop("world", None) or world(site)
     )
     return stage(folder, runtime.default_model or model(), runtime=runtime, **more)
@@ -207,7 +207,7 @@ def test_a_budget_holds_for_the_readers(tmp_path: Path, site: Site) -> None:
 
 
 def test_pages_that_a_rule_denies_are_not_fetched(tmp_path: Path, site: Site) -> None:
-    permissions = Permissions("all", Rules.parse(deny=["fetch(http://127.0.0.1*/2)"]))
+    permissions = Permissions("all", PermissionRules.parse(deny=["fetch(http://127.0.0.1*/2)"]))
     urls = [site.url(path) for path in ("/1", "/2", "/1/../2", "/%32", "/3", "/4")]
     one = searching(tmp_path, site, world=world(site, *urls, permissions=permissions))
     one.ask("How hot?")
@@ -222,16 +222,16 @@ def test_two_searches_at_the_same_time_have_agents_of_their_own(tmp_path: Path, 
     assert one.result("c2")["content"].count("[1]") == 1
 
 
-@register("guard-of-readers")
+@register_agent_class("guard-of-readers")
 class Guard(Hook):
     """Denies what a reader says of page 2."""
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         return Deny("not that page") if question.agent == "page 2" else Ok()
 
 
 def test_hooks_of_who_asks_watch_the_readers(tmp_path: Path, site: Site) -> None:
-    runtime = Runtime(model=model(), world=world(site), kinds={"guard-of-readers": Guard})
+    runtime = AgentRuntime(model=model(), world=world(site), kinds={"guard-of-readers": Guard})
     one = stage(tmp_path, model(), runtime=runtime)
     Guard(one.session, runtime=runtime).install(one.root, "guard")
     one.ask("How hot?")
@@ -239,13 +239,13 @@ def test_hooks_of_who_asks_watch_the_readers(tmp_path: Path, site: Site) -> None
     assert '"10 degrees."' in one.result()["content"]
 
 
-@register("redactor-of-readers")
+@register_agent_class("redactor-of-readers")
 class Redacting(Hook):
     """Takes every number out of an answer."""
 
     points = frozenset({"response"})
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         return Rewrite("A number.") if "degrees" in question.text else Ok()
 
 
@@ -255,7 +255,7 @@ def test_what_hooks_made_of_an_answer_holds_wherever_it_is_cut_off(
 ) -> None:
     kinds = {Redacting.kind: Redacting}
     play = model(main=[calls(call("websearch", question="How hot?", pages=1)), "Done."])
-    runtime = Runtime(model=play, world=world(site), kinds=kinds)
+    runtime = AgentRuntime(model=play, world=world(site), kinds=kinds)
     one = stage(tmp_path, play, runtime=runtime)
     Redacting(one.session, runtime=runtime).install(one.root, "redactor")
     one.ask("How hot?")

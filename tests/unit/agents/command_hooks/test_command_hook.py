@@ -9,9 +9,9 @@ from socket import AF_UNIX, socket
 
 import pytest
 
-from harken import evict
+from harken import unload_agent
 from harken.core.messages import Message
-from harken.world.user import Asked, Leave, Wanted
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from tests.agent_kit import Line, call, calls, check_log, play
 from tests.agent_kit import told as texts_in
 from tests.unit.agents.command_hooks.commanding import command, commanded, keeper, on, said, told
@@ -170,14 +170,14 @@ class Somebody:
     """A user who says what they are told to say."""
 
     allows: bool
-    wanted: list[Wanted] = field(default_factory=list)
+    wanted: list[ApprovalRequest] = field(default_factory=list)
 
-    async def ask(self, asked: Asked) -> str:
+    async def ask(self, asked: UserQuestion) -> str:
         raise AssertionError(asked)
 
-    async def permit(self, wanted: Wanted) -> Leave:
+    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
         self.wanted.append(wanted)
-        return Leave(allowed=self.allows, reason="" if self.allows else "not today")
+        return ApprovalDecision(allowed=self.allows, reason="" if self.allows else "not today")
 
 
 ASK = {
@@ -339,7 +339,7 @@ def test_a_session_begins_and_goes_on(tmp_path: Path) -> None:
     keep = keeper(tmp_path)
     one = commanded(tmp_path, on("SessionStart", keep), main=["One.", "Two.", "Three."])
     one.ask("Go.")
-    evict(one.session, one.id_of("claude-hooks"))
+    unload_agent(one.session, one.id_of("claude-hooks"))
     one.ask("On.")
     one = one.again()
     one.ask("And on.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken.agents.command_hooks.config import Entry, read_hooks, read_settings
+from harken.agents.command_hooks.config import CommandHookConfig, read_hooks, read_settings
 from harken.errors import ConfigError
 
 X = {"type": "command", "command": "x"}
@@ -25,9 +25,11 @@ def test_settings_say_what_is_run_when(tmp_path: Path) -> None:
     found = read_settings(file)
     assert found.notes == ()
     assert found.entries == (
-        Entry(event="PreToolUse", matcher="Bash", command="a b", timeout_s=5, blocks=True),
-        Entry(event="UserPromptSubmit", command="c", timeout_s=30),
-        Entry(event="Stop", command="d", timeout_s=600),
+        CommandHookConfig(
+            event="PreToolUse", matcher="Bash", command="a b", timeout_s=5, blocks=True
+        ),
+        CommandHookConfig(event="UserPromptSubmit", command="c", timeout_s=30),
+        CommandHookConfig(event="Stop", command="d", timeout_s=600),
     )
 
 
@@ -127,7 +129,9 @@ def test_who_switched_all_hooks_off_has_none(tmp_path: Path) -> None:
     ],
 )
 def test_a_matcher_is_a_name_or_a_pattern(matcher: str, name: str, fits: bool) -> None:
-    assert Entry(event="PreToolUse", matcher=matcher, command="x").matches([name]) is fits
+    assert (
+        CommandHookConfig(event="PreToolUse", matcher=matcher, command="x").matches([name]) is fits
+    )
 
 
 def test_the_end_of_a_subagent_is_its_own() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harken.core.verdict import Question, Rewrite
+from harken.core.verdict import HookQuestion, Rewrite
 from tests.agent_kit import Play, Row, Stage, call, calls, check_log, play, run
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 from tests.unit.agents.hooking import watch
@@ -56,7 +56,7 @@ def test_what_ran_is_told_after_a_crash_too(tmp_path: Path) -> None:
 
 
 def test_what_ran_is_told_whoever_rewrote_it(tmp_path: Path) -> None:
-    def safe(_: Question) -> Rewrite:
+    def safe(_: HookQuestion) -> Rewrite:
         return Rewrite('{"command": "echo safe"}')
 
     one = commanded(tmp_path, on("PostToolUse", keeper(tmp_path)), main=[DANGER, "Done."])

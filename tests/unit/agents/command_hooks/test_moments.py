@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from harken import Permissions, Runtime, World, load_session
+from harken import AgentRuntime, Permissions, World, load_session
 from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
-from harken.agents.hooks.notifications import UserWanted, call_user
+from harken.agents.hooks.notifications import UserInputPending, call_user
 from harken.agents.smart_agent import SmartAgent
 from harken.errors import ModelError
-from harken.llm.context_windows import Windows
+from harken.llm.context_windows import ContextWindows
 from harken.world.local import local_tools
-from harken.world.permissions.rules import Rules
-from harken.world.user import Asked, Leave, Wanted
+from harken.world.permissions.rules import PermissionRules
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from tests.agent_kit import Stage, call, calls, check_log, quick, run, stage
 from tests.unit.agents.command_hooks.commanding import keeper, on, said, told
 from tests.unit.agents.compacting import SUMMARY, WORDS, Talk, talk
@@ -34,14 +34,14 @@ MOMENTS = ("PermissionRequest", "Notification", "PreCompact", "PostCompact")
 class Somebody:
     """A user who allows everything and says yes."""
 
-    wanted: list[Wanted] = field(default_factory=list)
+    wanted: list[ApprovalRequest] = field(default_factory=list)
 
-    async def ask(self, asked: Asked) -> str:
+    async def ask(self, asked: UserQuestion) -> str:
         return "yes"
 
-    async def permit(self, wanted: Wanted) -> Leave:
+    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
         self.wanted.append(wanted)
-        return Leave(allowed=True)
+        return ApprovalDecision(allowed=True)
 
 
 def watched(
@@ -60,9 +60,9 @@ def watched(
     work.mkdir()
     tools = local_tools(work, outputs=tmp_path)
     world = World(tools, folder=work, user=user, permissions=Permissions(mode="ask"))
-    windows = Windows({"*": window} if window else {})
+    windows = ContextWindows({"*": window} if window else {})
     told = [] if notices is None else notices
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model, world=world, windows=windows, on_notice=told.append, let_run=let_run
     )
     one = stage(tmp_path, model, runtime=runtime)
@@ -180,7 +180,7 @@ def test_what_was_not_let_run_here_neither_runs_nor_allows(tmp_path: Path) -> No
 def test_what_is_forbidden_no_command_allows(tmp_path: Path) -> None:
     section, model = on(*ALLOWING[0]), talk(main=[BASH, "Done."])
     one = watched(tmp_path, section, model, may_allow=True)
-    one.runtime.world.permissions = Permissions(rules=Rules.parse(deny=["bash"]))
+    one.runtime.world.permissions = Permissions(rules=PermissionRules.parse(deny=["bash"]))
     one.ask("Go.")
     assert "the rule bash forbids it" in one.result()["content"]
 
@@ -195,7 +195,7 @@ def test_where_the_user_wants_to_be_asked_no_tool_script_answers(
     """As the client does it: an ask rule holds whatever a hook allows."""
     user, model = Somebody(), talk(main=[acts, "Done."])
     one = watched(tmp_path, on("PreToolUse", ALLOW), model, user=user, may_allow=True)
-    one.runtime.world.permissions = Permissions(rules=Rules.parse(ask=ask))
+    one.runtime.world.permissions = Permissions(rules=PermissionRules.parse(ask=ask))
     one.ask("Go.")
     assert [wanted.is_required for wanted in user.wanted] == [True]
 
@@ -254,7 +254,7 @@ def test_who_waits_for_the_user_says_so(tmp_path: Path) -> None:
     one = watched(tmp_path, section, talk(main=[]), notices=notices)
 
     async def wait() -> None:
-        await call_user(one.root, UserWanted(kind="idle_prompt"))
+        await call_user(one.root, UserInputPending(kind="idle_prompt"))
         while not notices and asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.sleep(0.01)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from harken import Rewrite, Runtime, SessionViewer, Tool, World
+from harken import AgentRuntime, Rewrite, SessionViewer, Tool, World
 from harken.session.repair import repair
 from harken.world.ask_user import ask_user
 from harken.world.permissions.permissions import Permissions
 from harken.world.shell.shell import Shell
-from harken.world.user import Leave, NobodyThere
+from harken.world.user import ApprovalDecision, UserUnavailable
 from tests.agent_kit import Play, Row, Stage, call, calls, check_log, play, quick, run, stage
 from tests.unit.agents.hooking import SENT, send, watch
 from tests.unit.world.permissions.people import YES, Person, Silent
@@ -26,7 +26,7 @@ def with_user(
     folder: Path, model: Play, person: Person, *tools: Tool, permissions: Permissions | None = None
 ) -> Stage:
     world = World([ask_user, *tools], folder=folder, user=person, permissions=permissions)
-    return stage(folder, model, runtime=Runtime(model=model, world=world))
+    return stage(folder, model, runtime=AgentRuntime(model=model, world=world))
 
 
 def of_user(one: Stage) -> list[Row]:
@@ -88,7 +88,7 @@ def test_views_follow_an_answer_from_the_question_to_the_result(tmp_path: Path) 
 
 
 def test_where_nobody_answers_that_is_said_to_both(tmp_path: Path) -> None:
-    person = Person([NobodyThere("the door is locked")])
+    person = Person([UserUnavailable("the door is locked")])
     one = with_user(tmp_path, play(main=[TEA, "Coming."]), person)
     assert one.ask("Hi.") == "Coming."
     question, note = of_user(one)
@@ -109,12 +109,16 @@ def test_without_a_user_nothing_is_logged_of_one(tmp_path: Path) -> None:
     ("leave", "words", "sent"),
     [
         (YES, "ALLOW", ["hello"]),
-        (Leave(allowed=True, rule="send(hello)"), "ALLOW from now on: send(hello)", ["hello"]),
-        (Leave(allowed=False, reason="not on Fridays"), "DENY: not on Fridays", []),
+        (
+            ApprovalDecision(allowed=True, rule="send(hello)"),
+            "ALLOW from now on: send(hello)",
+            ["hello"],
+        ),
+        (ApprovalDecision(allowed=False, reason="not on Fridays"), "DENY: not on Fridays", []),
     ],
 )
 def test_what_is_wanted_and_allowed_stands_in_the_log(
-    tmp_path: Path, leave: Leave, words: str, sent: list[str]
+    tmp_path: Path, leave: ApprovalDecision, words: str, sent: list[str]
 ) -> None:
     model = play(main=[calls(call("send", text="hello")), "Done."])
     one = with_user(tmp_path, model, Person([leave]), SEND, permissions=Permissions())
@@ -131,7 +135,7 @@ def test_what_is_wanted_and_allowed_stands_in_the_log(
 @pytest.mark.req("S4-03")
 def test_a_refusal_is_a_result_that_names_the_refusal(tmp_path: Path) -> None:
     model = play(main=[calls(call("send", text="hello")), "Done."])
-    person = Person([Leave(allowed=False, reason="not on Fridays")])
+    person = Person([ApprovalDecision(allowed=False, reason="not on Fridays")])
     one = with_user(tmp_path, model, person, SEND, permissions=Permissions())
     one.ask("Send.")
     assert one.result()["content"] == (

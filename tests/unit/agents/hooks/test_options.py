@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harken import Agent, Deny, Hook, Ok, Question, Runtime, register
+from harken import Agent, AgentRuntime, Deny, Hook, HookQuestion, Ok, register_agent_class
 from harken.agents.hooks.options import HookOptions, options_from
 from harken.agents.hooks.registry import BUILT_IN, hook_kind
-from harken.core.verdict import Point, Verdict
-from harken.errors import ConfigError, UnknownName
+from harken.core.verdict import HookPoint, Verdict
+from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, calls, play, stage
 
 
@@ -18,18 +18,18 @@ class Words(HookOptions, frozen=True):
     most: int = 3
 
 
-@register("test-words")
+@register_agent_class("test-words")
 class Wordy(Hook):
     """Denies answers with certain words; it works its options up when it begins."""
 
     Options = Words
     options: Words
-    points: ClassVar[frozenset[Point]] = frozenset({"response"})
+    points: ClassVar[frozenset[HookPoint]] = frozenset({"response"})
 
     def begin(self) -> None:
         self.words = {word.lower() for word in self.options.forbidden}
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         return Deny("no") if self.words & {*question.text.lower().split()} else Ok()
 
 
@@ -86,13 +86,13 @@ def test_options_that_cannot_be_are_one_line(tmp_path: Path, options: Any, said:
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_built_in_hooks_are_found_by_name(name: str) -> None:
-    kind = hook_kind(name, Runtime())
+    kind = hook_kind(name, AgentRuntime())
     assert kind.kind == name
     assert options_from(name, kind.Options, {}) == kind.Options()
 
 
 def test_what_is_no_hook_is_not_found() -> None:
     for name in ("smart", "nothing"):
-        with pytest.raises(UnknownName, match="changed-files"):
-            hook_kind(name, Runtime())
-    assert hook_kind("mine", Runtime(kinds={"mine": Wordy})) is Wordy
+        with pytest.raises(NameNotFound, match="changed-files"):
+            hook_kind(name, AgentRuntime())
+    assert hook_kind("mine", AgentRuntime(kinds={"mine": Wordy})) is Wordy

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from harken import (
+    AgentRuntime,
     Comment,
     Deny,
+    HookQuestion,
     Ok,
-    Question,
     Rewrite,
-    Runtime,
     SessionViewer,
     World,
     load_session,
-    register,
+    register_agent_class,
 )
 from harken.core.events import AgentMoved
 from harken.core.verdict import Verdict
@@ -29,32 +29,32 @@ from tests.unit.agents.hooking import Judging, watch
 from tests.unit.agents.smart_hooks import Cast, always, guard
 
 
-@register("test-commenting")
+@register_agent_class("test-commenting")
 class Commenting(Judging):
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         return Comment("Well.") if question.point == "response" else Ok()
 
 
-@register("test-strict-unjudged")
+@register_agent_class("test-strict-unjudged")
 class Strict(Judging):
     """Says no to each answer that is not among those that it lets through."""
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         is_fine = question.point != "response" or "Good" in question.text
         return Ok() if is_fine else Deny("not good")
 
 
-@register("test-redacting")
+@register_agent_class("test-redacting")
 class Redacting(Judging):
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         return Rewrite("[redacted]") if question.point == "response" else Ok()
 
 
-@register("test-seldom")
+@register_agent_class("test-seldom")
 class Seldom(Judging):
     """Has nothing to say."""
 
-    def concerns(self, question: Question) -> bool:
+    def concerns(self, question: HookQuestion) -> bool:
         return False
 
 
@@ -62,7 +62,7 @@ KINDS = {one.kind: one for one in (Commenting, Strict, Redacting, Seldom)}
 
 
 def begun(folder: Path, model: Any, *hooks: type[Judging]) -> Stage:
-    one = stage(folder, model, runtime=Runtime(model=model, world=World([]), kinds=KINDS))
+    one = stage(folder, model, runtime=AgentRuntime(model=model, world=World([]), kinds=KINDS))
     for hook in hooks:
         hook(one.session, runtime=one.runtime).install(one.root, hook.kind)
     return one
@@ -186,7 +186,7 @@ def test_a_hook_that_came_later_does_not_judge_what_was_said(tmp_path: Path) -> 
 def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
     one = begun(tmp_path, play(main=["Bad."] * 9))
 
-    def fails(question: Question) -> Verdict:
+    def fails(question: HookQuestion) -> Verdict:
         raise RuntimeError("cannot")
 
     watch(one, response=fails)
@@ -212,7 +212,7 @@ def test_a_guard_that_nobody_registered_lets_no_answer_through(tmp_path: Path) -
     one = begun(tmp_path, play(main=["Done."]), Strict)
     one.ask("Go.")
     log = cut_at_answer(one)
-    root, session = load_session(log, runtime=Runtime(model=Play({})), options=quick())
+    root, session = load_session(log, runtime=AgentRuntime(model=Play({})), options=quick())
     assert root.cut_off
     session.close()
 

@@ -10,24 +10,24 @@ from typing import Any
 import pytest
 
 from harken import (
+    AgentRuntime,
     Conversation,
     Deny,
     Hook,
+    HookQuestion,
     Ok,
-    Question,
     Rewrite,
-    Runtime,
     Session,
     World,
     load_session,
-    register,
+    register_agent_class,
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.verdict import Verdict
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import Stage, call, calls, check_log, everything, quick, run, stage
 from tests.session_kit import lines
 from tests.unit.agents.cutting import cut_after
@@ -44,11 +44,11 @@ def look(text: str) -> str:
     return f"saw {text}"
 
 
-@register("test-censor-opinions")
+@register_agent_class("test-censor-opinions")
 class Censor(Hook):
     """Watches a hook: some of what that one says is not to be said, some is said otherwise."""
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         if question.point != "response" or "rude" not in question.text:
             is_secret = question.point == "response" and "secret" in question.text
             return Deny("be silent") if is_secret else Ok()
@@ -58,43 +58,43 @@ class Censor(Hook):
 class Leaving(Hook):
     """Says one thing about each action or answer, and leaves with it."""
 
-    def says(self, question: Question) -> Verdict:
+    def says(self, question: HookQuestion) -> Verdict:
         raise NotImplementedError
 
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         if question.point not in ("action", "response"):
             return Ok()
         self.quit()
         return self.says(question)
 
 
-@register("test-denying")
+@register_agent_class("test-denying")
 class Denying(Leaving):
-    def says(self, question: Question) -> Verdict:
+    def says(self, question: HookQuestion) -> Verdict:
         return Deny("no")
 
 
-@register("test-changing-opinions")
+@register_agent_class("test-changing-opinions")
 class Changing(Leaving):
-    def says(self, question: Question) -> Verdict:
+    def says(self, question: HookQuestion) -> Verdict:
         return Rewrite('{"text": "safe"}')
 
 
-@register("test-ending")
+@register_agent_class("test-ending")
 class Ending(Leaving):
-    def says(self, question: Question) -> Verdict:
+    def says(self, question: HookQuestion) -> Verdict:
         return Rewrite(f"{question.text} End.")
 
 
-@register("test-beginning")
+@register_agent_class("test-beginning")
 class Beginning(Hook):
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         return Rewrite(f"Begin. {question.text}") if question.point == "response" else Ok()
 
 
-@register("test-asked")
+@register_agent_class("test-asked")
 class Asked(Hook):
-    def judge(self, question: Question) -> Verdict:
+    def judge(self, question: HookQuestion) -> Verdict:
         return Ok()
 
 
@@ -102,18 +102,18 @@ KINDS = {one.kind: one for one in (Censor, Denying, Changing, Ending, Beginning,
 
 
 def begun(folder: Path, cast: Cast, *hooks: type[Hook]) -> Stage:
-    runtime = Runtime(model=cast.model(), world=World([look]), actions=ACTIONS, kinds=KINDS)
+    runtime = AgentRuntime(model=cast.model(), world=World([look]), actions=ACTIONS, kinds=KINDS)
     one = stage(folder, cast.model(), runtime=runtime)
     for hook in hooks:
         hook(one.session, runtime=runtime).install(one.root, hook.kind)
     return one
 
 
-def done(_: Request) -> str:
+def done(_: ModelRequest) -> str:
     return "Done."
 
 
-def looks(request: Request) -> Any:
+def looks(request: ModelRequest) -> Any:
     is_asked = request.messages[-1].role == "user"
     return calls(call("look", "c1", text="x")) if is_asked else "Done."
 
@@ -169,13 +169,13 @@ def test_what_hooks_of_a_hook_make_of_its_words_is_what_counts(
 
 
 def test_a_guard_lets_no_answer_through_while_its_own_hooks_judge_that(tmp_path: Path) -> None:
-    def judges(request: Request) -> str:
+    def judges(request: ModelRequest) -> str:
         question = next(text for text in reversed(texts(request)) if text.startswith("[response]"))
         if "Better." in question:
             return "OK"
         return always("OK, the secret is out.\nOK", "DENY: no")(request)  # type: ignore[no-any-return]
 
-    def answers(request: Request) -> str:
+    def answers(request: ModelRequest) -> str:
         return "Better." if "blocked" in texts(request)[-1] else "Done."
 
     one = begun(tmp_path, Cast(main=answers, guard=judges))
@@ -261,10 +261,10 @@ def test_denials_of_what_a_hook_says_are_counted_for_each_question(
 def test_what_a_hook_said_of_one_call_is_no_verdict_on_another(tmp_path: Path) -> None:
     """What it said of the first was not through when it was cut off; that call is never run."""
 
-    def judges(request: Request) -> str:
+    def judges(request: ModelRequest) -> str:
         return "OK" if '"first"' in texts(request)[-1] else "DENY: not the second"
 
-    def acts(request: Request) -> Any:
+    def acts(request: ModelRequest) -> Any:
         at = sum(one.role == "tool" for one in request.messages)
         made = [call("send", "c0", text="first"), call("look", "c1", text="second")]
         return calls(made[at]) if at < 2 else "Done."

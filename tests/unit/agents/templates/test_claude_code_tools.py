@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.agents.templates.claude_code_tools import TOOLS, names_of, our_name, taken_back, told
+from harken.agents.templates.claude_code_tools import (
+    TOOLS,
+    from_claude_arguments,
+    names_of,
+    our_name,
+    to_claude_arguments,
+)
 
 FOLDER = Path("/there")
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -45,7 +51,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 def test_arguments_are_told_in_other_words(
     tool: str, ours: dict[str, Any], theirs: dict[str, Any]
 ) -> None:
-    assert told(tool, ours, FOLDER) == theirs
+    assert to_claude_arguments(tool, ours, FOLDER) == theirs
 
 
 JSON = st.recursive(
@@ -58,29 +64,35 @@ NAMES = st.sampled_from(["path", "command", "timeout_s", "items", "name", "instr
 
 @given(st.sampled_from([*TOOLS, "other"]), st.dictionaries(NAMES, JSON))
 def test_what_was_not_changed_is_taken_back_as_it_was(tool: str, ours: dict[str, Any]) -> None:
-    assert taken_back(tool, ours, told(tool, ours, FOLDER), FOLDER) == ours
+    assert (
+        from_claude_arguments(tool, ours, to_claude_arguments(tool, ours, FOLDER), FOLDER) == ours
+    )
 
 
 def test_only_what_was_changed_is_changed() -> None:
     ours = {"path": "a", "old_string": "1", "new_string": "2"}
     updated = {"file_path": "/there/b", "old_string": "1", "replace_all": True}
-    after = taken_back("edit", ours, updated, FOLDER)
+    after = from_claude_arguments("edit", ours, updated, FOLDER)
     assert after == {"path": "/there/b", "old_string": "1", "replace_all": True}
 
 
 def test_changed_values_are_in_our_words() -> None:
     todos = {"todos": [{"content": "x", "status": "pending", "activeForm": "x"}]}
-    assert taken_back("todo", {}, todos, FOLDER) == {"items": [{"text": "x", "status": "open"}]}
-    assert taken_back("bash", {}, {"timeout": 500}, FOLDER) == {"timeout_s": 0.5}
-    task = taken_back("task", {"name": "Ann"}, {"subagent_type": "cook"}, FOLDER)
+    assert from_claude_arguments("todo", {}, todos, FOLDER) == {
+        "items": [{"text": "x", "status": "open"}]
+    }
+    assert from_claude_arguments("bash", {}, {"timeout": 500}, FOLDER) == {"timeout_s": 0.5}
+    task = from_claude_arguments("task", {"name": "Ann"}, {"subagent_type": "cook"}, FOLDER)
     assert task == {"instructions": "template:cook"}
 
 
 def test_a_path_is_the_file_that_will_be_touched(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
     for path in ("file", "x/../file", "./file", "link"):
-        assert told("read", {"path": path}, tmp_path)["file_path"] == str(tmp_path / "file")
-    assert told("read", {"path": "a\0b"}, tmp_path)["file_path"] == "a\0b"
+        assert to_claude_arguments("read", {"path": path}, tmp_path)["file_path"] == str(
+            tmp_path / "file"
+        )
+    assert to_claude_arguments("read", {"path": "a\0b"}, tmp_path)["file_path"] == "a\0b"
 
 
 def test_every_name_leads_back() -> None:

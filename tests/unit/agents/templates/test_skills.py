@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harken import Runtime, World
+from harken import AgentRuntime, World
 from harken.agents.templates.skills import MAX_CHARACTERS, Skills, read_skill, skill_tool
 from harken.agents.templates.template import Templates
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError, NameNotFound
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.search.engines import Scanner
@@ -107,7 +107,7 @@ def test_names_lead_nowhere_else(folder: Path, tmp_path: Path) -> None:
     (folder / "leak/SKILL.md").symlink_to("/etc/passwd")
     skills = Skills([folder, tmp_path / "not there"])
     for name in ("../../outside", "", ".", "Not-Plain", "a\0b"):
-        with pytest.raises(UnknownName):
+        with pytest.raises(NameNotFound):
             skills.find(name)
     for name in ("linked", "leak"):
         with pytest.raises(ConfigError, match="link out of"):
@@ -137,7 +137,7 @@ def skilled(tmp_path: Path, folder: Path, **parts: Any) -> Stage:
     (tmp_path / "agents").mkdir(exist_ok=True)
     skills, root = Skills([folder]), Root(work, readable=[folder])
     tools = [*file_tools(root), *search_tools(root, Scanner()), skill_tool(skills)]
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=play(**parts),
         world=World(tools, folder=work),
         skills=skills,

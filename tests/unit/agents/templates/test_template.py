@@ -10,7 +10,7 @@ import pytest
 
 from harken.agents.templates.front_matter import MAX_BYTES
 from harken.agents.templates.template import Template, Templates, read_template
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError, NameNotFound
 
 REVIEWER = """\
 ---
@@ -85,7 +85,7 @@ def test_tools_may_stand_in_one_text_and_may_be_none_at_all(folder: Path) -> Non
 @pytest.mark.req("S4-06")
 def test_a_template_is_read_when_it_is_asked_for(folder: Path) -> None:
     templates = Templates([folder])
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         templates.find("ann")
     written(folder, "old", "ann")
     before = templates.find("ann")
@@ -110,7 +110,7 @@ def test_the_first_folder_counts_and_folders_may_be_missing(tmp_path: Path, fold
 def test_an_unknown_template_is_refused_with_those_that_exist(folder: Path) -> None:
     written(folder, REVIEWER)
     written(folder, "broken: [", "zed")
-    with pytest.raises(UnknownName) as caught:
+    with pytest.raises(NameNotFound) as caught:
         Templates([folder]).find("revieuer")
     assert str(caught.value) == ("there is no template 'revieuer' here; there is: reviewer, zed")
 
@@ -121,7 +121,7 @@ def test_an_unknown_template_is_refused_with_those_that_exist(folder: Path) -> N
 def test_a_name_leads_nowhere_but_to_a_file_of_the_folder(folder: Path, name: str) -> None:
     (folder.parent / "secret.md").write_text("secret")
     (folder / "a.md").write_text("a")
-    with pytest.raises(UnknownName):
+    with pytest.raises(NameNotFound):
         Templates([folder]).find(name)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken import Runtime, World
+from harken import AgentRuntime, World
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.budget import Budget
 from harken.core.events import AgentConfigured
@@ -30,7 +30,7 @@ def cloning(
     ]
     every: dict[str, Sequence[Line]] = {"Ann": ["Noted."], "Ben": ["Ben 1"], **parts}
     model = play(main=lines, **every)
-    runtime = Runtime(model=model, actions=ACTIONS, world=World())
+    runtime = AgentRuntime(model=model, actions=ACTIONS, world=World())
     return stage(folder, model, runtime=runtime, budget=budget)
 
 

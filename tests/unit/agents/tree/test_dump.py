@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from harken import Conversation, Runtime, World
+from harken import AgentRuntime, Conversation, World
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.budget import Budget
 from harken.agents.built_in.changed_files import ChangedFiles
 from harken.agents.built_in.todo_reminder import TodoReminder
 from harken.agents.command_hooks.hook import CommandHook
-from harken.agents.tool_agent import Actor
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.dump import sum_of
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.moves import endo
@@ -23,7 +23,7 @@ from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import obey
 from harken.core.messages import ContentPart, Message, TextPart, ThinkingPart
 from harken.world.permissions.permissions import Permissions
-from harken.world.permissions.rules import Rules
+from harken.world.permissions.rules import PermissionRules
 from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, run, stage
 from tests.unit.agents.hooking import Judging, watch
 from tests.unit.agents.talking import people
@@ -42,7 +42,7 @@ def dumping(
     folder.mkdir(exist_ok=True)
     model = play(main=[*steps, "Done."], **parts)
     world = World(folder=folder, permissions=permissions)
-    runtime = Runtime(model=model, actions=ACTIONS, world=world, kinds=KINDS)
+    runtime = AgentRuntime(model=model, actions=ACTIONS, world=world, kinds=KINDS)
     return stage(folder, model, runtime=runtime, budget=budget)
 
 
@@ -143,7 +143,7 @@ def test_what_watches_it_is_in_its_own_dump_as_a_copy_begins(tmp_path: Path) -> 
         guard=[calls(call("keep_note", "k", text="It lies.")), *oks],
         mine=[calls(call("keep_note", "k", text="Mine, too.")), *oks],
     )
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Secretly watch.", points=["response"]).install(one.root, "guard")
     one.ask("Go.")
     one.ask("On.")
@@ -162,7 +162,7 @@ def test_what_watches_it_is_in_its_own_dump_as_a_copy_begins(tmp_path: Path) -> 
 def test_a_dump_of_the_users_has_what_watches_whole(tmp_path: Path) -> None:
     notes: list[Line] = [calls(call("keep_note", "k", text="It lies.")), "OK"]
     one = dumping(tmp_path, guard=notes)
-    assert isinstance(one.root, Actor)
+    assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Watch.", points=["response"]).install(one.root, "guard")
     one.ask("Go.")
     arguments = ACTIONS["dump"].check({"path": "me.json"})
@@ -357,7 +357,7 @@ def test_rules_for_files_hold_for_dumps(tmp_path: Path) -> None:
     one.ask("Go.")
     assert "needs the user's leave" in one.result("c1")["content"]
     assert "there is no me.json" in one.result("c2")["content"]  # reading is free
-    rules = Rules.parse(deny=["read(secret/**)", "write(kept/**)"])
+    rules = PermissionRules.parse(deny=["read(secret/**)", "write(kept/**)"])
     two = dumping(
         tmp_path / "two",
         calls(call("dump", path="kept/me.json")),

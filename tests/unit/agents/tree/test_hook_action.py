@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from harken import Agent, Runtime, SmartAgent, World
+from harken import Agent, AgentRuntime, SmartAgent, World
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.tree.hook_action import MAX_HOOKS
-from harken.errors import UnknownName
-from harken.llm.base import Request
+from harken.errors import NameNotFound
+from harken.llm.base import ModelRequest
 from tests.agent_kit import call, calls, check_log, everything, play, quick, run, stage
 from tests.unit.agents.hooking import SENT, Judging, send, watch
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, last, sends, texts
 
 
-def then(*said: Any) -> Callable[[Request], Any]:
+def then(*said: Any) -> Callable[[ModelRequest], Any]:
     """Say one thing after the other, whatever is asked."""
     return lambda request: said[sum(m.role == "assistant" for m in request.messages)]
 
@@ -60,7 +60,7 @@ def test_a_hook_has_no_hook_unless_granted_and_puts_it_above_whom_it_watches(
 
 @pytest.mark.req("S4-37", "S4-53")
 def test_a_hook_turns_a_repeated_complaint_into_a_hook(tmp_path: Path) -> None:
-    def notices(request: Request) -> Any:
+    def notices(request: ModelRequest) -> Any:
         """Note a complaint; make a hook of the second one."""
         question = texts(request)[-1]
         if last(request).role == "tool" or "Do not shout" not in question:
@@ -70,7 +70,7 @@ def test_a_hook_turns_a_repeated_complaint_into_a_hook(tmp_path: Path) -> None:
             return calls(call("hook", name="quiet", instructions=instructions, points=["response"]))
         return calls(call("keep_note", text="The user asked not to shout."))
 
-    def quiet(request: Request) -> str:
+    def quiet(request: ModelRequest) -> str:
         return "DENY: you shout" if "HELLO" in texts(request)[-1] else "OK"
 
     main = then("HELLO", "HELLO", "HELLO", "Hello.")
@@ -198,7 +198,7 @@ def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(
 def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Path) -> None:
     """Something outside woke it: it is asked nothing meanwhile, and gives no verdict then."""
 
-    def watches(request: Request) -> Any:
+    def watches(request: ModelRequest) -> Any:
         is_woken = any(text.startswith("[event clock]") for text in texts(request))
         return calls(call("quit")) if is_woken else "OK"
 
@@ -289,7 +289,7 @@ class Finder:
             return Judging(watched.session, runtime=watched.runtime)
         if name == "smart":
             return SmartAgent(watched.session, "s", runtime=watched.runtime, tools=["send", "fly"])
-        raise UnknownName("hook", name, self.names())
+        raise NameNotFound("hook", name, self.names())
 
     def names(self) -> list[str]:
         return ["judge", "smart"]
@@ -302,7 +302,7 @@ def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
         call("hook", "c2", name="b", instructions="hook:smart"),
         call("hook", "c3", name="c", instructions="hook:none"),
     )
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=play(main=[made, "Done."], b=["OK"] * 5),
         world=World([send]),
         actions=ACTIONS,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harken import Runtime, Templates, World
+from harken import AgentRuntime, Templates, World
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.templates.front_matter import MAX_BYTES
 from harken.agents.tree.hook_file import HookFiles, read_hook
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, calls, check_log, stage
 from tests.unit.agents.hooking import SENT, Judging, send
 from tests.unit.agents.smart_hooks import Cast, always, sends
@@ -37,7 +37,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 def filed(folder: Path, cast: Cast, **more: Any) -> Stage:
     """Return a stage whose hooks are found in a folder."""
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=cast.model(),
         world=World([send]),
         actions=ACTIONS,
@@ -220,9 +220,9 @@ def test_a_hook_that_is_code_is_found_by_its_kind_and_by_a_file_with_options(
 def test_a_hook_that_cannot_be_made_is_refused(tmp_path: Path, text: str, why: str) -> None:
     written(tmp_path, "odd", text)
     one = filed(tmp_path, Cast(main=lambda _: "Done."))
-    with pytest.raises((ConfigError, UnknownName), match=why):
+    with pytest.raises((ConfigError, NameNotFound), match=why):
         HookFiles([tmp_path / "hooks"]).make("odd", one.root)
-    with pytest.raises(UnknownName, match="no hook 'none'.*on-your-toes"):
+    with pytest.raises(NameNotFound, match="no hook 'none'.*on-your-toes"):
         HookFiles().make("none", one.root)
 
 

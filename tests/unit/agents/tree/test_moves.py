@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harken import Conversation, Deny, Ok, Runtime
+from harken import AgentRuntime, Conversation, Deny, Ok
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.budget import Budget
 from harken.core.events import AgentConfigured
@@ -17,7 +17,7 @@ from tests.unit.agents.hooking import Judging, watch
 
 def moving(folder: Path, budget: Budget | None = None, **parts: Sequence[Line]) -> Stage:
     """Return a stage whose agents have all actions."""
-    runtime = Runtime(model=play(**parts), actions=ACTIONS)
+    runtime = AgentRuntime(model=play(**parts), actions=ACTIONS)
     return stage(folder, play(**parts), runtime=runtime, budget=budget)
 
 

@@ -9,7 +9,7 @@ import pytest
 from harken import Agent, FunctionModel, SmartAgent, Tool, tool
 from harken.core.messages import ToolCall
 from harken.errors import AgentBusy, ModelError
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import Line, Play, Stage, call, calls, check_log, play, run, stage, told
 
 
@@ -158,11 +158,11 @@ def test_a_subtree_and_a_tool_run_beside_each_other(tmp_path: Path) -> None:
 def test_results_come_in_the_order_of_the_calls(tmp_path: Path, first_ends: str) -> None:
     other_done = asyncio.Event()
 
-    async def slow(request: Request) -> str:
+    async def slow(request: ModelRequest) -> str:
         await other_done.wait()
         return request.agent
 
-    async def fast(request: Request) -> str:
+    async def fast(request: ModelRequest) -> str:
         other_done.set()
         return request.agent
 
@@ -328,7 +328,7 @@ def test_what_depends_on_a_call_whose_model_failed_is_not_run(tmp_path: Path) ->
 
 @pytest.mark.req("S1-08")
 def test_agents_that_answer_at_once_give_unique_ids_and_whole_lines(tmp_path: Path) -> None:
-    async def chatter(request: Request) -> str:
+    async def chatter(request: ModelRequest) -> str:
         for _ in range(len(request.agent) % 5):
             await asyncio.sleep(0)
         return f"I am {request.agent}."

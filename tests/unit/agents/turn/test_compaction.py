@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from harken import Budget, Runtime, register
+from harken import AgentRuntime, Budget, register_agent_class
 from harken.agents.compaction_text import CUT_OFF, NOT_RUN, stand_in
 from harken.agents.hooks.hook import Hook
-from harken.agents.load import start_from
-from harken.agents.turn.compaction import Compacted
+from harken.agents.load import start_from_commit
+from harken.agents.turn.compaction import CompactionResult
 from harken.core.messages import Message
 from harken.core.stream import Finish, TextDelta
-from harken.core.verdict import Comment, Deny, Ok, Question, Verdict
+from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 from harken.errors import AgentBusy, BudgetExceeded, ConfigError, ModelError
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import Line, call, calls, check_log, run, told
 from tests.unit.agents.compacting import SUMMARY, WORDS, Scene, Talk, begin, said, shape, talk
 
@@ -23,7 +23,7 @@ STOOD = ("user", stand_in(SUMMARY, is_pending=False))
 GOES_ON = ("user", stand_in(SUMMARY, is_pending=True))
 
 
-def compacted(scene: Scene, instructions: str = "") -> Compacted | None:
+def compacted(scene: Scene, instructions: str = "") -> CompactionResult | None:
     return run(scene.root.compact(instructions))
 
 
@@ -73,14 +73,14 @@ def test_what_is_pending_is_committed_before_the_summary(tmp_path: Path) -> None
     assert full == ["You are main.", "first", "one", "second", "two"]
 
 
-@register("listening-to-summaries")
+@register_agent_class("listening-to-summaries")
 class Listening(Hook):
     """Hears everything, and has nothing to say."""
 
     def begin(self) -> None:
         self.asked: list[str] = []
 
-    def judge(self, question: Question) -> Ok:
+    def judge(self, question: HookQuestion) -> Ok:
         self.asked.append(question.text)
         return Ok()
 
@@ -280,7 +280,7 @@ def test_there_may_be_too_little_to_sum_up(tmp_path: Path) -> None:
 def no_more_than(characters: int) -> Line:
     """Return the line of a model that refuses what is longer."""
 
-    def answer(request: Request) -> str:
+    def answer(request: ModelRequest) -> str:
         if len("".join(told(request))) > characters:
             raise ModelError("prompt is too long", why="context_too_long")
         return "fine"
@@ -335,7 +335,7 @@ def test_what_cannot_be_made_to_fit_is_said_and_not_tried_for_ever(tmp_path: Pat
 
 
 def test_nobody_is_compacted_in_the_middle_of_a_turn(tmp_path: Path) -> None:
-    async def peek(_: Request) -> str:
+    async def peek(_: ModelRequest) -> str:
         with pytest.raises(AgentBusy):
             await scene.root.compact()
         return "done"
@@ -345,9 +345,9 @@ def test_nobody_is_compacted_in_the_middle_of_a_turn(tmp_path: Path) -> None:
 
 
 def test_a_denied_answer_and_why_it_was_denied_stay(tmp_path: Path) -> None:
-    @register("strict-about-summaries")
+    @register_agent_class("strict-about-summaries")
     class Strict(Hook):
-        def judge(self, question: Question) -> Verdict:
+        def judge(self, question: HookQuestion) -> Verdict:
             if question.point == "response" and question.text == "two":
                 return Deny("three is better")
             return Ok() if question.point != "input" else Comment("be brief")
@@ -369,9 +369,9 @@ def test_what_a_hook_could_not_judge_yet_is_judged_though_a_user_compacts(
     """The model that the hook asks fails: so the user compacts, and lets the agent go on."""
     asked: list[str] = []
 
-    @register("fails-once")
+    @register_agent_class("fails-once")
     class Failing(Hook):
-        def judge(self, question: Question) -> Verdict:
+        def judge(self, question: HookQuestion) -> Verdict:
             if question.point == point:
                 asked.append(question.text)
                 if asked.count(question.text) == 1 and len(asked) == 3:
@@ -427,7 +427,7 @@ def test_a_conversation_that_began_with_a_commit_is_compacted_as_any_other(tmp_p
     fork = begin(
         inner(tmp_path), talk(main=["two", "three"]), store=scene.store, system_prompt=None
     )
-    start_from(fork.root, scene.commits()[-1].id)
+    start_from_commit(fork.root, scene.commits()[-1].id)
     fork.ask("second")
     compacted(fork)
     fork.ask("third")
@@ -471,7 +471,7 @@ def test_a_turn_that_was_cut_off_keeps_what_was_asked(tmp_path: Path) -> None:
 def test_a_part_of_nothing_is_refused() -> None:
     for part in (0, -1, 1.5):
         with pytest.raises(ConfigError, match="compact_at"):
-            Runtime(compact_at=part)
+            AgentRuntime(compact_at=part)
 
 
 def test_a_model_may_say_itself_how_much_it_reads(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harken import Caller, ModelError, Tool, tool
+from harken import ModelError, Tool, ToolContext, tool
 from harken.agents.turn.conversation import Conversation
 from harken.core.events import AgentMoved
 from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
 
 
 @tool
-async def hand_over(caller: Caller, name: str, *, tell: bool = True) -> str:
+async def hand_over(caller: ToolContext, name: str, *, tell: bool = True) -> str:
     """Let a subagent take the place of the caller, which stands below it then."""
     agent = caller.agent
     other = agent.subagent(name)

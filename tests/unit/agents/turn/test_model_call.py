@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from harken import FunctionModel, Runtime, ScriptedModel, tool
+from harken import AgentRuntime, FunctionModel, ScriptedModel, tool
 from harken.core.events import Usage
 from harken.core.messages import FunctionCall, Message, ToolCall
-from harken.core.stream import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
+from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta, ToolCallDelta
 from harken.errors import ConfigError, ModelError, ScriptError
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import (
     Stage,
     call,
@@ -113,7 +113,7 @@ def test_a_failed_answer_keeps_its_thinking_and_its_text(tmp_path: Path) -> None
 
 
 def test_a_stream_cut_off_in_a_call_runs_nothing(tmp_path: Path) -> None:
-    cut = [CallDelta(0, '{"a": 1}', "c1", "add")]
+    cut = [ToolCallDelta(0, '{"a": 1}', "c1", "add")]
     one = stage(tmp_path, play(main=[cut]), tools=TOOLS)
     with pytest.raises(ModelError):
         one.ask("Add.")
@@ -167,7 +167,7 @@ def test_pieces_of_an_answer_are_told_as_they_arrive_with_whose_they_are(tmp_pat
     model = play(
         main=[calls(call("task", name="Ann", prompt="Hi?")), "Ann said hi."], Ann=["Hi you."]
     )
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model,
         on_chunk=lambda agent, chunk: (
             pieces.append((agent, getattr(chunk, "text", "")))
@@ -190,7 +190,7 @@ class Hanging:
         self.closed = False
         self.reached = asyncio.Event()
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         try:
             for chunk in self.chunks:
                 yield chunk
@@ -238,7 +238,7 @@ def test_an_answer_that_was_cut_off_is_not_given_as_the_answer(
     else:
         one.session.live.clear()
         one = Stage(
-            one.root.attached(one.session, one.root.state, Runtime(model=better)),
+            one.root.attached(one.session, one.root.state, AgentRuntime(model=better)),
             one.session,
             one.runtime,
         )
@@ -252,7 +252,7 @@ def test_an_answer_that_was_cut_off_is_not_given_as_the_answer(
         [],
         [ThinkingDelta("Let me see")],
         [ThinkingDelta("Let me see", {"signature": "s"}), TextDelta("  ")],
-        [CallDelta(0, '{"a": ', "c1", "add")],
+        [ToolCallDelta(0, '{"a": ', "c1", "add")],
     ],
     ids=["nothing", "thinking", "blanks", "half a call"],
 )
@@ -271,7 +271,9 @@ def test_a_cancelled_answer_without_text_leaves_no_entry(
 
 
 def test_a_cancelled_answer_keeps_its_text_and_drops_what_is_half(tmp_path: Path) -> None:
-    hanging = Hanging(ThinkingDelta("hm"), TextDelta("I add."), CallDelta(0, '{"a', "c1", "add"))
+    hanging = Hanging(
+        ThinkingDelta("hm"), TextDelta("I add."), ToolCallDelta(0, '{"a', "c1", "add")
+    )
     one = stage(tmp_path, hanging, tools=TOOLS)
     run(cancelled(one, "Add."))
     [said] = one.rows(role="assistant")
@@ -306,7 +308,7 @@ def test_a_cancelled_action_is_closed_before_the_next_request(tmp_path: Path) ->
 def test_what_had_finished_beside_a_cancelled_call_keeps_its_result(tmp_path: Path) -> None:
     started = asyncio.Event()
 
-    async def hang(request: Request) -> str:
+    async def hang(request: ModelRequest) -> str:
         started.set()
         await asyncio.Event().wait()
         return "never"
@@ -328,7 +330,7 @@ def test_what_had_finished_beside_a_cancelled_call_keeps_its_result(tmp_path: Pa
 def test_a_whole_tree_can_be_cancelled_and_go_on(tmp_path: Path) -> None:
     started = asyncio.Event()
 
-    async def hang(request: Request) -> str:
+    async def hang(request: ModelRequest) -> str:
         started.set()
         await asyncio.Event().wait()
         return "never"
@@ -368,7 +370,7 @@ def test_who_was_cut_off_while_speaking_had_not_spoken(tmp_path: Path) -> None:
     class Either:
         name = "play"
 
-        def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
             return (hanging if request.agent == "Bob" else model).stream(request)
 
     one = stage(tmp_path, Either())
@@ -407,7 +409,7 @@ def test_every_context_of_a_long_mixed_run_is_one_that_providers_take(tmp_path: 
 
 
 def test_models_may_be_async_functions(tmp_path: Path) -> None:
-    async def answer(request: Request) -> Message:
+    async def answer(request: ModelRequest) -> Message:
         await asyncio.sleep(0)
         return Message("assistant", f"I am {request.agent}.")
 
@@ -444,11 +446,11 @@ def test_half_a_call_is_not_run_and_the_model_is_told_so(
         done.append(only)
         return f"removed {only or 'all'}"
 
-    def answer(request: Request) -> list[Chunk] | str:
+    def answer(request: ModelRequest) -> list[Chunk] | str:
         if request.messages[-1].role == "tool":
             return "Removed one."
-        first = CallDelta(0, '{"only": 1}', "c1", "remove")
-        return [first, CallDelta(1, arguments, "c2", "remove"), Finish(stop_reason=reason)]
+        first = ToolCallDelta(0, '{"only": 1}', "c1", "remove")
+        return [first, ToolCallDelta(1, arguments, "c2", "remove"), Finish(stop_reason=reason)]
 
     one = stage(tmp_path, FunctionModel(answer), tools=[remove])
     assert one.ask("Remove some.") == "Removed one."

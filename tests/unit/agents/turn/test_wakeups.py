@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harken import Caller, Message, Tool, tool
+from harken import Message, Tool, ToolContext, tool
 from harken.core.events import PieceOfText
-from harken.llm.base import Request
+from harken.llm.base import ModelRequest
 from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, run, told
 from tests.trigger_kit import FakeTime, settled, talking, until, woken_stage
 
@@ -164,7 +164,7 @@ def test_a_discussion_waits_for_a_subagent_that_an_event_has_woken(tmp_path: Pat
     going = asyncio.Event()
     ready = asyncio.Event()
 
-    async def slow(_: Request) -> str:
+    async def slow(_: ModelRequest) -> str:
         ready.set()
         await going.wait()
         return "It rings."
@@ -192,7 +192,7 @@ def test_in_a_discussion_it_is_heard_by_who_speaks_and_nobody_is_told_twice(tmp_
     held: list[Stage] = []
 
     @tool
-    async def work(caller: Caller) -> str:
+    async def work(caller: ToolContext) -> str:
         """Work while the bell rings."""
         ring(held[0], "Watcher")
         return "worked"

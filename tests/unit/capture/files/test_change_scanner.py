@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from harken.capture.files import change_scanner
-from harken.capture.files.change_scanner import Sight, Watched
+from harken.capture.files.change_scanner import ChangeScanner, WatchedPath
 
 
 def write(path: Path, text: str = "x\n") -> Path:
@@ -19,7 +19,7 @@ def write(path: Path, text: str = "x\n") -> Path:
 def test_the_first_look_gives_all_there_is_and_the_next_what_has_changed(tmp_path: Path) -> None:
     one, other = write(tmp_path / "a" / "1.jsonl"), write(tmp_path / "b" / "c" / "2.jsonl")
     write(tmp_path / "a" / "notes.txt")
-    seen = Sight([Watched(tmp_path, "*.jsonl")])
+    seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
     assert sorted(seen.sweep()) == [one, other]
     assert seen.sweep() == []
     write(one)
@@ -28,7 +28,7 @@ def test_the_first_look_gives_all_there_is_and_the_next_what_has_changed(tmp_pat
 
 def test_a_glance_sees_what_grows_and_what_is_new_beside_it(tmp_path: Path) -> None:
     one = write(tmp_path / "a" / "1.jsonl")
-    seen = Sight([Watched(tmp_path, "*.jsonl")])
+    seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
     seen.sweep()
     assert seen.glance() == []
     write(one)
@@ -43,7 +43,7 @@ def test_a_glance_sees_what_grows_and_what_is_new_beside_it(tmp_path: Path) -> N
 
 def test_all_that_is_meant_in_a_folder_is_seen_by_a_glance(tmp_path: Path) -> None:
     write(tmp_path / "a" / "1.jsonl")
-    seen = Sight([Watched(tmp_path, "*.jsonl"), Watched(tmp_path, "session-*")])
+    seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl"), WatchedPath(tmp_path, "session-*")])
     seen.sweep()
     new = [write(tmp_path / "a" / name) for name in ("2.jsonl", "session-3.json")]
     assert sorted(seen.glance()) == new
@@ -52,7 +52,7 @@ def test_all_that_is_meant_in_a_folder_is_seen_by_a_glance(tmp_path: Path) -> No
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     """Whoever opened it would wait for somebody who writes there."""
     os.mkfifo(tmp_path / "1.jsonl")
-    seen = Sight([Watched(tmp_path, "*.jsonl")])
+    seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
     assert seen.sweep() == []
     assert seen.glance() == []
 
@@ -62,7 +62,7 @@ def test_what_is_old_is_seen_by_a_sweep(tmp_path: Path) -> None:
     for at, file in enumerate(files):
         os.utime(file, (at + 1, at + 1))
         os.utime(file.parent, (at + 1, at + 1))
-    seen = Sight([Watched(tmp_path, "*.jsonl")])
+    seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
     seen.sweep()
     with files[0].open("a") as file_:
         file_.write("more\n")
@@ -74,7 +74,9 @@ def test_what_is_old_is_seen_by_a_sweep(tmp_path: Path) -> None:
 
 def test_a_file_can_be_watched_alone_and_before_it_is_there(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
-    seen = Sight([Watched(path), Watched(tmp_path / "nowhere" / "folder", "*.jsonl")])
+    seen = ChangeScanner(
+        [WatchedPath(path), WatchedPath(tmp_path / "nowhere" / "folder", "*.jsonl")]
+    )
     assert seen.sweep() == []
     write(path)
     assert seen.glance() == [path]
@@ -84,7 +86,7 @@ def test_a_file_can_be_watched_alone_and_before_it_is_there(tmp_path: Path) -> N
 
 def test_a_database_has_changed_when_its_log_has(tmp_path: Path) -> None:
     path = write(tmp_path / "opencode.db")
-    seen = Sight([Watched(tmp_path, "opencode*.db")])
+    seen = ChangeScanner([WatchedPath(tmp_path, "opencode*.db")])
     assert seen.sweep() == [path]
     write(tmp_path / "opencode.db-wal")
     assert seen.glance() == [path]
@@ -95,7 +97,7 @@ def test_links_to_folders_and_what_is_gone_are_passed_over(tmp_path: Path) -> No
     one = write(folder / "1.jsonl")
     (folder / "round").symlink_to(folder)
     (folder / "gone.jsonl").symlink_to(tmp_path / "nowhere")
-    seen = Sight([Watched(folder, "*.jsonl")])
+    seen = ChangeScanner([WatchedPath(folder, "*.jsonl")])
     assert seen.sweep() == [one]
     one.unlink()
     assert seen.glance() == []

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.files.follower import QUIET_S, SUPERSEDED, UNANSWERED_S, Follower, News
+from harken.capture.files.follower import (
+    QUIET_S,
+    SUPERSEDED,
+    UNANSWERED_S,
+    FileFollower,
+    ImportedChange,
+)
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import files_in
 from harken.context.materialize import materialize
@@ -16,7 +22,7 @@ from harken.core.commits import CommitId
 from harken.core.messages import text_of
 from harken.errors import StoreLocked
 from harken.index.catalogue import Catalogue
-from harken.store.base import Batch
+from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
 from tests.unit.formats.transcripts import Transcript, text, use
 
@@ -27,14 +33,14 @@ class Watch:
     def __init__(self, path: Path, catalogue: Catalogue) -> None:
         self.path, self.now = path, 1000.0
         self.store, self.catalogue = MemoryStore(), catalogue
-        self.follower = Follower(self.store, catalogue, clock=lambda: self.now)
+        self.follower = FileFollower(self.store, catalogue, clock=lambda: self.now)
 
     def write(self, data: bytes) -> None:
         """Let the client write its file anew, and see that."""
         self.path.write_bytes(data)
         self.follower.note([self.path])
 
-    def later(self, seconds: float = QUIET_S) -> list[News]:
+    def later(self, seconds: float = QUIET_S) -> list[ImportedChange]:
         self.now += seconds
         return [*self.follower.read()]
 
@@ -102,7 +108,7 @@ def test_a_file_is_read_when_nobody_has_written_for_a_moment(
 
 def test_a_file_that_never_rests_is_read_all_the_same(watch: Watch, session: Transcript) -> None:
     watch.write(session.data)
-    found: list[News] = []
+    found: list[ImportedChange] = []
     for _ in range(40):
         watch.follower.note([watch.path])
         found += watch.later(QUIET_S / 2)
@@ -206,7 +212,7 @@ def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Tra
             return self.now
 
     clock, catalogue = Slow(), Catalogue(None)
-    follower = Follower(MemoryStore(), catalogue, clock=clock)
+    follower = FileFollower(MemoryStore(), catalogue, clock=clock)
     path = tmp_path / "a.jsonl"
     reads = 0
     for at in range(60):
@@ -234,13 +240,13 @@ def test_what_a_store_refused_is_read_again(watch: Watch, session: Transcript) -
     class Busy(MemoryStore):
         is_busy = True
 
-        def write(self, batch: Batch) -> None:
+        def write(self, batch: WriteBatch) -> None:
             if self.is_busy:
                 raise StoreLocked("store.db")
             super().write(batch)
 
     store = Busy()
-    follower = Follower(store, watch.catalogue)
+    follower = FileFollower(store, watch.catalogue)
     watch.path.write_bytes(session.data)
     follower.note([watch.path])
     with pytest.raises(StoreLocked):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from harken.capture.files.imported_sessions import ImportedSession, ends_of, imported_sessions
-from harken.capture.files.report import Report, Tip
+from harken.capture.files.report import ConversationTip, Report
 from harken.core.commits import CommitId
-from harken.index.catalogue import Catalogue, Mark
+from harken.index.catalogue import Catalogue, FileFingerprint
 
 ONE, OTHER = (CommitId("ctx-" + digit * 64) for digit in "12")
 
@@ -18,7 +18,7 @@ def noted(*reports: Report | bytes) -> Catalogue:
     for number, one in enumerate(reports):
         name = one.source if isinstance(one, Report) else f"/odd/{number}"
         record = one if isinstance(one, bytes) else msgspec.json.encode(one)
-        catalogue.note(name, Mark(100, number, b""), record)
+        catalogue.note(name, FileFingerprint(100, number, b""), record)
     catalogue.commit()
     return catalogue
 
@@ -27,7 +27,7 @@ def report(name: str, session: str = "", **more: object) -> Report:
     told = Report(
         source=f"/files/{name}", format="codex-v1", runtime="codex", session=session, title="Tea"
     )
-    tips = more.pop("tips", (Tip("main", ONE),))
+    tips = more.pop("tips", (ConversationTip("main", ONE),))
     return msgspec.structs.replace(told, tips=tips, **more)
 
 
@@ -36,7 +36,9 @@ def sessions(*reports: Report | bytes) -> list[ImportedSession]:
 
 
 def test_a_session_is_all_sources_that_say_its_name() -> None:
-    aside = report("agent-ann", "s", title="", tips=(Tip("ann", OTHER),), ended="2026-02-02T")
+    aside = report(
+        "agent-ann", "s", title="", tips=(ConversationTip("ann", OTHER),), ended="2026-02-02T"
+    )
     (found,) = sessions(aside, report("main", "s", folder="/cafe", ended="2026-02-01T"))
     assert (found.name, found.title, found.project) == ("codex:s", "Tea", "/cafe")
     assert found.sources == ["/files/main", "/files/agent-ann"]
@@ -46,7 +48,9 @@ def test_a_session_is_all_sources_that_say_its_name() -> None:
 
 def test_the_newest_of_several_moments_says_where_the_conversation_is() -> None:
     early, late = report("a", "s", ended="2026-02-01T"), report("b", "s", ended="2026-02-02T")
-    (found,) = sessions(early, msgspec.structs.replace(late, tips=(Tip("main", OTHER),)))
+    (found,) = sessions(
+        early, msgspec.structs.replace(late, tips=(ConversationTip("main", OTHER),))
+    )
     assert [end.ctx for end in found.ends] == [OTHER, ONE]
 
 
@@ -73,7 +77,9 @@ def test_a_source_without_a_session_is_called_as_its_file() -> None:
 
 def test_a_subagent_that_is_a_session_of_its_own_is_a_part_of_its_parent() -> None:
     catalogue = noted(
-        report("a", "above"), report("b", "below", tips=(Tip("below", OTHER),)), report("c", "else")
+        report("a", "above"),
+        report("b", "below", tips=(ConversationTip("below", OTHER),)),
+        report("c", "else"),
     )
     for above, below in (("above", "below"), ("below", "above"), ("above", "gone")):
         catalogue.note_spawner("codex", above, below, ONE)

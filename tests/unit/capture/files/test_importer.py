@@ -12,14 +12,14 @@ import pytest
 
 from harken.capture.files import file_reader
 from harken.capture.files.importer import Importer
-from harken.capture.files.report import Imported, Progress
+from harken.capture.files.report import ImportResult, Progress
 from harken.capture.files.sources import files_in
 from harken.context.commit_content import entries_in
-from harken.context.materialize import materialize, picked
+from harken.context.materialize import materialize, select_commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
 from harken.index.catalogue import Catalogue
-from harken.store.base import Batch, Keeping
+from harken.store.base import RetentionPolicy, WriteBatch
 from harken.store.memory import MemoryStore
 from tests.unit.formats.runtimes.opencode.test_reader import TALK, database
 from tests.unit.formats.transcripts import Transcript, result, text, use
@@ -40,7 +40,7 @@ class Desk:
         os.utime(path, (self.clock, self.clock))
         return path
 
-    def run(self, path: Path | None = None) -> dict[str, Imported]:
+    def run(self, path: Path | None = None) -> dict[str, ImportResult]:
         files = list(files_in(path or self.folder))
         done = list(Importer(self.store, self.catalogue).run(files))
         return {Path(one.report.source).name: one for one in done}
@@ -63,7 +63,7 @@ def talk(*more: str, session: str = "5e551011-0000-4000-8000-000000000001") -> T
     return made
 
 
-def tip(one: Imported, at: int = 0) -> str:
+def tip(one: ImportResult, at: int = 0) -> str:
     return one.report.tips[at].ctx
 
 
@@ -74,7 +74,7 @@ def test_a_file_becomes_commits_and_its_bytes_are_kept(desk: Desk) -> None:
     assert (one.report.format, one.report.lines, one.report.bad_lines) == ("claude-code-v1", 4, 0)
     raw = ArtifactRef(one.report.raw or "")
     assert desk.store.raw(raw) == path.read_bytes()
-    assert desk.store.kept() == {raw: Keeping("pin")}
+    assert desk.store.kept() == {raw: RetentionPolicy("pin")}
 
 
 def test_a_commit_says_when_and_whose_and_nothing_of_this_machine(desk: Desk) -> None:
@@ -161,7 +161,7 @@ def test_a_subagent_in_a_file_of_its_own_begins_where_it_was_spawned(desk: Desk,
     desk.write(name, own)
     desk.write("main.jsonl", main)
     done = desk.run()
-    (first,) = picked(desk.store, CommitId(tip(done[name])))
+    (first,) = select_commits(desk.store, CommitId(tip(done[name])))
     history = desk.store.chain(CommitId(tip(done["main.jsonl"])))
     assert first.commit.parent == history[-1].id
     assert first.commit.type == "snapshot"
@@ -276,7 +276,7 @@ def test_it_is_told_how_far_the_work_is(desk: Desk) -> None:
 class FullStore(MemoryStore):
     """A store without a place for commits."""
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         if batch.commits:
             raise OSError("no space left")
         super().write(batch)
@@ -305,7 +305,7 @@ def test_a_catalogue_that_outlives_its_store_is_not_believed(desk: Desk) -> None
 def test_sources_of_entries_survive_in_the_store(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
     ctx = CommitId(tip(desk.run()["a.jsonl"]))
-    _, answer = entries_in(desk.store, picked(desk.store, ctx))
+    _, answer = entries_in(desk.store, select_commits(desk.store, ctx))
     assert (answer.source or {})["usage"] == {"input_tokens": 10, "output_tokens": 1}
 
 
@@ -325,7 +325,7 @@ def test_odd_values_of_a_file_come_back_from_the_store(desk: Desk) -> None:
     made.user("lone \ud800 surrogate")
     desk.write("a.jsonl", made)
     one = desk.run()["a.jsonl"]
-    found = entries_in(desk.store, picked(desk.store, CommitId(tip(one))))
+    found = entries_in(desk.store, select_commits(desk.store, CommitId(tip(one))))
     assert (found[1].source or {})["usage"]["n"] == 10**400
     assert found[2].message.content == "lone \ud800 surrogate"
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from harken.capture.files import file_reader, importer
-from harken.capture.files.file_reader import Brought, TooLarge
+from harken.capture.files.file_reader import FileTooLarge, OpenedFile
 from harken.capture.files.importer import Importer
-from harken.capture.files.report import Imported
+from harken.capture.files.report import ImportResult
 from harken.capture.files.sources import File, files_in
-from harken.capture.files.worker_pool import Crew, crew_of
+from harken.capture.files.worker_pool import ReaderPool, start_pool
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
@@ -28,8 +28,8 @@ from tests.unit.formats.transcripts import Transcript, text
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[Crew]:
-    with crew_of(2) as made:
+def crew() -> Iterator[ReaderPool]:
+    with start_pool(2) as made:
         yield made
 
 
@@ -46,16 +46,16 @@ def written(folder: Path, **files: bytes | Transcript) -> list[File]:
     return sorted(files_in(folder), key=lambda file: file.name)
 
 
-def no_one(file: File) -> Brought:
+def no_one(file: File) -> OpenedFile:
     raise AssertionError(f"{file.name} was brought here")
 
 
-def said(brought: Brought) -> tuple[list[str], str]:
+def said(brought: OpenedFile) -> tuple[list[str], str]:
     steps = [ready.notes.summary for _, ready in brought.steps]
     return steps, brought.ending().report.reason
 
 
-def test_files_come_as_they_would_here_and_in_order(crew: Crew, tmp_path: Path) -> None:
+def test_files_come_as_they_would_here_and_in_order(crew: ReaderPool, tmp_path: Path) -> None:
     odd = Transcript()
     odd.user("lone \ud800 surrogate")
     files = written(
@@ -70,31 +70,33 @@ def test_files_come_as_they_would_here_and_in_order(crew: Crew, tmp_path: Path) 
     )
     came = [(file, said(brings())) for file, brings in crew.ahead(files, no_one)]
     assert [file for file, _ in came] == files
-    assert [one for _, one in came] == [said(file_reader.bring(file, None)) for file in files]
+    assert [one for _, one in came] == [
+        said(file_reader.open_source_file(file, None)) for file in files
+    ]
     assert came[3][1][0] == ["user: lone \ud800 surrogate"]
 
 
-def test_a_database_comes_as_the_copy_that_was_made_of_it(crew: Crew, tmp_path: Path) -> None:
+def test_a_database_comes_as_the_copy_that_was_made_of_it(crew: ReaderPool, tmp_path: Path) -> None:
     database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     (file,) = files_in(tmp_path)
     [(_, brings)] = crew.ahead([file], no_one)
-    came, here = brings(), file_reader.bring(file, None)
+    came, here = brings(), file_reader.open_source_file(file, None)
     assert (came.raw, came.pieces) == (here.raw, here.pieces)
     assert said(came) == said(here)
 
 
 def test_a_file_that_has_changed_since_it_was_read_is_read_again(
-    crew: Crew, tmp_path: Path
+    crew: ReaderPool, tmp_path: Path
 ) -> None:
     (file,) = written(tmp_path, a=talk("Hi"))
-    [(_, brings)] = crew.ahead([file], lambda one: file_reader.bring(one, None))
+    [(_, brings)] = crew.ahead([file], lambda one: file_reader.open_source_file(one, None))
     file.path.write_bytes(talk("Ho").data)
     came = brings()
     assert b"".join(piece.body for piece in came.pieces) == talk("Ho").data
     assert said(came)[0] == ["You said Ho."]
 
 
-def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: Crew, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: ReaderPool, tmp_path: Path) -> None:
     (file,) = written(tmp_path, a=talk("Hi"))
     file.path.unlink()
     [(_, brings)] = crew.ahead([file], no_one)
@@ -102,17 +104,17 @@ def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: Crew, tmp_path: P
         brings()
 
 
-def test_a_large_file_is_brought_where_the_store_is(crew: Crew, tmp_path: Path) -> None:
+def test_a_large_file_is_brought_where_the_store_is(crew: ReaderPool, tmp_path: Path) -> None:
     (file,) = written(tmp_path, a=talk("Hi", padding=file_reader.SMALL_BYTES))
     here: list[File] = []
 
-    def bring(one: File) -> Brought:
+    def bring(one: File) -> OpenedFile:
         here.append(one)
-        raise TooLarge
+        raise FileTooLarge
 
     for sent in (file, replace(file, size=1)):  # or it grew since it was found
         [(_, brings)] = crew.ahead([sent], bring)
-        with pytest.raises(TooLarge):
+        with pytest.raises(FileTooLarge):
             brings()
     assert here == [file, replace(file, size=1)]
 
@@ -138,8 +140,8 @@ def test_a_crew_ends_with_the_process_that_it_reads_for(
 _READS = """
 import multiprocessing, sys, time
 from pathlib import Path
-from harken.capture.files.file_reader import bring
-from harken.capture.files.worker_pool import crew_of
+from harken.capture.files.file_reader import open_source_file as bring
+from harken.capture.files.worker_pool import start_pool as crew_of
 from harken.capture.files.sources import files_in
 with crew_of(2) as crew:
     list(crew.ahead(list(files_in(Path(sys.argv[1]))), bring))
@@ -151,12 +153,12 @@ with crew_of(2) as crew:
 def test_a_process_that_is_lost_is_no_harm(tmp_path: Path) -> None:
     files = written(tmp_path, a=talk("Hi"), b=talk("large", padding=600_000), c=talk("last"))
     with ProcessPoolExecutor(1) as pool:
-        lost = Crew(pool)
-        ahead = lost.ahead(files, lambda file: file_reader.bring(file, None))
+        lost = ReaderPool(pool)
+        ahead = lost.ahead(files, lambda file: file_reader.open_source_file(file, None))
         pool.submit(os._exit, 3)
         came = [said(brings()) for _, brings in ahead]
         assert len(came) == len(files)
-        again = lost.ahead(files, lambda file: file_reader.bring(file, None))
+        again = lost.ahead(files, lambda file: file_reader.open_source_file(file, None))
         assert [said(brings()) for _, brings in again] == came
 
 
@@ -174,7 +176,7 @@ def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> N
         e=agent,
         f=talk("five", padding=file_reader.SMALL_BYTES),
     )
-    runs: list[tuple[list[Imported], set[str]]] = []
+    runs: list[tuple[list[ImportResult], set[str]]] = []
     for jobs, store in ((1, MemoryStore()), (2, SqliteStore(tmp_path / "s.db"))):
         catalogue = Catalogue(None)
         done = list(Importer(store, catalogue, jobs=jobs).run(files))

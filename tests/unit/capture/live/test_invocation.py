@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.capture.live.invocation import Options, Output, invocation, words
+from harken.capture.live.invocation import Options, Output, invocation, parse_command_line
 from harken.errors import ConfigError
 
 STREAM = ["--output-format", "stream-json", "--verbose"]
@@ -93,7 +93,7 @@ def test_a_client_that_nobody_knows_is_refused_unless_somebody_says_what_it_is()
 def test_options_take_the_values_that_are_theirs() -> None:
     options = Options(one=frozenset(["-m"]), perhaps=frozenset(["-r"]), many=frozenset(["-t"]))
     given = ["-m", "-x", "-r", "-t", "a", "b", "-r", "id", "--name=v", "-", "-m"]
-    found = [(word.option, word.values) for word in words(given, options)]
+    found = [(word.option, word.values) for word in parse_command_line(given, options)]
     assert found == [
         ("-m", ("-x",)),
         ("-r", ()),

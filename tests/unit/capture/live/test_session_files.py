@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.files.change_scanner import Sight, Watched
-from harken.capture.files.follower import SUPERSEDED, Follower
+from harken.capture.files.change_scanner import ChangeScanner, WatchedPath
+from harken.capture.files.follower import SUPERSEDED, FileFollower
 from harken.capture.live.claude_code import heard
-from harken.capture.live.recorder import Recording, Witnesses
-from harken.capture.live.session_files import Trail, mentions_of
-from harken.capture.live.stream_commits import Chain
+from harken.capture.live.recorder import CommitSources, LiveRecorder
+from harken.capture.live.session_files import RunFiles, mentions_of
+from harken.capture.live.stream_commits import StreamCommits
 from harken.core.clock import system_clock
 from harken.core.commits import CommitId
 from harken.errors import StoreWriteError
@@ -32,21 +32,23 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.store, self.catalogue = folder, MemoryStore(), Catalogue(None)
-        self.sight = Sight([Watched(folder, "*.jsonl")])
+        self.sight = ChangeScanner([WatchedPath(folder, "*.jsonl")])
         self.sight.sweep()
         self.settled: list[CommitId] = []
-        self.recording = Recording(
+        self.recording = LiveRecorder(
             opens=self.opens, listen=heard, settle=self.settled.append, prompt="Hello"
         )
 
-    def trail(self, *mentions: bytes) -> Trail:
-        return Trail(Follower(self.store, self.catalogue), self.sight, mentions)
+    def trail(self, *mentions: bytes) -> RunFiles:
+        return RunFiles(FileFollower(self.store, self.catalogue), self.sight, mentions)
 
     @contextmanager
-    def opens(self) -> Iterator[Witnesses]:
+    def opens(self) -> Iterator[CommitSources]:
         """As `harken run` does: in the thread of the recording."""
         self.catalogue = Catalogue(None)
-        yield Witnesses(self.store, self.trail(b"cafe"), Chain(self.store, "claude", system_clock))
+        yield CommitSources(
+            self.store, self.trail(b"cafe"), StreamCommits(self.store, "claude", system_clock)
+        )
         self.catalogue.close()
 
     def write(self, name: str, data: bytes) -> Path:
@@ -174,12 +176,14 @@ def test_a_question_is_answered_with_what_there_is(run: Run) -> None:
 )
 def test_a_failure_ends_the_recording_and_says_why(error: Exception, reason: str, run: Run) -> None:
     @contextmanager
-    def refused() -> Iterator[Witnesses]:
+    def refused() -> Iterator[CommitSources]:
         if error:
             raise error
-        yield Witnesses(run.store, run.trail(), Chain(run.store, "claude", system_clock))
+        yield CommitSources(
+            run.store, run.trail(), StreamCommits(run.store, "claude", system_clock)
+        )
 
-    recording = Recording(opens=refused, listen=heard, settle=run.settled.append)
+    recording = LiveRecorder(opens=refused, listen=heard, settle=run.settled.append)
     recording.begin()
     recording.end()
     recording.hear(b"more")

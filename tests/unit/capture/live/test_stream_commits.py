@@ -7,15 +7,15 @@ import json
 import pytest
 
 from harken.capture.live.claude_code import heard
-from harken.capture.live.stream_commits import Chain
+from harken.capture.live.stream_commits import StreamCommits
 from harken.context.commit_content import contents_of
-from harken.context.history import history
+from harken.context.history import commit_history
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
 from harken.formats.events import MetricEvent, OutputEvent, SystemEvent
 from harken.formats.events_v1 import decode
-from harken.store.base import Stored
+from harken.store.base import StoredCommit
 from harken.store.memory import MemoryStore
 from tests.unit.capture.live.said import SESSION, Stream, use, words
 
@@ -27,7 +27,7 @@ class Ran:
 
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.store = store or MemoryStore()
-        self.chain = Chain(self.store, "claude", lambda: NOW_US)
+        self.chain = StreamCommits(self.store, "claude", lambda: NOW_US)
 
     def take(self, stream: Stream, *, rest: bool = False) -> None:
         """Hear what a stream has said since the last time."""
@@ -42,9 +42,9 @@ class Ran:
         assert self.chain.newest is not None
         return self.chain.newest
 
-    def commits(self, ctx: CommitId | None = None) -> list[Stored]:
+    def commits(self, ctx: CommitId | None = None) -> list[StoredCommit]:
         """Return the history, oldest first."""
-        return history(self.store, ctx or self.tip)[::-1]
+        return commit_history(self.store, ctx or self.tip)[::-1]
 
     def said(self, ctx: CommitId | None = None) -> list[str]:
         """Return what is materialized, a line for each message."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harken.capture.otlp.agent_tree import Family
-from harken.capture.otlp.span import Span
+from harken.capture.otlp.agent_tree import AgentTree
+from harken.capture.otlp.span import ReceivedSpan
 from harken.core.messages import Message
 from tests.otlp_kit import chat, span
 
@@ -11,8 +11,8 @@ AGENT = {"gen_ai.operation.name": "invoke_agent"}
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ask"}
 
 
-def _family(*spans: Span) -> Family:
-    family = Family()
+def _family(*spans: ReceivedSpan) -> AgentTree:
+    family = AgentTree()
     for one in spans:
         family.add(one)
     return family
@@ -63,7 +63,7 @@ def test_spans_that_are_each_others_parents_end_somewhere() -> None:
 
 
 def test_a_conversation_that_goes_on_in_another_trace_is_the_same_run() -> None:
-    family = Family()
+    family = AgentTree()
     first = [Message("system", "s"), Message("user", "hi")]
     answer = Message("assistant", "Hello.")
     assert family.run_of("trace-1", first, [answer]) == "trace-1"
@@ -72,14 +72,14 @@ def test_a_conversation_that_goes_on_in_another_trace_is_the_same_run() -> None:
 
 
 def test_two_conversations_that_begin_alike_are_two_runs() -> None:
-    family = Family()
+    family = AgentTree()
     first = [Message("system", "s"), Message("user", "hi")]
     assert family.run_of("trace-1", first, []) == "trace-1"
     assert family.run_of("trace-2", first, []) == "trace-2"
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    family = Family(most_spans=10, most_contexts=10)
+    family = AgentTree(most_spans=10, most_contexts=10)
     for number in range(1, 100):
         family.add(span(number, AGENT))
         family.run_of(str(number), [Message("user", str(number))], [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harken.capture.otlp.receiver import Receiver
-from harken.capture.otlp.span import Logged
+from harken.capture.otlp.span import SpanEvent
 from tests.otlp_kit import Collecting, chat, span, text
 
 AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Chief"}
@@ -124,7 +124,7 @@ def test_what_waits_at_the_end_is_told() -> None:
 def test_messages_that_are_logged_apart_from_their_span_are_its_messages() -> None:
     receiver, ear = _receiver()
     bare = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
-    event = Logged(
+    event = SpanEvent(
         "gen_ai.client.inference.operation.details",
         {
             "gen_ai.input.messages": [text("user", "hi")],

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from harken.capture.otlp.receiver import Receiver
-from harken.capture.otlp.server import Server
-from harken.capture.otlp.spool import Kept, Spool
+from harken.capture.otlp.server import OtlpServer
+from harken.capture.otlp.spool import OtlpSpool, SpooledRequest
 from tests.otlp_kit import Collecting
 
 JSON = {"content-type": "application/json"}
@@ -25,9 +25,9 @@ TOKEN = "t" * 40
 
 
 @contextmanager
-def serving(**options: Any) -> Iterator[tuple[Server, Collecting]]:
+def serving(**options: Any) -> Iterator[tuple[OtlpServer, Collecting]]:
     ear = Collecting()
-    with Server(Receiver(ear), **options) as server:
+    with OtlpServer(Receiver(ear), **options) as server:
         thread = Thread(target=server.serve)
         thread.start()
         try:
@@ -38,7 +38,7 @@ def serving(**options: Any) -> Iterator[tuple[Server, Collecting]]:
 
 
 def _asked(
-    server: Server, path: str, body: bytes | Iterator[bytes] = b"{}", **headers: str
+    server: OtlpServer, path: str, body: bytes | Iterator[bytes] = b"{}", **headers: str
 ) -> tuple[int, bytes]:
     connection = HTTPConnection(urlsplit(server.url).netloc, timeout=10)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -142,7 +142,7 @@ def test_bytes_that_are_no_http_harm_nothing(sent: bytes) -> None:
 
 
 def test_it_ends_when_nobody_asks() -> None:
-    with Server(Receiver(Collecting())) as server:
+    with OtlpServer(Receiver(Collecting())) as server:
         thread = Thread(target=server.serve, kwargs={"idle_s": 0.1})
         thread.start()
         thread.join(10)
@@ -154,12 +154,12 @@ def test_what_was_acknowledged_outlives_its_receiver(tmp_path: Path) -> None:
     waiting = json.loads(_chat())
     span = waiting["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     span["parentSpanId"] = "ef" * 8
-    ear, spool = Collecting(), Spool(tmp_path)
-    with Server(Receiver(ear), spool=spool) as first:
-        first.take(Kept("trace", is_json=True, data=json.dumps(waiting).encode()))
+    ear, spool = Collecting(), OtlpSpool(tmp_path)
+    with OtlpServer(Receiver(ear), spool=spool) as first:
+        first.take(SpooledRequest("trace", is_json=True, data=json.dumps(waiting).encode()))
         assert ear.calls == []
     spool.close()
-    again = Spool(tmp_path)
+    again = OtlpSpool(tmp_path)
     with serving(spool=again) as (_, second):
         pass
     again.close()
@@ -168,7 +168,7 @@ def test_what_was_acknowledged_outlives_its_receiver(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_kept_is_not_acknowledged(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool")
+    spool = OtlpSpool(tmp_path / "spool")
     with serving(spool=spool) as (server, ear):
         (tmp_path / "spool").rmdir()
         assert _asked(server, "/v1/traces", _chat())[0] == 503

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.capture.otlp.span import Logged
-from harken.capture.otlp.span_messages import said_in
+from harken.capture.otlp.span import SpanEvent
+from harken.capture.otlp.span_messages import read_span_messages
 from harken.core.messages import FunctionCall, ImagePart, Message, TextPart, ToolCall
 from tests.otlp_kit import text
 
@@ -86,14 +86,16 @@ INFERENCE = {
     "attributes", [CONVENTIONS, AS_TEXTS, LLMETRY, INFERENCE], ids=["values", "texts", "flat", "oi"]
 )
 def test_each_way_to_write_a_call_says_the_same(attributes: Mapping[str, Any]) -> None:
-    said = said_in(attributes, [])
+    said = read_span_messages(attributes, [])
     assert list(said.asked) == ASKED
     assert list(said.answers) == [ANSWER]
     assert list(said.tools) == [TOOL]
 
 
 def test_messages_may_stand_in_an_event_of_the_span() -> None:
-    said = said_in({}, [Logged("gen_ai.client.inference.operation.details", CONVENTIONS)])
+    said = read_span_messages(
+        {}, [SpanEvent("gen_ai.client.inference.operation.details", CONVENTIONS)]
+    )
     assert (list(said.asked), list(said.answers)) == (ASKED, [ANSWER])
 
 
@@ -104,26 +106,28 @@ def test_the_older_events_are_one_for_each_message(is_text: bool) -> None:
     calls = json.dumps([call]) if is_text else [call]
     choice = {"role": "assistant", "content": "A bird."}
     events = [
-        Logged("gen_ai.system.message", {"content": "Be kind."}),
-        Logged("gen_ai.user.message", {"content": "What is it?"}),
-        Logged("gen_ai.assistant.message", {"tool_calls": calls}),
-        Logged("gen_ai.tool.message", {"id": "c1", "content": "a bird"}),
-        Logged("gen_ai.choice", {"message": json.dumps(choice) if is_text else choice, "index": 0}),
-        Logged("something.else", {"content": "x"}),
+        SpanEvent("gen_ai.system.message", {"content": "Be kind."}),
+        SpanEvent("gen_ai.user.message", {"content": "What is it?"}),
+        SpanEvent("gen_ai.assistant.message", {"tool_calls": calls}),
+        SpanEvent("gen_ai.tool.message", {"id": "c1", "content": "a bird"}),
+        SpanEvent(
+            "gen_ai.choice", {"message": json.dumps(choice) if is_text else choice, "index": 0}
+        ),
+        SpanEvent("something.else", {"content": "x"}),
     ]
-    said = said_in({}, events)
+    said = read_span_messages({}, events)
     assert (list(said.asked), list(said.answers)) == (ASKED, [ANSWER])
 
 
 def test_the_oldest_events_hold_all_messages_in_one_text() -> None:
     events = [
-        Logged("gen_ai.content.prompt", {"gen_ai.prompt": '[{"role":"user","content":"hi"}]'}),
-        Logged(
+        SpanEvent("gen_ai.content.prompt", {"gen_ai.prompt": '[{"role":"user","content":"hi"}]'}),
+        SpanEvent(
             "gen_ai.content.completion",
             {"gen_ai.completion": '[{"role":"assistant","content":"Hello."}]'},
         ),
     ]
-    said = said_in({}, events)
+    said = read_span_messages({}, events)
     assert list(said.asked) == [Message("user", "hi")]
     assert list(said.answers) == [Message("assistant", "Hello.")]
 
@@ -138,17 +142,17 @@ def test_an_image_of_openinference_is_an_image() -> None:
         f"{base}.1.message_content.type": "image",
         f"{base}.1.message_content.image.image.url": url,
     }
-    (message,) = said_in(attributes, []).asked
+    (message,) = read_span_messages(attributes, []).asked
     assert message.content == [TextPart("See:"), ImagePart("image/png", "iVBORw0KGgo=")]
 
 
 def test_messages_come_in_the_order_of_their_numbers_whatever_the_attributes_order() -> None:
     attributes = {f"gen_ai.prompt.{n}.content": str(n) for n in (10, 9, 100, 0)}
-    assert [m.content for m in said_in(attributes, []).asked] == ["0", "9", "10", "100"]
+    assert [m.content for m in read_span_messages(attributes, []).asked] == ["0", "9", "10", "100"]
 
 
 def test_a_span_that_says_nothing_says_nothing() -> None:
-    said = said_in({"gen_ai.request.model": "m"}, [])
+    said = read_span_messages({"gen_ai.request.model": "m"}, [])
     assert (list(said.asked), list(said.answers), list(said.tools)) == ([], [], [])
 
 
@@ -177,6 +181,6 @@ _values = st.recursive(
 _attributes = st.dictionaries(_names, _values, max_size=6)
 
 
-@given(_attributes, st.lists(st.builds(Logged, st.text(max_size=3), _attributes), max_size=2))
-def test_whatever_stands_there_nothing_raises(attributes: Any, events: list[Logged]) -> None:
-    said_in(attributes, events)
+@given(_attributes, st.lists(st.builds(SpanEvent, st.text(max_size=3), _attributes), max_size=2))
+def test_whatever_stands_there_nothing_raises(attributes: Any, events: list[SpanEvent]) -> None:
+    read_span_messages(attributes, events)

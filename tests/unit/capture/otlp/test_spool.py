@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.otlp.spool import Kept, Spool
+from harken.capture.otlp.spool import OtlpSpool, SpooledRequest
 from harken.errors import ConfigError
 
 ONE, TWO = ("t", "1"), ("t", "2")
-BODY = Kept("trace", is_json=True, data=json.dumps({}).encode())
+BODY = SpooledRequest("trace", is_json=True, data=json.dumps({}).encode())
 
 
 def test_what_was_left_behind_comes_again_in_its_order(tmp_path: Path) -> None:
-    bodies = [Kept("logs", is_json=False, data=bytes([n])) for n in range(12)]
-    spool = Spool(tmp_path / "otlp")
+    bodies = [SpooledRequest("logs", is_json=False, data=bytes([n])) for n in range(12)]
+    spool = OtlpSpool(tmp_path / "otlp")
     for body in bodies:
         spool.keep(body)
     spool.close()
-    again = Spool(tmp_path / "otlp")
+    again = OtlpSpool(tmp_path / "otlp")
     assert [*again.left()] == bodies
     again.close()
 
 
 def test_a_request_goes_away_when_all_before_it_may(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = OtlpSpool(tmp_path)
     for id_ in (ONE, TWO):
         spool.keep(BODY)
         spool.holds([id_])
@@ -40,17 +40,17 @@ def test_a_request_goes_away_when_all_before_it_may(tmp_path: Path) -> None:
 
 
 def test_two_receivers_do_not_share_a_folder(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = OtlpSpool(tmp_path)
     with pytest.raises(ConfigError, match="another receiver"):
-        Spool(tmp_path)
+        OtlpSpool(tmp_path)
     spool.close()
-    Spool(tmp_path).close()
+    OtlpSpool(tmp_path).close()
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
     for name in ("notes.txt", "1.trace.part", "x.trace.pb"):
         (tmp_path / name).write_text("mine")
-    spool = Spool(tmp_path)
+    spool = OtlpSpool(tmp_path)
     assert [*spool.left()] == []
     spool.keep(BODY)
     spool.forget(lambda id_: False)

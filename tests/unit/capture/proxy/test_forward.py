@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harken.capture.proxy.spool import Limits
+from harken.capture.proxy.spool import SpoolLimits
 from tests.proxy_kit import KEY, PATHS, TOKEN, Address, Place, place, provider, wait_for
 
 ANTHROPIC = PATHS["anthropic"]
@@ -207,7 +207,7 @@ def test_what_is_no_http_is_refused_and_the_next_one_served(here: Place) -> None
 def test_a_large_body_is_passed_and_what_is_too_large_is_not_recorded(
     url: str, tmp_path: Path
 ) -> None:
-    with place(tmp_path, url, limits=Limits(body_bytes=1 << 20)) as here:
+    with place(tmp_path, url, limits=SpoolLimits(body_bytes=1 << 20)) as here:
         body = b"x" * 50_000_000
         assert here.proxied.ask(ANTHROPIC, body).status == 200
         assert here.log()[-1]["size"] == len(body)

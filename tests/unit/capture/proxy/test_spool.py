@@ -12,12 +12,19 @@ from typing import Any
 
 import pytest
 
-from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, FrameReader, Kind, encoded
-from harken.capture.proxy.spool import Limits, Spool, Track, new_file
-from harken.capture.proxy.spool_reader import SpoolReader, Step, Unrecorded
-from harken.capture.proxy.spool_recorder import Recording
+from harken.capture.proxy.frames import (
+    AnswerHead,
+    CallEnd,
+    CallHead,
+    FrameKind,
+    FrameReader,
+    encoded,
+)
+from harken.capture.proxy.spool import CallWriter, ProxySpool, SpoolLimits, new_file
+from harken.capture.proxy.spool_reader import SpoolReader, SpoolStep, UnrecordableCall
+from harken.capture.proxy.spool_recorder import SpoolRecorder
 from harken.errors import LogWriteError
-from harken.recording.exchange import ENDED, Call, Hints, Reply
+from harken.recording.exchange import ENDED, CapturedRequest, CapturedResponse, ClientHints
 from tests.proxy_kit import Collected, wait_for
 
 TIME = "2026-01-31T12:00:00.000000Z"
@@ -28,17 +35,17 @@ def told() -> list[str]:
     return []
 
 
-Make = Callable[..., Spool]
+Make = Callable[..., ProxySpool]
 
 
 @pytest.fixture
 def make(tmp_path: Path, told: list[str]) -> Iterator[Make]:
     """Return what makes spools."""
-    made: list[Spool] = []
+    made: list[ProxySpool] = []
 
-    def make(**options: Any) -> Spool:
+    def make(**options: Any) -> ProxySpool:
         folder = tmp_path / "runs" / f"{len(made)}"
-        made.append(Spool(folder, told.append, lambda: None, **options))
+        made.append(ProxySpool(folder, told.append, lambda: None, **options))
         made[-1].start()
         return made[-1]
 
@@ -51,26 +58,26 @@ def head(name: str, **headers: str) -> CallHead:
     return CallHead(id=name, protocol="p", path="/v1/messages", time=TIME, headers=headers)
 
 
-def ask(spool: Spool, name: str = "c1", body: bytes = b"{}") -> Track:
+def ask(spool: ProxySpool, name: str = "c1", body: bytes = b"{}") -> CallWriter:
     track = spool.begin(head(name))
     track.body(body)
     track.asked()
     return track
 
 
-def answer(track: Track, *pieces: bytes, broken: str = "") -> None:
+def answer(track: CallWriter, *pieces: bytes, broken: str = "") -> None:
     track.answer(AnswerHead(status=200, content_type="text/event-stream"))
     for piece in pieces:
         track.data(piece)
     track.end(CallEnd(time=TIME, latency_s=1.5, first_byte_s=0.5, broken=broken))
 
 
-def recording(into: Any, told: list[str] | None = None) -> Recording:
+def recording(into: Any, told: list[str] | None = None) -> SpoolRecorder:
     tell = [] if told is None else told
-    return Recording(into, lambda *_: Hints(), tell.append, pause=lambda _: None)
+    return SpoolRecorder(into, lambda *_: ClientHints(), tell.append, pause=lambda _: None)
 
 
-def recorded(spool: Spool) -> Collected:
+def recorded(spool: ProxySpool) -> Collected:
     spool.close()
     into = Collected()
     recording(into).catch_up(spool.folder.parent)
@@ -151,25 +158,28 @@ def test_any_bytes_are_read_as_no_frames_without_end() -> None:
 
 
 def test_frames_come_out_of_bytes_in_any_pieces() -> None:
-    data = encoded(1, Kind.CALL, head("c1")) + encoded(2**40, Kind.DATA, b"x" * 1000)
+    data = encoded(1, FrameKind.CALL, head("c1")) + encoded(2**40, FrameKind.DATA, b"x" * 1000)
     for step in (1, 3, 16, 17, 18, 1000):
         reader = FrameReader()
         found = [f for at in range(0, len(data), step) for f in reader.feed(data[at : at + step])]
-        assert [(one.call, one.kind) for one in found] == [(1, Kind.CALL), (2**40, Kind.DATA)]
+        assert [(one.call, one.kind) for one in found] == [
+            (1, FrameKind.CALL),
+            (2**40, FrameKind.DATA),
+        ]
         assert found[1].content == b"x" * 1000
         assert not reader.is_torn
 
 
 def test_files_are_small_and_removed_when_all_of_them_is_recorded(make: Make) -> None:
-    spool = make(limits=Limits(file_bytes=1000))
+    spool = make(limits=SpoolLimits(file_bytes=1000))
     long = ask(spool, "long")
     for number in range(20):
         answer(ask(spool, f"c{number}", b"b" * 600), b"a")
         time.sleep(0.015)  # so that it is not written at once
     spool.close()
     assert len(list(spool.folder.glob("*.spool"))) > 5
-    reader = SpoolReader(spool.folder, lambda *_: Hints())
-    into: list[Step] = []
+    reader = SpoolReader(spool.folder, lambda *_: ClientHints())
+    into: list[SpoolStep] = []
     for step in reader.read():
         into.append(step)
         if step.is_last:
@@ -187,9 +197,9 @@ def test_a_recorder_that_was_killed_is_given_again_only_what_was_under_way(make:
     answer(ask(spool, "c1"), b"1")
     open_ = ask(spool, "c2")
     answer(ask(spool, "c3"), b"3")
-    spool._queue.put((0, Kind.DATA, b""))
+    spool._queue.put((0, FrameKind.DATA, b""))
     wait_for(lambda: any(f.stat().st_size for f in spool.folder.glob("*.spool")))
-    first = SpoolReader(spool.folder, lambda *_: Hints())
+    first = SpoolReader(spool.folder, lambda *_: ClientHints())
     for step in first.read():
         if step.is_last:
             first.mark(step)
@@ -201,7 +211,7 @@ def test_a_recorder_that_was_killed_is_given_again_only_what_was_under_way(make:
 
 def test_a_call_that_ends_the_recorder_again_and_again_is_passed_over(make: Make) -> None:
     class Deadly(Collected):
-        def begin(self, call: Call) -> None:
+        def begin(self, call: CapturedRequest) -> None:
             if call.id == "deadly":
                 raise KeyboardInterrupt  # nothing catches it: as if it were killed
             super().begin(call)
@@ -222,7 +232,7 @@ def test_a_call_that_ends_the_recorder_again_and_again_is_passed_over(make: Make
 
 def test_a_bug_in_the_recorder_costs_one_call_and_is_counted(make: Make) -> None:
     class Odd(Collected):
-        def refusal(self, call: Call) -> Exception | None:
+        def refusal(self, call: CapturedRequest) -> Exception | None:
             return ZeroDivisionError("oh") if call.id == "c1" else None
 
     spool = make()
@@ -243,7 +253,7 @@ def test_a_log_that_is_full_holds_up_nobody_and_what_waited_is_recorded_when_it_
     class Full(Collected):
         refusals = 3
 
-        def refusal(self, call: Call) -> Exception | None:
+        def refusal(self, call: CapturedRequest) -> Exception | None:
             self.refusals -= 1
             return LogWriteError(Path("s.jsonl"), reason="no space") if self.refusals > 0 else None
 
@@ -255,7 +265,7 @@ def test_a_log_that_is_full_holds_up_nobody_and_what_waited_is_recorded_when_it_
     assert [call.id for call in into.calls] == ["c1"]
 
 
-def news(spool: Spool) -> Iterator[bool]:
+def news(spool: ProxySpool) -> Iterator[bool]:
     yield True
     spool.close()
 
@@ -264,7 +274,7 @@ def test_what_a_full_disk_refuses_when_the_proxy_is_gone_waits_for_the_next_star
     make: Make,
 ) -> None:
     class Full(Collected):
-        def refusal(self, call: Call) -> Exception | None:
+        def refusal(self, call: CapturedRequest) -> Exception | None:
             return LogWriteError(Path("s.jsonl"), reason="no space")
 
     spool = make()
@@ -291,7 +301,7 @@ def test_a_disk_that_is_full_stops_the_recording_and_it_goes_on_by_itself(
     make: Make, told: list[str]
 ) -> None:
     disk = Disk()
-    spool = make(opens=disk, limits=Limits(file_bytes=0))
+    spool = make(opens=disk, limits=SpoolLimits(file_bytes=0))
     answer(ask(spool, "c1"), b"1")
     wait_for(lambda: list(spool.folder.glob("*.spool")))
     begun = ask(spool, "begun")
@@ -316,7 +326,7 @@ def test_a_disk_that_is_full_stops_the_recording_and_it_goes_on_by_itself(
 
 
 def test_a_spool_that_nobody_empties_is_full_at_some_time(make: Make, told: list[str]) -> None:
-    spool = make(limits=Limits(spool_bytes=1000, file_bytes=0))
+    spool = make(limits=SpoolLimits(spool_bytes=1000, file_bytes=0))
     answer(ask(spool, "c1", b"x" * 2000), b"1")
     wait_for(lambda: list(spool.folder.glob("*.spool")))
     answer(ask(spool, "c2"), b"2")
@@ -327,7 +337,7 @@ def test_a_spool_that_nobody_empties_is_full_at_some_time(make: Make, told: list
 
 
 def test_what_is_too_much_for_the_memory_is_not_recorded(make: Make) -> None:
-    spool = make(limits=Limits(queue_bytes=3000))
+    spool = make(limits=SpoolLimits(queue_bytes=3000))
     track = ask(spool, "c1", b"x" * 900)
     track.answer(AnswerHead(status=200))
     for _ in range(10):
@@ -364,7 +374,7 @@ def test_two_spools_are_read_by_one_recorder_each(make: Make) -> None:
 
 
 def test_a_step_says_whether_it_is_the_last() -> None:
-    call = Call(id="c", protocol="p", path="/", body=b"", time=TIME)
-    assert not Step(1, call).is_last
-    assert Step(1, Reply(id="c", status=0, time=TIME)).is_last
-    assert Step(1, Unrecorded("why")).is_last
+    call = CapturedRequest(id="c", protocol="p", path="/", body=b"", time=TIME)
+    assert not SpoolStep(1, call).is_last
+    assert SpoolStep(1, CapturedResponse(id="c", status=0, time=TIME)).is_last
+    assert SpoolStep(1, UnrecordableCall("why")).is_last

@@ -7,29 +7,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.capture.resume.clients import RUNTIMES
-from harken.capture.resume.completeness import Lost, Wholeness, wholeness
+from harken.capture.resume.completeness import Completeness, MissingContent, wholeness
 from harken.core.messages import (
     ContentPart,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ToolCall,
+    UnknownPart,
 )
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import conversation
 from harken.formats.runtimes.registry import native_for
 from tests.unit.capture.talks import cafe, call, new
 from tests.unit.formats.contexts import ODD_CONTEXT, PNG
 
 
-def entries(*messages: Message) -> list[WholeEntry]:
-    return [WholeEntry(message) for message in messages]
+def entries(*messages: Message) -> list[ConversationEntry]:
+    return [ConversationEntry(message) for message in messages]
 
 
-def names(found: Wholeness) -> list[str]:
+def names(found: Completeness) -> list[str]:
     return [allowed.name for allowed in found.left_out]
 
 
@@ -53,7 +53,7 @@ def test_messages_of_one_side_that_changed_places_are_lost() -> None:
 
 
 def test_calls_count_by_their_arguments_not_by_how_they_are_written() -> None:
-    def calls(arguments: str) -> list[WholeEntry]:
+    def calls(arguments: str) -> list[ConversationEntry]:
         return entries(Message("assistant", None, [call("c", arguments=arguments)]))
 
     assert wholeness(calls('{"a":1,"b":2}'), calls('{ "b": 2, "a": 1 }')).lost == ()
@@ -71,7 +71,7 @@ def test_a_result_may_be_told_by_a_user_and_an_answer_may_not() -> None:
 def test_thoughts_pictures_and_blocks_of_others_may_be_left_out() -> None:
     odd: list[ContentPart] = [
         ImagePart("image/png", PNG),
-        OtherPart("document", "{}"),
+        UnknownPart("document", "{}"),
         TextPart("Look."),
     ]
     before = [*cafe()[1:2], *entries(Message("user", odd))]
@@ -87,19 +87,19 @@ def test_where_a_call_stands_among_the_words_of_its_answer_may_change() -> None:
 
 
 def test_what_may_be_left_out_takes_no_place_from_what_must_be_there() -> None:
-    told = Message("user", [OtherPart("reasoning", "tea"), TextPart("Look.")])
+    told = Message("user", [UnknownPart("reasoning", "tea"), TextPart("Look.")])
     before = entries(told, Message("user", "Is there tea?"))
-    assert wholeness(before, before[1:]).lost == (Lost(0, "user", "Look."),)
+    assert wholeness(before, before[1:]).lost == (MissingContent(0, "user", "Look."),)
     assert wholeness(before, entries(Message("user", "Look. Is there tea?"))).lost == ()
 
 
 def test_an_error_that_a_client_wrote_may_be_left_out() -> None:
-    error = WholeEntry(Message("assistant", "API error"), source={"kind": "error"})
+    error = ConversationEntry(Message("assistant", "API error"), source={"kind": "error"})
     found = wholeness([error], [])
     assert (found.lost, names(found)) == ((), ["errors"])
 
 
-def written(runtime: str, before: list[WholeEntry]) -> list[WholeEntry]:
+def written(runtime: str, before: list[ConversationEntry]) -> list[ConversationEntry]:
     """Return what is read of a conversation that was written for a client."""
     native = native_for(runtime)
     assert native is not None
@@ -132,5 +132,5 @@ def test_a_call_is_looked_for_as_a_whole() -> None:
 
 
 @given(context=st.lists(st.sampled_from(cafe()), max_size=8))
-def test_every_conversation_is_whole_in_itself(context: list[WholeEntry]) -> None:
-    assert wholeness(context, context) == Wholeness((), ())
+def test_every_conversation_is_whole_in_itself(context: list[ConversationEntry]) -> None:
+    assert wholeness(context, context) == Completeness((), ())

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harken.capture.resume.mock_provider import Recorder, recorder
+from harken.capture.resume.mock_provider import MockProvider, recorder
 from harken.llm.anthropic import AnthropicModel
-from harken.llm.http_model import Endpoint
+from harken.llm.http_model import ModelEndpoint
 from harken.llm.openai import OpenAIModel
 from harken.testing import request_of
 from tests.unit.llm.asking import answer
@@ -30,12 +30,12 @@ PROTOCOLS = {
 
 
 @pytest.fixture
-def server() -> Iterator[Recorder]:
+def server() -> Iterator[MockProvider]:
     with recorder() as running:
         yield running
 
 
-def post(server: Recorder, path: str, body: Any) -> tuple[int, str]:
+def post(server: MockProvider, path: str, body: Any) -> tuple[int, str]:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(server.url + path, data, {"content-type": "application/json"})
     try:
@@ -48,7 +48,7 @@ def post(server: Recorder, path: str, body: Any) -> tuple[int, str]:
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @pytest.mark.parametrize("stream", [True, False])
-def test_it_keeps_a_request_and_answers_ok(server: Recorder, path: str, stream: bool) -> None:
+def test_it_keeps_a_request_and_answers_ok(server: MockProvider, path: str, stream: bool) -> None:
     conversation = [{"role": "user", "content": "Hi"}]
     body = {"stream": stream, PROTOCOLS[path]: conversation, "tools": [{"name": "look"}]}
     status, text = post(server, f"{path}?beta=true", body)
@@ -60,11 +60,13 @@ def test_it_keeps_a_request_and_answers_ok(server: Recorder, path: str, stream: 
     assert asked.has_tools
 
 
-def test_the_sdks_of_the_vendors_read_its_answers(server: Recorder) -> None:
+def test_the_sdks_of_the_vendors_read_its_answers(server: MockProvider) -> None:
     models = (
-        AnthropicModel("anthropic/m", "m", endpoint=Endpoint(base_url=server.url, api_key="none")),
+        AnthropicModel(
+            "anthropic/m", "m", endpoint=ModelEndpoint(base_url=server.url, api_key="none")
+        ),
         OpenAIModel(
-            "openai/m", "m", endpoint=Endpoint(base_url=f"{server.url}/v1", api_key="none")
+            "openai/m", "m", endpoint=ModelEndpoint(base_url=f"{server.url}/v1", api_key="none")
         ),
     )
     for model in models:
@@ -72,7 +74,7 @@ def test_the_sdks_of_the_vendors_read_its_answers(server: Recorder) -> None:
     assert [asked.body["model"] for asked in server.asked] == ["m", "m"]
 
 
-def test_tokens_are_counted_models_listed_and_nothing_else_is_there(server: Recorder) -> None:
+def test_tokens_are_counted_models_listed_and_nothing_else_is_there(server: MockProvider) -> None:
     status, text = post(server, "/v1/messages/count_tokens", {"messages": []})
     assert (status, json.loads(text)["input_tokens"]) == (200, 1)
     status, text = post(server, "/v1beta/models/m:countTokens", {"contents": []})
@@ -86,13 +88,13 @@ def test_tokens_are_counted_models_listed_and_nothing_else_is_there(server: Reco
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 100_000, b'{"messages": 5}', b"null"])
-def test_odd_bodies_do_no_harm(server: Recorder, body: bytes) -> None:
+def test_odd_bodies_do_no_harm(server: MockProvider, body: bytes) -> None:
     assert post(server, "/v1/messages", body)[0] in (200, 404)
     assert post(server, "/v1/messages", {"messages": [1, {"role": "user"}]})[0] == 200
     assert server.asked[-1].conversation == [{"role": "user"}]
 
 
-def test_a_body_of_unknown_length_is_refused(server: Recorder) -> None:
+def test_a_body_of_unknown_length_is_refused(server: MockProvider) -> None:
     at = urlsplit(server.url)
     connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=10)
     connection.putrequest("POST", "/v1/messages")
@@ -102,7 +104,7 @@ def test_a_body_of_unknown_length_is_refused(server: Recorder) -> None:
     connection.close()
 
 
-def test_nobody_gets_to_another_machine_through_it(server: Recorder) -> None:
+def test_nobody_gets_to_another_machine_through_it(server: MockProvider) -> None:
     at = urlsplit(server.url)
     with socket.create_connection((at.hostname, at.port), timeout=10) as line:
         line.sendall(b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n")
@@ -110,7 +112,7 @@ def test_nobody_gets_to_another_machine_through_it(server: Recorder) -> None:
     assert server.others == ["CONNECT example.org:443"]
 
 
-def test_who_waits_gets_the_first_request_that_fits(server: Recorder) -> None:
+def test_who_waits_gets_the_first_request_that_fits(server: MockProvider) -> None:
     assert server.wait(lambda _: True, 0.01) is None
     for text in ("a", "b"):
         post(server, "/v1/messages", {"messages": [{"role": "user", "content": text}]})

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from harken.capture.resume.clients import client_for, new_id
-from harken.capture.resume.placement import Here, Placed, place
+from harken.capture.resume.placement import ClientHome, PlacedSession, place
 from harken.capture.resume.session_folders import claude_name, gemini_name
 from harken.errors import ConfigError
-from harken.formats.runtimes.base import NewSession
+from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.registry import native_for
 from tests.toy_clients import install
 from tests.unit.capture.talks import ID, cafe, new
@@ -22,11 +22,11 @@ HOURS = "2026-01-31T12-00-00"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Here:
-    return Here(home=tmp_path / "jill", environ={})
+def here(tmp_path: Path) -> ClientHome:
+    return ClientHome(home=tmp_path / "jill", environ={})
 
 
-def put(here: Here, runtime: str, session: NewSession | None = None) -> Placed:
+def put(here: ClientHome, runtime: str, session: NewSessionInfo | None = None) -> PlacedSession:
     native = native_for(runtime)
     assert native is not None
     assert native.writes is not None
@@ -44,7 +44,7 @@ def put(here: Here, runtime: str, session: NewSession | None = None) -> Placed:
     ],
 )
 def test_a_file_is_where_its_client_looks_for_it_and_only_its_owner_reads_it(
-    here: Here, runtime: str, path: str
+    here: ClientHome, runtime: str, path: str
 ) -> None:
     placed = put(here, runtime)
     assert placed.file == here.home / path
@@ -67,7 +67,7 @@ def test_a_file_is_where_its_client_looks_for_it_and_only_its_owner_reads_it(
     ],
 )
 def test_a_folder_that_the_environment_names_counts(
-    here: Here, tmp_path: Path, runtime: str, variable: str, below: str
+    here: ClientHome, tmp_path: Path, runtime: str, variable: str, below: str
 ) -> None:
     named = tmp_path / "elsewhere"
     placed = put(replace(here, environ={variable: str(named)}), runtime)
@@ -76,13 +76,13 @@ def test_a_folder_that_the_environment_names_counts(
     assert not here.home.exists()
 
 
-def test_a_tilde_in_the_environment_is_the_home(here: Here) -> None:
+def test_a_tilde_in_the_environment_is_the_home(here: ClientHome) -> None:
     placed = put(replace(here, environ={"CODEX_HOME": "~/codex"}), "codex")
     assert placed.file is not None
     assert placed.file.is_relative_to(here.home / "codex")
 
 
-def test_opencode_takes_a_session_in_by_itself(here: Here, tmp_path: Path) -> None:
+def test_opencode_takes_a_session_in_by_itself(here: ClientHome, tmp_path: Path) -> None:
     folder = tmp_path / "cafe"
     folder.mkdir()
     here.home.mkdir()
@@ -96,7 +96,7 @@ def test_opencode_takes_a_session_in_by_itself(here: Here, tmp_path: Path) -> No
     assert not Path(called["words"][1]).exists()
 
 
-def test_what_opencode_says_against_a_session_is_told(here: Here, tmp_path: Path) -> None:
+def test_what_opencode_says_against_a_session_is_told(here: ClientHome, tmp_path: Path) -> None:
     program = tmp_path / "opencode"
     program.write_text("#!/bin/sh\necho 'Bad\nsession' >&2; exit 4\n")
     program.chmod(0o755)
@@ -107,7 +107,7 @@ def test_what_opencode_says_against_a_session_is_told(here: Here, tmp_path: Path
         put(replace(here, environ={"PATH": "/nowhere"}), "opencode", new(str(tmp_path)))
 
 
-def test_a_place_that_cannot_be_written_is_an_error_in_one_line(here: Here) -> None:
+def test_a_place_that_cannot_be_written_is_an_error_in_one_line(here: ClientHome) -> None:
     here.home.mkdir()
     (here.home / ".claude").write_text("a file")
     with pytest.raises(ConfigError, match=r"\.claude.*Claude Code cannot be put there"):

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from harken.capture.resume.clients import RUNTIMES, client_for
-from harken.capture.resume.verify import Trial, Verified, verify
+from harken.capture.resume.verify import ClientRun, VerifyResult, verify
 from harken.core.messages import Message
 from harken.errors import ConfigError
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Native, NewSession
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat
 from harken.formats.runtimes.registry import native_for
 from tests.toy_clients import Manner, install
 from tests.unit.capture.talks import cafe, new
 
-Verify = Callable[..., Verified]
+Verify = Callable[..., VerifyResult]
 OWN = {
     "PATH",
     "HOME",
@@ -33,7 +33,7 @@ OWN = {
 }
 
 
-def native(runtime: str) -> Native:
+def native(runtime: str) -> RuntimeFormat:
     found = native_for(runtime)
     assert found is not None
     return found
@@ -46,13 +46,13 @@ def tried(tmp_path: Path) -> Verify:
     def run(
         runtime: str,
         manner: Manner = "faithful",
-        entries: Sequence[WholeEntry] | None = None,
-        kind: Native | None = None,
+        entries: Sequence[ConversationEntry] | None = None,
+        kind: RuntimeFormat | None = None,
         timeout_s: float = 30.0,
-    ) -> Verified:
+    ) -> VerifyResult:
         programs = install(tmp_path / "bin", runtime, manner)
         path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-        trial = Trial(folder=tmp_path / "trial", path=path, timeout_s=timeout_s)
+        trial = ClientRun(folder=tmp_path / "trial", path=path, timeout_s=timeout_s)
         trial.folder.mkdir()
         session = new(str(trial.work))
         return verify(
@@ -91,7 +91,7 @@ def test_a_message_that_was_not_even_written_is_lost(tried: Verify) -> None:
     """The client sends all that the file holds: so only what it was made of can tell."""
     whole = native("claude")
 
-    def forgetting(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
+    def forgetting(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
         assert whole.writes is not None
         return whole.writes([*entries[:3], *entries[5:]], session)
 
@@ -127,5 +127,5 @@ def test_an_odd_conversation_can_be_verified(tried: Verify) -> None:
         Message("system", "Be kind."),
         Message("user", "\ud800\0 odd"),
     ]
-    found = tried("claude", entries=[WholeEntry(message) for message in odd])
+    found = tried("claude", entries=[ConversationEntry(message) for message in odd])
     assert found.is_same, (found.wholeness, found.comparison.differences)

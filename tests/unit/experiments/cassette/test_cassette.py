@@ -8,11 +8,11 @@ import pytest
 
 from harken import Message, ScriptedModel, SessionViewer
 from harken.core.messages import text_of
-from harken.core.stream import Draft
-from harken.errors import ConfigError, ModelError, NotALog, ReplayMiss
+from harken.core.stream import StreamAccumulator
+from harken.errors import ConfigError, InvalidLog, ModelError, ReplayMiss
 from harken.experiments.cassette.cassette import Cassette, Mode
 from harken.experiments.cassette.log import redacted
-from harken.llm.base import Model, Request
+from harken.llm.base import Model, ModelRequest
 from harken.session.verify import verify
 from harken.testing import request_of
 from tests.agent_kit import Line, call, calls, play, run, stage
@@ -29,10 +29,10 @@ class Real:
     name = "real"
 
     def __init__(self) -> None:
-        self.asked: list[Request] = []
+        self.asked: list[ModelRequest] = []
         self._model = ScriptedModel(ANSWERS)
 
-    async def stream(self, request: Request) -> Any:
+    async def stream(self, request: ModelRequest) -> Any:
         self.asked.append(request)
         async for chunk in self._model.stream(request):
             yield chunk
@@ -40,7 +40,7 @@ class Real:
 
 def answer(model: Model, *messages: str | Message, **more: Any) -> str:
     async def ask() -> str:
-        draft = Draft()
+        draft = StreamAccumulator()
         async for chunk in model.stream(request_of(*messages, **more)):
             draft.add(chunk)
         assert draft.finish is not None
@@ -196,7 +196,7 @@ def test_what_is_not_kept_leaves_the_file_as_it_was(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("hello\n")
-    with pytest.raises(NotALog):
+    with pytest.raises(InvalidLog):
         Cassette(tmp_path / "a.jsonl")
     with pytest.raises(ConfigError, match="once, none, new, all"):
         Cassette(tmp_path / "b.jsonl", "sometimes")  # type: ignore[arg-type]

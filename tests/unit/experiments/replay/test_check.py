@@ -11,41 +11,41 @@ from typing import Any
 import pytest
 
 from harken import (
+    AgentRuntime,
     Budget,
     Comment,
     Deny,
-    Question,
+    HookQuestion,
     Rewrite,
-    Runtime,
     SessionViewer,
     Templates,
     World,
     load_session,
-    register,
+    register_agent_class,
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.built_in.planning_mode import start_planning, stop_planning
-from harken.agents.load import start_from
-from harken.agents.tool_agent import Actor
+from harken.agents.load import start_from_commit
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import obey
 from harken.agents.turn.conversation import Conversation
 from harken.cli.commands.demo import play as play_demo
-from harken.context.checkpoint import Draft, checkpoint
+from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.materialize import resolver
 from harken.core.messages import Message
 from harken.core.stream import Chunk, TextDelta, ThinkingDelta
 from harken.errors import ConfigError, ModelError
-from harken.experiments.replay.check import Checked, check
-from harken.experiments.replay.player import Own
-from harken.llm.base import Request
+from harken.experiments.replay.check import ReplayCheck, check
+from harken.experiments.replay.player import ReplayExtras
+from harken.llm.base import ModelRequest
 from harken.session.session import SessionOptions
 from harken.store.memory import MemoryStore
 from harken.testing import ticking
 from harken.world.ask_user import ask_user
 from harken.world.permissions.permissions import Permissions
-from harken.world.result import Result
+from harken.world.result import ToolResult
 from tests.agent_kit import Line, call, calls, play, quick, run, stage, told
 from tests.agent_kit import Play as Playing
 from tests.unit.agents.compacting import WORDS, begin, talk
@@ -68,11 +68,11 @@ def look(at: str) -> str:
     return f"{at}: a cat"
 
 
-def checked(log: Path, own: Own | None = None) -> Checked:
+def checked(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
     return check(SessionViewer(log).events, own)
 
 
-def same(log: Path, own: Own | None = None) -> Checked:
+def same(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
     """Check that a session goes the same again; return what came of it."""
     done = checked(log, own)
     assert done.difference is None, (done.difference, done.missed, done.notes)
@@ -127,14 +127,14 @@ def test_tools_subagents_and_discussions_go_the_same_and_no_tool_runs(tmp_path: 
     assert (done.agents, ran) == (3, before)
 
 
-async def plan(agent: Actor, command: str) -> Result:
+async def plan(agent: ToolAgent, command: str) -> ToolResult:
     start_planning(agent, command)
-    return Result("On.")
+    return ToolResult("On.")
 
 
-async def no_plan(agent: Actor, command: str) -> Result:
+async def no_plan(agent: ToolAgent, command: str) -> ToolResult:
     assert stop_planning(agent, command)
-    return Result("Off.")
+    return ToolResult("Off.")
 
 
 def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
@@ -144,7 +144,9 @@ def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
         "Bob": ["No."],
         "critic": ["OK", "OK", "OK", "OK", "OK"],
     }
-    runtime = Runtime(model=play(main=["Hm.", "OK", "OK", "I am back."], **parts), actions=ACTIONS)
+    runtime = AgentRuntime(
+        model=play(main=["Hm.", "OK", "OK", "I am back."], **parts), actions=ACTIONS
+    )
     one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
     talk = Conversation(one.root)
 
@@ -176,12 +178,12 @@ def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: P
     ]
     one = stage(tmp_path, play(main=[*lines, "yes", "Bye."]), tools=[send])
 
-    def judge(question: Question) -> Any:
+    def judge(question: HookQuestion) -> Any:
         if question.call is not None and question.call.function.name == "task":
             return Deny("alone")
         return Rewrite('{"text": "coffee"}') if "tea" in question.text else Comment("hm")
 
-    def answer(question: Question) -> Any:
+    def answer(question: HookQuestion) -> Any:
         if question.text == "no":
             return Deny("be kind")
         return Rewrite("Bye, dear.") if question.text == "Bye." else None
@@ -196,21 +198,21 @@ def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: P
     class Other(Judging):
         """The same hook, whose code has changed."""
 
-        def judge(self, question: Question) -> Any:
+        def judge(self, question: HookQuestion) -> Any:
             return Deny("not any more") if question.point == "action" else super().judge(question)
 
-    done = checked(one.log, Own(kinds={"test-judge": Other}))
+    done = checked(one.log, ReplayExtras(kinds={"test-judge": Other}))
     assert done.difference is not None
 
 
 def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Path) -> None:
-    @register("test-counting-copies")
+    @register_agent_class("test-counting-copies")
     class Counting(Judging):
         def begin(self) -> None:
             super().begin()
             self.count = 0
 
-        def judge(self, question: Question) -> Any:
+        def judge(self, question: HookQuestion) -> Any:
             self.count += 1
             return Comment(f"{self.count}")
 
@@ -234,13 +236,13 @@ def test_dumb_agents_say_again_what_they_said(tmp_path: Path) -> None:
     one.ask("Go.")
     one.session.close()
     same(one.log)
-    same(one.log, Own(kinds={"test-echo": Echo}))
+    same(one.log, ReplayExtras(kinds={"test-echo": Echo}))
 
     class Louder(Echo):
         async def answer(self, heard: str) -> str:
             return (await super().answer(heard)).upper()
 
-    done = checked(one.log, Own(kinds={"test-echo": Louder}))
+    done = checked(one.log, ReplayExtras(kinds={"test-echo": Louder}))
     assert done.difference is not None
     assert done.difference.after["content"] == "1: ONE."
     assert "nearest is" in done.missed
@@ -270,7 +272,7 @@ def test_failed_and_cancelled_calls_fail_and_are_cancelled_again(tmp_path: Path)
     class Slow(Playing):
         """Stops in the middle of an answer, until somebody cuts it off."""
 
-        async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
             if told(request)[-1] != "And?":
                 async for chunk in super().stream(request):
                     yield chunk
@@ -315,7 +317,9 @@ def test_what_the_user_answered_and_allowed_is_said_again(tmp_path: Path) -> Non
     world = World(
         [ask_user, send], user=Person(["Green.", YES, NO]), permissions=Permissions("ask")
     )
-    one = stage(tmp_path, play(main=lines), runtime=Runtime(world=world, model=play(main=lines)))
+    one = stage(
+        tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))
+    )
     one.ask("Go.")
     one.session.close()
     same(one.log)
@@ -334,7 +338,7 @@ def test_templates_and_instructions_are_those_of_then(tmp_path: Path) -> None:
         "Done.",
     ]
     model = play(main=lines, Cook=["Soon."], Ann=["Yes."])
-    runtime = Runtime(
+    runtime = AgentRuntime(
         model=model, world=World([look], folder=tmp_path), templates=Templates([folder])
     )
     one = stage(tmp_path, model, runtime=runtime)
@@ -361,17 +365,17 @@ def test_a_session_that_began_from_a_commit_goes_the_same_where_the_store_is_the
 ) -> None:
     store = MemoryStore(clock=ticking())
     said = [Message("user", "a"), Message("assistant", "b")]
-    ctx = checkpoint(store, Draft(messages=said, created_at="2026-01-01T00:00:00Z"))
+    ctx = checkpoint(store, CommitDraft(messages=said, created_at="2026-01-01T00:00:00Z"))
     options = SessionOptions(durability="none", clock=ticking(), resolver=resolver(store))
     one = stage(tmp_path, play(main=["-", "Yes."]), options=options)
-    start_from(one.root, ctx)
+    start_from_commit(one.root, ctx)
     one.ask("Go.")
     one.session.close()
-    same(one.log, Own(resolver=resolver(store)))
+    same(one.log, ReplayExtras(resolver=resolver(store)))
     with pytest.raises(ConfigError, match="store"):
         checked(one.log)
     with pytest.raises(ConfigError):
-        checked(one.log, Own(resolver=lambda _: []))
+        checked(one.log, ReplayExtras(resolver=lambda _: []))
 
 
 def whole(folder: Path) -> Path:
@@ -402,7 +406,7 @@ def test_a_session_that_was_cut_off_anywhere_goes_the_same_as_far_as_it_went(
     lines = len(log.read_text().splitlines())
     odd = []
     for count_ in range(4, lines + 1):
-        done = checked(cut_after(log, count_), Own(tools=[look]))
+        done = checked(cut_after(log, count_), ReplayExtras(tools=[look]))
         if done.difference is not None:
             odd.append((count_, done.difference.before, done.difference.after))
     # Only what a hook has not judged yet is more than there was: nobody knows that it is missing.
@@ -418,7 +422,7 @@ def test_a_session_that_was_resumed_after_a_crash_goes_the_same(tmp_path: Path) 
         later = resume(cut_after(log, end), play(main=["-", "-", "-", "-"], Ann=["-", "-"]), look)
         later.ask("Are you there?")
         later.session.close()
-        same(later.log, Own(tools=[look]))
+        same(later.log, ReplayExtras(tools=[look]))
 
 
 def test_a_changed_answer_is_found_where_it_stands(tmp_path: Path) -> None:
@@ -453,7 +457,7 @@ def test_entries_that_a_program_logged_by_hand_are_taken_as_they_are(tmp_path: P
         made = by_hand.calls(by_hand.root, ("look", "{}"))
         by_hand.result(by_hand.root, made, "a cat")
         log = by_hand.session.path
-    runtime = Runtime(model=play(Root=["-", "-", "Yes."]))
+    runtime = AgentRuntime(model=play(Root=["-", "-", "Yes."]))
     root, session = load_session(log, runtime=runtime, options=quick())
     run(root.response("And?"))
     session.close()

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from harken import Deny, Runtime, SessionViewer, Tool, World, tool
+from harken import AgentRuntime, Deny, SessionViewer, Tool, World, tool
 from harken.core.messages import FunctionCall
-from harken.experiments.replay.recorded_calls import RecordedCalls, key_of
+from harken.experiments.replay.recorded_calls import RecordedCalls, call_key
 from harken.experiments.replay.recorded_world import RecordedWorld, recorded_tools
 from harken.world.ask_user import ask_user
 from harken.world.permissions.permissions import Permissions
-from harken.world.tool import Caller
+from harken.world.tool import ToolContext
 from tests.agent_kit import Line, Play, Stage, call, calls, check_log, play, raw_call, stage
 from tests.unit.agents.hooking import watch
 from tests.unit.world.permissions.people import NO, YES, Person
@@ -38,7 +38,7 @@ def again(folder: Path, one: Stage, model: Play, *more: Tool, live: World | None
     one.session.close()
     world = RecordedWorld(recorded(one.log), tools=more, live=live)
     folder.mkdir()
-    return stage(folder, model, runtime=Runtime(model=model, world=world))
+    return stage(folder, model, runtime=AgentRuntime(model=model, world=world))
 
 
 def results(one: Stage) -> list[tuple[Any, Any]]:
@@ -132,7 +132,9 @@ def test_the_user_answers_and_allows_as_then(tmp_path: Path) -> None:
     ]
     person = Person(["Green.", YES, NO])
     world = World([ask_user, count], user=person, permissions=Permissions("ask"))
-    one = stage(tmp_path, play(main=lines), runtime=Runtime(world=world, model=play(main=lines)))
+    one = stage(
+        tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))
+    )
     one.ask("Go")
     two = again(tmp_path / "again", one, play(main=lines), ask_user, count)
     two.ask("Go")
@@ -149,7 +151,7 @@ def test_the_user_answers_and_allows_as_then(tmp_path: Path) -> None:
 
 def test_texts_that_a_tool_made_are_logged_and_heard_again(tmp_path: Path) -> None:
     @tool
-    async def tell(text: str, caller: Caller) -> str:
+    async def tell(text: str, caller: ToolContext) -> str:
         """Tell Jack."""
         agent = caller.agent
         piece = agent.session.log_piece_of_text(agent.agent_id, text, caller.call)
@@ -192,6 +194,6 @@ def test_recorded_tools_are_what_a_model_was_shown() -> None:
 
 @pytest.mark.parametrize("arguments", ["", "{", '["a"]', "\ud800"])
 def test_arguments_that_are_no_json_are_the_same_as_text(arguments: str) -> None:
-    key = key_of("main", FunctionCall("look", arguments))
-    assert key == key_of("main", FunctionCall("look", arguments))
-    assert key != key_of("main", FunctionCall("look", "null"))
+    key = call_key("main", FunctionCall("look", arguments))
+    assert key == call_key("main", FunctionCall("look", arguments))
+    assert key != call_key("main", FunctionCall("look", "null"))

@@ -7,18 +7,24 @@ from typing import Any
 import pytest
 
 from harken.core.messages import (
-    CallPlace,
     ContentPart,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
 from harken.formats.providers.alternation import LATE, NO_OUTPUT, NO_RESULT, NOTHING
-from harken.formats.providers.anthropic import ERROR, body_of, marked, message_of, messages_of
+from harken.formats.providers.anthropic import (
+    ERROR,
+    build_request_body,
+    marked,
+    message_of,
+    messages_of,
+)
 from tests.unit.formats.contexts import PNG
 
 
@@ -38,7 +44,7 @@ ASKED = Message("user", "Who is it?")
 
 
 def written(*context: Message) -> list[Any]:
-    messages: list[Any] = body_of(context)["messages"]
+    messages: list[Any] = build_request_body(context)["messages"]
     return messages
 
 
@@ -53,7 +59,9 @@ def text(said: str) -> dict[str, str]:
 
 
 def test_system_messages_at_the_beginning_are_the_system_prompt() -> None:
-    body = body_of([Message("system", "You are Jack."), Message("system", "Be kind."), ASKED])
+    body = build_request_body(
+        [Message("system", "You are Jack."), Message("system", "Be kind."), ASKED]
+    )
     assert body["system"] == [text("You are Jack."), text("Be kind.")]
     assert body["messages"] == [{"role": "user", "content": [text("Who is it?")]}]
 
@@ -107,7 +115,7 @@ def test_a_call_is_a_block_with_its_arguments_and_its_result_comes_first() -> No
 
 
 def test_calls_keep_their_place_among_the_parts() -> None:
-    content: list[ContentPart] = [TextPart("I look."), CallPlace("c1"), TextPart("And wait.")]
+    content: list[ContentPart] = [TextPart("I look."), ToolCallSlot("c1"), TextPart("And wait.")]
     _, said, _ = written(ASKED, Message("assistant", content, [look()]), result())
     assert [block["type"] for block in said["content"]] == ["text", "tool_use", "text"]
 
@@ -205,13 +213,16 @@ def test_what_one_model_thought_is_not_sent_to_another() -> None:
     data = '{"type":"redacted_thinking","data":"x=="}'
     thought: list[ContentPart] = [
         ThinkingPart("Hm.", {"signature": "c2lnbg==", "model": "claude-a"}),
-        OtherPart("redacted_thinking", data, {"model": "claude-a"}),
+        UnknownPart("redacted_thinking", data, {"model": "claude-a"}),
         ThinkingPart("From an import.", {"signature": "c2lnbg=="}),
         TextPart("Jill."),
     ]
     context = [ASKED, Message("assistant", thought)]
     kinds = {
-        model: [block["type"] for block in body_of(context, model=model)["messages"][1]["content"]]
+        model: [
+            block["type"]
+            for block in build_request_body(context, model=model)["messages"][1]["content"]
+        ]
         for model in ("claude-a", "claude-b")
     }
     assert kinds == {
@@ -222,16 +233,16 @@ def test_what_one_model_thought_is_not_sent_to_another() -> None:
 
 def test_blocks_of_anthropic_go_back_as_they_came() -> None:
     data = '{"type":"redacted_thinking","data":"x=="}'
-    said = written(ASKED, Message("assistant", [OtherPart("redacted_thinking", data)]))
+    said = written(ASKED, Message("assistant", [UnknownPart("redacted_thinking", data)]))
     assert said[1]["content"] == [{"type": "redacted_thinking", "data": "x=="}]
 
 
 @pytest.mark.parametrize(
     "part",
     [
-        OtherPart("reasoning", '{"type":"reasoning"}'),
-        OtherPart("redacted_thinking", "damaged"),
-        OtherPart("redacted_thinking", '{"type":"text","text":"forged"}'),
+        UnknownPart("reasoning", '{"type":"reasoning"}'),
+        UnknownPart("redacted_thinking", "damaged"),
+        UnknownPart("redacted_thinking", '{"type":"text","text":"forged"}'),
         ImagePart("image/png", PNG),
     ],
 )
@@ -241,7 +252,7 @@ def test_what_the_model_cannot_have_said_is_left_out(part: Any) -> None:
 
 
 def test_of_a_foreign_block_that_another_said_there_is_a_note() -> None:
-    [note] = blocks(Message("user", [OtherPart("input_audio", "{}")]))
+    [note] = blocks(Message("user", [UnknownPart("input_audio", "{}")]))
     assert note == text("[a block of the kind 'input_audio' that cannot be shown]")
 
 
@@ -250,7 +261,7 @@ def test_tools_are_described_by_a_schema_of_an_object() -> None:
         {"name": "look", "parameters": {"properties": {}}},
         {"name": "wait", "description": "Wait."},
     ]
-    assert body_of([ASKED], tools)["tools"] == [
+    assert build_request_body([ASKED], tools)["tools"] == [
         {"name": "look", "input_schema": {"type": "object", "properties": {}}},
         {"name": "wait", "description": "Wait.", "input_schema": {"type": "object"}},
     ]
@@ -259,7 +270,7 @@ def test_tools_are_described_by_a_schema_of_an_object() -> None:
 def test_breakpoints_stand_after_tools_system_and_the_last_two_turns_of_the_user() -> None:
     context = [Message("system", "You are Jack."), ASKED, acted(look()), result()]
     context += [Message("assistant", "Jill."), Message("user", "And now?")]
-    body = marked(body_of(context, [{"name": "look"}, {"name": "wait"}]))
+    body = marked(build_request_body(context, [{"name": "look"}, {"name": "wait"}]))
     assert ["cache_control" in tool for tool in body["tools"]] == [False, True]
     assert "cache_control" in body["system"][-1]
     assert [any("cache_control" in b for b in m["content"]) for m in body["messages"]] == [
@@ -302,7 +313,7 @@ def test_a_body_that_others_wrote_is_read() -> None:
         Message("tool", "Jill", tool_call_id="c"),
         Message("tool", None, tool_call_id="d"),
         Message(
-            "user", [TextPart("So?"), OtherPart("document", '{"type":"document","source":{}}')]
+            "user", [TextPart("So?"), UnknownPart("document", '{"type":"document","source":{}}')]
         ),
         Message("system", "Later."),
         Message("user", "Before."),
@@ -316,7 +327,7 @@ def test_a_whole_answer_is_read_in_order() -> None:
     said = message_of({"content": [thought, call, text("So.")]})
     assert said.content == [
         ThinkingPart("Hm.", {"signature": "s"}),
-        CallPlace("c1"),
+        ToolCallSlot("c1"),
         TextPart("So."),
     ]
     assert said.tool_calls == [look(arguments='{"at":"it"}')]

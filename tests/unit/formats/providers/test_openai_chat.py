@@ -10,13 +10,13 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
 from harken.formats.providers.alternation import NO_RESULT, NOTHING
-from harken.formats.providers.openai_chat import body_of, message_of, messages_of
+from harken.formats.providers.openai_chat import build_request_body, message_of, messages_of
 from tests.unit.formats.contexts import PNG
 
 ASKED = Message("user", "Who is it?")
@@ -25,7 +25,7 @@ WAIT = ToolCall("c2", FunctionCall("wait", "soon"))
 
 
 def written(*context: Message, model: str | None = None) -> list[Any]:
-    messages: list[Any] = body_of(context, model=model)["messages"]
+    messages: list[Any] = build_request_body(context, model=model)["messages"]
     return messages
 
 
@@ -107,7 +107,7 @@ def test_a_call_that_was_never_answered_gets_a_result() -> None:
 
 
 def test_an_image_by_url_and_a_file_are_sent_as_they_are() -> None:
-    file = OtherPart("file", '{"type":"file","file":{"file_id":"f1"}}')
+    file = UnknownPart("file", '{"type":"file","file":{"file_id":"f1"}}')
     [message] = written(Message("user", [ImagePart(url="https://example.org/a.png"), file]))
     assert message["content"] == [
         {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
@@ -116,8 +116,8 @@ def test_an_image_by_url_and_a_file_are_sent_as_they_are() -> None:
 
 
 def test_blocks_of_others_are_a_note_or_left_out() -> None:
-    redacted = OtherPart("redacted_thinking", '{"type":"redacted_thinking"}')
-    asked = Message("user", [OtherPart("document", "{}")])
+    redacted = UnknownPart("redacted_thinking", '{"type":"redacted_thinking"}')
+    asked = Message("user", [UnknownPart("document", "{}")])
     user, said, _ = written(asked, Message("assistant", [redacted, TextPart("Hi.")]))
     assert user["content"] == "[a block of the kind 'document' that cannot be shown]"
     assert said == {"role": "assistant", "content": "Hi."}
@@ -143,11 +143,11 @@ def test_what_google_signs_a_call_with_goes_back_to_it_alone() -> None:
 
 
 def test_tools_are_functions() -> None:
-    body = body_of([ASKED], [{"name": "look", "description": "Look.", "parameters": {}}])
+    body = build_request_body([ASKED], [{"name": "look", "description": "Look.", "parameters": {}}])
     schema = {"type": "object", "properties": {}}
     function = {"name": "look", "description": "Look.", "parameters": schema}
     assert body["tools"] == [{"type": "function", "function": function}]
-    assert "tools" not in body_of([ASKED])
+    assert "tools" not in build_request_body([ASKED])
 
 
 def test_a_body_that_others_wrote_is_read() -> None:
@@ -174,7 +174,7 @@ def test_a_body_that_others_wrote_is_read() -> None:
     }
     assert messages_of(body) == [
         Message("system", "You are Jack."),
-        Message("user", [TextPart("Hi"), OtherPart("input_audio", '{"type":"input_audio"}')]),
+        Message("user", [TextPart("Hi"), UnknownPart("input_audio", '{"type":"input_audio"}')]),
         Message(
             "assistant",
             [ThinkingPart("Hm.")],

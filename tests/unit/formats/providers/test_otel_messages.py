@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core.messages import (
-    CallPlace,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
     message_hash,
 )
 from harken.formats.providers import otel_attributes
@@ -36,7 +36,7 @@ CALL = ToolCall("c1", FunctionCall("look", '{"at":"window"}'))
 WHOLE = [
     Message("system", "Be kind."),
     Message("user", [TextPart("What is it?"), ImagePart("image/png", "iVBORw0KGgo=")]),
-    Message("assistant", [ThinkingPart("hm"), TextPart("I look."), CallPlace("c1")], [CALL]),
+    Message("assistant", [ThinkingPart("hm"), TextPart("I look."), ToolCallSlot("c1")], [CALL]),
     Message("tool", "a bird", tool_call_id="c1", name="look"),
     Message("tool", "nothing", tool_call_id="c2", is_error=True),
     Message("user", [TextPart("and"), ImagePart(url="https://example.org/a.png")]),
@@ -121,7 +121,7 @@ def test_calls_of_chat_completions_are_read() -> None:
 def test_a_part_of_another_kind_is_kept_whole() -> None:
     part = {"type": "compaction", "id": "x", "content": "what was"}
     (message,) = messages_of([{"role": "assistant", "parts": [part]}])
-    assert message.content == [OtherPart("compaction", json.dumps(part, separators=(",", ":")))]
+    assert message.content == [UnknownPart("compaction", json.dumps(part, separators=(",", ":")))]
     assert json_of(message)["parts"] == [part]
 
 
@@ -146,8 +146,11 @@ def test_a_text_that_only_looks_like_json_stays_a_text() -> None:
 
 
 def test_a_name_is_found_under_what_others_call_it() -> None:
-    assert otel_attributes.told({"llm.token_count.prompt": 5}, otel_attributes.INPUT_TOKENS) == 5
-    assert otel_attributes.told({}, otel_attributes.INPUT_TOKENS) is None
+    assert (
+        otel_attributes.get_attribute({"llm.token_count.prompt": 5}, otel_attributes.INPUT_TOKENS)
+        == 5
+    )
+    assert otel_attributes.get_attribute({}, otel_attributes.INPUT_TOKENS) is None
     assert otel_attributes.operation_of({"traceloop.span.kind": "tool"}) == "execute_tool"
     assert otel_attributes.operation_of({"gen_ai.operation.name": 5}) == ""
 

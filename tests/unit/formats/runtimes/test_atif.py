@@ -17,9 +17,9 @@ from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import FunctionCall, ImagePart, Message, TextPart, ThinkingPart, ToolCall
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.runtimes import atif
-from harken.formats.runtimes.base import Reading, Source, Step
+from harken.formats.runtimes.base import ImportStep, ReadReport, SessionFile
 from harken.formats.runtimes.registry import native_of
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
@@ -68,13 +68,13 @@ STORY: dict[str, Any] = {
 }
 
 
-def _steps(value: object) -> tuple[list[Step], Reading]:
-    reading = Reading()
+def _steps(value: object) -> tuple[list[ImportStep], ReadReport]:
+    reading = ReadReport()
     data = json.dumps(value).encode()
-    return list(atif.steps(Source("", lambda: [data]), reading)), reading
+    return list(atif.steps(SessionFile("", lambda: [data]), reading)), reading
 
 
-def _said(entries: list[WholeEntry]) -> list[tuple[str, str]]:
+def _said(entries: list[ConversationEntry]) -> list[tuple[str, str]]:
     return [(entry.message.role, str(entry.message.content)) for entry in entries]
 
 
@@ -166,7 +166,7 @@ def test_subagents_that_name_themselves_end() -> None:
 
 
 def _written(messages: list[Message]) -> dict[str, Any]:
-    data = atif.written([WholeEntry(one, NOON) for one in messages])
+    data = atif.written([ConversationEntry(one, NOON) for one in messages])
     assert data is not None
     found: dict[str, Any] = json.loads(data)
     Trajectory.model_validate(found)
@@ -176,7 +176,7 @@ def _written(messages: list[Message]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["cache_read_tokens", "cached_input_tokens"])
 def test_usage_that_has_the_cached_part_in_the_prompt_keeps_it(name: str) -> None:
     usage = {"input_tokens": 50, name: 40, "output_tokens": 9}
-    data = atif.written([WholeEntry(Message("assistant", "Hi"), None, {"usage": usage})])
+    data = atif.written([ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})])
     metrics = {"prompt_tokens": 50, "completion_tokens": 9, "cached_tokens": 40}
     assert json.loads(data or b"")["steps"][0]["metrics"] == metrics
 
@@ -188,7 +188,7 @@ def test_usage_counts_what_a_cache_gave_as_a_part_of_the_prompt() -> None:
         "cache_creation_input_tokens": 7,
         "output_tokens": 9,
     }
-    data = atif.written([WholeEntry(Message("assistant", "Hi"), None, {"usage": usage})] * 2)
+    data = atif.written([ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})] * 2)
     found = json.loads(data or b"")
     metrics = {"prompt_tokens": 112, "completion_tokens": 9, "cached_tokens": 100}
     assert found["steps"][0]["metrics"] == metrics
@@ -250,7 +250,7 @@ def test_a_result_after_one_that_answers_no_call_stays_a_result() -> None:
 
 def test_usage_comes_back_in_the_words_of_its_runtime() -> None:
     source = {"kind": "response", "usage": {"input_tokens": 50, "output_tokens": 9}, "model": "m"}
-    data = atif.written([WholeEntry(Message("assistant", "Hi"), None, source)])
+    data = atif.written([ConversationEntry(Message("assistant", "Hi"), None, source)])
     assert atif.FORMAT.reads is not None
     [back] = atif.FORMAT.reads(data or b"")
     assert back.source == source
@@ -268,7 +268,7 @@ def test_usage_comes_back_in_the_words_of_its_runtime() -> None:
     ],
 )
 def test_usage_that_tells_the_cached_part_in_its_details_keeps_it(usage: dict[str, Any]) -> None:
-    data = atif.written([WholeEntry(Message("assistant", "Hi"), None, {"usage": usage})])
+    data = atif.written([ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})])
     metrics = {"prompt_tokens": 50, "completion_tokens": 9, "cached_tokens": 40}
     assert json.loads(data or b"")["steps"][0]["metrics"] == metrics
 
@@ -278,11 +278,13 @@ _arguments = st.dictionaries(_words, st.integers(-9, 9) | _words, max_size=3)
 
 
 @st.composite
-def _conversations(draw: st.DrawFn) -> list[WholeEntry]:
+def _conversations(draw: st.DrawFn) -> list[ConversationEntry]:
     """Draw a conversation that ATIF can say: calls with results, thoughts before words."""
-    entries: list[WholeEntry] = []
+    entries: list[ConversationEntry] = []
     for at in range(draw(st.integers(1, 5))):
-        entries.append(WholeEntry(Message(draw(st.sampled_from(["user", "system"])), draw(_words))))
+        entries.append(
+            ConversationEntry(Message(draw(st.sampled_from(["user", "system"])), draw(_words)))
+        )
         names = draw(st.lists(_words, max_size=3))
         calls = [
             ToolCall(f"call_{at}_{n}", FunctionCall(f"f{n}", json.dumps(draw(_arguments))))
@@ -292,9 +294,9 @@ def _conversations(draw: st.DrawFn) -> list[WholeEntry]:
         answer: Any = [*parts, TextPart(draw(_words))] if parts else draw(_words)
         sources: list[dict[str, Any]] = [{"kind": "response", "model": "m", "id": "r"}, {"x": 1}]
         source = draw(st.sampled_from(sources))
-        entries.append(WholeEntry(Message("assistant", answer, calls or None), NOON, source))
+        entries.append(ConversationEntry(Message("assistant", answer, calls or None), NOON, source))
         entries += [
-            WholeEntry(
+            ConversationEntry(
                 Message("tool", text, tool_call_id=call.id, is_error=draw(st.booleans())),
                 draw(st.sampled_from([None, NOON])),
             )
@@ -304,7 +306,7 @@ def _conversations(draw: st.DrawFn) -> list[WholeEntry]:
 
 
 @given(_conversations())
-def test_what_a_trajectory_can_say_comes_back_as_it_was(entries: list[WholeEntry]) -> None:
+def test_what_a_trajectory_can_say_comes_back_as_it_was(entries: list[ConversationEntry]) -> None:
     data = atif.written(entries)
     assert data is not None
     Trajectory.model_validate_json(data)

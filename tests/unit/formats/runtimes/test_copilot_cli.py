@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from harken.core.messages import ImagePart, ThinkingPart
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Reading
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import ReadReport
 from harken.formats.runtimes.copilot_cli import NATIVE
 from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
 
@@ -40,7 +40,7 @@ def session(
     return lines(event("session.start", START), *made)
 
 
-def tip(data: bytes) -> list[WholeEntry]:
+def tip(data: bytes) -> list[ConversationEntry]:
     steps, reading = read(NATIVE, data)
     return context(steps, reading.tips.get(""))
 
@@ -198,7 +198,7 @@ def test_it_is_known_by_its_first_event() -> None:
 @pytest.mark.parametrize("data", HOSTILE)
 def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
     for whole in (data, session(ASKED) + data + b"\n"):
-        reading = Reading()
+        reading = ReadReport()
         try:
             steps = list(NATIVE.steps(source_of(whole), reading))
         except FormatError:

@@ -11,37 +11,37 @@ import pytest
 from hypothesis import given
 
 from harken.core.messages import (
-    CallPlace,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
     text_of,
 )
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.providers.alternation import LATE, NO_OUTPUT, NO_RESULT, NOTHING, SYSTEM
 from harken.formats.providers.openai_responses import instructions
 from harken.formats.runtimes.normalize import IMAGES, fitted
-from harken.formats.runtimes.target import Fit
+from harken.formats.runtimes.target import TargetRules
 from harken.testing import odd_conversation, plain_conversation
 from tests.unit.formats.contexts import GIF, ODD_CONTEXT, PNG, flat, tidy_contexts
 
-STRANGER = Fit(owns=lambda entry: False)
-OWNER = Fit(owns=lambda entry: True, has_answers_in_a_row=True, has_system=True)
+STRANGER = TargetRules(owns=lambda entry: False)
+OWNER = TargetRules(owns=lambda entry: True, has_answers_in_a_row=True, has_system=True)
 
 
-def whole(*messages: Message, **source: Any) -> list[WholeEntry]:
-    return [WholeEntry(message, source=source or None) for message in messages]
+def whole(*messages: Message, **source: Any) -> list[ConversationEntry]:
+    return [ConversationEntry(message, source=source or None) for message in messages]
 
 
-def fit(*messages: Message, to: Fit = STRANGER, **source: Any) -> list[Message]:
+def fit(*messages: Message, to: TargetRules = STRANGER, **source: Any) -> list[Message]:
     return [entry.message for entry in fitted(whole(*messages, **source), to)]
 
 
-def told(*messages: Message, to: Fit = STRANGER, **source: Any) -> list[str]:
+def told(*messages: Message, to: TargetRules = STRANGER, **source: Any) -> list[str]:
     """Return what is said after fitting, as `role: text` with calls."""
     found = []
     for one in fit(*messages, to=to, **source):
@@ -171,7 +171,7 @@ def test_free_text_of_a_call_stands_below_a_name_unless_the_target_takes_it() ->
 
 def test_thoughts_of_others_go_and_own_ones_stay_with_their_signature() -> None:
     thought = ThinkingPart("Hm.", {"signature": "c2ln"})
-    hidden = OtherPart("redacted_thinking", '{"data":"x"}')
+    hidden = UnknownPart("redacted_thinking", '{"data":"x"}')
     said = Message("assistant", [thought, hidden, TextPart("Yes.", {"mark": 1})])
     assert fit(Message("user", "?"), said)[1] == Message("assistant", "Yes.")
     assert fit(Message("user", "?"), said, to=OWNER)[1] == said
@@ -185,8 +185,8 @@ def test_an_answer_of_thoughts_alone_goes() -> None:
 
 
 def test_blocks_of_another_provider_are_told() -> None:
-    search = OtherPart("web_search_call", '{"query":"tea"}')
-    secret = OtherPart("compaction", '{"encrypted_content":"x"}')
+    search = UnknownPart("web_search_call", '{"query":"tea"}')
+    secret = UnknownPart("compaction", '{"encrypted_content":"x"}')
     found = fit(Message("user", "?"), Message("assistant", [search, secret]))[1]
     assert [part.text for part in found.content or () if isinstance(part, TextPart)] == [
         '[web_search_call] {"query":"tea"}',
@@ -233,7 +233,7 @@ def test_images_of_errors_are_shown_after_them_where_an_error_holds_none() -> No
     "source", [{"kind": "error"}, {"pi": {"stopReason": "aborted"}}], ids=["claude", "pi"]
 )
 def test_what_no_model_read_goes_but_for_whose_it_is(source: dict[str, Any]) -> None:
-    broken = WholeEntry(Message("assistant", "API Error"), source=source)
+    broken = ConversationEntry(Message("assistant", "API Error"), source=source)
     heard = whole(Message("user", "Hi"), Message("user", "Ho"))
     assert fitted([heard[0], broken, heard[1]], STRANGER) == heard
     own = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
@@ -242,7 +242,7 @@ def test_what_no_model_read_goes_but_for_whose_it_is(source: dict[str, Any]) -> 
 
 def test_what_stands_aside_stays_where_it_is_and_parts_no_answers() -> None:
     own = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
-    aside = WholeEntry(Message("assistant", "API Error"), source={"kind": "error"})
+    aside = ConversationEntry(Message("assistant", "API Error"), source={"kind": "error"})
     user, one, two, *heard = whole(Message("user", "Hi"), asks("a"), asks("b"), gives("a"))
     found = fitted([user, one, aside, two, *heard], own)
     assert [text_of(entry.message.content) for entry in found] == [
@@ -267,7 +267,7 @@ def test_a_call_that_is_never_answered_is_closed_before_the_next_answer() -> Non
 def test_calls_of_others_stand_last_where_the_target_has_them_so() -> None:
     last = replace(STRANGER, has_calls_last=True)
     call = ToolCall("a", FunctionCall("look", "{}"))
-    said = Message("assistant", [CallPlace("a"), TextPart("So.")], [call])
+    said = Message("assistant", [ToolCallSlot("a"), TextPart("So.")], [call])
     asked = Message("user", "Go")
     assert fit(asked, said, gives("a"), to=last)[1] == Message("assistant", "So.", [call])
     assert fit(asked, said, gives("a"))[1] == said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harken.formats.wire.base import Answered, Protocol
+from harken.formats.wire.base import ParsedResponse, Protocol
 
 DONE = "[DONE]"
 STEPS = [0, 1, 3, 100]
@@ -17,7 +17,7 @@ def streamed(*events: Any) -> bytes:
     return "".join(f"data: {text}\n\n" for text in texts).encode()
 
 
-def heard(protocol: Protocol, data: bytes, *, status: int = 200, step: int = 0) -> Answered:
+def heard(protocol: Protocol, data: bytes, *, status: int = 200, step: int = 0) -> ParsedResponse:
     """Return what is heard of an answer that arrives in so many bytes at once; 0: whole."""
     listener = protocol.listener(status)
     width = step or len(data) or 1

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from harken.core.events import Usage
-from harken.core.messages import Message, OtherPart, TextPart, ThinkingPart
+from harken.core.messages import Message, TextPart, ThinkingPart, UnknownPart
 from harken.errors import FormatError
 from harken.formats.wire.anthropic import PROTOCOL
-from harken.formats.wire.base import Answered, Asked
+from harken.formats.wire.base import ParsedRequest, ParsedResponse
 from harken.formats.wire.json_patch import same
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -46,11 +46,11 @@ ASKED: dict[str, Any] = {
 }
 
 
-def apart(body: Any) -> Asked:
+def apart(body: Any) -> ParsedRequest:
     return PROTOCOL.take_apart("/v1/messages", json.dumps(body).encode())
 
 
-def together(asked: Asked) -> Any:
+def together(asked: ParsedRequest) -> Any:
     return PROTOCOL.put_together(asked, [piece.raw for piece in asked.pieces])
 
 
@@ -155,7 +155,7 @@ def test_a_message_that_is_none_is_kept_as_it_is(odd: Any) -> None:
     (piece,) = apart({"messages": [odd]}).pieces
     messages, form = PROTOCOL.read(piece)
     assert isinstance(messages[0].content, list)
-    assert isinstance(messages[0].content[0], OtherPart)
+    assert isinstance(messages[0].content[0], UnknownPart)
     assert same(PROTOCOL.write(messages, form), odd)
 
 
@@ -186,9 +186,9 @@ def test_a_shape_that_does_not_fit_is_refused(shape: Any) -> None:
     values = [{"system": [5]}]
     if shape != 5:
         with pytest.raises(FormatError):
-            PROTOCOL.put_together(Asked(model="m", shape=shape), values)
+            PROTOCOL.put_together(ParsedRequest(model="m", shape=shape), values)
     with pytest.raises(FormatError):
-        PROTOCOL.put_together(Asked(model="m", marks=[(["messages", 7], 1)]), values)
+        PROTOCOL.put_together(ParsedRequest(model="m", marks=[(["messages", 7], 1)]), values)
 
 
 def test_an_answer_is_known_again_that_came_back_changed() -> None:
@@ -259,7 +259,7 @@ SAID = {
 }
 
 
-def heard(data: bytes, *, status: int = 200, step: int = 0) -> Answered:
+def heard(data: bytes, *, status: int = 200, step: int = 0) -> ParsedResponse:
     listener = PROTOCOL.listener(status)
     for start in range(0, len(data), step or len(data) or 1):
         listener.feed(data[start : start + (step or len(data))])

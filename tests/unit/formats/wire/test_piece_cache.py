@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harken.formats.wire.piece_cache import Known
+from harken.formats.wire.piece_cache import PieceCache
 from harken.formats.wire.registry import WIRES
 from tests.unit.formats.wire.examples import EXAMPLES
 
@@ -21,7 +21,7 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 @pytest.mark.parametrize("name", [*EXAMPLES])
 def test_what_is_known_is_the_piece_that_was_seen_first(name: str) -> None:
     path, body = EXAMPLES[name]
-    data, known = json.dumps(body).encode(), Known()
+    data, known = json.dumps(body).encode(), PieceCache()
     first = WIRES[name].take_apart(path, data, known).pieces
     again = WIRES[name].take_apart(path, data, known).pieces
     assert all(one is other for one, other in zip(first, again, strict=True))
@@ -36,7 +36,7 @@ def test_a_piece_is_known_without_the_mark_that_moved_on() -> None:
         data = msgspec.json.encode({"model": "m", "messages": messages})
         return ANTHROPIC.take_apart("", data, known)
 
-    known = Known()
+    known = PieceCache()
     first, second = asked(1), asked(2, 3)
     assert [one.key for one in first.pieces] == [one.key for one in second.pieces]
     assert all(one is other for one, other in zip(first.pieces, second.pieces, strict=True))
@@ -44,7 +44,7 @@ def test_a_piece_is_known_without_the_mark_that_moved_on() -> None:
 
 
 def test_what_nobody_asked_for_lately_is_forgotten() -> None:
-    known = Known(most_bytes=4000)
+    known = PieceCache(most_bytes=4000)
     kept, forgotten = (known.of(PLAIN.piece({"role": "user", "content": name})) for name in "ab")
     for number in range(200):
         known.of(PLAIN.piece({"role": "user", "content": str(number)}))
@@ -59,7 +59,7 @@ def test_a_thousand_known_messages_cost_about_what_their_bytes_do() -> None:
         for at in range(1000)
     ]
     data = msgspec.json.encode({"model": "m", "messages": messages})
-    known = Known()
+    known = PieceCache()
 
     def take() -> list[str]:
         return [piece.key for piece in ANTHROPIC.take_apart("", data, known).pieces]

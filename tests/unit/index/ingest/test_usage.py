@@ -8,7 +8,7 @@ import pytest
 
 from harken.core.events import Usage
 from harken.index.ingest.row_writer import time_us
-from harken.index.ingest.usage import Costs, Spent, of_log, provider_of, spent, told_cost
+from harken.index.ingest.usage import Costs, TokenCounts, of_log, provider_of, spent, told_cost
 from harken.llm.prices import Prices
 
 DAY = time_us("2026-03-01T12:00:00Z")
@@ -24,7 +24,7 @@ DAY = time_us("2026-03-01T12:00:00Z")
                 "cache_creation_input_tokens": 7,
                 "output_tokens": 3,
             },
-            Spent(5, 90, 7, 3),
+            TokenCounts(5, 90, 7, 3),
         ),
         (
             {
@@ -33,7 +33,7 @@ DAY = time_us("2026-03-01T12:00:00Z")
                 "cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4},
                 "output_tokens": 3,
             },
-            Spent(5, None, 7, 3, None, 4),
+            TokenCounts(5, None, 7, 3, None, 4),
         ),
         (
             {
@@ -42,7 +42,7 @@ DAY = time_us("2026-03-01T12:00:00Z")
                 "cache_write_tokens": 7,
                 "output_tokens": 3,
             },
-            Spent(5, 90, 7, 3),
+            TokenCounts(5, 90, 7, 3),
         ),
         (
             {
@@ -51,7 +51,7 @@ DAY = time_us("2026-03-01T12:00:00Z")
                 "output_tokens": 9,
                 "output_tokens_details": {"reasoning_tokens": 4},
             },
-            Spent(5, 90, None, 9, 4),
+            TokenCounts(5, 90, None, 9, 4),
         ),
         (
             {
@@ -60,27 +60,27 @@ DAY = time_us("2026-03-01T12:00:00Z")
                 "completion_tokens": 9,
                 "completion_tokens_details": {"reasoning_tokens": 4},
             },
-            Spent(5, 90, None, 9, 4),
+            TokenCounts(5, 90, None, 9, 4),
         ),
         (
             {"prompt_tokens": 95, "cached_tokens": 90, "completion_tokens": 9},
-            Spent(5, 90, None, 9),
+            TokenCounts(5, 90, None, 9),
         ),
-        ({"input_tokens": 5}, Spent(5, None, None, 0)),
-        ({"output_tokens": 5}, Spent(None, None, None, 5)),
-        ({"input_tokens": 5, "cache_read_tokens": 9}, Spent(0, 9, None, 0)),
-        ({}, Spent()),
-        ({"input_tokens": "5", "output_tokens": True, "input_tokens_details": 3}, Spent()),
-        ({"input_tokens": -5, "output_tokens": 1 << 60}, Spent()),
+        ({"input_tokens": 5}, TokenCounts(5, None, None, 0)),
+        ({"output_tokens": 5}, TokenCounts(None, None, None, 5)),
+        ({"input_tokens": 5, "cache_read_tokens": 9}, TokenCounts(0, 9, None, 0)),
+        ({}, TokenCounts()),
+        ({"input_tokens": "5", "output_tokens": True, "input_tokens_details": 3}, TokenCounts()),
+        ({"input_tokens": -5, "output_tokens": 1 << 60}, TokenCounts()),
     ],
 )
-def test_all_shapes_of_usage_are_read(usage: dict[str, Any], wanted: Spent) -> None:
+def test_all_shapes_of_usage_are_read(usage: dict[str, Any], wanted: TokenCounts) -> None:
     assert spent(usage) == wanted
 
 
 def test_a_log_counts_caches_in_the_input() -> None:
-    assert of_log(Usage(100, 7, 60, 10)) == Spent(30, 60, 10, 7)
-    assert of_log(Usage()) == Spent()
+    assert of_log(Usage(100, 7, 60, 10)) == TokenCounts(30, 60, 10, 7)
+    assert of_log(Usage()) == TokenCounts()
 
 
 def test_what_a_runtime_says_that_it_cost_is_believed() -> None:
@@ -103,12 +103,12 @@ def test_what_a_runtime_says_that_it_cost_is_believed() -> None:
 )
 def test_a_price_is_found_by_model_whoever_is_asked(model: str, provider: str) -> None:
     costs = Costs(Prices())
-    assert costs.cost(Spent(1_000_000, None, None, 0), model, provider, DAY) == 5
+    assert costs.cost(TokenCounts(1_000_000, None, None, 0), model, provider, DAY) == 5
 
 
 def test_what_a_cache_keeps_for_an_hour_costs_twice_the_input() -> None:
     def cost(hour: int | None) -> float | None:
-        took = Spent(0, 0, 1_000_000, 0, None, hour)
+        took = TokenCounts(0, 0, 1_000_000, 0, None, hour)
         return Costs(Prices()).cost(took, "claude-opus-4-5", "claude", DAY)
 
     assert (cost(None), cost(0), cost(400_000), cost(1_000_000)) == (6.25, 6.25, 7.75, 10)
@@ -117,15 +117,18 @@ def test_what_a_cache_keeps_for_an_hour_costs_twice_the_input() -> None:
 
 def test_without_a_price_a_time_or_a_count_no_cost_is_known() -> None:
     costs = Costs(Prices())
-    assert costs.cost(Spent(5, None, None, 5), "nobody's", "claude", DAY) is None
-    assert costs.cost(Spent(5, None, None, 5), "claude-opus-4-5", "claude", None) is None
+    assert costs.cost(TokenCounts(5, None, None, 5), "nobody's", "claude", DAY) is None
+    assert costs.cost(TokenCounts(5, None, None, 5), "claude-opus-4-5", "claude", None) is None
     assert (
         costs.cost(
-            Spent(5, None, None, 5), "claude-opus-4-5", "claude", time_us("0001-01-01T00:00:00Z")
+            TokenCounts(5, None, None, 5),
+            "claude-opus-4-5",
+            "claude",
+            time_us("0001-01-01T00:00:00Z"),
         )
         is None
     )
-    assert costs.cost(Spent(), "claude-opus-4-5", "claude", DAY) is None
+    assert costs.cost(TokenCounts(), "claude-opus-4-5", "claude", DAY) is None
 
 
 def test_who_answered_is_what_the_runtime_says() -> None:

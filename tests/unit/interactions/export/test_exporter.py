@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.errors import ConfigError
-from harken.interactions.export.exporter import Exported, How, export_session
+from harken.interactions.export.exporter import ExportOptions, ExportSummary, export_session
 from harken.interactions.export.importer import import_folder
 from harken.interactions.records import MemoryOpType, MemoryType
 from harken.session.log.reader import events
@@ -27,8 +27,8 @@ from tests.unit.interactions.kit import DOOR, HI, KIND, LOOK, ROLE, SYSTEM, logg
 SECRET = "AKIAQ7WZX5T2MN3BVC4D"
 
 
-def export(log: Path, out: Path, **how: Any) -> Exported:
-    return export_session(list(events(log)), log.stem, out, How(**how))
+def export(log: Path, out: Path, **how: Any) -> ExportSummary:
+    return export_session(list(events(log)), log.stem, out, ExportOptions(**how))
 
 
 def files(folder: Path) -> dict[str, bytes]:

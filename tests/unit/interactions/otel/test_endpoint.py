@@ -15,15 +15,15 @@ import pytest
 from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError, SendError
 from harken.interactions.otel import exporter
-from harken.interactions.otel.endpoint import Endpoint
-from harken.interactions.otel.exporter import How, Sent, send
+from harken.interactions.otel.endpoint import OtlpEndpoint
+from harken.interactions.otel.exporter import OtlpExportSummary, OtlpOptions, send
 from harken.interactions.otel.otlp import JSON, Sender, taken_in
 from harken.session.log.reader import events
 from tests.session_kit import born, new_session, turn
 from tests.spans_kit import Answer, backend, partial, said
 
 DEMO = Path(__file__).parents[3] / "golden" / "demo.jsonl"
-HOW = How(sender=Sender("1", resource={"deployment.environment": "test"}))
+HOW = OtlpOptions(sender=Sender("1", resource={"deployment.environment": "test"}))
 
 
 class Time:
@@ -40,12 +40,12 @@ class Time:
         self.now += seconds
 
 
-def endpoint(url: str, time_: Time | None = None, **more: Any) -> Endpoint:
+def endpoint(url: str, time_: Time | None = None, **more: Any) -> OtlpEndpoint:
     time_ = time_ or Time()
-    return Endpoint(url=url, clock=time_.clock, sleep=time_.sleep, **more)
+    return OtlpEndpoint(url=url, clock=time_.clock, sleep=time_.sleep, **more)
 
 
-def go(url: str, time_: Time | None = None, **more: Any) -> Sent:
+def go(url: str, time_: Time | None = None, **more: Any) -> OtlpExportSummary:
     with closing(endpoint(url, time_, **more)) as there:
         return send(events(DEMO), "demo", there, HOW)
 
@@ -181,7 +181,7 @@ def test_a_later_batch_that_is_refused_says_how_much_was_taken(tmp_path: Path) -
 )
 def test_an_address_that_is_none_is_refused(url: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as error:
-        Endpoint(url=url, headers={"authorization": "Bearer s3cret"})
+        OtlpEndpoint(url=url, headers={"authorization": "Bearer s3cret"})
     assert "s3cret" not in str(error.value)
     assert "pa55" not in str(error.value)
 
@@ -189,9 +189,9 @@ def test_an_address_that_is_none_is_refused(url: str, why: str) -> None:
 def test_headers_are_never_shown() -> None:
     for headers in ({"a b": "s3cret"}, {"a": "s3cret\n"}, {"": "s3cret"}, {"ä": "s3cret"}):
         with pytest.raises(ConfigError) as error:
-            Endpoint(url="https://x", headers=headers)
+            OtlpEndpoint(url="https://x", headers=headers)
         assert "s3cret" not in str(error.value)
-    assert "s3cret" not in repr(Endpoint(url="https://x", headers={"a": "s3cret"}))
+    assert "s3cret" not in repr(OtlpEndpoint(url="https://x", headers={"a": "s3cret"}))
 
 
 def test_the_path_of_traces_is_added_where_it_is_missing() -> None:
@@ -201,4 +201,4 @@ def test_the_path_of_traces_is_added_where_it_is_missing() -> None:
         "https://x:44/otlp": "https://x:44/otlp/v1/traces",
         "https://x/v1/traces": "https://x/v1/traces",
     }.items():
-        assert Endpoint(url=url).name == name
+        assert OtlpEndpoint(url=url).name == name

@@ -12,7 +12,7 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.secrets.redaction import Credentials
-from harken.interactions.otel.exporter import How, spans_of
+from harken.interactions.otel.exporter import OtlpOptions, spans_of
 from harken.interactions.otel.otlp import Sender
 from harken.interactions.otel.span import Span
 from harken.session.log.reader import events
@@ -38,7 +38,7 @@ SENDER = Sender("1")
 
 def told(log: Path | Iterable[ev.Event], **how: Any) -> list[Span]:
     read = events(log) if isinstance(log, Path) else log
-    return list(spans_of(read, "s", How(sender=SENDER, **how), Credentials()))
+    return list(spans_of(read, "s", OtlpOptions(sender=SENDER, **how), Credentials()))
 
 
 def tree(spans: list[Span]) -> list[str]:
@@ -319,7 +319,7 @@ def test_credentials_do_not_go_out(session: Session) -> None:
     say(session, agent, f"your key is {key}")
     session.close()
     found = Credentials()
-    how = How(sender=SENDER)
+    how = OtlpOptions(sender=SENDER)
     spans = list(spans_of(events(session.path), "s", how, found))
     assert key not in str(spans)
     assert "[redacted github-token]" in str(spans)

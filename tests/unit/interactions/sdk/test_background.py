@@ -7,13 +7,13 @@ import sys
 import threading
 from pathlib import Path
 
-from harken.interactions.sdk.background import Background
+from harken.interactions.sdk.background import BackgroundRecorder
 from tests.otlp_kit import Collecting
 
 
 def test_work_is_done_in_the_order_in_which_it_came() -> None:
     done: list[int] = []
-    with Background(Collecting()) as background:
+    with BackgroundRecorder(Collecting()) as background:
         for number in range(100):
             background.later(lambda number=number: done.append(number), 1)  # type: ignore[misc]
         assert background.flush()
@@ -22,7 +22,7 @@ def test_work_is_done_in_the_order_in_which_it_came() -> None:
 
 def test_when_too_much_waits_what_begins_is_left_out_and_what_is_due_is_not() -> None:
     gate, done = threading.Event(), []
-    with Background(Collecting(), most_waiting_bytes=10) as background:
+    with BackgroundRecorder(Collecting(), most_waiting_bytes=10) as background:
         assert background.later(gate.wait, 20)  # one is always taken
         assert not background.later(lambda: done.append("new"), 5)
         assert background.later(lambda: done.append("due"), 5, is_due=True)
@@ -33,7 +33,7 @@ def test_when_too_much_waits_what_begins_is_left_out_and_what_is_due_is_not() ->
 
 
 def test_after_the_end_nothing_is_taken() -> None:
-    background = Background(Collecting())
+    background = BackgroundRecorder(Collecting())
     background.close()
     background.close()
     assert not background.later(lambda: None, 0)
@@ -41,7 +41,7 @@ def test_after_the_end_nothing_is_taken() -> None:
 
 def test_flush_does_not_wait_for_ever() -> None:
     gate = threading.Event()
-    with Background(Collecting()) as background:
+    with BackgroundRecorder(Collecting()) as background:
         background.later(gate.wait, 1)
         assert not background.flush(0.01)
         gate.set()
@@ -50,9 +50,9 @@ def test_flush_does_not_wait_for_ever() -> None:
 def test_a_program_that_ends_without_a_word_has_recorded_all(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"
-        "from harken.interactions.sdk.background import Background\n"
+        "from harken.interactions.sdk.background import BackgroundRecorder\n"
         "def write(): time.sleep(0.3); open(sys.argv[1], 'w').write('done')\n"
-        "Background(None).later(write, 1)\n"
+        "BackgroundRecorder(None).later(write, 1)\n"
     )
     subprocess.run([sys.executable, "-c", program, tmp_path / "told"], check=True, timeout=60)
     assert (tmp_path / "told").read_text() == "done"

@@ -24,8 +24,8 @@ import openai
 import pytest
 
 from harken.formats.wire import registry as wires
-from harken.interactions.sdk.background import Background
-from harken.interactions.sdk.wrap import wrap
+from harken.interactions.sdk.background import BackgroundRecorder
+from harken.interactions.sdk.wrap import wrap_client
 from tests.otlp_kit import Collecting
 from tests.provider.server import Answer, Asked, Provider, Step, as_json
 from tests.provider.wire import ANTHROPIC, KEY, OPENAI
@@ -47,7 +47,7 @@ from tests.sdk_kit import (
 )
 
 
-class Heard(Background):
+class Heard(BackgroundRecorder):
     """A background whose ear collects."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def test_a_wrapped_client_gives_what_the_client_gives(
 ) -> None:
     with Provider(answering) as provider, Heard() as into, make(provider.url) as client:
         plain = use(client)
-        assert use(wrap(client, into)) == plain
+        assert use(wrap_client(client, into)) == plain
         into.flush()
         (call,), (reply,) = into.collected.calls, into.collected.replies
         assert json.loads(call.body) == provider.bodies[1] == provider.bodies[0]
@@ -77,10 +77,10 @@ def test_a_wrapped_client_gives_what_the_client_gives(
 def test_a_wrapped_async_client_gives_what_the_client_gives(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
-    async def both(url: str, into: Background) -> None:
+    async def both(url: str, into: BackgroundRecorder) -> None:
         async with make(url) as client:
             plain = await use(client)
-            assert await use(wrap(client, into)) == plain
+            assert await use(wrap_client(client, into)) == plain
 
     with Provider(answering) as provider, Heard() as into:
         asyncio.run(both(provider.url, into))
@@ -96,7 +96,7 @@ def test_each_attempt_of_a_retried_call_is_recorded() -> None:
         as_json(WHOLE["/v1/messages"]),
     ]
     with Provider(script) as provider, Heard() as into:
-        with wrap(sync_anthropic(provider.url, max_retries=2), into) as client:
+        with wrap_client(sync_anthropic(provider.url, max_retries=2), into) as client:
             assert client.messages.create(**ASK).content[0].text == "Hello."
         into.flush()
         assert [reply.status for reply in into.collected.replies] == [429, 500, 200]
@@ -110,7 +110,7 @@ def test_an_error_is_the_clients_own_error(status: int) -> None:
             with pytest.raises(openai.APIStatusError) as plain:
                 client.chat.completions.create(model="m", messages=HI)
             with pytest.raises(type(plain.value)) as wrapped:
-                wrap(client, into).chat.completions.create(model="m", messages=HI)
+                wrap_client(client, into).chat.completions.create(model="m", messages=HI)
         assert str(wrapped.value) == str(plain.value)
         into.flush()
         (reply,) = into.collected.replies
@@ -123,7 +123,7 @@ def test_a_stream_that_is_cut_is_the_clients_own_error_and_is_recorded_as_far_as
         with sync_anthropic(provider.url) as client:
             seen: list[list[Any]] = []
             errors: list[type] = []
-            for one in (client, wrap(client, into)):
+            for one in (client, wrap_client(client, into)):
                 seen.append([])
                 with pytest.raises(Exception) as error:
                     seen[-1].extend(map(dump, one.messages.create(**ASK, stream=True)))
@@ -138,7 +138,7 @@ def test_a_stream_that_is_cut_is_the_clients_own_error_and_is_recorded_as_far_as
 def test_a_stream_that_its_client_leaves_was_hung_up() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
     with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
-        with wrap(sync_anthropic(provider.url), into) as client:
+        with wrap_client(sync_anthropic(provider.url), into) as client:
             stream = client.messages.create(**ASK, stream=True)
             next(iter(stream))
             stream.close()
@@ -148,7 +148,7 @@ def test_a_stream_that_its_client_leaves_was_hung_up() -> None:
 
 def test_a_call_that_waits_no_longer_says_so() -> None:
     with Provider(lambda _: Answer(["hang"])) as provider, Heard() as into:
-        client = wrap(sync_openai(provider.url, timeout=0.2), into)
+        client = wrap_client(sync_openai(provider.url, timeout=0.2), into)
         with pytest.raises(openai.APITimeoutError):
             client.chat.completions.create(model="m", messages=HI)
         client.close()
@@ -157,7 +157,7 @@ def test_a_call_that_waits_no_longer_says_so() -> None:
 
 
 def test_a_provider_that_is_not_there_is_the_clients_own_error() -> None:
-    with Heard() as into, wrap(sync_openai("http://127.0.0.1:9"), into) as client:
+    with Heard() as into, wrap_client(sync_openai("http://127.0.0.1:9"), into) as client:
         with pytest.raises(openai.APIConnectionError):
             client.chat.completions.create(model="m", messages=HI)
         into.flush()
@@ -178,8 +178,8 @@ class Late(Collecting):
 def test_the_first_event_waits_for_nobody() -> None:
     steps: list[Step] = [STREAMS["/v1/chat/completions"][1], 0.6, *STREAMS["/v1/chat/completions"]]
     ear = Late()
-    with Provider(lambda _: Answer(steps)) as provider, Background(ear) as into:
-        with wrap(sync_openai(provider.url), into) as client:
+    with Provider(lambda _: Answer(steps)) as provider, BackgroundRecorder(ear) as into:
+        with wrap_client(sync_openai(provider.url), into) as client:
             stream = client.chat.completions.create(model="m", messages=HI, stream=True)
             next(stream)
             ear.may.set()
@@ -202,8 +202,8 @@ def test_a_recorder_that_fails_never_breaks_a_call_and_is_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ear = Failing()
-    with Provider(answering) as provider, Background(ear) as into:
-        with wrap(sync_openai(provider.url), into) as client:
+    with Provider(answering) as provider, BackgroundRecorder(ear) as into:
+        with wrap_client(sync_openai(provider.url), into) as client:
             for _ in range(3):
                 assert o_chat(client)["choices"][0]["message"]["content"] == "Hello."
         into.flush()
@@ -221,7 +221,7 @@ def test_calls_of_many_threads_are_each_recorded() -> None:
             list(answer)
 
     with Provider(answering) as provider, Heard() as into:
-        with wrap(sync_openai(provider.url), into) as client, ThreadPoolExecutor(8) as pool:
+        with wrap_client(sync_openai(provider.url), into) as client, ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(40)))
         into.flush()
         asked = {body["messages"][0]["content"] for body in into.collected.asked}
@@ -233,7 +233,7 @@ def test_calls_of_many_threads_are_each_recorded() -> None:
 def test_no_credential_reaches_the_ear() -> None:
     with Provider(answering) as provider, Heard() as into:
         headers = {"x-custom-token": KEY, "cookie": KEY}
-        with wrap(sync_anthropic(provider.url, default_headers=headers), into) as client:
+        with wrap_client(sync_anthropic(provider.url, default_headers=headers), into) as client:
             client.messages.create(**ASK, extra_query={"key": KEY})
         into.flush()
         assert KEY not in repr(into.collected.told)
@@ -244,7 +244,7 @@ def test_an_answer_that_comes_compressed_is_recorded_as_it_was() -> None:
     head = {"content-type": "application/json", "content-encoding": "gzip"}
     packed = Answer([gzip.compress(whole)], headers=head)
     with Provider(lambda _: packed) as provider, Heard() as into:
-        client = wrap(sync_anthropic(provider.url), into)
+        client = wrap_client(sync_anthropic(provider.url), into)
         assert client.messages.create(**ASK).content[0].text == "Hello."
         client.close()
         into.flush()
@@ -256,7 +256,7 @@ def test_what_asks_no_model_is_not_recorded() -> None:
         return as_json({"input_tokens": 5})
 
     with Provider(counting) as provider, Heard() as into:
-        with wrap(sync_anthropic(provider.url), into) as client:
+        with wrap_client(sync_anthropic(provider.url), into) as client:
             assert client.messages.count_tokens(model="m", messages=HI).input_tokens == 5
         into.flush()
         assert into.collected.told == []
@@ -264,7 +264,7 @@ def test_what_asks_no_model_is_not_recorded() -> None:
 
 def test_the_wrapped_client_outlives_the_one_that_it_was_made_of() -> None:
     with Provider(answering) as provider, Heard() as into:
-        client = wrap(sync_anthropic(provider.url), into)
+        client = wrap_client(sync_anthropic(provider.url), into)
         gc.collect()
         assert client.messages.create(**ASK).content[0].text == "Hello."
         client.close()
@@ -273,7 +273,7 @@ def test_the_wrapped_client_outlives_the_one_that_it_was_made_of() -> None:
 
 def test_the_client_itself_goes_on_and_is_not_recorded() -> None:
     with Provider(answering) as provider, Heard() as into, sync_openai(provider.url) as client:
-        wrap(client, into)
+        wrap_client(client, into)
         gc.collect()
         o_chat(client)
         into.flush()
@@ -283,10 +283,10 @@ def test_the_client_itself_goes_on_and_is_not_recorded() -> None:
 def test_a_client_keeps_its_options_and_a_copy_of_it_is_recorded_too() -> None:
     with Provider(answering) as provider, Heard() as into:
         with sync_openai(provider.url, timeout=7, organization="org") as client:
-            wrapped = wrap(client, into)
+            wrapped = wrap_client(client, into)
             assert (wrapped.timeout, wrapped.organization) == (7, "org")
             o_chat(wrapped.with_options(timeout=5))
-            assert wrap(wrapped, into) is wrapped
+            assert wrap_client(wrapped, into) is wrapped
         into.flush()
         assert len(into.collected.calls) == 1
 
@@ -300,7 +300,7 @@ def test_a_client_with_an_http_client_of_its_own_uses_that() -> None:
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), headers={"x-mine": "1"})
     with Heard() as into, sync_anthropic("http://provider", http_client=http) as client:
-        assert a_messages(wrap(client, into)) == a_messages(client)
+        assert a_messages(wrap_client(client, into)) == a_messages(client)
         into.flush()
         assert seen == ["/v1/messages"] * 2
         assert json.loads(into.collected.replies[0].body) == WHOLE["/v1/messages"]
@@ -309,7 +309,7 @@ def test_a_client_with_an_http_client_of_its_own_uses_that() -> None:
 @pytest.mark.parametrize("library", [httpx, httpx2])
 def test_a_client_of_httpx_alone_is_recorded(library: Any) -> None:
     with Provider(answering) as provider, Heard() as into, library.Client() as client:
-        wrapped = wrap(client, into)
+        wrapped = wrap_client(client, into)
         url = f"{provider.url}/v1/messages?beta=true"
         plain = client.post(url, json=ASK).json()
         assert wrapped.post(url, json=ASK).json() == plain
@@ -326,9 +326,9 @@ def test_clients_of_other_makes_are_recorded_alike() -> None:
         is_chat = "chat/completions" in asked.path
         return as_json(WHOLE["/v1/chat/completions" if is_chat else "/v1/messages"])
 
-    async def by_aiohttp(url: str, into: Background) -> None:
+    async def by_aiohttp(url: str, into: BackgroundRecorder) -> None:
         http = anthropic.DefaultAioHttpClient()
-        async with wrap(async_anthropic(url, http_client=http), into) as client:
+        async with wrap_client(async_anthropic(url, http_client=http), into) as client:
             assert (await b_messages(client))["id"] == "msg_1"
 
     with Provider(any_answer) as provider, Heard() as into:
@@ -337,7 +337,7 @@ def test_clients_of_other_makes_are_recorded_alike() -> None:
         )
         older = sync_openai(provider.url, http_client=httpx.Client())
         for client in (azure, older):
-            with wrap(client, into) as wrapped:
+            with wrap_client(client, into) as wrapped:
                 assert o_chat(wrapped)["id"] == "c1"
         asyncio.run(by_aiohttp(provider.url, into))
         into.flush()
@@ -349,14 +349,14 @@ def test_clients_of_other_makes_are_recorded_alike() -> None:
 
 def test_other_objects_cannot_be_wrapped() -> None:
     with Heard() as into, pytest.raises(TypeError, match="object cannot be wrapped"):
-        wrap(object(), into)
+        wrap_client(object(), into)
 
 
 def test_calls_that_are_open_at_the_end_have_an_end() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
     with Provider(lambda _: Answer(steps)) as provider:
         into = Heard()
-        with wrap(sync_anthropic(provider.url), into) as client:
+        with wrap_client(sync_anthropic(provider.url), into) as client:
             stream = client.messages.create(**ASK, stream=True)
             next(iter(stream))
             into.close()
@@ -366,7 +366,7 @@ def test_calls_that_are_open_at_the_end_have_an_end() -> None:
 
 def test_a_forked_process_calls_and_records_nothing() -> None:
     with Provider(answering) as provider, Heard() as into:
-        with wrap(sync_anthropic(provider.url), into) as client:
+        with wrap_client(sync_anthropic(provider.url), into) as client:
             client.messages.create(**ASK)
             into.flush()
             child = os.fork()
@@ -374,7 +374,7 @@ def test_a_forked_process_calls_and_records_nothing() -> None:
                 logging.disable()
                 done = 1
                 with contextlib.suppress(BaseException):
-                    fresh = wrap(sync_anthropic(provider.url), into)
+                    fresh = wrap_client(sync_anthropic(provider.url), into)
                     fresh.messages.create(**ASK)
                     into.close()
                     done = 0 if len(into.collected.calls) == 1 else 2

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
-from harken.interactions.sdk.wrap import recording, wrap
-from harken.recording.rebuild import Rebuilder
+from harken.interactions.sdk.wrap import recording, wrap_client
+from harken.recording.rebuild import RequestRebuilder
 from harken.session.log.reader import events as events_of
 from harken.store.sqlite.store import SqliteStore
 from tests.provider.server import Provider
@@ -34,15 +34,15 @@ def _events(folder: Path) -> list[ev.Event]:
 def test_the_log_has_the_very_requests_that_the_provider_got(tmp_path: Path) -> None:
     with Provider(answering) as provider:
         with recording(tmp_path, session="one run", tell=TOLD.append) as record:
-            with wrap(sync_anthropic(provider.url), record) as client:
+            with wrap_client(sync_anthropic(provider.url), record) as client:
                 answer = client.messages.create(**ASK)
                 said = {"role": "assistant", "content": answer.content[0].text}
                 more = [*ASK["messages"], said, {"role": "user", "content": "and?"}]
                 client.messages.create(**{**ASK, "messages": more})
-            with wrap(sync_openai(provider.url), record) as other:
+            with wrap_client(sync_openai(provider.url), record) as other:
                 o_chat_events(other)
                 o_responses(other)
-        rebuilder = Rebuilder(_events(tmp_path))
+        rebuilder = RequestRebuilder(_events(tmp_path))
         bodies = [rebuilder.body(id_) for id_ in rebuilder.requests]
         assert bodies == provider.bodies
     assert TOLD == []
@@ -52,14 +52,14 @@ def test_a_run_with_a_name_goes_on_in_a_later_block(tmp_path: Path) -> None:
     with Provider(answering) as provider:
         for _ in range(2):
             with recording(tmp_path, session="one run") as record:
-                a_messages(wrap(sync_anthropic(provider.url), record))
+                a_messages(wrap_client(sync_anthropic(provider.url), record))
     assert sum(isinstance(one, ev.LlmRequest) for one in _events(tmp_path)) == 2
 
 
 def test_what_was_understood_is_committed(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     with Provider(answering) as provider, recording(tmp_path / "s", store) as record:
-        a_messages(wrap(sync_anthropic(provider.url), record))
+        a_messages(wrap_client(sync_anthropic(provider.url), record))
     (ctx,) = store.newest()
     assert store.commits([ctx])[ctx].commit.message_count == 2
     store.close()

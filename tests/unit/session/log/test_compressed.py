@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from harken.context.purge import Purge, find_secret, purge_text
+from harken.context.purge import PurgeRequest, find_secret, purge_text
 from harken.core.ids import AgentId
 from harken.core.replace import Secret
-from harken.errors import HarkenError, LogLocked, LogNotFound, LogWriteError, NotALog
+from harken.errors import HarkenError, InvalidLog, LogLocked, LogNotFound, LogWriteError
 from harken.session.log.compress import pack, unpacked
 from harken.session.log.compressed import is_packed, log_of, open_packed, packs_of, stat_log, unpack
 from harken.session.log.file import LogFile
-from harken.session.log.reader import Reading, events, mentions, open_log
+from harken.session.log.reader import LogReadReport, events, mentions, open_log
 from harken.session.session import Session
 from harken.session.verify import verify
 from harken.store.memory import MemoryStore
@@ -69,7 +69,7 @@ def test_a_packed_log_is_read_under_its_own_name(log: Path, way: Callable[[Path]
     packed = way(log)
     assert not log.exists()
     assert packed.stat().st_size < len(before) / 4
-    reading = Reading()
+    reading = LogReadReport()
     assert list(events(log, reading)) == list(events(packed)) == read
     assert (reading.sealed, reading.torn, reading.end) == (True, b"", len(before))
     assert len(SessionViewer(log).events.events) == viewed
@@ -139,7 +139,7 @@ def test_what_is_not_there_or_empty_is_not_packed(tmp_path: Path) -> None:
         with pytest.raises(LogNotFound):
             act(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(NotALog, match="is empty"):
+    with pytest.raises(InvalidLog, match="is empty"):
         pack(tmp_path / "empty.jsonl")
     assert names_in(tmp_path) == ["empty.jsonl"]
 
@@ -294,7 +294,7 @@ def test_a_damaged_pack_is_one_clear_line(log: Path, way: Callable[[Path], Path]
     ):
         packed.write_bytes(harm)
         for read in (lambda: list(events(log)), lambda: verify(log), lambda: Session.load(log)):
-            with pytest.raises((NotALog, LogWriteError), match=r"damaged|is empty") as error:
+            with pytest.raises((InvalidLog, LogWriteError), match=r"damaged|is empty") as error:
                 read()
             assert str(error.value).count("\n") == 0
         assert stat_log(log).size_bytes >= 0
@@ -314,7 +314,7 @@ def test_what_unpacks_without_end_is_refused(tmp_path: Path) -> None:
         file.write(packer.flush())
     opened = open_packed(bomb)
     assert opened is not None
-    with pytest.raises(NotALog, match="made to fill the disk"), opened:
+    with pytest.raises(InvalidLog, match="made to fill the disk"), opened:
         while opened.read(1 << 20):
             pass
 
@@ -323,7 +323,7 @@ def test_a_pack_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "f.jsonl.zst"
     folder.mkdir()
     assert packs_of(tmp_path / "f.jsonl") == []
-    with pytest.raises(NotALog, match="is a folder"):
+    with pytest.raises(InvalidLog, match="is a folder"):
         open_log(folder)
     with pytest.raises(LogNotFound):
         open_log(tmp_path / "none.jsonl.zst")
@@ -359,7 +359,7 @@ def test_a_text_is_purged_from_a_packed_log(log: Path) -> None:
     secret = Secret("rosebud")
     store = MemoryStore()
     assert len(find_secret(store, [log], secret)) == 1
-    purge_text(store, [log], Purge(secret=secret, by="me", why=""))
+    purge_text(store, [log], PurgeRequest(secret=secret, by="me", why=""))
     assert find_secret(store, [log], secret) == []
     assert not is_packed(log)
     assert b"rosebud" not in log.read_bytes()

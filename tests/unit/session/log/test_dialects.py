@@ -16,10 +16,10 @@ from harken.core.events import (
     UnknownEvent,
     event_dict,
 )
-from harken.errors import LogDamaged, LogReadOnly
+from harken.errors import LogCorrupted, LogReadOnly
 from harken.session.fold import fold
-from harken.session.log.dialects import Fragment, Plain, dialect_of
-from harken.session.log.reader import Reading, events
+from harken.session.log.dialects import FragmentDialect, PlainDialect, dialect_of
+from harken.session.log.reader import LogReadReport, events
 from harken.session.session import Session
 from harken.session.state import SessionState
 
@@ -37,7 +37,7 @@ def read(path: Path) -> dict[str, Event]:
 
 
 def dialect(path: Path) -> str | None:
-    reading = Reading()
+    reading = LogReadReport()
     for _ in events(path, reading):
         pass
     assert not reading.sealed
@@ -118,7 +118,7 @@ class TestCurrentWithoutSums:
 
     def test_a_line_that_is_no_event_is_damage(self, tmp_path: Path) -> None:
         path = log(tmp_path, birth("msg_001", "a"), {"message_id": "msg_002"})
-        with pytest.raises(LogDamaged, match="line 2"):
+        with pytest.raises(LogCorrupted, match="line 2"):
             read(path)
 
     def test_a_line_that_was_never_finished_is_torn(self, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ class TestCurrentWithoutSums:
         whole = path.stat().st_size
         with path.open("a") as file:
             file.write('{"message_id": "msg_002", "spec": {}')
-        reading = Reading()
+        reading = LogReadReport()
         assert len(list(events(path, reading))) == 1
         assert (reading.end, reading.torn[:1]) == (whole, b"{")
 
@@ -325,7 +325,7 @@ class TestFragment:
         assert "parent" not in event_dict(read(path)["1"])
 
     def test_what_contradicts_the_current_members_is_kept(self) -> None:
-        dialect = Fragment()
+        dialect = FragmentDialect()
         lines = [
             birth("0", "a", parent="user"),
             birth("1", "b", parent="c", cause="0"),
@@ -340,25 +340,31 @@ class TestFragment:
     def test_what_has_a_substance_has_no_cause(self) -> None:
         line = {"message_id": "1", "event_type": "transcript_entry", "agent": "a", "role": "user"}
         both = json.dumps({**line, "substance": "0", "cause": ["0"]}).encode()
-        (event,) = Fragment().read(both)
+        (event,) = FragmentDialect().read(both)
         assert isinstance(event, TranscriptEntry)
         assert (event.substance, event.cause) == ("0", None)
 
     def test_a_cause_of_the_wrong_shape_is_no_event(self) -> None:
         line = {"message_id": "1", "event_type": "fragment", "agent": "a", "content": "x"}
         with pytest.raises(ValueError, match="cause"):
-            list(Fragment().read(json.dumps({**line, "cause": [{"id": 1}]}).encode()))
+            list(FragmentDialect().read(json.dumps({**line, "cause": [{"id": 1}]}).encode()))
 
 
 class TestDetection:
     @pytest.mark.parametrize(
         ("line", "kind"),
         [
-            (b'{"message_id": "0", "event_type": "fragment", "agent": "user"}', Fragment),
-            (b'{"message_id": "msg_001", "event_type": "agent_created", "agent_id": "a"}', Plain),
-            (b'{"message_id": "x", "event_type": "y", "agent_id": "a", "agent": "b"}', Plain),
-            (b'{"no": "event"}', Plain),
-            (b"no JSON", Plain),
+            (b'{"message_id": "0", "event_type": "fragment", "agent": "user"}', FragmentDialect),
+            (
+                b'{"message_id": "msg_001", "event_type": "agent_created", "agent_id": "a"}',
+                PlainDialect,
+            ),
+            (
+                b'{"message_id": "x", "event_type": "y", "agent_id": "a", "agent": "b"}',
+                PlainDialect,
+            ),
+            (b'{"no": "event"}', PlainDialect),
+            (b"no JSON", PlainDialect),
         ],
     )
     def test_the_first_event_shows_the_dialect(self, line: bytes, kind: type) -> None:
@@ -370,7 +376,7 @@ class TestDetection:
             birth("msg_001", "root"),
             entry("msg_002", "root", role="user", content="x", content_id="msg_001"),
         )
-        reading = Reading()
+        reading = LogReadReport()
         lines = events(path, reading)
         next(lines)
         assert reading.dialect is None
@@ -378,6 +384,6 @@ class TestDetection:
         assert reading.dialect == "S1"
 
     def test_a_birth_is_read_as_one(self) -> None:
-        (event,) = Plain().read(json.dumps(birth("msg_001", "a")).encode())
+        (event,) = PlainDialect().read(json.dumps(birth("msg_001", "a")).encode())
         assert isinstance(event, AgentCreated)
         assert event.relation == "primary"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.errors import LogLocked, LogNotFound, LogWriteError, NotALog, SessionClosed
+from harken.errors import InvalidLog, LogLocked, LogNotFound, LogWriteError, SessionClosed
 from harken.session.log.file import LogFile, RealDisk, is_being_written
 from harken.testing import FailingDisk, Fault, RecordingDisk
 
@@ -145,7 +145,7 @@ def test_a_log_that_is_not_there_is_only_made_when_asked_for(path: Path) -> None
 
 
 def test_a_folder_is_no_log(tmp_path: Path) -> None:
-    with pytest.raises(NotALog, match="is a folder"):
+    with pytest.raises(InvalidLog, match="is a folder"):
         LogFile(tmp_path)
 
 

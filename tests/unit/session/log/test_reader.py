@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
-from harken.core.canonical import encode
-from harken.errors import LogDamaged, LogNotFound, LogTooNew, NotALog
+from harken.core.canonical import to_json_line
+from harken.errors import InvalidLog, LogCorrupted, LogNotFound, LogVersionUnsupported
 from harken.session.fold import fold
 from harken.session.log.checksum import seal
-from harken.session.log.reader import Reading, events, paused_gc, records
+from harken.session.log.reader import LogReadReport, events, paused_gc, records
 from harken.session.session import Session
 from harken.session.state import SessionState
 from tests.session_kit import act, born, folded, hear, ids, new_session, options, result, say
@@ -29,7 +29,7 @@ def sealed(*objects: object) -> bytes:
 def sealed_lines(objects: tuple[object, ...]) -> Iterator[bytes]:
     before = b""
     for value in objects:
-        line, before = seal(before, encode(value))
+        line, before = seal(before, to_json_line(value))
         yield line
 
 
@@ -49,7 +49,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_whole_log_is_read_whole(log: Path) -> None:
-    reading = Reading()
+    reading = LogReadReport()
     assert ids(log, reading) == ["msg_000", "msg_001", "msg_002", "msg_003", "msg_004"]
     assert reading.sealed
     assert reading.dialect is None
@@ -58,14 +58,14 @@ def test_a_whole_log_is_read_whole(log: Path) -> None:
 
 
 def test_each_event_comes_with_its_own_line(log: Path) -> None:
-    assert b"".join(line for _, line in records(log, Reading())) == log.read_bytes()
+    assert b"".join(line for _, line in records(log, LogReadReport())) == log.read_bytes()
 
 
 @pytest.mark.req("S0-35")
 def test_a_torn_last_line_is_kept_apart(log: Path) -> None:
     whole = log.read_bytes()
     log.write_bytes(whole[:-9])
-    reading = Reading()
+    reading = LogReadReport()
     assert ids(log, reading)[-1] == "msg_003"
     assert whole[: reading.end] + reading.torn == whole[:-9]
     assert reading.torn
@@ -73,7 +73,7 @@ def test_a_torn_last_line_is_kept_apart(log: Path) -> None:
 
 def test_a_last_line_that_lacks_only_its_newline_is_whole(log: Path) -> None:
     log.write_bytes(log.read_bytes()[:-1])
-    reading = Reading()
+    reading = LogReadReport()
     assert ids(log, reading)[-1] == "msg_004"
     assert reading.missing_newline
     assert not reading.torn
@@ -85,15 +85,15 @@ def test_a_last_line_that_lacks_only_its_newline_is_whole(log: Path) -> None:
 def test_zeros_that_a_power_cut_left_are_a_torn_tail(log: Path, tail: bytes) -> None:
     whole = log.read_bytes()
     log.write_bytes(whole + tail)
-    reading = Reading()
+    reading = LogReadReport()
     assert len(ids(log, reading)) == 5
     assert reading.torn == tail
     assert reading.end == len(whole)
 
 
-def damage(log: Path, lines: list[bytes]) -> LogDamaged:
+def damage(log: Path, lines: list[bytes]) -> LogCorrupted:
     log.write_bytes(b"".join(lines))
-    with pytest.raises(LogDamaged) as found:
+    with pytest.raises(LogCorrupted) as found:
         ids(log)
     return found.value
 
@@ -125,7 +125,7 @@ def test_a_line_of_another_log_is_found(log: Path, tmp_path: Path) -> None:
 
 def test_a_line_without_a_sum_among_lines_with_sums_is_damage(log: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
-    assert damage(log, [*lines, encode(BIRTH) + b"\n"]).reason == "it has no sum"
+    assert damage(log, [*lines, to_json_line(BIRTH) + b"\n"]).reason == "it has no sum"
 
 
 def test_a_first_line_that_lost_its_sum_does_not_end_the_checking(log: Path) -> None:
@@ -145,10 +145,10 @@ def test_a_line_with_a_sum_in_a_log_without_sums_is_damage(log: Path) -> None:
 
 def test_a_whole_line_that_is_no_event_is_damage(path: Path) -> None:
     path.write_bytes(sealed(START, {"event_type": "agent_created", "message_id": 7}))
-    with pytest.raises(LogDamaged, match="not an event"):
+    with pytest.raises(LogCorrupted, match="not an event"):
         ids(path)
     path.write_bytes(sealed(START, {"message_id": "msg_001"}))
-    with pytest.raises(LogDamaged, match="event_type"):
+    with pytest.raises(LogCorrupted, match="event_type"):
         ids(path)
 
 
@@ -165,13 +165,13 @@ def test_a_whole_line_that_is_no_event_is_damage(path: Path) -> None:
 def test_what_is_no_log_is_called_so(path: Path, content: bytes, says: str) -> None:
     path.write_bytes(content)
     for open_it in (ids, Session) if content else (ids, Session.load):
-        with pytest.raises(NotALog, match=says):
+        with pytest.raises(InvalidLog, match=says):
             open_it(path)
     assert path.read_bytes() == content
 
 
 def test_a_folder_and_a_missing_file_are_called_so(path: Path) -> None:
-    with pytest.raises(NotALog, match="folder"):
+    with pytest.raises(InvalidLog, match="folder"):
         ids(path.parent)
     with pytest.raises(LogNotFound):
         ids(path)
@@ -179,7 +179,7 @@ def test_a_folder_and_a_missing_file_are_called_so(path: Path) -> None:
 
 def test_a_path_that_cannot_be_opened_is_called_so(path: Path) -> None:
     path.touch()
-    with pytest.raises(NotALog, match="cannot be read"):
+    with pytest.raises(InvalidLog, match="cannot be read"):
         ids(path / "below")
 
 
@@ -188,7 +188,7 @@ def test_a_log_of_a_newer_schema_is_refused_before_anything_is_made_of_it(path: 
     path.write_bytes(sealed(newer, {"event_type": "agent_created", "message_id": 7}))
     there = path.read_bytes()
     for open_it in (ids, Session, Session.load):
-        with pytest.raises(LogTooNew, match="schema version 2") as refused:
+        with pytest.raises(LogVersionUnsupported, match="schema version 2") as refused:
             open_it(path)
         assert (refused.value.found, refused.value.known) == (2, 1)
     assert path.read_bytes() == there
@@ -242,7 +242,7 @@ def test_lines_without_sums_are_read_and_reported_as_unverified(tmp_path: Path) 
         say(session, agent)
     state = folded(session.path).describe()
     session.path.write_bytes(unsealed(session))
-    reading = Reading()
+    reading = LogReadReport()
     assert len(ids(session.path, reading)) == 5
     assert not reading.sealed
     assert folded(session.path).describe() == state
@@ -251,18 +251,18 @@ def test_lines_without_sums_are_read_and_reported_as_unverified(tmp_path: Path) 
 @pytest.mark.parametrize("cut", range(1, 60))
 def test_a_torn_last_line_of_a_log_without_sums_is_kept_apart_too(path: Path, cut: int) -> None:
     """Also where the cut is just behind an inner brace."""
-    nested = encode({**BIRTH, "spec": {"budget": {"usd": {"max": 1}}}})
-    path.write_bytes(encode(START) + b"\n" + nested[:-cut])
-    reading = Reading()
+    nested = to_json_line({**BIRTH, "spec": {"budget": {"usd": {"max": 1}}}})
+    path.write_bytes(to_json_line(START) + b"\n" + nested[:-cut])
+    reading = LogReadReport()
     assert ids(path, reading) == ["msg_000"]
     assert reading.torn == nested[:-cut]
 
 
 def test_damage_inside_a_log_without_sums_is_an_error(path: Path) -> None:
-    path.write_bytes(encode(START) + b'\n{"event_type"\n' + encode(BIRTH) + b"\n")
-    with pytest.raises(LogDamaged) as found:
+    path.write_bytes(to_json_line(START) + b'\n{"event_type"\n' + to_json_line(BIRTH) + b"\n")
+    with pytest.raises(LogCorrupted) as found:
         ids(path)
-    assert (found.value.line, found.value.byte) == (2, len(encode(START)) + 1)
+    assert (found.value.line, found.value.byte) == (2, len(to_json_line(START)) + 1)
 
 
 def test_a_log_with_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harken.errors import LogDiffers, LogLocked, LogWriteError, NotALog
+from harken.errors import InvalidLog, LogDiverged, LogLocked, LogWriteError
 from harken.session.log.checksum import seal
 from harken.session.log.compress import pack
 from harken.session.log.file import LogFile
-from harken.session.log.receive import End, end_of, receive
+from harken.session.log.receive import LogEnd, end_of, receive
 from harken.session.verify import verify
 from tests.session_kit import log_lines
 
@@ -33,7 +33,7 @@ def size(lines: list[bytes]) -> int:
 
 @pytest.mark.req("S3-34")
 def test_a_log_that_comes_in_pieces_is_the_same_log(lines: list[bytes], log: Path) -> None:
-    assert end_of(log) == End()
+    assert end_of(log) == LogEnd()
     for n, line in enumerate(lines):
         end = receive(log, size(lines[:n]), line)
         assert end == end_of(log)
@@ -66,11 +66,11 @@ def test_other_lines_are_refused_and_change_nothing(
     receive(log, 0, b"".join(lines))
     changed = [lines[0], seal(lines[0][-19:-3], b'{"a":1}')[0]]
     for at, sent in [(0, b"".join(changed)), (size(lines[:1]) + 1, b"".join(changed[1:]))]:
-        with pytest.raises(LogDiffers):
+        with pytest.raises(LogDiverged):
             receive(log, at, sent)
-    with pytest.raises(LogDiffers, match="send what comes after"):
+    with pytest.raises(LogDiverged, match="send what comes after"):
         receive(log, size(lines) + 1, other[-1])
-    with pytest.raises(LogDiffers):
+    with pytest.raises(LogDiverged):
         receive(log.with_name("none.jsonl"), 10, other[-1])
     assert log.read_bytes() == b"".join(lines)
     assert not log.with_name("none.jsonl").exists()
@@ -140,20 +140,20 @@ def test_the_end_is_found_behind_a_line_of_any_length(tmp_path: Path, log: Path)
     first, own = seal(b"", b'{"a":"' + b"x" * 300_000 + b'"}')
     second, last = seal(own, b'{"a":"' + b"y" * 700_000 + b'"}')
     receive(log, 0, first)
-    assert end_of(log) == End(len(first), own)
+    assert end_of(log) == LogEnd(len(first), own)
     receive(log, len(first), second)
-    assert end_of(log) == End(len(first + second), last)
+    assert end_of(log) == LogEnd(len(first + second), last)
 
 
 def test_an_older_log_is_none_that_can_be_added_to(lines: list[bytes], log: Path) -> None:
     log.write_bytes(b'{"type":"x"}\n')
-    with pytest.raises(NotALog, match="without sums"):
+    with pytest.raises(InvalidLog, match="without sums"):
         end_of(log)
-    with pytest.raises(NotALog):
+    with pytest.raises(InvalidLog):
         receive(log, 0, lines[0])
     log.unlink()
     log.mkdir()
-    with pytest.raises(NotALog):
+    with pytest.raises(InvalidLog):
         end_of(log)
 
 

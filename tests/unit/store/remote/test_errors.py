@@ -8,28 +8,28 @@ from harken.core import canonical
 from harken.errors import (
     AmbiguousName,
     LogError,
-    NotesChanged,
-    ObjectDamaged,
-    ObjectMissing,
+    NameNotFound,
+    NotesConflict,
+    ObjectCorrupted,
+    ObjectNotFound,
     StoreError,
     StoreLocked,
     StoreWriteError,
-    UnknownName,
 )
 from harken.store.batch import BATCH
-from harken.store.remote.errors import STATUS, Failed, Refused, error_of, problem_of
+from harken.store.remote.errors import STATUS, ErrorBody, RequestRefused, error_of, problem_of
 from harken.store.remote.wire import read_json
 
 HERE, THERE = "http://127.0.0.1:8420", "/home/iree/.harken/store.db"
 ERRORS = [
-    (UnknownName("commit", "ctx-\ud800", ["ctx-1", "ctx-2"]), 404),
+    (NameNotFound("commit", "ctx-\ud800", ["ctx-1", "ctx-2"]), 404),
     (AmbiguousName("commit", "ctx-1", ["ctx-11", "ctx-12"]), 409),
-    (ObjectMissing(THERE, "art-1", needed_by="ctx-1"), 404),
-    (ObjectMissing(THERE, "art-1"), 404),
-    (ObjectDamaged(THERE, "art-1", reason="its sum is another"), 500),
-    (ObjectDamaged(BATCH, "art-1", reason="it is no delta"), 422),
+    (ObjectNotFound(THERE, "art-1", needed_by="ctx-1"), 404),
+    (ObjectNotFound(THERE, "art-1"), 404),
+    (ObjectCorrupted(THERE, "art-1", reason="its sum is another"), 500),
+    (ObjectCorrupted(BATCH, "art-1", reason="it is no delta"), 422),
     (StoreLocked(THERE), 409),
-    (NotesChanged(THERE, "ctx-1"), 409),
+    (NotesConflict(THERE, "ctx-1"), 409),
     (StoreWriteError(THERE, reason="database or disk is full"), 507),
     (StoreError(THERE, "is closed"), 503),
 ]
@@ -42,7 +42,7 @@ def test_an_error_is_raised_again_with_its_facts_and_the_address_of_the_service(
     problem = problem_of(error)
     assert problem.status == status
     assert THERE not in problem.message
-    again = error_of(read_json(canonical.encode(Failed(problem)), Failed).error, HERE)
+    again = error_of(read_json(canonical.to_json_line(ErrorBody(problem)), ErrorBody).error, HERE)
     assert type(again) is type(error)
     place = {"store": HERE} if isinstance(error, StoreError) else {}
     assert vars(again) == {**vars(error), **place}
@@ -67,8 +67,8 @@ def test_of_a_bug_only_its_kind_is_said() -> None:
 def test_every_code_has_a_status_and_an_exception() -> None:
     for code, status in STATUS.items():
         assert 400 <= status < 600
-        again = error_of(problem_of(Refused(code, "so it is")), HERE)
-        assert isinstance(again, (StoreError, LogError, UnknownName, ValueError))
+        again = error_of(problem_of(RequestRefused(code, "so it is")), HERE)
+        assert isinstance(again, (StoreError, LogError, NameNotFound, ValueError))
 
 
 def test_a_message_is_one_line_however_long_and_odd_the_error_is() -> None:
@@ -76,4 +76,4 @@ def test_a_message_is_one_line_however_long_and_odd_the_error_is() -> None:
     assert message.startswith("a b c xxx")
     assert len(message) <= 1000
     names = (f"ctx-{n}" for n in range(10**4))
-    assert len(problem_of(UnknownName("commit", "x", names)).known) <= 13
+    assert len(problem_of(NameNotFound("commit", "x", names)).known) <= 13

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harken.core.commits import Commit, CommitId, Hash, Notes, commit_bytes, raw_ref
-from harken.errors import ConfigError, NotesChanged, ObjectDamaged, StoreError
-from harken.service.dependencies import Limits
+from harken.core.commits import Commit, CommitId, CommitNotes, Hash, commit_bytes, hash_raw
+from harken.errors import ConfigError, NotesConflict, ObjectCorrupted, StoreError
+from harken.service.dependencies import ServiceLimits
 from harken.service.sockets import address_of, listen_at
-from harken.store.base import Batch, Kind, Store
+from harken.store.base import ObjectKind, Store, WriteBatch
 from harken.store.memory import MemoryStore
 from harken.store.remote import wire
 from harken.store.remote.store import RemoteStore
@@ -197,13 +197,13 @@ OTHER = (TWO.id, commit_bytes(TWO), b"{}")
 def test_bytes_that_are_not_what_was_asked_for_are_damage(
     answer: object, act: Callable[[Any], object]
 ) -> None:
-    with told(packed(answer)) as store, pytest.raises(ObjectDamaged):
+    with told(packed(answer)) as store, pytest.raises(ObjectCorrupted):
         act(store)
 
 
 def test_raw_bytes_are_checked() -> None:
-    with told(Liar(b"other", wire.BYTES)) as store, pytest.raises(ObjectDamaged):
-        store.raw(raw_ref(b"mine"))
+    with told(Liar(b"other", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
+        store.raw(hash_raw(b"mine"))
 
 
 @pytest.mark.parametrize("asked", [0, -1, 2])
@@ -225,11 +225,11 @@ def test_what_was_not_asked_for_is_left_out() -> None:
 def test_a_chain_longer_than_an_answer_is_put_together() -> None:
     kept = MemoryStore()
     batch, parent = batch_of("x"), None
-    commits: list[tuple[Commit, Notes]] = []
+    commits: list[tuple[Commit, CommitNotes]] = []
     for second in range(wire.MOST_NAMES + 10):
         commits += batch_of("x", parent=parent, second=second).commits
         parent = commits[-1][0].id
-    kept.write(Batch(objects=batch.objects, deltas=batch.deltas, commits=commits))
+    kept.write(WriteBatch(objects=batch.objects, deltas=batch.deltas, commits=commits))
     assert parent is not None
     with remote(kept) as store:
         chain = store.chain(parent)
@@ -259,15 +259,15 @@ def test_an_answer_that_grows_too_large_is_asked_for_in_parts() -> None:
 
 def test_a_file_larger_than_a_request_goes_and_comes_by_pieces(tmp_path: Path) -> None:
     pieces = [bytes([n]) * 500_000 for n in range(20)]
-    raw = {raw_ref(piece): piece for piece in pieces}
-    name = raw_ref(b"".join(pieces))
+    raw = {hash_raw(piece): piece for piece in pieces}
+    name = hash_raw(b"".join(pieces))
     kept = SqliteStore(tmp_path / "s.db")
-    with remote(kept, limits=Limits(body_bytes=1_000_000)) as store:
+    with remote(kept, limits=ServiceLimits(body_bytes=1_000_000)) as store:
         with pytest.raises(StoreError, match="at most"):
-            store.write(Batch(raw=raw))
+            store.write(WriteBatch(raw=raw))
         for ref, piece in raw.items():
-            store.write(Batch(raw={ref: piece}))
-        store.write(Batch(files={name: [*raw]}))
+            store.write(WriteBatch(raw={ref: piece}))
+        store.write(WriteBatch(files={name: [*raw]}))
         assert b"".join(store.pieces(name)) == store.raw(name) == b"".join(pieces)
         assert {thing.name for thing in store.things()} == {name, *raw}
         part = next(store.pieces(name))  # and no more: the rest is left
@@ -278,19 +278,19 @@ def test_a_file_larger_than_a_request_goes_and_comes_by_pieces(tmp_path: Path) -
 
 def test_an_answer_that_ends_too_early_is_noticed() -> None:
     batch = batch_of("Hi")
-    [name] = [raw_ref(b"ab")]
-    with told(Liar(b"a", wire.BYTES)) as store, pytest.raises(ObjectDamaged):
+    [name] = [hash_raw(b"ab")]
+    with told(Liar(b"a", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
         store.raw(name)
-    whole = [wire.frame(wire.PackedThing(Kind.PART, body)) for body in batch.objects.values()]
+    whole = [wire.frame(wire.PackedThing(ObjectKind.PART, body)) for body in batch.objects.values()]
     for stream in (b"".join(whole), whole[0][:-1], b"\xff" * 8, wire.frame("odd") + wire.END):
         with told(Liar(stream, wire.BYTES)) as store, pytest.raises(StoreError):
             list(store.things())
 
 
 def test_what_was_purged_is_believed_only_with_its_tombstone() -> None:
-    old, new = raw_ref(b"old"), raw_ref(b"new")
+    old, new = hash_raw(b"old"), hash_raw(b"new")
     liar = Liar(b"new", wire.BYTES)
-    with told(liar) as store, pytest.raises(ObjectDamaged):
+    with told(liar) as store, pytest.raises(ObjectCorrupted):
         store.raw(old)
     stone = f'{{"when":"x","by":"ann","why":"leaked","stand_in":"{new}"}}'
     liar.tombstones = f'{{"tombstones":{{"{old}":{stone}}}}}'.encode()
@@ -326,12 +326,12 @@ def test_what_the_disk_of_the_service_says_comes_without_its_path(tmp_path: Path
 def test_notes_that_are_as_wished_are_no_conflict() -> None:
     """An answer that was lost is asked for again, and then somebody was faster: we were."""
     with remote() as store:
-        batch, before, after = batch_of("Hi"), Notes(), Notes(summary="after")
+        batch, before, after = batch_of("Hi"), CommitNotes(), CommitNotes(summary="after")
         store.write(batch)
         for _ in range(2):
             store.annotate(commit_in(batch), after, was=before)
-        with pytest.raises(NotesChanged):
-            store.annotate(commit_in(batch), Notes(summary="other"), was=before)
+        with pytest.raises(NotesConflict):
+            store.annotate(commit_in(batch), CommitNotes(summary="other"), was=before)
 
 
 def test_a_commit_that_was_acknowledged_is_read_by_another_client() -> None:

@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from harken.core.clock import rfc3339
-from harken.core.commits import ArtifactRef, Notes, raw_ref
-from harken.errors import ObjectDamaged
-from harken.store.base import Batch, Collected, Keeping
+from harken.core.clock import format_rfc3339
+from harken.core.commits import ArtifactRef, CommitNotes, hash_raw
+from harken.errors import ObjectCorrupted
+from harken.store.base import GcResult, RetentionPolicy, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.evict import evict
 from harken.store.sqlite.store import SqliteStore
@@ -56,14 +56,14 @@ def other(store: SqliteStore, clock: Clock) -> Iterator[SqliteStore]:
 
 
 def put(store: SqliteStore, data: bytes) -> ArtifactRef:
-    store.write(Batch(raw={raw_ref(data): data}))
-    return raw_ref(data)
+    store.write(WriteBatch(raw={hash_raw(data): data}))
+    return hash_raw(data)
 
 
 def gone(store: SqliteStore, clock: Clock, minute: float) -> int:
     """Collect at a minute with an hour of grace; return how many things went."""
     clock.minute = minute
-    now = rfc3339(clock())
+    now = format_rfc3339(clock())
     would = store.collect([], now=now, grace_s=3600, dry_run=True)
     assert store.collect([], now=now, grace_s=3600) == would
     assert fsck(store) == []
@@ -107,19 +107,19 @@ def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -
     spared, expired, freed = (batch_of(text) for text in ("spared", "expired", "freed"))
     for batch in (spared, expired, freed):
         store.write(batch)
-    gone_by = Keeping("ephemeral", "2026-01-01T00:00:00Z")
+    gone_by = RetentionPolicy("ephemeral", "2026-01-01T00:00:00Z")
     store.keep({commit_in(one): gone_by for one in (spared, expired, freed)})
     loose = batch_of("loose")
-    store.write(Batch(objects=loose.objects, deltas=loose.deltas))
+    store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
     calls: list[int] = []
 
     def meanwhile(done: int, total: int) -> None:
         calls.append(done)
         if len(calls) == 1:  # the snapshot is being read
-            other.keep({pinned: Keeping("pin"), commit_in(freed): None})
-            other.annotate(commit_in(spared), Notes(labels=("x",)))
-            other.write(Batch(commits=loose.commits))
-            other.write(Batch(raw={again: b"4"}))
+            other.keep({pinned: RetentionPolicy("pin"), commit_in(freed): None})
+            other.annotate(commit_in(spared), CommitNotes(labels=("x",)))
+            other.write(WriteBatch(commits=loose.commits))
+            other.write(WriteBatch(raw={again: b"4"}))
             ref = sequence_of_raw(other, named)
             assert ref
 
@@ -140,9 +140,9 @@ def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -
 def sequence_of_raw(store: SqliteStore, name: ArtifactRef) -> ArtifactRef:
     """Write a file that has this as its only piece but one."""
     data = b"3" + b"more"
-    store.write(Batch(raw={raw_ref(b"more"): b"more"}))
-    store.write(Batch(files={raw_ref(data): [name, raw_ref(b"more")]}))
-    return raw_ref(data)
+    store.write(WriteBatch(raw={hash_raw(b"more"): b"more"}))
+    store.write(WriteBatch(files={hash_raw(data): [name, hash_raw(b"more")]}))
+    return hash_raw(data)
 
 
 def test_a_dry_run_writes_nothing(store: SqliteStore) -> None:
@@ -160,10 +160,10 @@ def test_packs_with_few_survivors_are_put_together(store: SqliteStore) -> None:
         noise = Random(number).randbytes(30_000)
         batch = batch_of(f"kept {number}", second=number)
         store.write(
-            Batch(
+            WriteBatch(
                 objects=batch.objects,
                 deltas=batch.deltas,
-                raw={raw_ref(noise): noise},
+                raw={hash_raw(noise): noise},
                 commits=batch.commits,
             )
         )
@@ -189,16 +189,16 @@ def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
         connection.commit()
     names = store.newest(100)
     for dry_run in (True, False):
-        with pytest.raises(ObjectDamaged, match="harken store fsck"):
+        with pytest.raises(ObjectCorrupted, match="harken store fsck"):
             collect_all(store, dry_run=dry_run)
     assert store.newest(100) == names
 
 
 def test_what_is_evicted_and_not_needed_is_forgotten(store: SqliteStore) -> None:
     names = [put(store, data) for data in (b"1" * 1000, b"2" * 1000)]
-    store.keep({names[0]: Keeping("ephemeral", LATER)})
+    store.keep({names[0]: RetentionPolicy("ephemeral", LATER)})
     assert evict(store, 0, lambda some: some).things == 2
     assert store.named("art-") == sorted(names)
-    assert store.collect([], now="2099-01-01T00:00:00Z", grace_s=0) == Collected()
+    assert store.collect([], now="2099-01-01T00:00:00Z", grace_s=0) == GcResult()
     assert store.named("art-") == [names[0]]
     assert fsck(store) == []

@@ -12,15 +12,15 @@ import pytest
 from blake3 import blake3
 from zstandard import ZstdCompressor
 
-from harken.core.commits import delta_of, entry_of, raw_ref
+from harken.core.commits import encode_delta, encode_entry, hash_raw
 from harken.core.messages import Message
-from harken.errors import ObjectMissing
-from harken.store.base import Batch, Kind, Tombstone
-from harken.store.batch import Contents, batch_from, contents_of, file_thing, named
+from harken.errors import ObjectNotFound
+from harken.store.base import ObjectKind, Tombstone, WriteBatch
+from harken.store.batch import Contents, batch_from, contents_of, file_thing, name_commit
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite import compression
-from harken.store.sqlite.pack import LEAST_BYTES, Damaged, is_woven, opened, packs_of
+from harken.store.sqlite.pack import LEAST_BYTES, PackCorrupted, decode_pack, is_woven, packs_of
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of
 
@@ -36,11 +36,11 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
         yield made
 
 
-def read_from(texts: list[str], raw: bytes) -> Batch:
+def read_from(texts: list[str], raw: bytes) -> WriteBatch:
     """Return the batch of a file and of the commit that it became."""
     said = batch_of(*texts)
-    return Batch(
-        objects=said.objects, deltas=said.deltas, commits=said.commits, raw={raw_ref(raw): raw}
+    return WriteBatch(
+        objects=said.objects, deltas=said.deltas, commits=said.commits, raw={hash_raw(raw): raw}
     )
 
 
@@ -54,7 +54,7 @@ def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStor
     store.write(batch)
     alone = compression.compressed(b"".join(batch.objects.values()))
     assert sum(map(len, rows(store))) < 1.1 * len(alone)
-    assert store.raw(raw_ref(FILE)) == FILE
+    assert store.raw(hash_raw(FILE)) == FILE
     assert store.objects(batch.objects) == batch.objects
     assert fsck(store) == []
 
@@ -65,26 +65,28 @@ def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> Non
     assert {thing.name: thing.body for thing in store.things()} == {
         name: thing.body for name, thing in contents.things.items()
     }
-    whole = raw_ref(FILE + FILE)
-    file = Contents({whole: file_thing(whole, [raw_ref(FILE)] * 2)}, files={whole: [raw_ref(FILE)]})
+    whole = hash_raw(FILE + FILE)
+    file = Contents(
+        {whole: file_thing(whole, [hash_raw(FILE)] * 2)}, files={whole: [hash_raw(FILE)]}
+    )
     store.write_named(file)
     assert store.raw(whole) == FILE + FILE
-    with pytest.raises(ObjectMissing):
-        store.write_named(Contents({whole[:-1]: file_thing(whole, [raw_ref(b"none")])}))
+    with pytest.raises(ObjectNotFound):
+        store.write_named(Contents({whole[:-1]: file_thing(whole, [hash_raw(b"none")])}))
     assert fsck(store) == []
 
 
 def test_what_was_named_is_a_batch_too(store: SqliteStore) -> None:
     contents = contents_of(read_from(SAID, FILE))
-    whole = raw_ref(FILE + FILE)
-    contents.things[whole] = file_thing(whole, [raw_ref(FILE)] * 2)
-    contents.files[whole] = [raw_ref(FILE)] * 2
+    whole = hash_raw(FILE + FILE)
+    contents.things[whole] = file_thing(whole, [hash_raw(FILE)] * 2)
+    contents.files[whole] = [hash_raw(FILE)] * 2
     memory = MemoryStore()
     for each in (memory, store):
         each.write(batch_from(contents))
     assert {thing.name for thing in memory.things()} == {thing.name for thing in store.things()}
     (commit,) = contents.commits
-    assert named(commit.commit, commit.notes)[1] == commit
+    assert name_commit(commit.commit, commit.notes)[1] == commit
 
 
 def test_a_new_process_reads_both(store: SqliteStore) -> None:
@@ -92,7 +94,7 @@ def test_a_new_process_reads_both(store: SqliteStore) -> None:
     store.write(batch)
     with closing(SqliteStore(store.path)) as other:
         assert other.objects(batch.objects) == batch.objects
-        assert other.raw(raw_ref(FILE)) == FILE
+        assert other.raw(hash_raw(FILE)) == FILE
         assert {thing.name for thing in other.things()} == {thing.name for thing in store.things()}
 
 
@@ -100,14 +102,14 @@ def test_a_file_says_that_not_every_harken_can_read_it(store: SqliteStore) -> No
     store.write(batch_of("Hi"))
     assert store.format_version == 2
     small = b"x" * (LEAST_BYTES - 1)
-    store.write(Batch(raw={raw_ref(small): small}))
+    store.write(WriteBatch(raw={hash_raw(small): small}))
     assert store.format_version == 2
-    store.write(Batch(raw={raw_ref(FILE): FILE}))
-    store.write(Batch(raw={raw_ref(FILE[1:]): FILE[1:]}))
+    store.write(WriteBatch(raw={hash_raw(FILE): FILE}))
+    store.write(WriteBatch(raw={hash_raw(FILE[1:]): FILE[1:]}))
     assert store.format_version == 3
     with closing(SqliteStore(store.path)) as again:
         assert again.format_version == 3
-        assert again.raw(raw_ref(FILE)) == FILE
+        assert again.raw(hash_raw(FILE)) == FILE
 
 
 def test_without_the_file_or_without_the_commit_the_other_one_stays(store: SqliteStore) -> None:
@@ -115,11 +117,11 @@ def test_without_the_file_or_without_the_commit_the_other_one_stays(store: Sqlit
     store.write(batch)
     store.collect([], now="2036-01-31T12:00:00Z", grace_s=0)
     assert store.objects(batch.objects) == batch.objects
-    assert raw_ref(FILE) not in store.named("art-")
+    assert hash_raw(FILE) not in store.named("art-")
     store.write(batch)
     stand_in = FILE.replace(SAID[3].encode(), b"[purged]")
-    store.purge({raw_ref(FILE): stand_in}, STONE)
-    assert store.raw(raw_ref(FILE)) == stand_in
+    store.purge({hash_raw(FILE): stand_in}, STONE)
+    assert store.raw(hash_raw(FILE)) == stand_in
     assert store.objects(batch.objects) == batch.objects
     assert fsck(store) == []
 
@@ -130,17 +132,17 @@ def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
     sizes = [sum(len(body) for _, body in one.things.values()) for one in packs_of(things)]
     assert len(sizes) > 1
     assert max(sizes) < 1_200_000
-    raws = {raw_ref(data): data for data in (dice.randbytes(1_000_000) for _ in range(5))}
+    raws = {hash_raw(data): data for data in (dice.randbytes(1_000_000) for _ in range(5))}
     sizes = [
         sum(len(body) for _, body in one.things.values())
-        for one in packs_of(contents_of(Batch(raw=raws)).things.values())
+        for one in packs_of(contents_of(WriteBatch(raw=raws)).things.values())
     ]
     assert len(sizes) == 2
-    files = {raw_ref(text.encode()): text.encode() for text in texts}
-    entries = [entry_of(Message("user", text)) for text in texts]
-    mixed = Batch(
+    files = {hash_raw(text.encode()): text.encode() for text in texts}
+    entries = [encode_entry(Message("user", text)) for text in texts]
+    mixed = WriteBatch(
         objects={name: body for _, objects in entries for name, body in objects.items()},
-        deltas={delta_of([entry])[0]: [entry] for entry, _ in entries},
+        deltas={encode_delta([entry])[0]: [entry] for entry, _ in entries},
         raw=files,
     )
     assert all(
@@ -155,7 +157,7 @@ def sealed(start: int, frame: bytes) -> bytes:
 
 
 def inside(said: bytes) -> bytes:
-    return msgspec.msgpack.encode([b"", bytes([Kind.RAW]), bytes(32), [], [said]])
+    return msgspec.msgpack.encode([b"", bytes([ObjectKind.RAW]), bytes(32), [], [said]])
 
 
 FITS = inside(b"\0\0\0\x05")
@@ -177,12 +179,12 @@ FRAME = compression.woven([FITS, b"12345"])
 def test_what_does_not_fit_is_damage(start: int, frame: bytes, reason: str) -> None:
     data = sealed(start, frame)
     assert is_woven(data)
-    with pytest.raises(Damaged, match=reason):
-        opened(data)
+    with pytest.raises(PackCorrupted, match=reason):
+        decode_pack(data)
 
 
 def test_damage_behind_is_seen_when_it_is_opened() -> None:
     first = inside(len(FILE).to_bytes(4))
-    pack = opened(sealed(len(first), compression.woven([first, FILE])[:-9]))
-    with pytest.raises(compression.Unopened, match="it has only"):
+    pack = decode_pack(sealed(len(first), compression.woven([first, FILE])[:-9]))
+    with pytest.raises(compression.DecompressionError, match="it has only"):
         pack.thing(0)

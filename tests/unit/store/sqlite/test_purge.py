@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.core.commits import Hash, commit_bytes, raw_ref
-from harken.errors import NotWiped
-from harken.store.base import Batch, Kind, Tombstone
+from harken.core.commits import Hash, commit_bytes, hash_raw
+from harken.errors import PurgeIncomplete
+from harken.store.base import ObjectKind, Tombstone, WriteBatch
 from harken.store.batch import name_of
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
@@ -72,7 +72,7 @@ def test_who_reads_meanwhile_is_waited_for_and_the_next_purge_finishes(
     with closing(sqlite3.connect(store.path)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM pack").fetchone()
-        with pytest.raises(NotWiped, match="purge again"):
+        with pytest.raises(PurgeIncomplete, match="purge again"):
             store.purge({name: body}, STONE)
         assert store.objects([name]) == {name: body}, "what is read is replaced already"
     store.purge({}, STONE)
@@ -96,11 +96,13 @@ def test_what_was_derived_goes_and_what_others_need_of_it_stays(store: SqliteSto
     store.write(batch)
     [ref] = batch.deltas
     rendered, shared = b"rendered " + SECRET.encode(), b"shared"
-    store.write(Batch(raw={raw_ref(rendered): rendered, raw_ref(shared): shared}))
-    file = raw_ref(shared + b"!")
-    store.write(Batch(raw={raw_ref(b"!"): b"!"}, files={file: [raw_ref(shared), raw_ref(b"!")]}))
+    store.write(WriteBatch(raw={hash_raw(rendered): rendered, hash_raw(shared): shared}))
+    file = hash_raw(shared + b"!")
     store.write(
-        Batch(derived={"a": raw_ref(rendered), "b": ref, "c": raw_ref(shared)}),
+        WriteBatch(raw={hash_raw(b"!"): b"!"}, files={file: [hash_raw(shared), hash_raw(b"!")]})
+    )
+    store.write(
+        WriteBatch(derived={"a": hash_raw(rendered), "b": ref, "c": hash_raw(shared)}),
     )
     store.purge({}, STONE)
     assert store.derived(["a", "b", "c"]) == {}
@@ -128,5 +130,5 @@ def test_two_things_may_have_one_stand_in(store: SqliteStore) -> None:
     body = b'{"text":"[purged]","type":"text"}'
     store.purge(dict.fromkeys(parts, body), STONE)
     assert store.objects(parts) == dict.fromkeys(parts, body)
-    assert {one.stand_in for one in store.tombstones().values()} == {name_of(Kind.PART, body)}
+    assert {one.stand_in for one in store.tombstones().values()} == {name_of(ObjectKind.PART, body)}
     assert fsck(store) == []

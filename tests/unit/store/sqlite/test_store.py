@@ -15,18 +15,18 @@ from random import Random
 
 import pytest
 
-from harken.core.commits import CommitId, Hash, Notes
+from harken.core.commits import CommitId, CommitNotes, Hash
 from harken.core.messages import Message
 from harken.errors import (
     HarkenError,
-    NotAStore,
-    ObjectDamaged,
+    InvalidStore,
+    ObjectCorrupted,
     StoreError,
     StoreLocked,
-    StoreTooNew,
+    StoreVersionUnsupported,
     StoreWriteError,
 )
-from harken.store.base import Batch
+from harken.store.base import WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
@@ -54,7 +54,7 @@ def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
     connection.execute("PRAGMA user_version=4")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreTooNew, match="upgrade") as refused:
+    with pytest.raises(StoreVersionUnsupported, match="upgrade") as refused:
         SqliteStore(path)
     assert (refused.value.found, refused.value.known) == (4, 3)
     assert path.read_bytes() == before
@@ -73,7 +73,7 @@ def test_a_database_of_something_else_is_left_alone(path: Path) -> None:
     connection.execute("CREATE TABLE pack (id INTEGER PRIMARY KEY)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(NotAStore, match="something else"):
+    with pytest.raises(InvalidStore, match="something else"):
         SqliteStore(path)
     assert path.read_bytes() == before
 
@@ -130,7 +130,7 @@ def test_processes_that_make_and_write_one_store_at_once_lose_nothing(path: Path
 
 
 def test_a_damaged_thing_is_named_and_whole_again_when_it_is_written_again(path: Path) -> None:
-    batch = batch_of("Hi", notes=Notes(summary="kept"))
+    batch = batch_of("Hi", notes=CommitNotes(summary="kept"))
     child = batch_of("Ho", parent=commit_in(batch))
     store = SqliteStore(path)
     store.write(batch)
@@ -142,9 +142,9 @@ def test_a_damaged_thing_is_named_and_whole_again_when_it_is_written_again(path:
     connection.close()
     store = SqliteStore(path)
     for name in batch.objects:
-        with pytest.raises(ObjectDamaged, match=name):
+        with pytest.raises(ObjectCorrupted, match=name):
             store.objects([name])
-    with pytest.raises(ObjectDamaged):
+    with pytest.raises(ObjectCorrupted):
         store.chain(commit_in(child))
     store.write(batch)
     assert store.objects(batch.objects) == batch.objects
@@ -249,7 +249,7 @@ def test_the_latest_is_found_by_an_index(path: Path) -> None:
 
 def test_a_batch_with_nothing_is_written(path: Path) -> None:
     store = SqliteStore(path)
-    store.write(Batch())
+    store.write(WriteBatch())
     assert store.named("") == []
     store.close()
 
@@ -302,7 +302,7 @@ def test_a_database_of_something_else_keeps_its_log(path: Path) -> None:
     copy.mkdir()
     for name in ("s.db", "s.db-wal"):
         (copy / name).write_bytes(files[name])
-    with pytest.raises(NotAStore):
+    with pytest.raises(InvalidStore):
         SqliteStore(copy / "s.db")
     for name in ("s.db", "s.db-wal"):
         assert (copy / name).read_bytes() == files[name]
@@ -317,7 +317,7 @@ def test_a_store_that_was_removed_or_replaced_acknowledges_nothing(path: Path) -
         store.write(batch_of("Ho"))
     SqliteStore(path).close()
     with pytest.raises(StoreError, match="removed or replaced"):
-        store.annotate(commit_in(batch), Notes())
+        store.annotate(commit_in(batch), CommitNotes())
     store.close()
 
 
@@ -344,7 +344,7 @@ def test_opening_it_twice_in_a_process_ends_no_lock_of_the_first(path: Path) -> 
 def test_listing_opens_no_packs(path: Path) -> None:
     store = SqliteStore(path)
     names = steps(store, 70)
-    store.annotate(names[3], Notes(labels=("x",)))
+    store.annotate(names[3], CommitNotes(labels=("x",)))
     with store.snapshot() as connection:
         pass
     connection.execute("UPDATE pack SET data = zeroblob(10)")
@@ -376,7 +376,7 @@ def test_values_of_wrong_types_are_damage_not_a_crash(path: Path, damage: str) -
     """STRICT is for writing: a flipped bit may make anything of a value."""
     store = SqliteStore(path)
     names = steps(store, 3)
-    store.annotate(names[0], Notes(labels=("x",)))
+    store.annotate(names[0], CommitNotes(labels=("x",)))
     objects = [thing.name for thing in store.things() if len(thing.name) == 64]
     store.close()
     connection = sqlite3.connect(path)

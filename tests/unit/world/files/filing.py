@@ -12,7 +12,7 @@ import pytest
 from harken.core.messages import Content, TextPart, text_of
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
-from harken.world.result import Failed
+from harken.world.result import ToolError
 from harken.world.search.engines import Engine, Ripgrep, Scanner, ripgrep
 from harken.world.search.tools import search_tools
 
@@ -47,7 +47,7 @@ class Desk:
 
     def failure(self, name: str, **arguments: Any) -> str:
         """Return why a call fails."""
-        with pytest.raises(Failed) as raised:
+        with pytest.raises(ToolError) as raised:
             self.content(name, **arguments)
         return str(raised.value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harken import Runtime, World
+from harken import AgentRuntime, World
 from harken.core.messages import ToolCall
 from harken.llm.base import Model
 from harken.world.files.root import Root
@@ -25,7 +25,7 @@ def filing(tmp_path: Path, model: Model | None = None, **parts: list[Line]) -> S
     """Return a stage whose agents can use the files in `tmp_path / "files"`."""
     folder = tmp_path / "files"
     folder.mkdir(exist_ok=True)
-    runtime = Runtime(model=model or play(**parts), world=world(folder))
+    runtime = AgentRuntime(model=model or play(**parts), world=world(folder))
     return stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
 
 

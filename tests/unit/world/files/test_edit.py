@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.world.files.edit import edited
-from harken.world.result import Failed
+from harken.world.result import ToolError
 
 
 def why_not(data: bytes, old: str, new: str = "new") -> str:
-    with pytest.raises(Failed) as raised:
+    with pytest.raises(ToolError) as raised:
         edited(data, old, new)
     return str(raised.value)
 
@@ -68,7 +68,7 @@ def test_of_mixed_line_ends_those_of_the_old_text_count() -> None:
 
 
 def test_what_would_be_far_too_large_is_not_made() -> None:
-    with pytest.raises(Failed, match=r"too large: 10\.0 TB"):
+    with pytest.raises(ToolError, match=r"too large: 10\.0 TB"):
         edited(b"x" * 5_000_000, "x", "y" * 2_000_000, replace_all=True)
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harken import Runtime, World
+from harken import AgentRuntime, World
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.permissions.permissions import Permissions
-from harken.world.permissions.rules import Rules
+from harken.world.permissions.rules import PermissionRules
 from tests.agent_kit import Line, Stage, play, stage
 from tests.unit.world.files.filing import fill
 from tests.unit.world.files.knowing import calls, edit, read, results, write
@@ -19,11 +19,11 @@ from tests.unit.world.permissions.people import NO, YES, Person
 
 def asking(folder: Path, person: Person, main: list[Line], *deny: str) -> Stage:
     """Return a stage whose agent needs leave for each change in a folder."""
-    permissions = Permissions(rules=Rules.parse(deny=deny))
+    permissions = Permissions(rules=PermissionRules.parse(deny=deny))
     tools = file_tools(Root(folder))
     world = World(tools, folder=folder, user=person, permissions=permissions)
     model = play(main=main)
-    return stage(folder.parent, model, runtime=Runtime(model=model, world=world))
+    return stage(folder.parent, model, runtime=AgentRuntime(model=model, world=world))
 
 
 @pytest.fixture

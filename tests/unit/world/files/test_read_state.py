@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken import DumbAgent, Runtime, SmartAgent, World, register, tool
+from harken import AgentRuntime, DumbAgent, SmartAgent, World, register_agent_class, tool
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.messages import Message, TextPart, text_of
-from harken.world.files.read_state import Known, KnownFiles, files_in, meta_of
+from harken.world.files.read_state import FileReadState, KnownFiles, files_in, meta_of
 from harken.world.files.regular_file import WHOLE, hash_of
-from harken.world.tool import Caller
+from harken.world.tool import ToolContext
 from tests.agent_kit import Stage, check_log, play
 from tests.unit.world.files.knowing import call, calls, edit, filing, read, results, world, write
 
@@ -129,7 +129,7 @@ def test_what_is_under_way_is_known_to_those_who_look(tmp_path: Path, file: Path
     seen: list[dict[str, str]] = []
 
     @tool
-    async def look(caller: Caller) -> str:
+    async def look(caller: ToolContext) -> str:
         """Look at what the caller knows."""
         seen.append(dict(caller.agent.runtime.world.known.of(caller.agent)))
         return "seen"
@@ -146,7 +146,7 @@ def test_it_is_the_same_after_a_resume(tmp_path: Path, file: Path) -> None:
     one = filing(tmp_path, script)
     one.ask("Read it.")
     before = known(one)
-    one.runtime = Runtime(model=script, world=world(file.parent))
+    one.runtime = AgentRuntime(model=script, world=world(file.parent))
     again = one.again()
     assert known(again) == before == {"a.txt": hash_of(b"one\n")}
     again.ask("Now write it.")
@@ -194,7 +194,7 @@ def test_two_sessions_in_one_world_know_each_their_own(tmp_path: Path, file: Pat
     one = filing(tmp_path, main=[calls(read("a.txt")), "Read."])
     one.ask("Read it.")
     (tmp_path / "other").mkdir()
-    runtime = Runtime(model=play(main=["Hi."]), world=one.runtime.world)
+    runtime = AgentRuntime(model=play(main=["Hi."]), world=one.runtime.world)
     other = filing(tmp_path / "other")
     other.root.runtime = runtime
     assert other.root.agent_id == one.root.agent_id
@@ -234,13 +234,13 @@ class Clerk(DumbAgent):
     async def answer(self, heard: str) -> str:
         said = []
         for action in (read("a.txt"), write("a.txt", "code\n"), edit("a.txt", "code", "done")):
-            caller = Caller(self, self.state.birth)
+            caller = ToolContext(self, self.state.birth)
             result = await self.runtime.world.do_action(action.function, caller)
             said.append(text_of(result.content))
         return "\n".join(said)
 
 
-register("test-clerk")(Clerk)
+register_agent_class("test-clerk")(Clerk)
 
 
 def test_an_agent_that_acts_in_code_knows_what_it_read(tmp_path: Path, file: Path) -> None:
@@ -344,7 +344,7 @@ def test_only_results_of_tools_say_what_is_known() -> None:
     part = TextPart("x", {"files": {"a": "h"}})
     assert list(files_in(Message("user", [part]))) == []
     assert list(files_in(Message("assistant", [part]))) == []
-    assert list(files_in(Message("tool", [part]))) == [("a", Known("h"))]
+    assert list(files_in(Message("tool", [part]))) == [("a", FileReadState("h"))]
 
 
 @given(
@@ -354,9 +354,9 @@ def test_only_results_of_tools_say_what_is_known() -> None:
     )
 )
 def test_windows_join_to_what_they_cover(spans: list[tuple[int, int]]) -> None:
-    seen = Known("h", (), 20)
+    seen = FileReadState("h", (), 20)
     for span in spans:
-        seen = Known("h", (span,), 20).with_earlier(seen)
+        seen = FileReadState("h", (span,), 20).with_earlier(seen)
     covered = {n for first, last in spans for n in range(first, last + 1)}
     shown = {n for first, last in seen.seen or () for n in range(first, last + 1)}
     assert (seen.seen is None) == (covered == {*range(1, 21)})
@@ -364,14 +364,18 @@ def test_windows_join_to_what_they_cover(spans: list[tuple[int, int]]) -> None:
 
 
 def test_what_is_known_of_a_part_survives_the_log() -> None:
-    part = Known("h", ((1, 4), (8, 9)), 20)
+    part = FileReadState("h", ((1, 4), (8, 9)), 20)
     [(path, again)] = files_in(Message("tool", [TextPart("x", meta_of("a", part))]))
     assert (path, again) == ("a", part)
 
 
 def test_another_content_begins_anew() -> None:
-    assert Known("new", ((1, 2),), 9).with_earlier(Known("old")) == Known("new", ((1, 2),), 9)
-    assert Known("same", ((1, 2),), 9).with_earlier(Known("same")) == Known("same")
+    assert FileReadState("new", ((1, 2),), 9).with_earlier(FileReadState("old")) == FileReadState(
+        "new", ((1, 2),), 9
+    )
+    assert FileReadState("same", ((1, 2),), 9).with_earlier(FileReadState("same")) == FileReadState(
+        "same"
+    )
 
 
 def test_a_long_context_is_read_once(tmp_path: Path, file: Path) -> None:

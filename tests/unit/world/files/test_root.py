@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.files.root import Root, meant, shown, size_text, unescaped
-from harken.world.result import Failed
+from harken.world.files.root import Root, decode_shown_name, display_name, size_text, unescaped
+from harken.world.result import ToolError
 from tests.unit.world.files.filing import fill
 
 
 def refused(root: Root, path: str) -> str:
-    with pytest.raises(Failed) as raised:
+    with pytest.raises(ToolError) as raised:
         root.resolve(path)
     return str(raised.value)
 
@@ -109,7 +109,7 @@ def test_a_loop_of_symlinks_is_refused_by_the_system_and_said_so(folder: Path) -
     (folder / "b").symlink_to("a")
     root = Root(folder)
     path = root.resolve("a/x")
-    with pytest.raises(Failed, match="symbolic links"), root.failing(path):
+    with pytest.raises(ToolError, match="symbolic links"), root.failing(path):
         path.read_bytes()
 
 
@@ -131,18 +131,18 @@ def test_a_name_that_really_has_a_backslash_comes_first(folder: Path) -> None:
 def test_only_what_is_shown_so_may_be_written_so(folder: Path) -> None:
     fill(folder, {"secret/key": "x"})
     for path in (r"secret\x2fkey", r"\x73ecret/key", r"secret\x00", "\ud800\\x41"):
-        assert meant(folder, path) == path
+        assert decode_shown_name(folder, path) == path
 
 
 def test_names_of_all_languages_are_shown_as_they_are() -> None:
-    assert shown("Grüße/日本語/🙂.txt") == "Grüße/日本語/🙂.txt"
-    assert shown("a\u202eb\x1b[31m") == r"a\xe2\x80\xaeb\x1b[31m"
+    assert display_name("Grüße/日本語/🙂.txt") == "Grüße/日本語/🙂.txt"
+    assert display_name("a\u202eb\x1b[31m") == r"a\xe2\x80\xaeb\x1b[31m"
 
 
 def test_similar_names_are_offered_for_one_that_is_not_there(folder: Path) -> None:
     root = Root(folder)
     missing = folder / "src/b.py"
-    with pytest.raises(Failed, match="no src/b.py; similar: src/a.py"), root.failing(missing):
+    with pytest.raises(ToolError, match="no src/b.py; similar: src/a.py"), root.failing(missing):
         missing.read_bytes()
     assert root.near(folder / "scr/a.py") == "; similar: src"
     assert root.near(folder / "SRC") == "; similar: src"

@@ -12,7 +12,7 @@ import pytest
 from harken.world.files.regular_file import WHOLE, create, hash_of, replace
 from harken.world.files.root import Root
 from harken.world.files.tools import to_the_end
-from harken.world.result import Failed
+from harken.world.result import ToolError
 from tests.unit.world.files.filing import DENIED, Desk, fill
 
 
@@ -146,7 +146,7 @@ def test_another_hard_link_keeps_the_old_content(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_longer_what_was_expected_is_left_alone(tmp_path: Path) -> None:
     fill(tmp_path, {"a.txt": "theirs"})
-    with pytest.raises(Failed, match="was changed just now"):
+    with pytest.raises(ToolError, match="was changed just now"):
         replace(Root(tmp_path), tmp_path / "a.txt", b"mine", hash_of(b"what I read"))
     assert (tmp_path / "a.txt").read_text() == "theirs"
     assert names(tmp_path) == ["a.txt"]
@@ -154,7 +154,7 @@ def test_a_file_that_is_no_longer_what_was_expected_is_left_alone(tmp_path: Path
 
 def test_a_file_that_appeared_meanwhile_is_left_alone(tmp_path: Path) -> None:
     fill(tmp_path, {"a.txt": "theirs"})
-    with pytest.raises(Failed, match="appeared just now"):
+    with pytest.raises(ToolError, match="appeared just now"):
         create(Root(tmp_path), tmp_path / "a.txt", b"mine")
     assert (tmp_path / "a.txt").read_text() == "theirs"
     assert names(tmp_path) == ["a.txt"]
@@ -166,7 +166,7 @@ def test_of_many_that_make_one_file_one_does(tmp_path: Path) -> None:
     def make(number: int) -> None:
         try:
             create(Root(tmp_path), tmp_path / "a.txt", b"%d" % number)
-        except Failed:
+        except ToolError:
             return
         made.append(number)
 
@@ -203,11 +203,11 @@ def test_what_may_not_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "a.txt").chmod(0o444)
     (tmp_path / "sub").chmod(0o555)
     root = Root(tmp_path)
-    with pytest.raises(Failed, match="read-only"):
+    with pytest.raises(ToolError, match="read-only"):
         replace(root, tmp_path / "a.txt", b"new", hash_of(b"old"))
-    with pytest.raises(Failed, match="permission denied"):
+    with pytest.raises(ToolError, match="permission denied"):
         replace(root, tmp_path / "sub/b.txt", b"new", hash_of(b"old"))
-    with pytest.raises(Failed, match="permission denied"):
+    with pytest.raises(ToolError, match="permission denied"):
         create(root, tmp_path / "sub/c.txt", b"new")
     (tmp_path / "sub").chmod(0o755)
 
@@ -222,7 +222,7 @@ def test_a_full_disk_leaves_the_old_content(tmp_path: Path) -> None:
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
-        with pytest.raises(Failed, match="file too large"):
+        with pytest.raises(ToolError, match="file too large"):
             replace(Root(tmp_path), tmp_path / "a.txt", b"x" * 200_000, hash_of(b"old"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 
-from harken.world.mcp.elicitation import Form
+from harken.world.mcp.elicitation import ElicitationForm
 from tests.unit.world.permissions.people import Person
 
 
 def filled(person: Person, schema: Any, message: str = "Tell me.") -> ElicitResult:
     params = ElicitRequestFormParams(message=message, requested_schema=schema)
-    return asyncio.run(Form("docs", "main", person).fill(params))
+    return asyncio.run(ElicitationForm("docs", "main", person).fill(params))
 
 
 def field(schema: dict[str, Any], *answers: str, required: bool = True) -> Any:
@@ -108,5 +108,5 @@ def test_a_page_is_shown_and_never_opened(
 ) -> None:
     person = Person([*answers])
     params = ElicitRequestURLParams(message="Pay here.", url=url, elicitation_id="1")
-    assert asyncio.run(Form("docs", "main", person).fill(params)).action == action
+    assert asyncio.run(ElicitationForm("docs", "main", person).fill(params)).action == action
     assert [url in asked.question for asked in person.asked] == ([True] if is_shown else [])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_config import McpServerConfig
 from tests.loopback_kit import Loopback, loopback
 from tests.mcp_http import serving
 from tests.mcp_kit import run, stand
@@ -34,7 +34,7 @@ LARGE = b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "' + b"y" * (33 << 20) + b
 )
 def test_what_answers_like_no_server_is_told_of(tmp_path: Path, answer: Loopback, why: str) -> None:
     async def scene(url: str) -> None:
-        server = Server(name="web", url=url, start_timeout_s=5)
+        server = McpServerConfig(name="web", url=url, start_timeout_s=5)
         async with stand(tmp_path, server) as here:
             *_, line = here.told
             assert line.startswith("the MCP server web cannot be used: ")
@@ -48,7 +48,7 @@ def test_what_answers_like_no_server_is_told_of(tmp_path: Path, answer: Loopback
 
 def test_nobody_who_answers_is_told_of(tmp_path: Path) -> None:
     async def scene() -> None:
-        server = Server(name="web", url="http://127.0.0.1:9/mcp", start_timeout_s=5)
+        server = McpServerConfig(name="web", url="http://127.0.0.1:9/mcp", start_timeout_s=5)
         async with stand(tmp_path, server) as here:
             [line] = here.told
             assert "it cannot be reached (" in line
@@ -58,7 +58,7 @@ def test_nobody_who_answers_is_told_of(tmp_path: Path) -> None:
 
 def test_a_key_that_ends_in_a_line_break_is_in_no_message(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
-        server = Server(name="web", url=url, headers={"authorization": "Bearer ${KEY}"})
+        server = McpServerConfig(name="web", url=url, headers={"authorization": "Bearer ${KEY}"})
         async with stand(tmp_path, server, environ={"KEY": "s3cret\n"}) as here:
             assert "its header authorization holds what cannot be sent" in " ".join(here.told)
             assert "s3cret" not in " ".join(
@@ -128,7 +128,7 @@ def test_an_answer_over_http_that_cannot_be_used_is_a_result(
     tmp_path: Path, answer: Any, why: str
 ) -> None:
     async def scene(url: str) -> None:
-        async with stand(tmp_path, Server(name="web", url=url, timeout_s=10)) as here:
+        async with stand(tmp_path, McpServerConfig(name="web", url=url, timeout_s=10)) as here:
             assert here.told == []
             if why:
                 assert why in await here.failure("mcp__web__t")

@@ -14,15 +14,15 @@ from mcp.client._memory import InMemoryTransport
 
 from harken.core.messages import ImagePart
 from harken.world.mcp.prompts import PromptArgument
-from harken.world.mcp.server_config import Server
-from harken.world.result import Failed
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.result import ToolError
 from tests import mcp_sdk_server
 from tests.mcp_http import serving
 from tests.mcp_kit import Stand, run, stand, until
 from tests.unit.world.permissions.people import Person
 
 Place: TypeAlias = Callable[..., AbstractAsyncContextManager[Stand]]
-SERVER = Server(name="lib", command="in this process")
+SERVER = McpServerConfig(name="lib", command="in this process")
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +38,15 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if kind == "a program":
         arguments = ("-m", "tests.mcp_sdk_server")
         root = str(Path(__file__).parents[4])
-        server = Server(name="lib", command=sys.executable, args=arguments, cwd=root)
+        server = McpServerConfig(name="lib", command=sys.executable, args=arguments, cwd=root)
     elif kind == "http":
-        server = Server(name="lib", url=request.getfixturevalue("url"))
+        server = McpServerConfig(name="lib", url=request.getfixturevalue("url"))
     else:
         server = SERVER
 
     @asynccontextmanager
     async def made(**more: object) -> AsyncIterator[Stand]:
-        def connect(_: Server) -> InMemoryTransport:
+        def connect(_: McpServerConfig) -> InMemoryTransport:
             return InMemoryTransport(mcp_sdk_server.make())
 
         how = connect if kind == "in this process" else None
@@ -94,11 +94,11 @@ def test_what_is_not_there_is_said(place: Place) -> None:
             assert "no SERVER/URI" in await here.failure("mcp_read", resource="notes://welcome")
             assert "failed" in await here.failure("mcp_read", resource="lib/notes://none")
             assert "no server 'x'" in await here.failure("mcp_resources", server="x")
-            with pytest.raises(Failed, match="there is no MCP server 'x'"):
+            with pytest.raises(ToolError, match="there is no MCP server 'x'"):
                 await here.mcp.get_prompt("x", "review")
-            with pytest.raises(Failed, match="the prompt 'none' of the MCP server lib failed"):
+            with pytest.raises(ToolError, match="the prompt 'none' of the MCP server lib failed"):
                 await here.mcp.get_prompt("lib", "none")
-            with pytest.raises(Failed, match="is no text"):
+            with pytest.raises(ToolError, match="is no text"):
                 await here.mcp.resource_text("lib/notes://picture")
 
     run(scene())
@@ -124,7 +124,7 @@ def test_headers_are_sent_with_their_variables_and_shown_to_nobody(
     tmp_path: Path, url: str
 ) -> None:
     async def scene() -> None:
-        server = Server(name="lib", url=url, headers={"authorization": "Bearer ${TOKEN}"})
+        server = McpServerConfig(name="lib", url=url, headers={"authorization": "Bearer ${TOKEN}"})
         async with stand(tmp_path, server, environ={"TOKEN": "s3cret"}) as here:
             assert "'authorization': 'Bearer s3cret'" in await here.text("mcp__lib__headers")
             assert "s3cret" not in repr(here.mcp.describe()) + repr(server)
@@ -138,7 +138,7 @@ def test_a_server_over_http_that_goes_away_is_a_result_and_comes_back(tmp_path: 
         app = mcp_sdk_server.make().streamable_http_app()
         again = mcp_sdk_server.make().streamable_http_app()
         with serving(app) as base:
-            server = Server(name="lib", url=f"{base}/mcp", timeout_s=3)
+            server = McpServerConfig(name="lib", url=f"{base}/mcp", timeout_s=3)
             async with stand(tmp_path, server) as here:
                 port = int(base.rpartition(":")[2])
                 assert "total" in await here.text("mcp__lib__add", a=1, b=1)

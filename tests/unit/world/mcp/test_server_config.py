@@ -10,8 +10,8 @@ import pytest
 
 from harken.errors import ConfigError
 from harken.world.mcp.server_config import (
+    McpServerConfig,
     OAuthTable,
-    Server,
     ServerTable,
     distinct,
     granted,
@@ -127,9 +127,9 @@ def test_variables_are_put_in_when_it_is_started_and_not_before() -> None:
 
 
 def test_of_two_servers_of_one_name_the_first_counts() -> None:
-    mine = Server(name="x", command="a", origin="config.toml")
-    theirs = Server(name="x", command="b", origin=".mcp.json")
-    found, [note] = distinct([[mine], [theirs, Server(name="y", command="c")]])
+    mine = McpServerConfig(name="x", command="a", origin="config.toml")
+    theirs = McpServerConfig(name="x", command="b", origin=".mcp.json")
+    found, [note] = distinct([[mine], [theirs, McpServerConfig(name="y", command="c")]])
     assert [server.command for server in found] == ["a", "c"]
     assert note == ("the MCP server x of .mcp.json is left out: config.toml has one of this name")
 
@@ -147,7 +147,9 @@ def test_a_template_names_servers_or_describes_them() -> None:
 
 @pytest.mark.parametrize("value", ["s3cret\n", "s3cret ", "s3cr\0et", "s3crét", "s3cret\r\nx: y"])
 def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -> None:
-    server = Server(name="web", url="https://a.example", headers={"x-key": "Bearer ${KEY}"})
+    server = McpServerConfig(
+        name="web", url="https://a.example", headers={"x-key": "Bearer ${KEY}"}
+    )
     with pytest.raises(ConfigError) as caught:
         server.filled({"KEY": value})
     assert "its header x-key holds what cannot be sent" in str(caught.value)

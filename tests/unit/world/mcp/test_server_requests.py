@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_requests import MAX_NOTES, Asking, Inbound
-from harken.world.mcp.timeout import Patience
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_requests import MAX_NOTES, ServerRequestHandler, ToolCallContext
+from harken.world.mcp.timeout import RequestTimeout
 from tests.mcp_kit import run, toy
 from tests.unit.world.permissions.people import Person
 
 
-def inbound(folder: Path, told: list[str]) -> Inbound:
-    around = Surroundings(folder=folder, outputs=folder, environ={}, tell=told.append)
-    return Inbound(toy(), around, lambda: None)
+def inbound(folder: Path, told: list[str]) -> ServerRequestHandler:
+    around = McpHost(folder=folder, outputs=folder, environ={}, tell=told.append)
+    return ServerRequestHandler(toy(), around, lambda: None)
 
 
 def test_who_was_refused_and_asks_on_gets_no_more_time_for_it(tmp_path: Path) -> None:
@@ -26,9 +26,9 @@ def test_who_was_refused_and_asks_on_gets_no_more_time_for_it(tmp_path: Path) ->
     context: Any = None
 
     async def scene() -> None:
-        heard, patience = inbound(tmp_path, []), Patience(0.3)
+        heard, patience = inbound(tmp_path, []), RequestTimeout(0.3)
         answers = []
-        asking = Asking("main", Person(["decline"]), patience)
+        asking = ToolCallContext("main", Person(["decline"]), patience)
         with pytest.raises(TimeoutError), heard.during(asking), patience:
             while True:
                 answers.append(await heard.elicit(context, params))

@@ -13,7 +13,7 @@ import pytest
 
 from harken.core.messages import ImagePart, TextPart
 from harken.world.local import local_tools
-from harken.world.user import NobodyThere
+from harken.world.user import UserUnavailable
 from tests.mcp_kit import is_alive, logged, run, stand, toy, until
 from tests.unit.world.permissions.people import Person
 
@@ -297,7 +297,7 @@ def test_what_a_server_asks_the_user_hears_with_who_asks(tmp_path: Path) -> None
     ("person", "action"),
     [
         (None, "cancel"),
-        (Person([NobodyThere("gone")]), "cancel"),
+        (Person([UserUnavailable("gone")]), "cancel"),
         (Person(["decline"]), "decline"),
         (Person(["x", "y", "z"]), "cancel"),
     ],
@@ -481,12 +481,12 @@ def test_a_server_ends_with_all_that_it_started(tmp_path: Path) -> None:
 def test_a_loop_that_ends_takes_its_servers_along_and_another_starts_them_anew(
     tmp_path: Path,
 ) -> None:
-    from harken.world.mcp.host import Surroundings
-    from harken.world.mcp.servers import Connections
+    from harken.world.mcp.host import McpHost
+    from harken.world.mcp.servers import McpServers
     from harken.world.world import World
 
-    around = Surroundings(folder=tmp_path, outputs=tmp_path / "outputs", environ=os.environ)
-    world = World(mcp=Connections([toy()], around=around))
+    around = McpHost(folder=tmp_path, outputs=tmp_path / "outputs", environ=os.environ)
+    world = World(mcp=McpServers([toy()], around=around))
 
     async def pid() -> int:
         await world.ready()

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from harken.world.mcp.timeout import Patience
+from harken.world.mcp.timeout import RequestTimeout
 from tests.mcp_kit import run
 
 
 def test_a_request_that_says_nothing_is_cancelled() -> None:
     async def scene() -> None:
-        patience = Patience(0.05)
+        patience = RequestTimeout(0.05)
         with pytest.raises(TimeoutError), patience:
             await asyncio.sleep(10)
         assert patience.is_over
@@ -27,7 +27,7 @@ def test_a_sign_of_life_gives_it_more_time_but_not_for_ever() -> None:
     async def scene() -> float:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        patience = Patience(0.5, longest_s=1)
+        patience = RequestTimeout(0.5, longest_s=1)
         with pytest.raises(TimeoutError), patience:
             while True:
                 await asyncio.sleep(0.02)
@@ -39,7 +39,7 @@ def test_a_sign_of_life_gives_it_more_time_but_not_for_ever() -> None:
 
 def test_a_person_s_time_does_not_count() -> None:
     async def scene() -> None:
-        patience = Patience(0.6, longest_s=0.6)
+        patience = RequestTimeout(0.6, longest_s=0.6)
         with patience:
             with patience.waiting_for_a_person():
                 await asyncio.sleep(0.8)
@@ -51,7 +51,7 @@ def test_a_person_s_time_does_not_count() -> None:
 
 def test_who_is_cancelled_by_somebody_else_is_cancelled() -> None:
     async def inner() -> None:
-        with Patience(5):
+        with RequestTimeout(5):
             await asyncio.sleep(10)
 
     async def scene() -> None:
@@ -71,7 +71,7 @@ def test_who_is_cancelled_by_somebody_else_is_cancelled() -> None:
 
 def test_a_timeout_from_inside_is_none_of_its_own() -> None:
     async def scene() -> None:
-        patience = Patience(5)
+        patience = RequestTimeout(5)
         with pytest.raises(TimeoutError), patience:
             raise TimeoutError
         assert not patience.is_over

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from harken.world.mcp.timeout import Progress, Told
+from harken.world.mcp.timeout import Progress, ProgressReporter
 
 
 def test_a_long_call_is_told_of_now_and_then_and_a_short_one_never() -> None:
     told: list[str] = []
     now = [0.0]
-    tell = Told(told.append, every_s=10, clock=lambda: now[0])
+    tell = ProgressReporter(told.append, every_s=10, clock=lambda: now[0])
     for second in range(35):
         now[0] = float(second)
         tell(Progress(tool="mcp__a__long", call="msg_1", done=second, total=40))
@@ -17,7 +17,7 @@ def test_a_long_call_is_told_of_now_and_then_and_a_short_one_never() -> None:
 
 
 def test_it_forgets_calls_of_which_nobody_says_that_they_are_over() -> None:
-    tell = Told(lambda _: None)
+    tell = ProgressReporter(lambda _: None)
     for number in range(5000):
         tell(Progress(tool="x", call=str(number), done=1))
     assert len(tell._since) <= 1000

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from harken.agents.runtime import Runtime
+from harken.agents.runtime import AgentRuntime
 from harken.core.events import MemoryOperation
 from harken.session.log.reader import events
-from harken.world.memory.base import Found, MemoryKind, NothingThere
+from harken.world.memory.base import MemoryHit, MemoryKind, MemoryNotFound
 from harken.world.memory.notes import MOST_BYTES, NotesMemory
 from harken.world.memory.tool import memory_tool
-from harken.world.tool import Caller
+from harken.world.tool import ToolContext
 from harken.world.world import World
 from tests.agent_kit import Stage, call, calls, play, stage
 
@@ -25,7 +25,7 @@ def remember(folder: Path, *uses: dict[str, Any], long_term: Any = None) -> Stag
     lines: list[Any] = [calls(call("memory", f"c{n}", **one)) for n, one in enumerate(uses)]
     model = play(main=[*lines, "Done."])
     folder.mkdir(exist_ok=True)
-    made = stage(folder, model, runtime=Runtime(model=model, world=World([tool])))
+    made = stage(folder, model, runtime=AgentRuntime(model=model, world=World([tool])))
     made.ask("Ann likes tea.")
     return made
 
@@ -200,16 +200,16 @@ class Bells:
 
     kind: MemoryKind = "LTM"
 
-    def read(self, path: str, caller: Caller) -> str:
-        raise NothingThere("no bell")
+    def read(self, path: str, caller: ToolContext) -> str:
+        raise MemoryNotFound("no bell")
 
-    def write(self, path: str, text: str, caller: Caller) -> None:
+    def write(self, path: str, text: str, caller: ToolContext) -> None:
         self.text = text
 
-    def query(self, words: str, limit: int, caller: Caller) -> Sequence[Found]:
-        return [Found("bell", "ding dong")]
+    def query(self, words: str, limit: int, caller: ToolContext) -> Sequence[MemoryHit]:
+        return [MemoryHit("bell", "ding dong")]
 
-    def list(self, caller: Caller) -> Sequence[str]:
+    def list(self, caller: ToolContext) -> Sequence[str]:
         return ["bell"]
 
 

@@ -5,35 +5,35 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from harken.world.user import Asked, Leave, NobodyThere, Wanted
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, UserUnavailable
 
-YES = Leave(allowed=True)
-NO = Leave(allowed=False)
+YES = ApprovalDecision(allowed=True)
+NO = ApprovalDecision(allowed=False)
 
 
 @dataclass
 class Person:
-    """Answers in order; a NobodyThere among the answers is raised."""
+    """Answers in order; a UserUnavailable among the answers is raised."""
 
-    answers: list[str | Leave | NobodyThere] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
-    wanted: list[Wanted] = field(default_factory=list)
+    answers: list[str | ApprovalDecision | UserUnavailable] = field(default_factory=list)
+    asked: list[UserQuestion] = field(default_factory=list)
+    wanted: list[ApprovalRequest] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
 
-    async def ask(self, asked: Asked) -> str:
+    async def ask(self, asked: UserQuestion) -> str:
         self.asked.append(asked)
         answer = await self._answer()
         assert isinstance(answer, str)
         return answer
 
-    async def permit(self, wanted: Wanted) -> Leave:
+    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
         self.wanted.append(wanted)
         answer = await self._answer()
-        assert isinstance(answer, Leave)
+        assert isinstance(answer, ApprovalDecision)
         return answer
 
-    async def _answer(self) -> str | Leave:
+    async def _answer(self) -> str | ApprovalDecision:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -41,7 +41,7 @@ class Person:
         finally:
             self.at_once -= 1
         answer = self.answers.pop(0)
-        if isinstance(answer, NobodyThere):
+        if isinstance(answer, UserUnavailable):
             raise answer
         return answer
 
@@ -49,6 +49,6 @@ class Person:
 class Silent(Person):
     """Somebody who thinks for ever."""
 
-    async def _answer(self) -> str | Leave:
+    async def _answer(self) -> str | ApprovalDecision:
         await asyncio.Event().wait()
         raise AssertionError

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from harken import Caller, Runtime, Tool, World, tool
+from harken import AgentRuntime, Tool, ToolContext, World, tool
 from harken.core.messages import FunctionCall
-from harken.world.permissions.permissions import Mode, Permissions, Wish
-from harken.world.permissions.rules import Rule, Rules
-from harken.world.result import Failed, Result
-from harken.world.user import Leave, NobodyThere
+from harken.world.permissions.permissions import Mode, PermissionRequest, Permissions
+from harken.world.permissions.rules import PermissionRule, PermissionRules
+from harken.world.result import ToolError, ToolResult
+from harken.world.user import ApprovalDecision, UserUnavailable
 from tests.agent_kit import Stage, call, calls, play, run, stage
 from tests.unit.world.permissions.people import NO, YES, Person
 
@@ -63,7 +63,7 @@ def send(text: str) -> str:
 
 async def _diff(path: str, text: str = "") -> str:
     if text == "impossible":
-        raise Failed("there is no such file")
+        raise ToolError("there is no such file")
     return f"--- {path}"
 
 
@@ -86,8 +86,10 @@ def decided(
 ) -> str:
     """Return what becomes of a call."""
     arguments = {next(iter(made.arguments.__struct_fields__)): about}
-    wish = Wish(made, arguments, agents, folder)
-    return Permissions(mode, Rules.parse(allow=allow, ask=ask, deny=deny)).decide(wish).kind
+    wish = PermissionRequest(made, arguments, agents, folder)
+    return (
+        Permissions(mode, PermissionRules.parse(allow=allow, ask=ask, deny=deny)).decide(wish).kind
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_what_is_in_the_home_of_harken_is_asked_in_all_modes(tmp_path: Path, mod
     (tmp_path / "link").symlink_to("home")
     permissions = Permissions(mode, steering=[tmp_path / "home"])
     decided = {
-        path: permissions.decide(Wish(EDIT, {"path": path}, ["main"], tmp_path)).kind
+        path: permissions.decide(PermissionRequest(EDIT, {"path": path}, ["main"], tmp_path)).kind
         for path in ("home/hooks/guard.md", "link/config.toml", "Home/x", "homely/x", "x")
     }
     assert list(decided.values()) == ["ask", "ask", "ask", "free", "free"]
@@ -248,8 +250,8 @@ def test_of_several_paths_all_must_be_allowed_and_none_denied() -> None:
     made = move.guarded(by="paths", edits_files=True)
 
     def decision(paths: list[str], mode: Mode = "ask", **rules: list[str]) -> str:
-        wish = Wish(made, {"paths": paths}, ["main"], Path("/project"))
-        return Permissions(mode, Rules.parse(**rules)).decide(wish).kind
+        wish = PermissionRequest(made, {"paths": paths}, ["main"], Path("/project"))
+        return Permissions(mode, PermissionRules.parse(**rules)).decide(wish).kind
 
     assert decision(["a", "src/b"], allow=["move(src/**)"]) == "ask"
     assert decision(["src/a", "src/b"], allow=["move(src/**)"]) == "free"
@@ -266,11 +268,11 @@ class Asking:
     person: Person | None
     permissions: Permissions
 
-    def do(self, tool_name: str, **arguments: Any) -> Result:
+    def do(self, tool_name: str, **arguments: Any) -> ToolResult:
         return run(self.doing(tool_name, **arguments))
 
-    def doing(self, tool_name: str, **arguments: Any) -> Coroutine[Any, Any, Result]:
-        caller = Caller(self.one.root, "msg_001", self.person)
+    def doing(self, tool_name: str, **arguments: Any) -> Coroutine[Any, Any, ToolResult]:
+        caller = ToolContext(self.one.root, "msg_001", self.person)
         action: FunctionCall = call(tool_name, **arguments).function
         return self.one.runtime.world.do_action(action, caller)
 
@@ -281,10 +283,10 @@ Make = Callable[..., Asking]
 @pytest.fixture
 def asking(tmp_path: Path) -> Make:
     def make(person: Person | None, mode: Mode = "ask", **rules: list[str]) -> Asking:
-        permissions = Permissions(mode, Rules.parse(**rules))
+        permissions = Permissions(mode, PermissionRules.parse(**rules))
         world = World(TOOLS, folder=tmp_path, permissions=permissions)
         model = play(main=[])
-        one = stage(tmp_path, model, runtime=Runtime(model=model, world=world))
+        one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
         return Asking(one, person, permissions)
 
     return make
@@ -317,8 +319,10 @@ def test_what_is_free_is_not_asked(asking: Make) -> None:
 
 @pytest.mark.req("S4-03")
 def test_a_refusal_is_a_result_with_the_reason(asking: Make) -> None:
-    one = asking(Person([Leave(allowed=False, reason="not on Fridays", said="msg_000"), NO]))
-    assert one.do("bash", command="ls") == Result(
+    one = asking(
+        Person([ApprovalDecision(allowed=False, reason="not on Fridays", said="msg_000"), NO])
+    )
+    assert one.do("bash", command="ls") == ToolResult(
         "Error: bash was not done: the user did not allow it: not on Fridays",
         cause="msg_000",
         is_error=True,
@@ -336,7 +340,7 @@ def test_what_a_rule_denies_is_not_asked(asking: Make) -> None:
     )
 
 
-@pytest.mark.parametrize("person", [None, Person([NobodyThere("the door is locked")])])
+@pytest.mark.parametrize("person", [None, Person([UserUnavailable("the door is locked")])])
 def test_where_nobody_is_there_the_result_says_how_it_could_be_allowed(
     asking: Make, person: Person | None
 ) -> None:
@@ -351,11 +355,11 @@ def test_where_nobody_is_there_the_result_says_how_it_could_be_allowed(
 
 def test_what_cannot_be_done_anyway_is_not_asked(asking: Make) -> None:
     result = asking(Person()).do("edit", path="a", text="impossible")
-    assert result == Result("Error: there is no such file", is_error=True)
+    assert result == ToolResult("Error: there is no such file", is_error=True)
 
 
 def test_from_now_on_means_from_now_on_and_is_told(asking: Make) -> None:
-    person = Person([Leave(allowed=True, rule="bash(git push *)")])
+    person = Person([ApprovalDecision(allowed=True, rule="bash(git push *)")])
     one = asking(person)
     told: list[str] = []
     one.permissions.on_rule = lambda rule: told.append(str(rule))
@@ -368,7 +372,7 @@ def test_from_now_on_means_from_now_on_and_is_told(asking: Make) -> None:
 
 
 def test_a_rule_that_was_not_offered_is_not_accepted(asking: Make) -> None:
-    one = asking(Person([Leave(allowed=True, rule="bash")]))
+    one = asking(Person([ApprovalDecision(allowed=True, rule="bash")]))
     one.do("bash", command="git push origin")
     assert one.permissions.rules.allow == []
 
@@ -389,10 +393,10 @@ def test_only_rules_are_offered_that_would_help(asking: Make) -> None:
 
 
 def test_questions_are_put_one_at_a_time_and_none_that_is_answered(asking: Make) -> None:
-    person = Person([Leave(allowed=True, rule="bash(ls *)"), YES])
+    person = Person([ApprovalDecision(allowed=True, rule="bash(ls *)"), YES])
     one = asking(person)
 
-    async def all_at_once() -> list[Result]:
+    async def all_at_once() -> list[ToolResult]:
         commands = ("ls a", "ls b", "pwd", "ls c")
         return await asyncio.gather(*(one.doing("bash", command=text) for text in commands))
 
@@ -433,14 +437,14 @@ def test_bad_arguments_are_told_before_anybody_is_asked(asking: Make) -> None:
 
 
 def test_the_agents_above_are_known_by_name(tmp_path: Path) -> None:
-    permissions = Permissions("all", Rules.parse(deny=["Jill:bash(rm*)"]))
+    permissions = Permissions("all", PermissionRules.parse(deny=["Jill:bash(rm*)"]))
     world = World(TOOLS, permissions=permissions)
     model = play(
         main=[calls(call("task", name="Jill", instructions="", prompt="Go.")), "Done."],
         Jill=[calls(call("task", name="Voice", instructions="", prompt="Go.")), "Done."],
         Voice=[calls(call("bash", command="rm x")), "Done."],
     )
-    one = stage(tmp_path, model, runtime=Runtime(model=model, world=world))
+    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     assert one.ask("Go.") == "Done."
     assert one.result(agent="Voice")["content"] == (
         "Error: bash was not done: the rule Jill:bash(rm*) forbids it"
@@ -448,4 +452,4 @@ def test_the_agents_above_are_known_by_name(tmp_path: Path) -> None:
 
 
 def test_rules_show_as_they_were_written() -> None:
-    assert str(Rule.parse('"a b":bash(x)')) == '"a b":bash(x)'
+    assert str(PermissionRule.parse('"a b":bash(x)')) == '"a b":bash(x)'

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harken import ConfigError
 from harken.world.permissions.pattern import compiled, escaped, matches_path
-from harken.world.permissions.rules import Rule, Rules
+from harken.world.permissions.rules import PermissionRule, PermissionRules
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from harken.world.permissions.rules import Rule, Rules
 def test_a_rule_names_a_tool_perhaps_an_agent_and_what_it_is_about(
     text: str, agent: str | None, tool: str, pattern: str | None
 ) -> None:
-    rule = Rule.parse(text)
+    rule = PermissionRule.parse(text)
     assert (rule.agent, rule.tool, rule.pattern) == (agent, tool, pattern)
     assert str(rule) == text.strip()
 
@@ -46,23 +46,23 @@ def test_a_rule_names_a_tool_perhaps_an_agent_and_what_it_is_about(
 )
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
-        Rule.parse(text)
+        PermissionRule.parse(text)
 
 
 def test_a_rule_concerns_the_tools_and_agents_that_it_names() -> None:
-    assert Rule.parse("bash").concerns("bash", ["anybody"])
-    assert not Rule.parse("bash").concerns("bash2", ["anybody"])
-    assert Rule.parse("git__*").concerns("git__push", [])
-    assert Rule.parse("Ann:bash").concerns("bash", ["Bob", "Ann"])
-    assert not Rule.parse("Ann:bash").concerns("bash", ["Bob"])
-    assert Rule.parse("review*:bash").concerns("bash", ["reviewer 2"])
-    assert not Rule.parse('"*":bash').concerns("bash", ["Ann"])
+    assert PermissionRule.parse("bash").concerns("bash", ["anybody"])
+    assert not PermissionRule.parse("bash").concerns("bash2", ["anybody"])
+    assert PermissionRule.parse("git__*").concerns("git__push", [])
+    assert PermissionRule.parse("Ann:bash").concerns("bash", ["Bob", "Ann"])
+    assert not PermissionRule.parse("Ann:bash").concerns("bash", ["Bob"])
+    assert PermissionRule.parse("review*:bash").concerns("bash", ["reviewer 2"])
+    assert not PermissionRule.parse('"*":bash').concerns("bash", ["Ann"])
 
 
 @given(st.text(min_size=1), st.none() | st.text(min_size=1))
 def test_the_rule_for_a_tool_and_a_text_is_just_that(tool: str, about: str | None) -> None:
-    rule = Rule.of(tool, None if about is None else escaped(about))
-    assert Rule.parse(str(rule)) == rule
+    rule = PermissionRule.of(tool, None if about is None else escaped(about))
+    assert PermissionRule.parse(str(rule)) == rule
     assert rule.concerns(tool, [])
     assert not rule.concerns(f"{tool}x", [])
     if about is not None and rule.pattern is not None:
@@ -70,14 +70,14 @@ def test_the_rule_for_a_tool_and_a_text_is_just_that(tool: str, about: str | Non
 
 
 def test_rules_are_read_from_three_lists() -> None:
-    rules = Rules.parse(allow=["a"], ask=["b", "c"], deny=["d"])
+    rules = PermissionRules.parse(allow=["a"], ask=["b", "c"], deny=["d"])
     assert [list(map(str, some)) for some in (rules.allow, rules.ask, rules.deny)] == [
         ["a"],
         ["b", "c"],
         ["d"],
     ]
     with pytest.raises(ConfigError, match="is no rule"):
-        Rules.parse(deny=["d("])
+        PermissionRules.parse(deny=["d("])
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ab", "*", "\\*", "\\\\", "\\"])), st.text("ab*\\"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harken.world.permissions.permissions import Mode, Permissions, Wish
-from harken.world.permissions.rules import Rules
+from harken.world.permissions.permissions import Mode, PermissionRequest, Permissions
+from harken.world.permissions.rules import PermissionRules
 from harken.world.web.download import Downloads
 from harken.world.web.fetch import fetch_tool
 
@@ -14,8 +14,8 @@ DOCS = "fetch(https://docs.python.org/*)"
 
 
 def decided(url: str, mode: Mode = "ask", **rules: list[str]) -> str:
-    wish = Wish(FETCH, {"url": url}, ["main"])
-    return Permissions(mode, Rules.parse(**rules)).decide(wish).kind
+    wish = PermissionRequest(FETCH, {"url": url}, ["main"])
+    return Permissions(mode, PermissionRules.parse(**rules)).decide(wish).kind
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_asked_where_a_rule_denies() -> None:
 
 
 def test_this_page_and_its_host_are_offered() -> None:
-    wish = Wish(FETCH, {"url": "https://a.org/b*?c"}, ["main"])
+    wish = PermissionRequest(FETCH, {"url": "https://a.org/b*?c"}, ["main"])
     assert [str(rule) for rule in Permissions().offers(wish)] == [
         r"fetch(https://a.org/b\*?c)",
         "fetch(https://a.org/*)",

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from harken import Caller, World
+from harken import ToolContext, World
 from harken.core.messages import text_of
 from harken.world.files.root import Root
 from harken.world.permissions.permissions import Permissions
-from harken.world.permissions.rules import Rules
+from harken.world.permissions.rules import PermissionRules
 from harken.world.search.engines import Engine
 from harken.world.search.tools import search_tools
 from tests.agent_kit import call, run
@@ -27,14 +27,14 @@ class Looking:
 
     def __init__(self, folder: Path, engine: Engine, **rules: list[str]) -> None:
         tools = search_tools(Root(folder), engine)
-        permissions = Permissions("all", Rules.parse(**rules))
+        permissions = Permissions("all", PermissionRules.parse(**rules))
         self.world = World(tools, folder=folder, permissions=permissions)
         self.person = Person([YES])
 
     def __call__(self, name: str, **arguments: object) -> str:
         session = SimpleNamespace(agents={}, settle=lambda: None)
         agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)
-        caller = Caller(agent, "msg_001", self.person)
+        caller = ToolContext(agent, "msg_001", self.person)
         result = run(self.world.do_action(call(name, **arguments).function, caller))
         return text_of(result.content)
 

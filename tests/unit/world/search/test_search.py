@@ -12,8 +12,8 @@ import pytest
 
 from harken.world.files.regular_file import WHOLE
 from harken.world.files.root import Root
-from harken.world.result import Failed
-from harken.world.search.engines import Engine, Query, Ripgrep, Scanner, engine_for, ripgrep
+from harken.world.result import ToolError
+from harken.world.search.engines import Engine, FileQuery, Ripgrep, Scanner, engine_for, ripgrep
 from harken.world.search.tools import LISTED, search_tools
 from tests.unit.world.files.filing import ENGINES, Desk, fill
 
@@ -164,7 +164,7 @@ def test_a_search_that_finds_far_too_much_is_ended(desk: Desk) -> None:
     ],
 )
 def test_a_pattern_that_is_none_says_why(desk: Desk, pattern: str, reason: str) -> None:
-    with pytest.raises(Failed, match=reason):
+    with pytest.raises(ToolError, match=reason):
         desk.content("grep", pattern=pattern)
 
 
@@ -249,7 +249,7 @@ def test_a_regular_expression_that_never_ends_is_ended(tmp_path: Path) -> None:
     fill(tmp_path, {"a.txt": "a" * 60 + "\n"})
     _, grep = search_tools(Root(tmp_path), Scanner(), within_s=0.8)
     began = time.monotonic()
-    with pytest.raises(Failed, match=r"longer than 0\.8 s"):
+    with pytest.raises(ToolError, match=r"longer than 0\.8 s"):
         asyncio.run(grep.run({"pattern": "(a+)+b"}))
     assert time.monotonic() - began < 40
 
@@ -260,7 +260,7 @@ class Sleeper:
 
     noted: Path
 
-    def command(self, query: Query) -> Sequence[str]:
+    def command(self, query: FileQuery) -> Sequence[str]:
         code = f"import os, time; open({str(self.noted)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
         return [sys.executable, "-c", code]
 
@@ -299,7 +299,7 @@ class Torn:
 
     printed: bytes
 
-    def command(self, query: Query) -> Sequence[str]:
+    def command(self, query: FileQuery) -> Sequence[str]:
         code = f"import sys; sys.stdout.buffer.write({self.printed!r}); sys.exit(2)"
         return [sys.executable, "-c", code]
 
@@ -335,4 +335,6 @@ def test_without_ripgrep_python_looks() -> None:
 
 def test_engines_fulfil_one_protocol() -> None:
     engines: list[Engine] = [Scanner(), Ripgrep("/usr/bin/rg")]
-    assert all(isinstance(part, str) for one in engines for part in one.command(Query(pattern="x")))
+    assert all(
+        isinstance(part, str) for one in engines for part in one.command(FileQuery(pattern="x"))
+    )

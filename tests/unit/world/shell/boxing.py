@@ -16,7 +16,7 @@ import pytest
 from harken.errors import ConfigError
 from harken.world.shell.sandbox import Sandbox
 from harken.world.shell.shell import Shell
-from harken.world.tool import Caller
+from harken.world.tool import ToolContext
 
 SECRET = "the key of the house"
 
@@ -54,7 +54,7 @@ class Box:
         return Shell(self.work, box.outputs, sandbox=box, environment=environ)
 
     def run(self, command: str, timeout_s: float = 20, **variables: str) -> str:
-        caller = Caller(None, "msg_001", variables=lambda: variables) if variables else None
+        caller = ToolContext(None, "msg_001", variables=lambda: variables) if variables else None
         return asyncio.run(self.shell().run(command, timeout_s, caller))
 
     def write(self, files: Mapping[str, str]) -> None:

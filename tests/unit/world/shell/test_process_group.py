@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.shell.process_group import MARK, Processes
+from harken.world.shell.process_group import MARK, ProcessGroup
 
 NOWHERE = Path("/nonexistent")
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
-def started(folder: Path, command: str, proc: Path = NOWHERE, **more: str) -> Processes:
+def started(folder: Path, command: str, proc: Path = NOWHERE, **more: str) -> ProcessGroup:
     with (folder / "output").open("wb") as output:
-        return Processes.start(
+        return ProcessGroup.start(
             ["sh", "-c", command],
             folder=folder,
             environment={**ENVIRONMENT, **more},

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from harken.errors import ConfigError
-from harken.world.result import Failed
+from harken.world.result import ToolError
 from harken.world.shell.sandbox import Sandbox
-from harken.world.shell.shell import Limits, Shell
+from harken.world.shell.shell import Shell, ShellLimits
 from tests.loopback_kit import loopback
 from tests.unit.world.shell.boxing import Box
 
@@ -68,7 +68,7 @@ def test_what_a_command_left_behind_is_ended_and_named(box: Box) -> None:
 
 
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(box: Box) -> None:
-    with pytest.raises(Failed, match="did not finish within 0.5 s"):
+    with pytest.raises(ToolError, match="did not finish within 0.5 s"):
         box.run("trap '' TERM; sleep 7.25 & (setsid sleep 7.25 &); sleep 7.25", 0.5)
     assert not running("sleep\0" + "7.25")
 
@@ -107,7 +107,7 @@ def test_a_command_ends_with_the_program_that_runs_it(box: Box) -> None:
 
 
 def test_output_too_long_for_a_result_can_be_read_by_the_next_command(box: Box) -> None:
-    shell = replace(box.shell(), limits=Limits(characters=1000))
+    shell = replace(box.shell(), limits=ShellLimits(characters=1000))
     first = asyncio.run(shell.run("seq 5000"))
     path = first.partition("all of it is in ")[2].partition(" ")[0]
     assert asyncio.run(shell.run(f"tail -1 {path}")) == "exit code 0 (in the sandbox)\n5000\n"
@@ -159,14 +159,14 @@ def test_other_failures_get_no_hint(box: Box, command: str) -> None:
 
 def test_where_the_sandbox_breaks_the_command_does_not_run(box: Box) -> None:
     broken = replace(box.shell(), sandbox=replace(box.sandbox(), program="/bin/false"))
-    with pytest.raises(Failed, match="the sandbox could not be set up, and the command was not"):
+    with pytest.raises(ToolError, match="the sandbox could not be set up, and the command was not"):
         asyncio.run(broken.run("touch made"))
     assert not (box.work / "made").exists()
 
 
 def test_where_a_sandbox_is_required_and_there_is_none_no_command_runs(tmp_path: Path) -> None:
     shell = Shell(tmp_path, tmp_path / "outputs", refusal="there is no sandbox")
-    with pytest.raises(Failed, match="the command was not run: there is no sandbox"):
+    with pytest.raises(ToolError, match="the command was not run: there is no sandbox"):
         asyncio.run(shell.run("touch made"))
     assert not (tmp_path / "made").exists()
 

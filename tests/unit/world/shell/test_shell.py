@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.result import BadArguments, Failed
-from harken.world.shell.shell import Limits, Shell
+from harken.world.result import InvalidArguments, ToolError
+from harken.world.shell.shell import Shell, ShellLimits
 
 Run = Callable[..., str]
 
@@ -29,7 +29,7 @@ def shell(tmp_path: Path) -> Shell:
 @pytest.fixture
 def run(shell: Shell) -> Run:
     def run(command: str, timeout_s: float | None = None, **limits: float) -> str:
-        one = Shell(shell.folder, shell.outputs, limits=Limits(**limits))  # type: ignore[arg-type]
+        one = Shell(shell.folder, shell.outputs, limits=ShellLimits(**limits))  # type: ignore[arg-type]
         return asyncio.run(one.run(command, timeout_s))
 
     return run
@@ -139,31 +139,31 @@ def test_a_command_gets_the_environment_that_it_is_given_without_what_is_hidden(
 )
 @pytest.mark.req("S4-03")
 def test_what_no_shell_takes_is_refused_in_words(run: Run, command: str, why: str) -> None:
-    with pytest.raises(Failed, match=why):
+    with pytest.raises(ToolError, match=why):
         run(command)
 
 
 def test_a_folder_that_vanished_is_named(run: Run, shell: Shell) -> None:
     shell.folder.rmdir()
-    with pytest.raises(Failed, match="work is not there any more"):
+    with pytest.raises(ToolError, match="work is not there any more"):
         run("true")
 
 
 def test_without_any_shell_there_is_a_reason(shell: Shell) -> None:
     one = Shell(shell.folder, shell.outputs, environment={"PATH": str(shell.folder)})
-    with pytest.raises(Failed, match="cannot be started"):
+    with pytest.raises(ToolError, match="cannot be started"):
         asyncio.run(one.run("true"))
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, 601, float("nan"), float("inf")])
 def test_a_time_that_no_command_may_take_is_refused(run: Run, timeout_s: float) -> None:
-    with pytest.raises(BadArguments, match="at most 600"):
+    with pytest.raises(InvalidArguments, match="at most 600"):
         run("true", timeout_s)
 
 
 def test_short_output_leaves_no_file(run: Run, shell: Shell) -> None:
     run("echo short")
-    with pytest.raises(Failed):
+    with pytest.raises(ToolError):
         run("echo short; sleep 60", 0.1)
     assert list(shell.outputs.iterdir()) == []
 
@@ -206,7 +206,7 @@ def test_a_hundred_megabytes_cost_neither_memory_nor_time(shell: Shell) -> None:
 
 def test_a_command_that_takes_too_long_is_ended_and_its_output_told(run: Run, shell: Shell) -> None:
     begun = time.monotonic()
-    with pytest.raises(Failed) as caught:
+    with pytest.raises(ToolError) as caught:
         run("echo begun; sleep 60; echo never", 0.2)
     assert str(caught.value) == (
         "it did not finish within 0.2 s and was ended. Its output until then:\nbegun\n"
@@ -215,20 +215,20 @@ def test_a_command_that_takes_too_long_is_ended_and_its_output_told(run: Run, sh
 
 
 def test_a_command_that_ignores_the_first_signal_is_killed(run: Run, shell: Shell) -> None:
-    with pytest.raises(Failed, match="did not finish"):
+    with pytest.raises(ToolError, match="did not finish"):
         run("trap '' TERM; echo $$ > pid; while true; do sleep 0.01; done", 0.2)
     [pid] = pids(shell.folder / "pid")
     assert not is_alive(pid)
 
 
 def test_a_command_may_clean_up_when_it_is_ended(run: Run, shell: Shell) -> None:
-    with pytest.raises(Failed, match="did not finish"):
+    with pytest.raises(ToolError, match="did not finish"):
         run("trap 'echo bye > cleaned; exit' TERM; while true; do sleep 0.01; done", 0.2)
     assert (shell.folder / "cleaned").read_text() == "bye\n"
 
 
 def test_a_command_that_writes_without_end_is_ended(run: Run) -> None:
-    with pytest.raises(Failed, match="wrote more than 1,000,000 bytes and was ended"):
+    with pytest.raises(ToolError, match="wrote more than 1,000,000 bytes and was ended"):
         run("yes", output_bytes=1_000_000)
 
 
@@ -263,7 +263,7 @@ def test_a_process_that_forks_away_with_the_output_neither_hangs_nor_stays(
     begun = time.monotonic()
     try:
         shown = run(f"{sys.executable} away.py; {ending}", 1)
-    except Failed as error:
+    except ToolError as error:
         shown = str(error)
     assert "still here" in shown
     assert time.monotonic() - begun < 40

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from harken.world.files.root import Root
-from harken.world.result import BadArguments, Failed
+from harken.world.result import InvalidArguments, ToolError
 from harken.world.triggers import file_watch
-from harken.world.triggers.base import Happening
+from harken.world.triggers.base import TriggerEvent
 from harken.world.triggers.file_watch import FilesChanged, check_paths
 from tests.agent_kit import run
 from tests.unit.world.shell.boxing import without_power
@@ -153,7 +153,7 @@ def test_what_changed_while_nobody_looked_is_told_once(tmp_path: Path) -> None:
     seen = FilesChanged(Root(tmp_path), ["."]).newest()
     assert seen == (tmp_path / "old.txt").stat().st_ctime_ns
 
-    async def watch(since: int) -> Happening | None:
+    async def watch(since: int) -> TriggerEvent | None:
         source = FilesChanged(Root(tmp_path), ["."], seen=since)
         async with source.open():
             try:
@@ -177,15 +177,15 @@ def test_names_that_are_no_text_stay_on_their_line(tmp_path: Path) -> None:
 
 def test_what_lies_outside_cannot_be_watched(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    with pytest.raises(Failed, match="outside"):
+    with pytest.raises(ToolError, match="outside"):
         check_paths(Root(tmp_path / "in"), ["../secret"])
-    with pytest.raises(BadArguments, match="1 to 20"):
+    with pytest.raises(InvalidArguments, match="1 to 20"):
         check_paths(Root(tmp_path), [])
     assert check_paths(Root(tmp_path), ["./in", "in"]) == ["in"]
 
 
 def test_a_folder_that_is_not_there_and_one_that_is_too_large_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Failed, match="there is no folder gone"):
+    with pytest.raises(ToolError, match="there is no folder gone"):
         told(tmp_path, lambda: None, "gone/a.txt")
     source = FilesChanged(Root(tmp_path), ["."])
     assert file_watch.MOST_FILES == 20_000

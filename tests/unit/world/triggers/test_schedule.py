@@ -6,20 +6,20 @@ import asyncio
 
 import pytest
 
-from harken.core.clock import microseconds, rfc3339
-from harken.world.result import BadArguments
-from harken.world.triggers.schedule import Schedule, Times, moment
+from harken.core.clock import format_rfc3339, parse_rfc3339
+from harken.world.result import InvalidArguments
+from harken.world.triggers.schedule import Schedule, Times, parse_time
 from harken.world.triggers.timer import Timer
-from harken.world.triggers.trigger import ArmedTime
+from harken.world.triggers.trigger import TimeTrigger
 from tests.agent_kit import run
 from tests.trigger_kit import NOON_US, FakeTime
 
 
-def armed(text: str, zone: str = "UTC", now_us: int = NOON_US) -> ArmedTime:
+def armed(text: str, zone: str = "UTC", now_us: int = NOON_US) -> TimeTrigger:
     times = Times.read(text, zone, now_us)
-    return ArmedTime(
+    return TimeTrigger(
         call="msg_001",
-        armed=rfc3339(now_us),
+        armed=format_rfc3339(now_us),
         at=times.at,
         every_s=times.every_s,
         cron=times.cron,
@@ -28,8 +28,8 @@ def armed(text: str, zone: str = "UTC", now_us: int = NOON_US) -> ArmedTime:
 
 
 def due(text: str, after: str = "2026-01-01T12:00:00Z", zone: str = "UTC") -> str | None:
-    found = Schedule(armed(text, zone)).after(microseconds(after))
-    return None if found is None else rfc3339(found)[:19]
+    found = Schedule(armed(text, zone)).after(parse_rfc3339(after))
+    return None if found is None else format_rfc3339(found)[:19]
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ NO_TIMES = """in 0 s, every 1 s, in 9999 d, in 1e9 s, soon, 25:00, 2026-01-01 11
 
 @pytest.mark.parametrize("text", NO_TIMES.split(","))
 def test_what_is_no_time_to_come_is_refused(text: str) -> None:
-    with pytest.raises(BadArguments):
+    with pytest.raises(InvalidArguments):
         armed(text)
-    with pytest.raises(BadArguments, match="no time zone"):
+    with pytest.raises(InvalidArguments, match="no time zone"):
         armed("09:00", "../etc/passwd")
 
 
@@ -79,8 +79,8 @@ def test_nine_o_clock_stays_nine_o_clock_when_the_clocks_change() -> None:
     ],
 )
 def test_in_the_hour_that_comes_twice_the_next_time_is_meant(now: str, text: str, due: str) -> None:
-    now_us = microseconds(f"2026-10-25T{now}:00Z")
-    assert moment(text, "Europe/Berlin", now_us) == f"2026-10-25T{due}:00.000000Z"
+    now_us = parse_rfc3339(f"2026-10-25T{now}:00Z")
+    assert parse_time(text, "Europe/Berlin", now_us) == f"2026-10-25T{due}:00.000000Z"
 
 
 def test_a_rhythm_does_not_drift() -> None:
@@ -135,7 +135,7 @@ def test_what_was_due_while_nobody_listened_comes_once_and_says_that_it_is_late(
 
 
 def test_what_a_foreign_log_says_cannot_ring_without_end() -> None:
-    odd = ArmedTime(call="msg_001", armed=rfc3339(NOON_US), every_s=0.001)
+    odd = TimeTrigger(call="msg_001", armed=format_rfc3339(NOON_US), every_s=0.001)
     assert Schedule(odd).after(NOON_US) == NOON_US + 10_000_000
-    with pytest.raises(BadArguments):
-        Schedule(ArmedTime(call="msg_001", armed="noon", every_s=60)).after(NOON_US)
+    with pytest.raises(InvalidArguments):
+        Schedule(TimeTrigger(call="msg_001", armed="noon", every_s=60)).after(NOON_US)

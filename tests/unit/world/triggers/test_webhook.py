@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from harken.world.result import Failed
-from harken.world.triggers.base import Happening
-from harken.world.triggers.trigger import ArmedWebhook
+from harken.world.result import ToolError
+from harken.world.triggers.base import TriggerEvent
+from harken.world.triggers.trigger import WebhookTrigger
 from harken.world.triggers.webhook import (
     BODY_BYTES,
     CONNECTIONS,
@@ -36,7 +36,7 @@ class Called:
         async with self.client.post(f"{self.base}/{path}", data=body, headers=more) as answer:
             return answer.status, await answer.text()
 
-    async def heard(self) -> Happening:
+    async def heard(self) -> TriggerEvent:
         happening = await self.source.wait()
         assert happening.on_logged is not None
         happening.on_logged()
@@ -47,7 +47,7 @@ class Called:
 async def listening() -> AsyncIterator[Called]:
     server = Webhooks()
     port = await server.start()
-    armed = ArmedWebhook(
+    armed = WebhookTrigger(
         call="msg_001",
         armed="2026-01-01T12:00:00Z",
         token_sha256=token_sha256(TOKEN),
@@ -153,9 +153,9 @@ def test_a_port_that_another_program_has_is_said() -> None:
         first, second = Webhooks(), Webhooks()
         port = await first.start()
         try:
-            with pytest.raises(Failed, match=f"nothing can listen at 127.0.0.1:{port}"):
+            with pytest.raises(ToolError, match=f"nothing can listen at 127.0.0.1:{port}"):
                 await second.start(port)
-            with pytest.raises(Failed, match="cannot be had beside"):
+            with pytest.raises(ToolError, match="cannot be had beside"):
                 await first.start(port + 1)
         finally:
             await first.close()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from harken.world.web.address import Reach
+from harken.world.web.address import NetworkPolicy
 from harken.world.web.download import Bounds, Downloads
 
 
@@ -44,7 +44,7 @@ class Site:
 
 def near(**bounds: float) -> Downloads:
     """Return what may fetch from this machine."""
-    return Downloads(Reach(["127.0.0.0/8", "localhost"]), Bounds(**bounds))  # type: ignore[arg-type]
+    return Downloads(NetworkPolicy(["127.0.0.0/8", "localhost"]), Bounds(**bounds))  # type: ignore[arg-type]
 
 
 @contextmanager

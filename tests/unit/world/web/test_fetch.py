@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harken.world.result import BadArguments, Failed
-from harken.world.web.address import Place, Reach
+from harken.world.result import InvalidArguments, ToolError
+from harken.world.web.address import FetchTarget, NetworkPolicy
 from harken.world.web.download import Downloads
 from harken.world.web.fetch import fetch_tool, read_page
 from tests.unit.world.web.site import Site, near, served
@@ -33,7 +33,7 @@ def fetched(url: str, downloads: Downloads | None = None, **more: int) -> str:
 
 
 def refused(url: str, downloads: Downloads | None = None) -> str:
-    with pytest.raises(Failed) as caught:
+    with pytest.raises(ToolError) as caught:
         fetched(url, downloads)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -116,7 +116,7 @@ def test_a_long_page_is_read_in_parts(site: Site) -> None:
     url = site.put("/x", "0123456789" * 3, kind="text/plain")
     assert fetched(url, most=20).endswith("9\n[10 more characters: fetch it again with begin=20]")
     assert fetched(url, begin=20, most=20).endswith("\n\n0123456789")
-    with pytest.raises(BadArguments, match="has 30 characters and no more"):
+    with pytest.raises(InvalidArguments, match="has 30 characters and no more"):
         fetched(url, begin=30)
 
 
@@ -220,14 +220,16 @@ def test_what_is_not_public_is_not_reached(site: Site, host: str) -> None:
 
 def test_what_is_allowed_by_name_is_reached_by_that_name_only(site: Site) -> None:
     site.put("/x", "hi", kind="text/plain")
-    allowed = Downloads(Reach(["localhost"]))
+    allowed = Downloads(NetworkPolicy(["localhost"]))
     assert fetched(site.url("/x", "localhost"), allowed).endswith("hi")
     assert "not public" in refused(site.url("/x"), allowed)
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "2606:4700::1111", "8.8.8.8"])
 def test_what_is_public_is_reached(address: str) -> None:
-    assert asyncio.run(Reach().addresses(Place("https", address, 443, "/"))) == [address]
+    assert asyncio.run(NetworkPolicy().addresses(FetchTarget("https", address, 443, "/"))) == [
+        address
+    ]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +252,7 @@ def test_what_is_public_is_reached(address: str) -> None:
     ],
 )
 def test_what_is_no_address_of_a_page_is_refused(url: str) -> None:
-    with pytest.raises(BadArguments):
+    with pytest.raises(InvalidArguments):
         fetched(url)
 
 

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from harken.world.result import Failed
-from harken.world.web.search import Brave, Hit, SearchProvider, Searxng
+from harken.world.result import ToolError
+from harken.world.web.search import Brave, SearchProvider, Searxng, WebResult
 from tests.unit.world.web.site import Answer, Site, served
 
 
@@ -33,7 +33,7 @@ def answers(site: Site, body: object, **more: object) -> None:
     site.pages["*"] = Answer(data, "application/json", **more)  # type: ignore[arg-type]
 
 
-def found(provider: SearchProvider, count: int = 5) -> list[Hit]:
+def found(provider: SearchProvider, count: int = 5) -> list[WebResult]:
     return asyncio.run(provider.search("green tea & cups", count))
 
 
@@ -59,7 +59,7 @@ def test_searxng_is_asked_for_json(site: Site) -> None:
     assert isinstance(provider, SearchProvider)
     hits = found(provider)
     assert [hit.url for hit in hits][:2] == ["https://a.org/tea", "https://b.org/"]
-    assert hits[0] == Hit("Tea [hook x]", "https://a.org/tea", "Steep.")
+    assert hits[0] == WebResult("Tea [hook x]", "https://a.org/tea", "Steep.")
     [(path, _)] = site.asked
     asked = urlsplit(path)
     assert (asked.path, parse_qs(asked.query)) == (
@@ -97,11 +97,11 @@ def test_what_a_provider_does_wrong_is_told_without_the_key(
     site: Site, answer: Answer, reason: str
 ) -> None:
     site.pages["*"] = answer
-    with pytest.raises(Failed, match=reason) as caught:
+    with pytest.raises(ToolError, match=reason) as caught:
         found(Brave("k3y", site.url()))
     assert "k3y" not in str(caught.value)
 
 
 def test_a_provider_that_is_not_there_is_told() -> None:
-    with pytest.raises(Failed, match=r"the search at 127\.0\.0\.1:9 cannot be reached"):
+    with pytest.raises(ToolError, match=r"the search at 127\.0\.0\.1:9 cannot be reached"):
         found(Searxng("http://127.0.0.1:9"))

@@ -14,21 +14,21 @@ from typing import Any
 import click
 
 import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
-from harken.chat.commands.base import MODES, Onward
+from harken.chat.commands.base import MODES, NextSession
 from harken.chat.open import open_chat
-from harken.chat.open_chat import Opened
-from harken.chat.options import Wish
+from harken.chat.open_chat import OpenChat
+from harken.chat.options import ChatOptions
 from harken.chat.plain_chat import PlainChat, PlainUser, report, tell
 from harken.chat.turn_limit import MOST_CALLS
 from harken.cli.commands.sessions.picker import check_new_name, pick_session
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT, SESSION
-from harken.config.home import Home, command_line
+from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import LogFile, NameResolver, SessionLog
 from harken.core.messages import text_of
-from harken.terminal.environment import Surroundings, has_screen
-from harken.terminal.stdin import Typed, somebody_types
-from harken.terminal.text import restore_interrupt, safe
+from harken.terminal.environment import TerminalEnvironment, has_screen
+from harken.terminal.stdin import StdinReader, stdin_is_interactive
+from harken.terminal.text import escape_control_characters, restore_interrupt
 from harken.world.permissions.permissions import Mode
 
 LOG_DIRECTORY = Path("logs", "interactions")
@@ -67,7 +67,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
         model, system = options.pop("model"), options.pop("system")
         if old is not None and system is not None:
             raise click.UsageError("--system is for a new session: an old one has its prompt")
-        wish = Wish(
+        wish = ChatOptions(
             model=model,
             old=old,
             ctx=ctx if start is None else start,
@@ -100,7 +100,9 @@ def _resumed(home: Home, name: str | None, *, latest: bool) -> tuple[Path | None
     if isinstance(resolved, SessionLog | LogFile):
         return resolved.path, None
     ctx = resolver.commit_of(resolved)
-    click.echo(safe(f"{name} goes on in a new session, from {ctx[:16]}"), err=True)
+    click.echo(
+        escape_control_characters(f"{name} goes on in a new session, from {ctx[:16]}"), err=True
+    )
     return None, ctx
 
 
@@ -189,7 +191,7 @@ _WISHED: list[Callable[[Any], Any]] = [
 @json_option
 @home_option
 def command(
-    wish: Wish,
+    wish: ChatOptions,
     prompt: str | None,
     interaction_logs: bool,
     log_directory: Path | None,
@@ -213,22 +215,24 @@ def command(
 
 
 @contextmanager
-def exporting(opened: Opened, logs: Path | None) -> Iterator[None]:
+def exporting(opened: OpenChat, logs: Path | None) -> Iterator[None]:
     """Export what each request saw when the chat ends, however it ends; None: do not."""
     try:
         yield
     finally:
         path = opened.session.path
         if logs is not None and path.exists():
-            from harken.cli.commands.interactions import export_to, told
-            from harken.interactions.export.exporter import How
+            from harken.cli.commands.interactions import export_to, format_summary
+            from harken.interactions.export.exporter import ExportOptions
             from harken.session.log.reader import events
 
-            how = How(resolver=opened.session.options.resolver)
-            click.echo(told(logs, export_to(logs, path.stem, [*events(path)], how)), err=True)
+            how = ExportOptions(resolver=opened.session.options.resolver)
+            click.echo(
+                format_summary(logs, export_to(logs, path.stem, [*events(path)], how)), err=True
+            )
 
 
-def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
+def talk_on_screen(home: Home, wish: ChatOptions, logs: Path | None = None) -> int:
     """Talk in a terminal. What cannot be opened is said before anything is drawn."""
     code, going = 0, [wish]
     for one in going:  # grows
@@ -239,12 +243,14 @@ def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
     return code
 
 
-def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish | None]:
+def _on_one_screen(
+    home: Home, wish: ChatOptions, logs: Path | None
+) -> tuple[int, ChatOptions | None]:
     """Talk about one session; return the exit code, and what to talk about next."""
-    from harken.chat.screen.event_queue import Face
+    from harken.chat.screen.event_queue import ScreenHandle
     from harken.chat.screen.screen import Screen
 
-    face = Face()
+    face = ScreenHandle()
     ears = face.ears
     opened = open_chat(
         home,
@@ -253,7 +259,7 @@ def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish
         on_chunk=ears.on_chunk,
         on_notice=ears.on_notice,
     )
-    where = Surroundings.here(home.folder / "history")
+    where = TerminalEnvironment.here(home.folder / "history")
     with opened as session, exporting(opened, logs):
         screen = Screen(face, opened, where, draft=wish.draft)
         code = asyncio.run(screen.run())
@@ -261,12 +267,14 @@ def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish
         if forgotten(wish, opened):
             return code, onward
         opened.end(by_user=code == 0 and onward is None)
-    again = command_line("chat", "--resume", session.path.stem)
+    again = command_prefix("chat", "--resume", session.path.stem)
     click.secho(f"\nkept; go on with: {again}", dim=True)
     return code, onward
 
 
-def onward_wish(wish: Wish, opened: Opened, onward: Onward | None) -> Wish | None:
+def onward_wish(
+    wish: ChatOptions, opened: OpenChat, onward: NextSession | None
+) -> ChatOptions | None:
     """Return how the chat goes on in a new session, with the model and permissions of now."""
     if onward is None:
         return None
@@ -288,7 +296,7 @@ def onward_wish(wish: Wish, opened: Opened, onward: Onward | None) -> Wish | Non
     )
 
 
-def forgotten(wish: Wish, opened: Opened) -> bool:
+def forgotten(wish: ChatOptions, opened: OpenChat) -> bool:
     """Remove a new session in which nothing was said; return whether it was one."""
     if wish.old is not None or not is_untouched(opened):
         return False
@@ -297,17 +305,17 @@ def forgotten(wish: Wish, opened: Opened) -> bool:
     return True
 
 
-def is_untouched(opened: Opened) -> bool:
+def is_untouched(opened: OpenChat) -> bool:
     """Whether nobody has said anything in a session yet."""
     transcripts = (opened.session.agent(id_).transcript for id_ in opened.session.agents)
     return all(entry.role == "system" for entries in transcripts for entry in entries or ())
 
 
 def talk_in_lines(
-    home: Home, wish: Wish, prompt: str | None, logs: Path | None = None, *, as_json: bool
+    home: Home, wish: ChatOptions, prompt: str | None, logs: Path | None = None, *, as_json: bool
 ) -> int:
     """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
-    can_ask, typed = prompt is None and somebody_types(), Typed()
+    can_ask, typed = prompt is None and stdin_is_interactive(), StdinReader()
     user = PlainUser(typed.line_from_now, tell, typed.keep_type_ahead) if can_ask else None
     going, failed = [replace(wish, wakes=prompt is None)], False
     for one in going:  # grows

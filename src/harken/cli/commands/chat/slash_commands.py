@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 import harken.chat.commands  # noqa: F401 - it registers those of the chat itself
-from harken.chat.commands.agent_paths import who_is_there
-from harken.chat.commands.base import Talk, printed, slash, words_of
+from harken.chat.commands.agent_paths import agent_names
+from harken.chat.commands.base import CommandContext, printed, slash, words_of
 from harken.chat.commands.forks import commit_conversation
-from harken.config.home import same_home
-from harken.world.result import BadArguments
+from harken.config.home import home_arguments
+from harken.world.result import InvalidArguments
 
 
-def _complete_export(_: Talk, before: Sequence[str]) -> Iterable[str]:
+def _complete_export(_: CommandContext, before: Sequence[str]) -> Iterable[str]:
     """Return the formats, and then the option that says where to."""
     from harken.cli.commands.export import LIST
     from harken.formats.registry import FORMATS
@@ -32,7 +32,7 @@ def _complete_export(_: Talk, before: Sequence[str]) -> Iterable[str]:
     group="session",
     completes=_complete_export,
 )
-def _export(talk: Talk, rest: str) -> None:
+def _export(talk: CommandContext, rest: str) -> None:
     from harken.cli.commands.export import LIST, command
     from harken.formats.registry import FORMATS
 
@@ -48,14 +48,14 @@ def _export(talk: Talk, rest: str) -> None:
     wanted = _option(words, "--format")
     known = None if wanted is None else FORMATS.find(wanted)
     if known is not None and file is None and not known.media_type.startswith("text/"):
-        raise BadArguments(
+        raise InvalidArguments(
             f"{known.name} is for programs: say where to: /export {known.name} -o FILE"
         )
     said = printed(command, "/export", [commit_conversation(talk.primary)[1], *words])
     talk.say(f"{said}, in {file}" if file is not None and Path(file).exists() else said)
 
 
-def _session(talk: Talk, words: Sequence[str]) -> list[str]:
+def _session(talk: CommandContext, words: Sequence[str]) -> list[str]:
     """Return which session is meant, where one is sent as spans."""
     return [str(talk.session.path)] if "--otlp" in words else []
 
@@ -68,7 +68,7 @@ def _option(words: Sequence[str], *names: str) -> str | None:
     return found
 
 
-def _complete_view(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+def _complete_view(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
     """Return the views, and then the names of agents where a view is about some."""
     from harken.cli.commands.view.command import command
 
@@ -76,7 +76,7 @@ def _complete_view(talk: Talk, before: Sequence[str]) -> Iterable[str]:
         return sorted(command.commands)
     several = before[0] == "dialog" or len(before) == 1
     is_about_agents = before[0] in ("context", "dialog", "perspective", "transcript")
-    return who_is_there(talk, "everybody") if is_about_agents and several else ()
+    return agent_names(talk, "everybody") if is_about_agents and several else ()
 
 
 @slash(
@@ -85,7 +85,7 @@ def _complete_view(talk: Talk, before: Sequence[str]) -> Iterable[str]:
     "[tree|dialog A B|timeline|...]",
     completes=_complete_view,
 )
-def _view(talk: Talk, rest: str) -> None:
+def _view(talk: CommandContext, rest: str) -> None:
     from harken.cli.commands.view.command import command
 
     if not rest:
@@ -115,7 +115,7 @@ _PRINTS = frozenset({"--check", "--context", "--help", "--json", "-h"})
     "[SESSION] [--at N]",
     group="session",
 )
-def replay(talk: Talk, rest: str) -> None:
+def replay(talk: CommandContext, rest: str) -> None:
     """Step through a session, this one where none is named; print the steps without a screen."""
     from harken.cli.commands.replay import command
 
@@ -123,5 +123,5 @@ def replay(talk: Talk, rest: str) -> None:
     if words is None:
         return
     this = [] if words and not words[0].startswith("-") else [str(talk.session.path)]
-    if not _PRINTS.isdisjoint(words) or not talk.lend(["replay", *this, *words, *same_home()]):
+    if not _PRINTS.isdisjoint(words) or not talk.lend(["replay", *this, *words, *home_arguments()]):
         talk.say(printed(command, "/replay", [*this, *words]))

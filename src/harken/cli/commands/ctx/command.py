@@ -16,24 +16,24 @@ from harken.cli.command_group import CommandGroup
 from harken.cli.commands.ctx.summarize import command as summarize
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
-from harken.config.home import Home, command_line
+from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import NameResolver
 from harken.config.store import store_of
-from harken.context.checkpoint import Origin
+from harken.context.checkpoint import CommitOrigin
 from harken.context.commit_content import entries_in
 from harken.context.fork import fork
 from harken.context.graph import graph
-from harken.context.history import Difference, diff, histories, show, update_metadata
-from harken.context.materialize import Stop, materialize, picked
+from harken.context.history import CommitDiff, diff, histories, show, update_metadata
+from harken.context.materialize import Stop, materialize, select_commits
 from harken.context.position import first_numbers
 from harken.context.refs import name_of
-from harken.core.clock import rfc3339, system_clock
+from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import SHOWN, CommitId
 from harken.core.messages import Message, text_of
-from harken.errors import UnknownName
+from harken.errors import NameNotFound
 from harken.formats.runtimes.registry import native_for, natives
-from harken.store.base import Store, Stored
-from harken.terminal.text import one_line, safe, say, say_json
+from harken.store.base import Store, StoredCommit
+from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import count, size_text
 
 ART = "art-"
@@ -92,10 +92,10 @@ def log_command(
         print_graph(store, found)
         return
     if as_json:
-        say_json([row(one) for one in found])
+        print_json([row(one) for one in found])
         return
     for one in found:
-        say(line(store, one))
+        print_text(line(store, one))
 
 
 @looks
@@ -104,11 +104,11 @@ def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) 
     """Show all fields of a commit."""
     fields = row(show(store, resolver.commit(ctx)))
     if as_json:
-        say_json(fields)
+        print_json(fields)
         return
     for name, value in fields.items():
         if value not in ("", None, []):
-            say(f"{name:<14} {value}")
+            print_text(f"{name:<14} {value}")
 
 
 @looks
@@ -121,7 +121,7 @@ def cat_command(
     """Print the conversation that a commit stands for."""
     until = stop if stop in ("compaction", "root") else resolver.commit(stop)
     if runtime is not None:
-        say_json(sent_by(store, resolver.commit(ctx), until, runtime))
+        print_json(sent_by(store, resolver.commit(ctx), until, runtime))
         return
     name = resolver.commit(ctx)
     messages = materialize(store, name, until).messages
@@ -130,7 +130,7 @@ def cat_command(
         rows = [msgspec.to_builtins(message) for message in messages]
         for at, output in outputs.items():
             rows[at]["output"] = output
-        say_json(rows)
+        print_json(rows)
         return
     shown = numbered(store, name, until, messages)
     for at, (number, message) in enumerate(shown):
@@ -138,7 +138,7 @@ def cat_command(
         if at in outputs:
             whole = outputs[at]
             size, art = size_text(int(whole["bytes"])), str(whole["artifact"])[: len(ART) + SHOWN]
-            say(f"(the whole output, {size}: `{command_line('cat', art)}`)\n")
+            print_text(f"(the whole output, {size}: `{command_prefix('cat', art)}`)\n")
 
 
 @looks
@@ -150,7 +150,7 @@ def diff_command(
     """Show where two commits went apart, and what each saw since."""
     found = diff(store, resolver.commit(ours), resolver.commit(theirs))
     if as_json:
-        say_json(msgspec.to_builtins(found))
+        print_json(msgspec.to_builtins(found))
         return
     print_difference(store, ours, theirs, found)
 
@@ -170,18 +170,18 @@ def fork_command(
     as_json: bool,
 ) -> None:
     """Begin a branch at CTX that has a name of its own. Nothing is copied."""
-    origin = Origin(
+    origin = CommitOrigin(
         principal=Path.home().name if principal is None else principal,
         machine=platform.node(),
         thread_id=thread,
     )
-    made = fork(store, resolver.commit(ctx), origin, rfc3339(system_clock()), labels=labels)
+    made = fork(store, resolver.commit(ctx), origin, format_rfc3339(system_clock()), labels=labels)
     if as_json:
-        say_json(row(show(store, made)))
+        print_json(row(show(store, made)))
         return
     name = name_of(store, made)
-    say(name)
-    click.echo(f"Go on with `{command_line('chat', '--from', name)}`", err=True)
+    print_text(name)
+    click.echo(f"Go on with `{command_prefix('chat', '--from', name)}`", err=True)
 
 
 @looks
@@ -194,9 +194,11 @@ def label_command(
     name = resolver.commit(ctx)
     notes = update_metadata(store, name, labels=labels)
     if as_json:
-        say_json(msgspec.to_builtins(notes))
+        print_json(msgspec.to_builtins(notes))
     else:
-        say(f"{name_of(store, name)} {' '.join(f'[{label}]' for label in notes.labels)}".rstrip())
+        print_text(
+            f"{name_of(store, name)} {' '.join(f'[{label}]' for label in notes.labels)}".rstrip()
+        )
 
 
 command.add_command(summarize)
@@ -205,22 +207,22 @@ command.add_command(summarize)
 def sent_by(store: Store, ctx: CommitId, stop: Stop, runtime: str) -> list[dict[str, Any]]:
     """Return the messages that a client would send to its provider when it resumes a commit.
 
-    Raises UnknownName for a client that is not known, or of which that is not.
+    Raises NameNotFound for a client that is not known, or of which that is not.
     """
     known = [one.runtime for one in natives() if one.sent is not None]
     native = native_for(runtime)
     if native is None or native.sent is None:
-        raise UnknownName("client", runtime, known)
-    return native.sent(entries_in(store, picked(store, ctx, stop)))
+        raise NameNotFound("client", runtime, known)
+    return native.sent(entries_in(store, select_commits(store, ctx, stop)))
 
 
-def selected(store: Store, ctxs: Sequence[CommitId], most: int | None) -> Iterator[Stored]:
+def selected(store: Store, ctxs: Sequence[CommitId], most: int | None) -> Iterator[StoredCommit]:
     """Yield commits and those before them, or the last of all, newest first, at most so many."""
     found = histories(store, ctxs) if ctxs else newest(store, most)
     yield from islice(found, most)
 
 
-def newest(store: Store, most: int | None) -> list[Stored]:
+def newest(store: Store, most: int | None) -> list[StoredCommit]:
     """Return the last commits of all by their time, newest first.
 
     An import writes old commits late. So more commits are read than are shown, but not all.
@@ -229,12 +231,12 @@ def newest(store: Store, most: int | None) -> list[Stored]:
     return by_time(written_last(store, limit))
 
 
-def by_time(commits: Iterable[Stored]) -> list[Stored]:
+def by_time(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
     """Return commits in the order of time, newest first; those of one moment as they come."""
     return sorted(commits, key=lambda stored: stored.commit.created_at, reverse=True)
 
 
-def written_last(store: Store, limit: int) -> Iterator[Stored]:
+def written_last(store: Store, limit: int) -> Iterator[StoredCommit]:
     """Yield the commits that were written last, newest first."""
     names = store.newest(limit)
     for at in range(0, len(names), AT_ONCE):
@@ -243,7 +245,7 @@ def written_last(store: Store, limit: int) -> Iterator[Stored]:
         yield from (by_name[name] for name in some if name in by_name)
 
 
-def print_graph(store: Store, found: Iterable[Stored]) -> None:
+def print_graph(store: Store, found: Iterable[StoredCommit]) -> None:
     """Print commits as a graph."""
     from harken.terminal.commit_graph import graph_lines, look_of
 
@@ -251,11 +253,11 @@ def print_graph(store: Store, found: Iterable[Stored]) -> None:
         click.echo(text)
 
 
-def line(store: Store, one: Stored) -> str:
+def line(store: Store, one: StoredCommit) -> str:
     """Return a commit on one line."""
     commit, notes = one.commit, one.notes
     kind = "" if commit.type == "delta" else f" {commit.type}"
-    labels = "".join(f" [{safe(label)}]" for label in notes.labels)
+    labels = "".join(f" [{escape_control_characters(label)}]" for label in notes.labels)
     when = commit.created_at[:16].replace("T", " ")
     who = one_line(commit.principal, 24)
     messages = count(commit.message_count, "message")
@@ -263,7 +265,7 @@ def line(store: Store, one: Stored) -> str:
     return f"{name_of(store, one.id)}  {when}  {who}  {messages}{kind}{labels}  {summary}"
 
 
-def row(one: Stored) -> dict[str, Any]:
+def row(one: StoredCommit) -> dict[str, Any]:
     """Return all fields of a commit as JSON values."""
     commit: dict[str, Any] = msgspec.to_builtins(one.commit)
     notes: dict[str, Any] = msgspec.to_builtins(one.notes)
@@ -277,7 +279,7 @@ def numbered(
     firsts = first_numbers(store, ctx)
     numbers = (
         firsts[one.id] + at
-        for one in picked(store, ctx, stop)
+        for one in select_commits(store, ctx, stop)
         for at in range(one.commit.message_count)
     )
     return ((next(numbers, None), message) for message in messages)
@@ -285,7 +287,7 @@ def numbered(
 
 def outputs_of(store: Store, ctx: CommitId, stop: Stop, messages: int) -> dict[int, dict[str, Any]]:
     """Return the outputs that a client kept beside its transcript, by the place of the result."""
-    entries = entries_in(store, picked(store, ctx, stop))
+    entries = entries_in(store, select_commits(store, ctx, stop))
     if len(entries) != messages:  # some of them are bytes that are not read as messages
         return {}
     found = ((at, (entry.source or {}).get("output")) for at, entry in enumerate(entries))
@@ -300,22 +302,25 @@ def print_message(message: Message, number: int | None = None) -> None:
     """Print a message for a person."""
     text = text_of(message.content)
     heading = f"{message.role} {message.name or ''}".rstrip()
-    click.secho(safe(f"#{number} {heading}" if number else heading), bold=True)
+    click.secho(escape_control_characters(f"#{number} {heading}" if number else heading), bold=True)
     if text:
-        say(text)
+        print_text(text)
     for call in message.tool_calls or ():
-        say(f"-> {call.function.name}({call.function.arguments})")
+        print_text(f"-> {call.function.name}({call.function.arguments})")
     click.echo()
 
 
-def print_difference(store: Store, ours: str, theirs: str, found: Difference) -> None:
+def print_difference(store: Store, ours: str, theirs: str, found: CommitDiff) -> None:
     """Print where two commits went apart."""
     ancestor = found.ancestor
-    say(f"in common: {name_of(store, ancestor) if ancestor is not None else 'nothing'}")
+    print_text(f"in common: {name_of(store, ancestor) if ancestor is not None else 'nothing'}")
     for name, messages in ((ours, found.ours), (theirs, found.theirs)):
         click.echo()
-        click.secho(f"{safe(name)} saw {count(len(messages), 'message')} since", bold=True)
+        click.secho(
+            f"{escape_control_characters(name)} saw {count(len(messages), 'message')} since",
+            bold=True,
+        )
         for message in messages:
             calls = ", ".join(call.function.name for call in message.tool_calls or ())
             said = one_line(text_of(message.content), 90) or f"calls {calls}"
-            say(f"  {message.role}: {said}")
+            print_text(f"  {message.role}: {said}")

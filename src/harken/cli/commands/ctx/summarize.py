@@ -25,14 +25,21 @@ from harken.config.settings import Settings, load_settings
 from harken.config.store import store_of
 from harken.context.history import update_metadata
 from harken.context.refs import name_of
-from harken.context.summarize import Choice, Manner, Outcome, chosen, expected, summarize
-from harken.core.clock import rfc3339, system_clock
+from harken.context.summarize import (
+    SummaryFilter,
+    SummaryOptions,
+    SummaryResult,
+    chosen,
+    expected,
+    summarize,
+)
+from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.core.events import Usage
 from harken.llm.base import Model
-from harken.store.base import Store, Stored
-from harken.terminal.progress import Tell, progress
-from harken.terminal.text import one_line, safe, say, say_json
+from harken.store.base import Store, StoredCommit
+from harken.terminal.progress import ProgressCallback, progress
+from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import count
 
 _FAILURES = 10
@@ -40,7 +47,7 @@ _FAILURES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SummarizeOptions:
     """What a person asks for: the options of the command."""
 
     every: bool
@@ -52,16 +59,16 @@ class Wish:
     at_once: int
     dry_run: bool
 
-    def choice(self) -> Choice:
+    def choice(self) -> SummaryFilter:
         """Return which commits are meant."""
         before = None
         if self.age_s is not None:
-            before = rfc3339(max(0, system_clock() - int(self.age_s * 1_000_000)))
-        return Choice(every=self.every, principal=self.principal, before=before)
+            before = format_rfc3339(max(0, system_clock() - int(self.age_s * 1_000_000)))
+        return SummaryFilter(every=self.every, principal=self.principal, before=before)
 
-    def manner(self, parameters: Mapping[str, Any]) -> Manner:
+    def manner(self, parameters: Mapping[str, Any]) -> SummaryOptions:
         """Return how the model is to be asked."""
-        return Manner(
+        return SummaryOptions(
             whole=self.whole,
             at_once=self.at_once,
             per_minute=self.per_minute,
@@ -70,13 +77,13 @@ class Wish:
 
 
 @dataclass(slots=True)
-class Sum:
+class SummaryTotals:
     """What became of all commits together."""
 
-    done: list[Outcome] = field(default_factory=list)
-    failed: list[Outcome] = field(default_factory=list)
+    done: list[SummaryResult] = field(default_factory=list)
+    failed: list[SummaryResult] = field(default_factory=list)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: SummaryResult) -> None:
         """Count what became of one."""
         (self.failed if outcome.failure else self.done).append(outcome)
 
@@ -97,7 +104,7 @@ class Sum:
         return sum(known) if costs and len(known) == len(costs) else None
 
 
-def of_all(home: Home, wish: Wish, *, as_json: bool) -> int:
+def of_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
     """Write summaries that a model gives; return the exit code: 1 where some failed."""
     settings = load_settings(home, model=wish.model)
     name = settings.model or found_model(settings)
@@ -109,14 +116,19 @@ def of_all(home: Home, wish: Wish, *, as_json: bool) -> int:
         model = chosen_model(model_finder(home, settings), name)
         assert model is not None
         manner = wish.manner(settings.model_parameters.get(name, {}))
-        return run(store, model, found, manner, as_json=as_json)
+        return run_summaries(store, model, found, manner, as_json=as_json)
 
 
-def run(
-    store: Store, model: Model, found: Sequence[Stored], manner: Manner, *, as_json: bool
+def run_summaries(
+    store: Store,
+    model: Model,
+    found: Sequence[StoredCommit],
+    manner: SummaryOptions,
+    *,
+    as_json: bool,
 ) -> int:
     """Ask, write, and say what became of it, also where it is stopped; return the exit code."""
-    total = Sum()
+    total = SummaryTotals()
     try:
         with progress("Summarizing") as tell:
             asyncio.run(_ask(store, model, found, manner, total, tell))
@@ -126,7 +138,12 @@ def run(
 
 
 async def _ask(
-    store: Store, model: Model, found: Sequence[Stored], manner: Manner, total: Sum, tell: Tell
+    store: Store,
+    model: Model,
+    found: Sequence[StoredCommit],
+    manner: SummaryOptions,
+    total: SummaryTotals,
+    tell: ProgressCallback,
 ) -> None:
     async with aclosing(summarize(store, model, found, manner)) as outcomes:
         async for outcome in outcomes:
@@ -135,7 +152,7 @@ async def _ask(
 
 
 def foretell(
-    found: Sequence[Stored], settings: Settings, name: str, *, whole: bool, as_json: bool
+    found: Sequence[StoredCommit], settings: Settings, name: str, *, whole: bool, as_json: bool
 ) -> None:
     """Say how many commits there are to summarize, and what it would use at most."""
     usage = expected(found, whole=whole)
@@ -143,16 +160,16 @@ def foretell(
     cost_usd = None if price is None else price.cost(usage)
     if as_json:
         told = {"commits": len(found), "model": name, "cost_usd": cost_usd}
-        say_json({**told, "usage": msgspec.to_builtins(usage)})
+        print_json({**told, "usage": msgspec.to_builtins(usage)})
         return
-    say(f"{count(len(found), 'commit')} for {name}: at most {used(usage, cost_usd)}")
+    print_text(f"{count(len(found), 'commit')} for {name}: at most {used(usage, cost_usd)}")
 
 
-def report(store: Store, total: Sum, model: str, *, as_json: bool) -> None:
+def report(store: Store, total: SummaryTotals, model: str, *, as_json: bool) -> None:
     """Say what became of all."""
     redacted = sum(one.redacted for one in total.done)
     if as_json:
-        say_json(
+        print_json(
             {
                 "summarized": [{"id": one.ctx, "summary": one.summary} for one in total.done],
                 "failed": [{"id": one.ctx, "why": one.failure} for one in total.failed],
@@ -163,12 +180,14 @@ def report(store: Store, total: Sum, model: str, *, as_json: bool) -> None:
             }
         )
         return
-    say(f"{count(len(total.done), 'commit')} summarized: {used(total.usage, total.cost_usd)}")
+    print_text(
+        f"{count(len(total.done), 'commit')} summarized: {used(total.usage, total.cost_usd)}"
+    )
     if redacted:
-        say(f"{count(redacted, 'credential')} kept from the model")
+        print_text(f"{count(redacted, 'credential')} kept from the model")
     for one in total.failed[:_FAILURES]:
         line = f"{name_of(store, one.ctx)} has no new summary: {one_line(one.failure, 200)}"
-        click.echo(safe(line), err=True)
+        click.echo(escape_control_characters(line), err=True)
     if len(total.failed) > _FAILURES:
         click.echo(f"and {len(total.failed) - _FAILURES} more", err=True)
 
@@ -213,7 +232,7 @@ def command(
             by_hand(store, NameResolver(home, store).commit(ctx), text, as_json=as_json)
         return 0
 
-    return of_all(home, Wish(**options), as_json=as_json)
+    return of_all(home, SummarizeOptions(**options), as_json=as_json)
 
 
 def by_hand(store: Store, name: CommitId, text: str, *, as_json: bool) -> None:
@@ -223,6 +242,6 @@ def by_hand(store: Store, name: CommitId, text: str, *, as_json: bool) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
-        say_json(msgspec.to_builtins(notes))
+        print_json(msgspec.to_builtins(notes))
     else:
-        say(f"{name_of(store, name)} {notes.summary}")
+        print_text(f"{name_of(store, name)} {notes.summary}")

@@ -18,12 +18,12 @@ from harken.config.index import read_facts
 from harken.config.store import made_store
 from harken.errors import ConfigError
 from harken.terminal.progress import progress
-from harken.terminal.text import say, say_json
+from harken.terminal.text import print_json, print_text
 from harken.views.message_text import count, size_text
 
 if TYPE_CHECKING:
-    from harken.capture.files.report import Imported, Progress, Report
-    from harken.capture.files.sources import File, History
+    from harken.capture.files.report import ImportResult, Progress, Report
+    from harken.capture.files.sources import File, RuntimeHistory
 
 MOST_JOBS = 4
 """More read no faster: one process writes what they all have read."""
@@ -84,13 +84,13 @@ def _found(*, as_json: bool) -> list[File]:
     found = histories(Path.home(), environment())
     if not as_json:
         for history in found:
-            say(_history_line(history))
+            print_text(_history_line(history))
         if not found:
-            say("No history of another runtime was found here; name a file or a folder.")
+            print_text("No history of another runtime was found here; name a file or a folder.")
     return in_order(file for history in found for file in history.files)
 
 
-def _history_line(history: History) -> str:
+def _history_line(history: RuntimeHistory) -> str:
     from datetime import UTC, datetime
 
     newest = max(file.mtime_ns for file in history.files) / 1e9
@@ -99,12 +99,12 @@ def _history_line(history: History) -> str:
     return f"{history.place.name:<12} {files}, {size}, newest {day}  {history.folder}"
 
 
-def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> list[Imported]:
+def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> list[ImportResult]:
     from harken.capture.files.importer import Importer
     from harken.index.catalogue import Catalogue
     from harken.index.database import run_with_repair
 
-    def run() -> list[Imported]:
+    def run() -> list[ImportResult]:
         done = []
         with (
             made_store(home) as store,
@@ -118,7 +118,7 @@ def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> l
             for one in Importer(store, catalogue, jobs=jobs).run(files, advance):
                 done.append(one)
                 if as_json:
-                    say_json(_row(one.report), indent=None)
+                    print_json(_row(one.report), indent=None)
             catalogue.mark_complete()
         return done
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harken.config.home import command_line
-from harken.terminal.text import one_line, say
+from harken.config.home import command_prefix
+from harken.terminal.text import one_line, print_text
 from harken.views.message_text import count
 
 if TYPE_CHECKING:
-    from harken.capture.files.report import Imported, Progress, Report
+    from harken.capture.files.report import ImportResult, Progress, Report
 
 SHOWN = 10
 """How many sources of a kind are listed."""
@@ -29,7 +29,7 @@ def progress_text(done: Progress) -> str:
     return f"{done.files}/{done.of_files} files, {size}"
 
 
-def tell(done: Sequence[Imported], *, is_verbose: bool) -> None:
+def tell(done: Sequence[ImportResult], *, is_verbose: bool) -> None:
     """Print what an import found. is_verbose: list every file that was not read."""
     read = [one for one in done if one.report.format is not None]
     new = [one for one in read if one.new]
@@ -39,29 +39,29 @@ def tell(done: Sequence[Imported], *, is_verbose: bool) -> None:
     if is_verbose:
         for one in done:
             if one.report.is_unknown or one.report.belongs_to:
-                say(_unread_line(one.report))
+                print_text(_unread_line(one.report))
     for line in _runtimes(read):
-        say(line)
+        print_text(line)
     for line in _others(done, is_verbose=is_verbose):
-        say(line)
+        print_text(line)
     tips = [one.report.tips[0].ctx for one in new or read if one.report.tips]
     if tips:
         name = tips[-1][:16]
-        say(
-            f"Look at it with `{command_line('ctx', 'log', name)}`, "
-            f"go on with `{command_line('chat', '--from', name)}`"
+        print_text(
+            f"Look at it with `{command_prefix('ctx', 'log', name)}`, "
+            f"go on with `{command_prefix('chat', '--from', name)}`"
         )
 
 
 def _list(lines: Iterable[str], total: int, *, is_verbose: bool) -> None:
     for at, line in enumerate(lines):
         if at == SHOWN and not is_verbose:
-            say(f"... and {total - SHOWN} more")
+            print_text(f"... and {total - SHOWN} more")
             return
-        say(line)
+        print_text(line)
 
 
-def _source_line(one: Imported) -> str:
+def _source_line(one: ImportResult) -> str:
     report = one.report
     tip = report.tips[0].ctx[:16] if report.tips else ""
     title = report.title or report.task or Path(report.source).name
@@ -87,7 +87,7 @@ def _unread_line(report: Report) -> str:
     return f"not read: {one_line(report.source, 200)}: {one_line(report.reason)}{kept}"
 
 
-def _runtimes(read: Iterable[Imported]) -> Iterator[str]:
+def _runtimes(read: Iterable[ImportResult]) -> Iterator[str]:
     """Yield a line for each runtime: its sessions, and what is new."""
     from harken.capture.files.sources import PLACES
 
@@ -109,7 +109,7 @@ def _runtimes(read: Iterable[Imported]) -> Iterator[str]:
         yield f"{begin}, {count(new, 'new commit')}{where}"
 
 
-def _others(done: Iterable[Imported], *, is_verbose: bool) -> Iterator[str]:
+def _others(done: Iterable[ImportResult], *, is_verbose: bool) -> Iterator[str]:
     """Yield how many files no conversation was read from."""
     reports = [one.report for one in done]
     how = "" if is_verbose else " (--verbose lists them)"

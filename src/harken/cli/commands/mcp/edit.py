@@ -22,7 +22,7 @@ from harken.cli.options.home import home_option
 from harken.config.file import CONFIG, parse_config, read_config
 from harken.config.home import Home
 from harken.errors import ConfigError
-from harken.terminal.text import program, say
+from harken.terminal.text import print_text, program_name
 from harken.world.mcp.auth.token_store import Logins
 from harken.world.private_file import replace_file
 
@@ -54,7 +54,9 @@ def add_command(name: str, home: Home, **given: Any) -> None:
     file = home.folder / CONFIG
     config = read_config(file)
     if name in config.mcp.servers:
-        raise ConfigError(f"{file} has a server {name} already; `{program()} mcp remove {name}`")
+        raise ConfigError(
+            f"{file} has a server {name} already; `{program_name()} mcp remove {name}`"
+        )
     text = _text_of(file)
     new = f"{text.rstrip()}\n\n" if text.strip() else ""
     new += _section(name, _members(given))
@@ -62,7 +64,7 @@ def add_command(name: str, home: Home, **given: Any) -> None:
         new = new.replace("\r\n", "\n").replace("\n", "\r\n")
     home.make()
     _replace(file, text, new, name, is_there=True)
-    say(f"Added {name} to {file}. `{program()} mcp test {name}` shows what it has.")
+    print_text(f"Added {name} to {file}. `{program_name()} mcp test {name}` shows what it has.")
 
 
 @click.command(name="remove")
@@ -77,10 +79,10 @@ def remove_command(name: str, home: Home) -> None:
         raise ConfigError(f"there is no MCP server {name!r} in {file}; there is: {there}")
     text = _text_of(file)
     _replace(file, text, without_server(text, name), name, is_there=False)
-    say(f"Removed {name} from {file}.")
+    print_text(f"Removed {name} from {file}.")
     with suppress(ConfigError):
         if any(one.name == name for one in Logins(home.logins_file).all().values()):
-            say(f"You are still logged in there: `{program()} mcp logout {name}`.")
+            print_text(f"You are still logged in there: `{program_name()} mcp logout {name}`.")
 
 
 def _members(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,11 +17,17 @@ from harken.cli.commands.mcp.login import login_command, logout_command
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
 from harken.config.settings import Settings, load_settings
-from harken.errors import UnknownName
-from harken.terminal.text import one_line, program, safe, say, say_json
+from harken.errors import NameNotFound
+from harken.terminal.text import (
+    escape_control_characters,
+    one_line,
+    print_json,
+    print_text,
+    program_name,
+)
 from harken.views.message_text import count
-from harken.world.mcp.server_config import Server
-from harken.world.mcp.servers import Connections, Described
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.mcp.servers import McpServerInfo, McpServers
 
 SHOWN = 12
 """How many tools of a server a list of all shows."""
@@ -42,13 +48,14 @@ def command(context: click.Context, as_json: bool, home: Home) -> int:
         return 0
     settings = load_settings(home)
     for note in settings.notes:
-        click.echo(safe(note), err=True)
+        click.echo(escape_control_characters(note), err=True)
     found = [row for row, _ in tried(home, settings, settings.servers)]
     if as_json:
-        say_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in found])
     elif not found:
-        say(
-            f"There are none: `{program()} mcp add NAME -- COMMAND` writes [mcp.servers.NAME] into "
+        print_text(
+            f"There are none: `{program_name()} mcp add NAME -- COMMAND` writes [mcp.servers.NAME] "
+            f"into "
             f"{home.folder / 'config.toml'}."
         )
     for one in [] if as_json else found:
@@ -65,14 +72,14 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
     settings = load_settings(home)
     by_name = {server.name: server for server in settings.servers}
     if name not in by_name:
-        raise UnknownName("MCP server", name, by_name)
+        raise NameNotFound("MCP server", name, by_name)
     [(found, prompts)] = tried(home, settings, [by_name[name]])
     if as_json:
-        say_json({**asdict(found), "prompts": prompts})
+        print_json({**asdict(found), "prompts": prompts})
     else:
         show(found, limit=None)
         for prompt in prompts:
-            say(f"  /{prompt}")
+            print_text(f"  /{prompt}")
     return int(found.state != "open")
 
 
@@ -81,8 +88,8 @@ for _one in (add_command, remove_command, login_command, logout_command):
 
 
 def tried(
-    home: Home, settings: Settings, servers: Sequence[Server]
-) -> list[tuple[Described, list[str]]]:
+    home: Home, settings: Settings, servers: Sequence[McpServerConfig]
+) -> list[tuple[McpServerInfo, list[str]]]:
     """Start servers, and return what each is like, with its prompts; all are ended again."""
     if not servers:
         return []
@@ -91,7 +98,7 @@ def tried(
         return asyncio.run(_looked_at(connections))
 
 
-async def _looked_at(connections: Connections) -> list[tuple[Described, list[str]]]:
+async def _looked_at(connections: McpServers) -> list[tuple[McpServerInfo, list[str]]]:
     try:
         await connections.ready(connections.servers)
         prompts = await connections.prompts()
@@ -104,29 +111,29 @@ async def _looked_at(connections: Connections) -> list[tuple[Described, list[str
     ]
 
 
-def show(one: Described, *, limit: int | None) -> None:
+def show(one: McpServerInfo, *, limit: int | None) -> None:
     """Print what a server is like; without a limit all its tools."""
     state = "ready" if one.state == "open" else one.state
     state = "needs login" if one.needs_login else state
     for_whom = ", for agents of templates that name it" if one.reserved else ""
-    click.echo(click.style(safe(one.name), bold=True) + f"  {state}{for_whom}")
-    say(f"  {one_line(one.program)} (from {one.origin})")
+    click.echo(click.style(escape_control_characters(one.name), bold=True) + f"  {state}{for_whom}")
+    print_text(f"  {one_line(one.program)} (from {one.origin})")
     if one.reason:
-        say(f"  {one.reason}")
+        print_text(f"  {one.reason}")
     if one.state != "open" and not one.needs_login:  # then the reason says what to do
-        say(f"  {what_to_do(one)}")
+        print_text(f"  {what_to_do(one)}")
     if one.about:
-        say(f"  {one.about}, {count(len(one.tools), 'tool')}")
+        print_text(f"  {one.about}, {count(len(one.tools), 'tool')}")
     for tool in one.tools[:limit]:
-        say(f"    {tool}")
+        print_text(f"    {tool}")
     if len(one.tools[:limit]) < len(one.tools):
         left = len(one.tools) - len(one.tools[:limit])
-        say(f"    and {left} more: `{program()} mcp test {one.name}`")
+        print_text(f"    and {left} more: `{program_name()} mcp test {one.name}`")
     for note in one.notes:
-        say(f"  {note}")
+        print_text(f"  {note}")
 
 
-def what_to_do(one: Described) -> str:
+def what_to_do(one: McpServerInfo) -> str:
     """Say what a person can do about a server that cannot be used."""
     if one.reason.startswith("it needs a token"):
         look = "see whether who gives tokens knows what `oauth` says"

@@ -16,10 +16,10 @@ import click
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
 from harken.config.settings import Settings, load_settings
-from harken.errors import ConfigError, UnknownName
-from harken.terminal.text import program, safe, say, say_json
+from harken.errors import ConfigError, NameNotFound
+from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
 from harken.world.mcp.auth.token_store import Login, Logins
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_config import McpServerConfig
 
 WAIT_S = 300.0
 _MOST = 16 << 10
@@ -44,17 +44,17 @@ def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, hom
     server = _named(load_settings(home), name)
     if server.oauth.grant == "client_credentials":
         if as_json:
-            say_json({"name": name, "state": "no_login_needed"})
+            print_json({"name": name, "state": "no_login_needed"})
         else:
-            say(f"{name} needs no login: it gets its tokens as `oauth` says.")
+            print_text(f"{name} needs no login: it gets its tokens as `oauth` says.")
         return
     found = _logged_in(server, home, opens=not no_browser and _has_browser(), wait_s=wait_s)
     if as_json:
-        say_json({"name": name, "place": found.place, "scope": found.scope, "state": "logged_in"})
+        print_json({"name": name, "place": found.place, "scope": found.scope, "state": "logged_in"})
         return
     allowed = f", which may: {found.scope}" if found.scope else ""
-    say(f"Logged in: {name} ({found.place}){allowed}.")
-    say(f"`{program()} mcp test {name}` shows what it has.")
+    print_text(f"Logged in: {name} ({found.place}){allowed}.")
+    print_text(f"`{program_name()} mcp test {name}` shows what it has.")
 
 
 @click.command(name="logout")
@@ -66,20 +66,20 @@ def logout_command(name: str, as_json: bool, home: Home) -> None:
     logins = Logins(home.logins_file)
     known = [one.name for one in logins.all().values()]
     if name not in known:
-        raise UnknownName("login", name, known)
+        raise NameNotFound("login", name, known)
     gone = asyncio.run(_library().log_out(logins, name))
     if as_json:
-        say_json([{"name": one.name, "place": one.place, "state": "logged_out"} for one in gone])
+        print_json([{"name": one.name, "place": one.place, "state": "logged_out"} for one in gone])
     for one in [] if as_json else gone:
-        say(f"Logged out: {one.name} ({one.place}).")
+        print_text(f"Logged out: {one.name} ({one.place}).")
 
 
-def _named(settings: Settings, name: str) -> Server:
-    """Return the server of a name, its variables filled in. Raises UnknownName, ConfigError."""
+def _named(settings: Settings, name: str) -> McpServerConfig:
+    """Return the server of a name, its variables filled in. Raises NameNotFound, ConfigError."""
     described = (server for one in settings.templates for server in one.servers)
     by_name = {server.name: server for server in (*described, *settings.servers)}
     if name not in by_name:
-        raise UnknownName("MCP server", name, by_name)
+        raise NameNotFound("MCP server", name, by_name)
     server = by_name[name]
     hidden = server.variables & settings.key_variables
     if hidden and not server.may_have_keys:
@@ -91,7 +91,7 @@ def _named(settings: Settings, name: str) -> Server:
     return server.filled(environment())
 
 
-def _logged_in(server: Server, home: Home, *, opens: bool, wait_s: float) -> Login:
+def _logged_in(server: McpServerConfig, home: Home, *, opens: bool, wait_s: float) -> Login:
     oauth = _library()
     home.make()
 
@@ -130,7 +130,7 @@ def _shown(*, opens: bool, wait_s: float) -> Callable[[str], None]:
 
     def show(address: str) -> None:
         click.echo(f"Open this address to log in (within {wait_s:g} s):\n", err=True)
-        click.echo(f"  {safe(address)}\n", err=True)
+        click.echo(f"  {escape_control_characters(address)}\n", err=True)
         if sys.stdin.isatty():
             click.echo(
                 "Where the browser is on another machine, paste the address here that it could "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.cli.commands.proxy.status import News
+from harken.cli.commands.proxy.status import ProxyStatus
 from harken.cli.commands.proxy.upstreams import for_command, upstreams_of
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
@@ -24,7 +24,7 @@ from harken.terminal.text import one_line
 
 if TYPE_CHECKING:
     from harken.capture.proxy.recorder_process import RecorderProcess
-    from harken.capture.proxy.server import Server
+    from harken.capture.proxy.server import ProxyServer
 
 PORT = 8421
 _NEEDED = {"aiohttp", "multidict", "yarl"}
@@ -35,7 +35,7 @@ _GLANCE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ProxyOptions:
     """What a person asks for on the command line."""
 
     port: int | None
@@ -81,16 +81,16 @@ def command(home: Home, run: str | None, as_json: bool, **wanted: Any) -> int:
         from harken.cli.commands.proxy.recorder import record
 
         return record(home, run)
-    return _proxy(home, Wish(**wanted), as_json=as_json)
+    return _proxy(home, ProxyOptions(**wanted), as_json=as_json)
 
 
-def _proxy(home: Home, wish: Wish, *, as_json: bool) -> int:
+def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
     """Pass on and record until the end; return the exit code."""
     try:
         from harken.capture.proxy.recorder_process import RecorderProcess
         from harken.capture.proxy.server import serving
-        from harken.capture.proxy.spool import Spool
-        from harken.capture.proxy.tap import Notes
+        from harken.capture.proxy.spool import ProxySpool
+        from harken.capture.proxy.tap import ProxyTap
     except ImportError as error:
         if error.name not in _NEEDED:
             raise
@@ -106,14 +106,14 @@ def _proxy(home: Home, wish: Wish, *, as_json: bool) -> int:
     with listen_at("127.0.0.1", port) as listener:
         address = address_of(listener)
         upstreams = upstreams_of(wish.upstreams, environment(), address, token)
-        news = News(address, upstreams, is_quiet=bool(wish.command), as_json=as_json)
+        news = ProxyStatus(address, upstreams, is_quiet=bool(wish.command), as_json=as_json)
         run = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
         recorder = RecorderProcess(_recorder(home, run), environment(), news.heed, news.tell)
-        spool = Spool(home.proxy_folder / run, news.tell, recorder.poke)
+        spool = ProxySpool(home.proxy_folder / run, news.tell, recorder.poke)
         spool.start()
         recorder.start()
         try:
-            notes = Notes(spool, _protocol_of, run, system_clock)
+            notes = ProxyTap(spool, _protocol_of, run, system_clock)
             with serving(listener, upstreams, notes) as server:
                 news.begin()
                 code = _run(wish.command, news) if wish.command else _wait(server, wish)
@@ -124,7 +124,7 @@ def _proxy(home: Home, wish: Wish, *, as_json: bool) -> int:
     return code
 
 
-def _finish(recorder: RecorderProcess, news: News) -> None:
+def _finish(recorder: RecorderProcess, news: ProxyStatus) -> None:
     """Wait for what is not recorded yet; whoever does not wait leaves it to itself."""
     news.is_complete = False
     with suppress(KeyboardInterrupt):
@@ -145,9 +145,9 @@ def _protocol_of(path: str) -> str:
     return protocol.name if protocol is not None else ""
 
 
-def _run(command: Sequence[str], news: News) -> int:
+def _run(command: Sequence[str], news: ProxyStatus) -> int:
     """Run a client that asks through the proxy; return its exit code."""
-    from harken.capture.live.process import run
+    from harken.capture.live.process import run_client as run
 
     words, environ = for_command(command, environment(), news.addresses)
     try:
@@ -157,7 +157,7 @@ def _run(command: Sequence[str], news: News) -> int:
         return 127 if isinstance(error, FileNotFoundError) else 126
 
 
-def _wait(server: Server, wish: Wish) -> int:
+def _wait(server: ProxyServer, wish: ProxyOptions) -> int:
     """Wait until somebody ends it, or nobody asks any more."""
     with _told_to_end() as ended:
         while not ended.wait(_GLANCE_S):

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any
 
 from harken.capture.proxy.recorder_process import pokes
-from harken.capture.proxy.spool_recorder import Recording
+from harken.capture.proxy.spool_recorder import SpoolRecorder
 from harken.config.home import Home
 from harken.config.store import made_store
 from harken.core.ids import AgentId
@@ -45,7 +45,7 @@ def record(home: Home, run: str) -> int:
     ):
         recorder.answered = _answered
         counts = _Counts()
-        recording = Recording(recorder, hints_of, lambda text: _say({"told": text}))
+        recording = SpoolRecorder(recorder, hints_of, lambda text: _say({"told": text}))
         recording.progress = lambda: counts.say(recording)
         recording.catch_up(home.proxy_folder, own=run)
         recording.follow(home.proxy_folder / run, pokes())
@@ -59,7 +59,7 @@ class _Counts:
         self._recorded = 0
         self._unrecorded: Counter[str] = Counter()
 
-    def say(self, recording: Recording) -> None:
+    def say(self, recording: SpoolRecorder) -> None:
         """Say what has come since the last time."""
         recorded = recording.recorded - self._recorded
         unrecorded = recording.unrecorded - self._unrecorded

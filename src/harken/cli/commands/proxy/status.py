@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from harken.capture.proxy.upstreams import VARIABLES, Upstreams
-from harken.terminal.text import one_line, safe, say, say_json
+from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import count
 
 _MOST_TOLD = 20
 
 
-class News:
+class ProxyStatus:
     """Tells a person, or a program. Used by several threads."""
 
     def __init__(
@@ -37,17 +37,19 @@ class News:
         """Say where the proxy is."""
         variables = {VARIABLES[n]: url for n, url in self.addresses.items() if n in VARIABLES}
         if self._as_json:
-            say_json({"addresses": self.addresses, "variables": variables}, indent=None)
+            print_json({"addresses": self.addresses, "variables": variables}, indent=None)
             return
         if self._is_quiet:
             return
-        say("Passing on and recording; Ctrl-C ends it. A client asks here with one of these:")
+        print_text(
+            "Passing on and recording; Ctrl-C ends it. A client asks here with one of these:"
+        )
         for variable, url in variables.items():
-            say(f"  export {variable}={url}")
-        say(f"  codex -c openai_base_url={self.addresses['openai']}")
+            print_text(f"  export {variable}={url}")
+        print_text(f"  codex -c openai_base_url={self.addresses['openai']}")
         for name, url in self.addresses.items():
             if name not in VARIABLES:
-                say(f"  {url}  for {self._servers[name]}")
+                print_text(f"  {url}  for {self._servers[name]}")
 
     def heed(self, value: Mapping[str, Any]) -> None:
         """Take what the recorder's process says."""
@@ -63,7 +65,7 @@ class News:
     def tell(self, text: str) -> None:
         """Say what went wrong, or is well again."""
         if self._as_json:
-            say_json({"told": text}, indent=None)
+            print_json({"told": text}, indent=None)
         elif not self._is_quiet:
             click.echo(f"harken: {one_line(text, 500)}", err=True)
         elif text not in self._kept and len(self._kept) < _MOST_TOLD:
@@ -80,12 +82,14 @@ class News:
             "complete": self.is_complete,
         }
         if self._as_json:
-            say_json(summary, indent=None)
+            print_json(summary, indent=None)
             return
         for text in self._kept:
             click.echo(f"harken: {one_line(text, 500)}", err=True)
         if calls:
-            click.echo(f"harken: {safe(self._summary(calls))}", err=self._is_quiet)
+            click.echo(
+                f"harken: {escape_control_characters(self._summary(calls))}", err=self._is_quiet
+            )
         for reason, number in self._unrecorded.items():
             text = f"{count(number, 'call')} not recorded: {one_line(reason, 300)}"
             click.echo(f"harken: {text}", err=True)
@@ -102,8 +106,10 @@ class News:
         is_new = session not in self._sessions
         self._sessions[session] = self._sessions.get(session, 0) + 1
         if self._as_json:
-            say_json(dict(value), indent=None)
+            print_json(dict(value), indent=None)
         elif not self._is_quiet:
             now = datetime.now().astimezone()
             mark = "+" if is_new else " "
-            say(f"{now:%H:%M:%S} {mark} {session} {one_line(agent, 20)}: {one_line(said, 60)}")
+            print_text(
+                f"{now:%H:%M:%S} {mark} {session} {one_line(agent, 20)}: {one_line(said, 60)}"
+            )

@@ -16,14 +16,14 @@ from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
 from harken.config.settings import load_settings
 from harken.config.store import store_of
-from harken.context.purge import Place, Purge, find_secret, purge_text
+from harken.context.purge import PurgeMatch, PurgeRequest, find_secret, purge_text
 from harken.core.replace import Secret
 from harken.errors import ConfigError
 from harken.session.log.compressed import stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.terminal.stdin import take_type_ahead
-from harken.terminal.text import say, say_json
+from harken.terminal.text import print_json, print_text
 from harken.views.message_text import count
 
 REVOKE = (
@@ -35,7 +35,7 @@ REVOKE = (
 class _Found:
     """Where a text is."""
 
-    places: Sequence[Place]
+    places: Sequence[PurgeMatch]
     ours: Sequence[Path]
     """Files that can be written anew."""
     theirs: Sequence[Path]
@@ -65,7 +65,7 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
     text = _asked_for()
     try:
         secrets = [Secret(text), Secret(text.replace("\n", "\n+"))]  # the history's way to write
-        purge = Purge(secret=secrets[0], by=getpass.getuser(), why=why)
+        purge = PurgeRequest(secret=secrets[0], by=getpass.getuser(), why=why)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     with _store_of(home) as store:
@@ -118,12 +118,12 @@ def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _Found:
 def _show(found: _Found, *, as_json: bool) -> None:
     rows = found.rows()
     if as_json:
-        say_json(rows)
+        print_json(rows)
         return
     for row in rows:
-        say(f"{row['where']}: {row['kind']} {row['name']}".rstrip())
+        print_text(f"{row['where']}: {row['kind']} {row['name']}".rstrip())
     if not rows:
-        say("It is nowhere.")
+        print_text("It is nowhere.")
 
 
 def _confirm(found: _Found, *, yes: bool) -> None:
@@ -142,5 +142,5 @@ def _say_done(found: _Found, *, as_json: bool) -> None:
         click.echo(f"It is still in {path}: that file is yours to change.", err=True)
     if not as_json:
         what = count(len(found.places) + len(found.ours), "place")
-        say(f"Purged from {what}." if found.rows() else "It was nowhere.")
+        print_text(f"Purged from {what}." if found.rows() else "It was nowhere.")
     click.echo(REVOKE, err=True)

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import click
 
 from harken.analytics.number_text import cost
-from harken.analytics.times import minute, moment
+from harken.analytics.times import minute, to_datetime
 from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
 from harken.cli.command_tree import SESSION_COMMANDS
 from harken.cli.commands.sessions.cost import ImportedCosts, cost_of_log
 from harken.cli.commands.sessions.table import SessionRow, table_lines, terminal_width, when_text
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import moment_us
-from harken.config.home import Home, command_line, has_no_event, warn_of_unstarted
+from harken.config.home import Home, command_prefix, has_no_event, warn_of_unstarted
 from harken.config.imported_sessions import imported
 from harken.config.local_zone import LocalZone
 from harken.config.name_resolver import MIN_SHORT_ID, NameResolver
-from harken.core.clock import microseconds
+from harken.core.clock import parse_rfc3339
 from harken.core.commits import SHOWN
 from harken.core.events import (
     AgentCreated,
@@ -42,12 +42,12 @@ from harken.core.events import (
     decode_event,
 )
 from harken.core.messages import text_of
-from harken.errors import LogError, UnknownName
+from harken.errors import LogError, NameNotFound
 from harken.formats.runtimes.user_text import typed
 from harken.session.log.compressed import stat_log
 from harken.session.log.file import is_being_written
 from harken.session.log.reader import events
-from harken.terminal.text import say, say_json
+from harken.terminal.text import print_json, print_text
 from harken.views.message_text import size_text
 from harken.views.tree import rerun_said, rerun_text
 
@@ -78,7 +78,7 @@ class _SessionsGroup(CommandGroup):
         except click.NoSuchCommand as error:
             if not NameResolver(ctx.params["home"]).is_session(error.command_name):
                 raise
-            line = command_line("view", error.command_name)
+            line = command_prefix("view", error.command_name)
             raise click.UsageError(
                 f"{error.command_name!r} is a session, not a command: `{line}` shows it", ctx
             ) from None
@@ -133,13 +133,13 @@ def command(
     shown = found[: most or None]
     rows = [{**one.row, "cost_usd": one.cost()} for one in shown]
     if as_json:
-        say_json(rows)
+        print_json(rows)
     elif not rows:
         _tell_none(home, is_filtered=any(text is not None for text in conditions.values()))
     else:
         show(rows, NameResolver(home).short_names())
         if len(found) > len(rows):
-            more = command_line("sessions", *_as_typed(conditions), "--all")
+            more = command_prefix("sessions", *_as_typed(conditions), "--all")
             click.echo(f"... and {len(found) - len(rows)} more: `{more}` lists all", err=True)
 
 
@@ -177,12 +177,12 @@ class _Conditions:
         project: str | None,
         text: str | None,
     ) -> None:
-        """Raises ConfigError for a time that is none, UnknownName for an unknown runtime."""
+        """Raises ConfigError for a time that is none, NameNotFound for an unknown runtime."""
         now = datetime.now(UTC)
         self.since_s = -math.inf if since is None else moment_us(since, LocalZone(), now) / 1e6
         runtimes = [HARKEN, *sorted({one.runtime for one in imported(home)})]
         if runtime not in (None, *runtimes):
-            raise UnknownName("runtime", runtime or "", runtimes)
+            raise NameNotFound("runtime", runtime or "", runtimes)
         self._runtime, self._project = runtime, project
         self._text = None if text is None else text.casefold()
 
@@ -210,9 +210,9 @@ def _found(home: Home) -> Iterable[_Session]:
         _Session(
             name=one.name,
             runtime=one.runtime,
-            written=microseconds(one.ended) / 1e6,
+            written=parse_rfc3339(one.ended) / 1e6,
             describe=partial(describe_imported, one),
-            cost=partial(costs.cost_of, one, microseconds(one.ended)),
+            cost=partial(costs.cost_of, one, parse_rfc3339(one.ended)),
         )
         for one in imported(home)
     ]
@@ -359,12 +359,12 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
     now = None if width is None else datetime.now(UTC).astimezone(LocalZone())
     table = [_as_shown(row, names[row["session"]], now) for row in rows]
     for line in table_lines(table, width):
-        say(line)
+        print_text(line)
 
 
 def _as_shown(row: Mapping[str, Any], name: str, now: datetime | None) -> SessionRow:
     """Return the texts of a row. now: where times are short; None for output to a program."""
-    written = moment(microseconds(row["written"])).astimezone(LocalZone())
+    written = to_datetime(parse_rfc3339(row["written"])).astimezone(LocalZone())
     state = row["state"] or ""
     if row.get("tips"):
         state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harken.chat.usage import Tally
+from harken.chat.usage import UsageTotal
 from harken.config.home import Home
 from harken.core.events import decode_event
 from harken.errors import HarkenError, LogError
@@ -37,7 +37,7 @@ _COSTS = """
 
 def cost_of_log(path: Path) -> float | None:
     """Return the cost of a session in USD. Return None unless it is known of every response."""
-    tally = Tally()
+    tally = UsageTotal()
     try:
         stat = stat_log(path)
         if stat.is_packed or stat.size_bytes > MAX_LOG_BYTES:
@@ -69,10 +69,10 @@ class ImportedCosts:
     def _read(self) -> Mapping[str, tuple[int, float]]:
         if not self._home.facts_file.exists():
             return {}
-        from harken.index.session_index import Facts
+        from harken.index.session_index import SessionIndex
 
         try:
-            with closing(Facts(self._home.facts_file)) as facts:
+            with closing(SessionIndex(self._home.facts_file)) as facts:
                 return _costs(facts.database)
         except HarkenError:  # a damaged index: the commands that need it repair it
             return {}

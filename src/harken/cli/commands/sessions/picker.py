@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
-from harken.config.home import LATEST, Home, command_line
+from harken.config.home import LATEST, Home, command_prefix
 from harken.errors import ConfigError, LogError
 from harken.session.log.compressed import stat_log
 from harken.terminal.environment import has_screen
-from harken.terminal.stdin import read_line, somebody_types, take_type_ahead
-from harken.terminal.text import one_line, say
+from harken.terminal.stdin import read_line, stdin_is_interactive, take_type_ahead
+from harken.terminal.text import one_line, print_text
 
 MAX_LISTED = 15
 """How many sessions are listed, the last written first; a terminal has 24 rows."""
@@ -31,7 +31,7 @@ def check_new_name(home: Home, name: str) -> None:
             f"begins with a letter or digit, and is not {LATEST!r}, 'ctx-...' or '....jsonl'"
         )
     if name in {path.stem for path in home.logs()}:
-        again = command_line("chat", "--resume", name)
+        again = command_prefix("chat", "--resume", name)
         raise ConfigError(f"session {name!r} exists already; `{again}` goes on with it")
 
 
@@ -41,8 +41,8 @@ def pick_session(home: Home) -> str:
     Raises UsageError without a terminal, ConfigError if there is no session, Abort if the user
     chooses none.
     """
-    if not somebody_types():
-        listing = command_line("sessions")
+    if not stdin_is_interactive():
+        listing = command_prefix("sessions")
         raise click.UsageError(
             f"--resume without a session shows a list, which needs a terminal: "
             f"name one of `{listing}`"
@@ -64,7 +64,7 @@ def _choose_on_screen(rows: list[tuple[str, str]]) -> str:
 
 def _choose_in_lines(rows: list[tuple[str, str]]) -> str:
     for number, (_, label) in enumerate(rows, 1):
-        say(f"{number:>3} {label}")
+        print_text(f"{number:>3} {label}")
     answer = (read_line("Go on with which session? ") or "").strip()
     if answer.isascii() and answer.isdecimal() and 0 < int(answer) <= len(rows):
         return rows[int(answer) - 1][0]

@@ -12,17 +12,17 @@ import click
 from harken.analytics.scope import session_names
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
-from harken.cli.options.scope import Chosen, chosen_options
-from harken.config.home import Home, command_line
+from harken.cli.options.scope import ScopeOptions, scope_options
+from harken.config.home import Home, command_prefix
 from harken.config.index import read_facts
 from harken.config.local_zone import LocalZone
 from harken.config.name_resolver import NameResolver
-from harken.terminal.text import say, say_json
+from harken.terminal.text import print_json, print_text
 
 if TYPE_CHECKING:
     from harken.analytics.overview import OneSession, Overview
     from harken.analytics.scope import Scope
-    from harken.index.session_index import Facts
+    from harken.index.session_index import SessionIndex
     from harken.store.base import Store
 
 JSON_BINS = 60
@@ -31,7 +31,7 @@ JSON_BINS = 60
 
 @click.command()
 @click.argument("session", type=SESSION, required=False)
-@chosen_options
+@scope_options
 @click.option("--utc", is_flag=True, help="Hours and days of UTC, not of this machine's zone.")
 @click.option(
     "--html",
@@ -49,15 +49,17 @@ def command(home: Home, page: Path | None, utc: bool, as_json: bool, **given: An
     """
     zone = UTC if utc else LocalZone()
 
-    def show(facts: Facts, _store: Store | None) -> None:
+    def show(facts: SessionIndex, _store: Store | None) -> None:
         if given["session"] is not None and (names := session_names(facts.database)):
             given["session"] = NameResolver(home).session_name(given["session"], names)
-        _show(facts.database, Chosen(zone=zone, **given), page, as_json=as_json)
+        _show(facts.database, ScopeOptions(zone=zone, **given), page, as_json=as_json)
 
     read_facts(home, show)
 
 
-def _show(database: apsw.Connection, chosen: Chosen, page: Path | None, *, as_json: bool) -> None:
+def _show(
+    database: apsw.Connection, chosen: ScopeOptions, page: Path | None, *, as_json: bool
+) -> None:
     from harken.analytics.overview import one_session, overview
     from harken.cli.commands.stats.sections import bins_for
     from harken.terminal.table import Sheet
@@ -75,16 +77,16 @@ def _show(database: apsw.Connection, chosen: Chosen, page: Path | None, *, as_js
     if page is not None:
         _write_page(page, found, chosen.zone)
     if as_json:
-        say_json({**_row(scope), **found.as_json()})
+        print_json({**_row(scope), **found.as_json()})
     elif page is None:
         _draw(sheet, found, chosen.zone)
 
 
 def _row(scope: Scope) -> dict[str, Any]:
     """Return what counts, for programs."""
-    from harken.analytics.times import moment
+    from harken.analytics.times import to_datetime
 
-    since, until = moment(scope.since_us), moment(scope.until_us)
+    since, until = to_datetime(scope.since_us), to_datetime(scope.until_us)
     return {
         "since": None if since is None else since.isoformat(),
         "until": None if until is None else until.isoformat(),
@@ -113,12 +115,12 @@ def _write_page(path: Path, found: Overview | OneSession, zone: tzinfo) -> None:
 
     text = page(found, zone)
     path.write_text(text, "utf-8", errors="backslashreplace")
-    say(f"{path}: {size_text(len(text))}; open it in a browser")
+    print_text(f"{path}: {size_text(len(text))}; open it in a browser")
 
 
 def _say_empty() -> None:
     click.echo(
-        f"Nothing was said here yet. `{command_line('import')}` takes in what other runtimes "
-        f"wrote, `{command_line('chat')}` begins a conversation.",
+        f"Nothing was said here yet. `{command_prefix('import')}` takes in what other runtimes "
+        f"wrote, `{command_prefix('chat')}` begins a conversation.",
         err=True,
     )

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from datetime import date, timedelta, tzinfo
 from pathlib import Path
 
-from harken.analytics.activity import WEEKDAYS, Activity, Concurrency, Day
+from harken.analytics.activity import WEEKDAYS, ActivityByHour, Concurrency, Day
 from harken.analytics.number_text import cost, duration, number, tokens
 from harken.analytics.overview import Overview
-from harken.analytics.sessions import Compactions, Lifecycle, Outcome
+from harken.analytics.sessions import Compactions, EndingStats, Lifecycle
 from harken.analytics.times import minute
 from harken.analytics.usage import DayUsage, ProjectUsage
 from harken.cli.commands.stats.sections import (
@@ -23,7 +23,7 @@ from harken.cli.commands.stats.sections import (
     show_tools,
 )
 from harken.terminal.sparkline import fitted
-from harken.terminal.table import NARROW, Column, Sheet
+from harken.terminal.table import NARROW, Sheet, TextColumn
 from harken.views.message_text import count
 
 LAST = 5
@@ -94,7 +94,7 @@ def _written_by_day(days: Iterable[DayUsage], first: date, last: date) -> list[f
     return [known.get(first + timedelta(at), 0) for at in range((last - first).days + 1)]
 
 
-def _show_week(sheet: Sheet, activity: Activity) -> None:
+def _show_week(sheet: Sheet, activity: ActivityByHour) -> None:
     """Show the hours of the week: the more was said, the darker."""
     cell = 2 if sheet.width >= NARROW else 1
     most = max(max(row) for row in activity.messages)
@@ -122,11 +122,11 @@ def _show_peak(sheet: Sheet, peak: Concurrency, zone: tzinfo) -> None:
 
 def _show_projects(sheet: Sheet, projects: Sequence[ProjectUsage]) -> None:
     columns = (
-        Column("folder", is_text=True),
-        Column("sessions"),
-        Column("responses", from_width=NARROW),
-        Column("tokens"),
-        Column("cost", style="green"),
+        TextColumn("folder", is_text=True),
+        TextColumn("sessions"),
+        TextColumn("responses", from_width=NARROW),
+        TextColumn("tokens"),
+        TextColumn("cost", style="green"),
     )
     rows = [
         (
@@ -142,14 +142,14 @@ def _show_projects(sheet: Sheet, projects: Sequence[ProjectUsage]) -> None:
     more(sheet, len(projects))
 
 
-def _show_outcomes(sheet: Sheet, outcomes: Sequence[Outcome]) -> None:
+def _show_outcomes(sheet: Sheet, outcomes: Sequence[EndingStats]) -> None:
     if [one.outcome for one in outcomes] == [None]:
         return
     columns = (
-        Column("outcome", is_text=True),
-        Column("sessions"),
-        Column("half lasted less than"),
-        Column("compactions"),
+        TextColumn("outcome", is_text=True),
+        TextColumn("sessions"),
+        TextColumn("half lasted less than"),
+        TextColumn("compactions"),
     )
     rows = [
         (
@@ -176,11 +176,11 @@ def _show_compactions(sheet: Sheet, known: Compactions) -> None:
         f" in {count(known.sessions, 'session')}, at most {known.most} in one{words}.",
     )
     columns = (
-        Column("lasted", is_text=True),
-        Column("sessions"),
-        Column("compactions"),
-        Column("per session"),
-        Column("", is_text=True, style="cyan", from_width=NARROW),
+        TextColumn("lasted", is_text=True),
+        TextColumn("sessions"),
+        TextColumn("compactions"),
+        TextColumn("per session"),
+        TextColumn("", is_text=True, style="cyan", from_width=NARROW),
     )
     most = max(one.per_session or 0 for one in known.bands)
     rows = [
@@ -205,12 +205,12 @@ def _band(from_s: float, below_s: float | None) -> str:
 
 def _show_last(sheet: Sheet, sessions: Sequence[Lifecycle], zone: tzinfo) -> None:
     columns = (
-        Column("ended", from_width=NARROW),
-        Column("session", is_text=True),
-        Column("lasted"),
-        Column("prompts"),
-        Column("calls", from_width=NARROW),
-        Column("cost", style="green"),
+        TextColumn("ended", from_width=NARROW),
+        TextColumn("session", is_text=True),
+        TextColumn("lasted"),
+        TextColumn("prompts"),
+        TextColumn("calls", from_width=NARROW),
+        TextColumn("cost", style="green"),
     )
     rows = [
         (

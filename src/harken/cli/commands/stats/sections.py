@@ -12,9 +12,9 @@ from harken.analytics.number_text import cost, duration, number, share, tokens
 from harken.analytics.overview import OneSession
 from harken.analytics.profile import Profile
 from harken.analytics.times import minute
-from harken.analytics.tools import Amplification, Tool, Tools
-from harken.analytics.usage import ModelUsage, Usage
-from harken.terminal.table import NARROW, Column, Sheet
+from harken.analytics.tools import Amplification, Tools, ToolStats
+from harken.analytics.usage import ModelUsage, UsageStats
+from harken.terminal.table import NARROW, Sheet, TextColumn
 from harken.views.message_text import count
 
 SHOWN = 10
@@ -25,7 +25,7 @@ _OF_TEMPLATE = 4
 NAMELESS = "(not named)"
 
 
-def show_sums(sheet: Sheet, sums: Amplification, usage: Usage) -> None:
+def show_sums(sheet: Sheet, sums: Amplification, usage: UsageStats) -> None:
     """Show how much there was of everything, in one line."""
     parts = [
         (number(sums.prompts), _word(sums.prompts, "prompt")),
@@ -66,13 +66,13 @@ def _word(value: float | None, one: str) -> str:
 def show_models(sheet: Sheet, models: Sequence[ModelUsage]) -> None:
     """Show what each model used."""
     columns = (
-        Column("model", is_text=True),
-        Column("responses", from_width=90),
-        Column("read anew"),
-        Column("from cache", from_width=NARROW),
-        Column("into cache", from_width=76),
-        Column("written"),
-        Column("cost", style="green"),
+        TextColumn("model", is_text=True),
+        TextColumn("responses", from_width=90),
+        TextColumn("read anew"),
+        TextColumn("from cache", from_width=NARROW),
+        TextColumn("into cache", from_width=76),
+        TextColumn("written"),
+        TextColumn("cost", style="green"),
     )
     used = [one for one in models if tokens(one) != 0]
     sheet.table(columns, [_model_row(one) for one in used[:SHOWN]])
@@ -96,12 +96,12 @@ def _model_row(one: ModelUsage) -> Sequence[str]:
 def show_tools(sheet: Sheet, found: Tools) -> None:
     """Show which tools were called, by all and by each kind of agent."""
     columns = (
-        Column("tool", is_text=True),
-        Column("", is_text=True, from_width=NARROW, style="cyan"),
-        Column("calls"),
-        Column("share"),
-        Column("failed"),
-        Column("each took", from_width=NARROW),
+        TextColumn("tool", is_text=True),
+        TextColumn("", is_text=True, from_width=NARROW, style="cyan"),
+        TextColumn("calls"),
+        TextColumn("share"),
+        TextColumn("failed"),
+        TextColumn("each took", from_width=NARROW),
     )
     most = max((one.calls for one in found.tools), default=0)
     rows = []
@@ -118,7 +118,7 @@ def show_tools(sheet: Sheet, found: Tools) -> None:
         _show_templates(sheet, found)
 
 
-def _failed(one: Tool) -> str:
+def _failed(one: ToolStats) -> str:
     """Return the share of calls that failed among those of which it is known."""
     known = one.calls - one.untold
     if one.errors:
@@ -126,16 +126,16 @@ def _failed(one: Tool) -> str:
     return "?" if one.untold and one.untold + one.unanswered == one.calls else ""
 
 
-def _each(one: Tool) -> float | None:
+def _each(one: ToolStats) -> float | None:
     answered = one.calls - one.unanswered
     return one.duration_s / answered if answered and one.duration_s is not None else None
 
 
 def _show_templates(sheet: Sheet, found: Tools) -> None:
     columns = (
-        Column("kind of agent", is_text=True),
-        Column("calls"),
-        Column("most called", is_text=True),
+        TextColumn("kind of agent", is_text=True),
+        TextColumn("calls"),
+        TextColumn("most called", is_text=True),
     )
     rows = []
     for one in found.templates[:TEMPLATES]:

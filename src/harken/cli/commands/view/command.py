@@ -16,13 +16,13 @@ from harken.cli.command_group import CommandGroup, load_command
 from harken.cli.command_tree import CommandEntry
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
-from harken.config.home import Home, command_line
+from harken.config.home import Home, command_prefix
 from harken.config.imported_sessions import view_commit, view_imported
 from harken.config.name_resolver import CommitName, ImportedName, NameResolver
 from harken.config.store import resolver_of
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import AgentId, MessageId
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError, NameNotFound
 from harken.terminal.event_lines import (
     context_line,
     entry_text,
@@ -33,14 +33,14 @@ from harken.terminal.event_lines import (
     timeline_lines,
 )
 from harken.terminal.pager import columns, paged
-from harken.terminal.text import indent, one_line, say, say_json
+from harken.terminal.text import indent, one_line, print_json, print_text
 from harken.views.dialog import perspective
 from harken.views.filter import select, transcript
 from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
 from harken.views.message_text import count, without_label
 from harken.views.tree import TreeRow, rerun_text
-from harken.views.verdicts import Verdict, Watch
+from harken.views.verdicts import VerdictRow, Watch
 from harken.views.viewer import SessionViewer
 
 Row: TypeAlias = dict[str, Any]
@@ -143,10 +143,10 @@ def tree_command(viewer: SessionViewer, as_json: bool) -> None:
     """Show the agents: who made whom, who watches, who is gone."""
     rows = viewer.tree()
     if as_json:
-        say_json([row.as_json() for row in rows])
+        print_json([row.as_json() for row in rows])
         return
     for row in rows:
-        say("  " * row.depth + _agent_line(row))
+        print_text("  " * row.depth + _agent_line(row))
 
 
 def _agent_line(row: TreeRow) -> str:
@@ -169,13 +169,13 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
     """Show what AGENTS said and heard, each thing once."""
     items = viewer.extract_dialog(agents)
     if as_json:
-        say_json(items)
+        print_json(items)
         return
     for item in items:
         who = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
-        say(f"{who} {indent(spoken(viewer, item), '  ')}")
+        print_text(f"{who} {indent(spoken(viewer, item), '  ')}")
         for version in item.get("versions", []):
-            say(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
+            print_text(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
     if not items:
         _note("Nothing was said among them.")
 
@@ -192,13 +192,13 @@ def perspective_command(viewer: SessionViewer, agent: str | None, as_json: bool)
     """Show what AGENT heard, thought, did and said, whole. The only agent needs no name."""
     agent_id = _agent_meant(viewer, agent)
     if as_json:
-        say_json([moment.as_json() for moment in perspective(viewer.events, agent_id)])
+        print_json([moment.as_json() for moment in perspective(viewer.events, agent_id)])
     else:
-        say(viewer.extract_agent_perspective(agent_id))
+        print_text(viewer.extract_agent_perspective(agent_id))
 
 
 def _agent_meant(viewer: SessionViewer, named: str | None) -> AgentId:
-    """Return the named agent, or the only one; hooks do not count. Raises UnknownName."""
+    """Return the named agent, or the only one; hooks do not count. Raises NameNotFound."""
     if named is not None:
         return viewer.resolve_agent(named)
     agents = [row for row in viewer.tree() if row.place != "hook"]
@@ -215,10 +215,10 @@ def transcript_command(viewer: SessionViewer, agent: str | None, as_json: bool) 
     """Show AGENT's transcript, whole, with ids and links. The only agent needs no name."""
     entries = transcript(viewer.events, _agent_meant(viewer, agent))
     if as_json:
-        say_json([viewer.raw(entry) for entry in entries])
+        print_json([viewer.raw(entry) for entry in entries])
         return
     for entry in entries:
-        say(entry_text(entry))
+        print_text(entry_text(entry))
 
 
 @view("flow")
@@ -228,7 +228,7 @@ def flow_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
     id_ = viewer.resolve_message(message)
     _events(viewer, trace(viewer.events, id_), as_json=as_json)
     if _is_answer(viewer, id_):
-        look = command_line("view", click.get_current_context().obj, "context", id_)
+        look = command_prefix("view", click.get_current_context().obj, "context", id_)
         _note(f"An answer comes from its whole context: `{look}` shows what its model read.")
 
 
@@ -243,12 +243,12 @@ def refs_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
     """Show who heard MESSAGE, itself or in what others made of it."""
     hops = hearers(viewer.events, viewer.resolve_message(message))
     if as_json:
-        say_json([hop.as_json() for hop in hops])
+        print_json([hop.as_json() for hop in hops])
         return
     for hop in hops:
         how = "changed" if hop.differs else "itself" if hop.via == "substance" else "as a part of"
         text = one_line(hop.content)
-        say(f"{hop.message_id} {hop.name} ({how}, hop {hop.hops}): {text}")
+        print_text(f"{hop.message_id} {hop.name} ({how}, hop {hop.hops}): {text}")
     if not hops:
         _note("Nobody heard it.")
 
@@ -264,10 +264,12 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
     """
     view = viewer.context(_request_meant(viewer, request))
     if as_json:
-        say_json(view.as_json())
+        print_json(view.as_json())
         return
     name = viewer.events.names.of(view.agent_id)
-    say(f"{view.request}: {name} asked {view.model} with {count(len(view.messages), 'message')}")
+    print_text(
+        f"{view.request}: {name} asked {view.model} with {count(len(view.messages), 'message')}"
+    )
     if not view.verified:
         _note("These messages do not have the hash that was logged with the call.")
     if view.broken_by is not None:
@@ -276,20 +278,20 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
             f"other {view.broken_by} than in {view.previous}."
         )
     for row in view.messages:
-        say(context_line(row))
+        print_text(context_line(row))
     for row in view.dropped:
-        say(context_line(row, "-"))
-    say(offered(view))
+        print_text(context_line(row, "-"))
+    print_text(offered(view))
 
 
 def _request_meant(viewer: SessionViewer, named: str) -> MessageId:
     """Return the message that a person named, or the last model call of the agent."""
     try:
         return viewer.resolve_message(named)
-    except UnknownName as error:
+    except NameNotFound as error:
         try:
             agent_id = viewer.resolve_agent(named)
-        except UnknownName as other:
+        except NameNotFound as other:
             raise (error if other.kind == "agent" else other) from None
     asked = list(select(viewer.events, event_type="llm_request", agent_id=agent_id))
     if not asked:
@@ -302,10 +304,10 @@ def timeline_command(viewer: SessionViewer, as_json: bool) -> None:
     """Show everything that happened, in order, agents as lanes."""
     view = viewer.timeline()
     if as_json:
-        say_json(view.as_json())
+        print_json(view.as_json())
         return
     for line in timeline_lines(view, columns(_WIDE)):
-        say(line)
+        print_text(line)
 
 
 @view("hooks")
@@ -321,16 +323,16 @@ def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
     watches, verdicts, rewritten = viewer.watches(), viewer.verdicts(), viewer.interventions()
     at = viewer.events.at
     if as_json:
-        say_json([row.as_json() for row in _in_order(at, watches, verdicts, rewritten)])
+        print_json([row.as_json() for row in _in_order(at, watches, verdicts, rewritten)])
         return
     told = {outcome.message_id for row in verdicts for outcome in row.outcomes}
     shown = [row for row in verdicts if all_ or row.kind != "ok"]
     others = [row for row in rewritten if row.became_id not in told]
     for row in _in_order(at, watches, shown, others):
         for line in hook_lines(row):
-            say(line)
+            print_text(line)
     if fine := len(verdicts) - len(shown):
-        say(f"{count(fine, 'verdict')} OK: shown with --all")
+        print_text(f"{count(fine, 'verdict')} OK: shown with --all")
     if not watches and not verdicts and not rewritten:
         _note("No hook was there, and nothing was rewritten.")
 
@@ -338,11 +340,11 @@ def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
 def _in_order(
     at: Mapping[MessageId, int],
     watches: Sequence[Watch],
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[VerdictRow],
     rewritten: Sequence[Intervention],
-) -> list[Watch | Verdict | Intervention]:
+) -> list[Watch | VerdictRow | Intervention]:
     """Return all in the order of the log."""
-    places: list[tuple[int, Watch | Verdict | Intervention]] = [
+    places: list[tuple[int, Watch | VerdictRow | Intervention]] = [
         *((at[row.message_id], row) for row in watches),
         *((at[row.message_id], row) for row in verdicts),
         *((at[row.became_id], row) for row in rewritten),
@@ -370,7 +372,7 @@ def raw_command(
     """Show the events, one a line. With --json all of each."""
     types = dict.fromkeys(map(event_type, viewer.events))
     if type_ is not None and type_ not in types:
-        raise UnknownName("event of type", type_, types)
+        raise NameNotFound("event of type", type_, types)
     agent_id = viewer.resolve_agent(agent) if agent is not None else None
     link = viewer.resolve_message(link) if link is not None else None
     events = viewer.events
@@ -382,7 +384,7 @@ def raw_command(
 
 def _events(viewer: SessionViewer, events: Sequence[Event], *, as_json: bool) -> None:
     if as_json:
-        say_json([viewer.raw(event) for event in events])
+        print_json([viewer.raw(event) for event in events])
         return
     for event in events:
-        say(event_line(viewer, event))
+        print_text(event_line(viewer, event))

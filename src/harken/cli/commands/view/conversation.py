@@ -9,7 +9,7 @@ from harken.cli.commands.view.conversation_text import conversation_text, talkin
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
 from harken.terminal.pager import columns, page
-from harken.terminal.text import say_json
+from harken.terminal.text import print_json
 from harken.views.dialog import perspective
 
 
@@ -27,7 +27,7 @@ def command(session: str, full: bool, as_json: bool, home: Home) -> None:
     viewer = open_viewer(home, session)
     if as_json:
         talker = talking_agent(viewer)
-        say_json([moment.as_json() for moment in perspective(viewer.events, talker)])
+        print_json([moment.as_json() for moment in perspective(viewer.events, talker)])
         return
     colour = not environment().get("NO_COLOR")
     page(conversation_text(viewer, columns(), colour=colour, full=full))

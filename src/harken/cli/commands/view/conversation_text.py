@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harken.chat.render.event_printer import Teller, rewritten
+from harken.chat.render.event_printer import EventPrinter, rewritten
 from harken.chat.render.tool_calls import Folding
 from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
-from harken.errors import HarkenError, UnknownName
+from harken.errors import HarkenError, NameNotFound
 from harken.session.fold import fold
 from harken.session.state import SessionState
-from harken.terminal.ansi import Ink
+from harken.terminal.ansi import AnsiStyler
 from harken.terminal.event_lines import model_text
-from harken.terminal.pieces import WIDEST, Piece, Printer, Rows, note
+from harken.terminal.pieces import WIDEST, Piece, Printer, TextRows, note
 from harken.terminal.styled_text import Line, clean, shorten
 from harken.terminal.text import one_line
 from harken.views.message_text import count
@@ -36,24 +36,27 @@ def conversation_text(
 
     Raises HarkenError if the log contradicts itself.
     """
-    printer = Printer(Ink(colour=colour))
+    printer = Printer(AnsiStyler(colour=colour))
     for piece in _pieces(viewer, FULL if full else FOLDED, columns):
         yield printer.text(piece, columns)
 
 
 def talking_agent(viewer: SessionViewer) -> AgentId:
-    """Return the agent that the user talks with at the end. Raises UnknownName if there is none."""
+    """Return the agent that the user talks with at the end.
+
+    Raises NameNotFound if there is none.
+    """
     state = _state_of(viewer)
     talker = state.primary or state.root
     if talker is None:
-        raise UnknownName("agent in this session", "main", ())
+        raise NameNotFound("agent in this session", "main", ())
     return talker
 
 
 def _pieces(viewer: SessionViewer, folding: Folding, columns: int) -> Iterator[Piece]:
     state = _state_of(viewer)
     events = viewer.events.events
-    teller = Teller(state, {}, live=False, heard_as=rewritten(events), folding=folding)
+    teller = EventPrinter(state, {}, live=False, heard_as=rewritten(events), folding=folding)
     yield _title(viewer, state)
     for event in events:
         if _is_system_prompt(event, teller):
@@ -74,7 +77,7 @@ def _state_of(viewer: SessionViewer) -> SessionState:
     return state
 
 
-def _title(viewer: SessionViewer, state: SessionState) -> Rows:
+def _title(viewer: SessionViewer, state: SessionState) -> TextRows:
     """Return a line with the session, its model, its time and its size."""
     root = state.agents.get(state.primary or state.root or AgentId(""))
     model = model_text(root.language_model) if root and root.language_model else ""
@@ -85,10 +88,10 @@ def _title(viewer: SessionViewer, state: SessionState) -> Rows:
     name = state.session_id or viewer.path.stem
     rest = " · ".join(filter(None, [clean(model), began, several]))
     line: Line = [("bold", clean(one_line(name, 80))), ("dim", f" · {rest}" if rest else "")]
-    return Rows("note", [line], hanging=2)
+    return TextRows("note", [line], hanging=2)
 
 
-def _is_system_prompt(event: Event, teller: Teller) -> bool:
+def _is_system_prompt(event: Event, teller: EventPrinter) -> bool:
     return (
         isinstance(event, TranscriptEntry)
         and event.role == "system"
@@ -97,7 +100,7 @@ def _is_system_prompt(event: Event, teller: Teller) -> bool:
     )
 
 
-def _system_prompt(entry: TranscriptEntry, folding: Folding, columns: int) -> Rows:
+def _system_prompt(entry: TranscriptEntry, folding: Folding, columns: int) -> TextRows:
     """Return a system prompt, on one line where it is folded."""
     text = text_of(entry.content)
     if folding.is_full:

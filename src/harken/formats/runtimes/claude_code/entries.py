@@ -20,16 +20,21 @@ from harken.core.messages import (
     ImagePart,
     Message,
     Meta,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKER, read_block
 from harken.formats.runtimes.base import time_of
-from harken.formats.runtimes.claude_code.records import Kind, blocks_in, said_by, said_in
+from harken.formats.runtimes.claude_code.records import (
+    RecordKind,
+    blocks_in,
+    record_content,
+    said_by,
+)
 from harken.formats.tool_calls import as_object, spoken
 
 Record = Mapping[str, Any]
@@ -38,15 +43,15 @@ SYNTHETIC = "<synthetic>"
 _FACTS = ("model", "stop_reason", "usage")
 
 
-def entries_of(kind: Kind, records: Sequence[Record]) -> list[WholeEntry]:
+def entries_of(kind: RecordKind, records: Sequence[Record]) -> list[ConversationEntry]:
     """Return what records that belong together say, oldest first."""
-    if kind is Kind.ANSWER and records:
+    if kind is RecordKind.ANSWER and records:
         return [_answer(records)]
     said = (record for record in records if record.get("subtype") != "compact_boundary")
     return [entry for record in said for entry in _heard(record)]
 
 
-def _answer(records: Sequence[Record]) -> WholeEntry:
+def _answer(records: Sequence[Record]) -> ConversationEntry:
     """Return a response as the one message that it is."""
     bodies = [_body(record) for record in records]
     last, body = records[-1], bodies[-1]
@@ -61,7 +66,7 @@ def _answer(records: Sequence[Record]) -> WholeEntry:
     source |= {name: body[name] for name in _FACTS if body.get(name) is not None}
     if model == SYNTHETIC or last.get("isApiErrorMessage") is True:
         source["kind"] = "error" if last.get("isApiErrorMessage") is True else "client"
-    return WholeEntry(spoken(items), _time(last), source)
+    return ConversationEntry(spoken(items), _time(last), source)
 
 
 def _by(model: str, block: dict[str, Any]) -> Part | ToolCall:
@@ -83,28 +88,30 @@ _OF_CALLS = frozenset({"type", "id", "name", "input", "cache_control"})
 
 
 def _verbatim(value: object) -> str:
-    return value if isinstance(value, str) else canonical.encode(value or {}).decode()
+    return value if isinstance(value, str) else canonical.to_json_line(value or {}).decode()
 
 
 def _is_hidden(item: object) -> bool:
-    return isinstance(item, OtherPart) and item.kind == "redacted_thinking"
+    return isinstance(item, UnknownPart) and item.kind == "redacted_thinking"
 
 
-def _heard(record: Record) -> Iterator[WholeEntry]:
+def _heard(record: Record) -> Iterator[ConversationEntry]:
     """Yield the results of a record, each a message of its own, and what else it says."""
     time, uuid = _time(record), _text(record.get("uuid"))
-    content = said_in(record)
+    content = record_content(record)
     if isinstance(content, str):
-        yield WholeEntry(Message("user", content), time, _source(record, said_by(record), uuid))
+        yield ConversationEntry(
+            Message("user", content), time, _source(record, said_by(record), uuid)
+        )
         return
     for is_result, blocks in groupby(blocks_in(content), _is_result):
         source = _source(record, "tool_result" if is_result else said_by(record), uuid)
         if is_result:
             for block in blocks:
                 is_said = {"is_error": False} if block.get("is_error") is False else {}
-                yield WholeEntry(_result(block), time, {**source, **is_said})
+                yield ConversationEntry(_result(block), time, {**source, **is_said})
         else:
-            yield WholeEntry(Message("user", [*_parts(blocks)]), time, source)
+            yield ConversationEntry(Message("user", [*_parts(blocks)]), time, source)
 
 
 def _is_result(block: Record) -> bool:
@@ -146,7 +153,7 @@ def _part(block: dict[str, Any]) -> Part | ToolCall:
     """Return a block of what is heard; there a call is a block like any other."""
     item = read_block(block)
     if isinstance(item, ToolCall):
-        return OtherPart("tool_use", canonical.encode(block).decode())
+        return UnknownPart("tool_use", canonical.to_json_line(block).decode())
     return item
 
 
@@ -167,7 +174,7 @@ def block_of(item: Part | ToolCall) -> dict[str, Any]:
         case ImagePart():
             source = {"type": "base64", "media_type": item.media_type, "data": item.data}
             return {"type": "image", "source": source}
-        case OtherPart():
+        case UnknownPart():
             return {**(as_object(item.data) or {}), "type": item.kind, **meta}
 
 

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from array import array
 
-from harken.formats.runtimes.claude_code.records import Kind, Outlined
+from harken.formats.runtimes.claude_code.records import RecordKind, RecordOutline
 
-WHOLE = (Kind.BOUNDARY, Kind.SUMMARY)
+WHOLE = (RecordKind.BOUNDARY, RecordKind.SUMMARY)
 """What takes the place of all before it."""
 _RESPONSES = 64
 """So many responses are remembered: a record may belong to any of them."""
 
 
-class Unit:
+class RecordGroup:
     """What is said at once: an input, all records of a response, all results of one, a summary."""
 
     __slots__ = (
@@ -39,7 +39,7 @@ class Unit:
         "top",
     )
 
-    def __init__(self, kind: Kind, side: str, line: int, parent: Unit | None) -> None:
+    def __init__(self, kind: RecordKind, side: str, line: int, parent: RecordGroup | None) -> None:
         """Begin with a record at a line (from 1), of a side chain or of the main one (empty)."""
         self.kind, self.side, self.line, self.parent = kind, side, line, parent
         self.top = parent
@@ -48,17 +48,17 @@ class Unit:
         """How many records it is."""
         self.heard = b""
         """Calls that it has results of: eight bytes for each, its hash."""
-        self.results: Unit | None = None
+        self.results: RecordGroup | None = None
         """Of an answer: what its calls gave; what follows stands after them."""
         self.followers = 0
-        self.step: Plan | None = None
+        self.step: StepPlan | None = None
 
     @property
-    def end(self) -> Unit:
+    def end(self) -> RecordGroup:
         """What the next one stands after."""
         return self.results or self
 
-    def first(self) -> Unit:
+    def first(self) -> RecordGroup:
         """Return the unit that is above all, as far as is known."""
         at = self
         while at.top is not None:
@@ -68,24 +68,24 @@ class Unit:
         return at
 
 
-class Plan:
+class StepPlan:
     """A step that is not read yet."""
 
     __slots__ = ("is_done", "kept", "missing", "number", "parent", "side", "units", "waiting")
 
-    def __init__(self, unit: Unit, parent: Plan | None) -> None:
+    def __init__(self, unit: RecordGroup, parent: StepPlan | None) -> None:
         """Begin with a unit."""
         self.parent, self.side, self.number = parent, unit.side, unit.line
-        self.units: tuple[Unit, ...] = ()
+        self.units: tuple[RecordGroup, ...] = ()
         self.kept: tuple[str, ...] = ()
         """Of a compaction: the records that are read after the summary, too."""
         self.missing = 0
         """How many records have not been read yet."""
         self.is_done = False
-        self.waiting: tuple[Plan, ...] = ()
+        self.waiting: tuple[StepPlan, ...] = ()
         """Steps that are read, and come after this one."""
 
-    def add(self, unit: Unit) -> None:
+    def add(self, unit: RecordGroup) -> None:
         """Take one more unit."""
         self.units += (unit,)
         self.missing += unit.size
@@ -116,32 +116,32 @@ class Outline:
         """Begin with no line."""
         self.lines = array("Q")
         """The numbers of the lines that hold conversation."""
-        self.units: list[Unit] = []
+        self.units: list[RecordGroup] = []
         """The unit of each of them."""
         self.joined: set[int] = set()
         """The numbers of the lines that are not one record: they are split when they are read."""
         self.kept: set[str] = set()
         """The records that are read once more, after a compaction."""
-        self._by_uuid: dict[int, Unit | None] = {}
+        self._by_uuid: dict[int, RecordGroup | None] = {}
         """By the hash of the uuid, which takes a third of the room; nobody outside can choose two
         that are the same. None: it holds no conversation, and hangs on nothing that does."""
         self._links: dict[int, int] = {}
         """Records without conversation whose parents were not seen yet."""
-        self._waiting: dict[int, list[Unit]] = {}
+        self._waiting: dict[int, list[RecordGroup]] = {}
         """What hangs on a record that was not seen yet."""
-        self._last: dict[str, Unit] = {}
+        self._last: dict[str, RecordGroup] = {}
         """Where each chain is."""
-        self._responses: dict[tuple[str, str], Unit] = {}
-        self._compactions: dict[Unit, tuple[str, ...]] = {}
+        self._responses: dict[tuple[str, str], RecordGroup] = {}
+        self._compactions: dict[RecordGroup, tuple[str, ...]] = {}
 
-    def add(self, line: int, found: Outlined) -> bool:
+    def add(self, line: int, found: RecordOutline) -> bool:
         """Take a line; return whether it belongs to the conversation. A second uuid counts not."""
         uuid = None if found.uuid is None else hash(found.uuid)
         is_again = uuid in self._by_uuid or uuid in self._links
-        if found.kind is Kind.ASIDE or (uuid is not None and is_again):
+        if found.kind is RecordKind.ASIDE or (uuid is not None and is_again):
             return False
         above, missing = self._above(found)
-        if found.kind is Kind.LINK:
+        if found.kind is RecordKind.LINK:
             self._settle(uuid, above, missing)
             return False
         unit = self._unit(found, line, above)
@@ -154,7 +154,7 @@ class Outline:
         self._settle(uuid, unit, None)
         return True
 
-    def _above(self, found: Outlined) -> tuple[Unit | None, int | None]:
+    def _above(self, found: RecordOutline) -> tuple[RecordGroup | None, int | None]:
         """Return what a record hangs on, or else which record it is that was not seen yet."""
         if found.parent is None:
             return (None if found.has_parent else self._last.get(found.agent)), None
@@ -167,7 +167,7 @@ class Outline:
             seen.add(uuid)
         return (self._by_uuid[uuid], None) if uuid in self._by_uuid else (None, uuid)
 
-    def _settle(self, uuid: int | None, unit: Unit | None, missing: int | None) -> None:
+    def _settle(self, uuid: int | None, unit: RecordGroup | None, missing: int | None) -> None:
         """Say what hangs on a record where that is; of one without conversation, on its parent."""
         if uuid is None:
             return
@@ -181,22 +181,24 @@ class Outline:
         for one in waiting:
             if unit is not None and one.parent is None and unit.first() is not one:
                 one.parent = one.top = unit
-                if one.kind is Kind.RESULT and unit.kind is Kind.ANSWER:
+                if one.kind is RecordKind.RESULT and unit.kind is RecordKind.ANSWER:
                     unit.results = unit.results or one
 
-    def _unit(self, found: Outlined, line: int, above: Unit | None) -> Unit:
+    def _unit(self, found: RecordOutline, line: int, above: RecordGroup | None) -> RecordGroup:
         """Return the unit that a record is a part of."""
         side = _side(found, line, above)
         match found.kind:
-            case Kind.ANSWER:
+            case RecordKind.ANSWER:
                 return self._answer(found, side, line, above)
-            case Kind.RESULT:
+            case RecordKind.RESULT:
                 return _heard(found, side, line, above)
-            case Kind.BOUNDARY | Kind.SUMMARY:
+            case RecordKind.BOUNDARY | RecordKind.SUMMARY:
                 return self._whole(found, side, line, above)
-        return Unit(found.kind, side, line, above)
+        return RecordGroup(found.kind, side, line, above)
 
-    def _answer(self, found: Outlined, side: str, line: int, above: Unit | None) -> Unit:
+    def _answer(
+        self, found: RecordOutline, side: str, line: int, above: RecordGroup | None
+    ) -> RecordGroup:
         """Return the response that a record is a part of: it hangs on it, or beside it."""
         key = (side, found.response or f"line {line}")
         known = self._responses.get(key)
@@ -204,24 +206,30 @@ class Outline:
             above in (known, known.results) or _end(above) is _end(known.parent)
         ):
             return known
-        self._responses[key] = made = Unit(found.kind, side, line, above)
+        self._responses[key] = made = RecordGroup(found.kind, side, line, above)
         if len(self._responses) > _RESPONSES:
             del self._responses[next(iter(self._responses))]
         return made
 
-    def _whole(self, found: Outlined, side: str, line: int, above: Unit | None) -> Unit:
+    def _whole(
+        self, found: RecordOutline, side: str, line: int, above: RecordGroup | None
+    ) -> RecordGroup:
         """Return the compaction that a boundary or a summary is a part of."""
-        if found.kind is Kind.SUMMARY and above is not None and above.kind is Kind.BOUNDARY:
+        if (
+            found.kind is RecordKind.SUMMARY
+            and above is not None
+            and above.kind is RecordKind.BOUNDARY
+        ):
             return above
         logical = self._by_uuid.get(hash(found.logical_parent or ""))
-        unit = Unit(found.kind, side, line, above or logical or self._last.get(side))
+        unit = RecordGroup(found.kind, side, line, above or logical or self._last.get(side))
         kept = tuple(uuid for uuid in found.preserved if hash(uuid) in self._by_uuid)
         if kept:  # what is not there yet comes after the summary, and is read there
             self._compactions[unit] = kept
             self.kept.update(kept)
         return unit
 
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[StepPlan]:
         """Put units into steps; return them. No line may be added any more."""
         self._by_uuid, self._links, self._waiting, self._responses = {}, {}, {}, {}
         begun = zip(self.lines, self.units, strict=True)
@@ -229,10 +237,10 @@ class Outline:
         for unit in units:
             unit.heard = b""
             if unit.parent is not None:
-                is_result = unit.kind is Kind.RESULT and unit.parent.kind is Kind.ANSWER
+                is_result = unit.kind is RecordKind.RESULT and unit.parent.kind is RecordKind.ANSWER
                 unit.parent = unit.parent if is_result else unit.parent.end
                 unit.parent.followers += unit.side == unit.parent.side
-        plans: list[Plan] = []
+        plans: list[StepPlan] = []
         for unit in units:
             _plan(unit, plans)
         for unit, kept in self._compactions.items():
@@ -241,48 +249,52 @@ class Outline:
         return plans
 
 
-def _side(found: Outlined, line: int, above: Unit | None) -> str:
+def _side(found: RecordOutline, line: int, above: RecordGroup | None) -> str:
     """Return the name of a record's chain; one without a name is named by its first line."""
     if not found.is_side or found.agent:
         return found.agent
     return above.side if above is not None and above.side else f"line {line}"
 
 
-def _heard(found: Outlined, side: str, line: int, above: Unit | None) -> Unit:
+def _heard(found: RecordOutline, side: str, line: int, above: RecordGroup | None) -> RecordGroup:
     """Return the results that a record belongs to; a second result of a call begins anew."""
     known = None
-    if above is not None and above.side == side and above.kind in (Kind.ANSWER, Kind.RESULT):
-        known = above.results if above.kind is Kind.ANSWER else above
+    if (
+        above is not None
+        and above.side == side
+        and above.kind in (RecordKind.ANSWER, RecordKind.RESULT)
+    ):
+        known = above.results if above.kind is RecordKind.ANSWER else above
     calls = [hash(call).to_bytes(8, "big", signed=True) for call in found.calls]
     if known is None or any(call in known.heard for call in calls):
-        made = Unit(found.kind, side, line, above)
-        if known is None and above is not None and above.kind is Kind.ANSWER:
+        made = RecordGroup(found.kind, side, line, above)
+        if known is None and above is not None and above.kind is RecordKind.ANSWER:
             above.results = made
         known = made
     known.heard += b"".join(calls)
     return known
 
 
-def _end(unit: Unit | None) -> Unit | None:
+def _end(unit: RecordGroup | None) -> RecordGroup | None:
     return None if unit is None else unit.end
 
 
-def _plan(unit: Unit, plans: list[Plan]) -> None:
+def _plan(unit: RecordGroup, plans: list[StepPlan]) -> None:
     """Put a unit into a step, and before it those above it that are in none."""
-    path: list[Unit] = []
-    at: Unit | None = unit
+    path: list[RecordGroup] = []
+    at: RecordGroup | None = unit
     while at is not None and at.step is None:
         path.append(at)
         at = at.parent
     for one in reversed(path):
         step = one.parent.step if one.parent is not None else None
         if one.parent is None or step is None or _begins(one, one.parent):
-            step = Plan(one, step)
+            step = StepPlan(one, step)
             plans.append(step)
         step.add(one)
 
 
-def _begins(unit: Unit, parent: Unit) -> bool:
+def _begins(unit: RecordGroup, parent: RecordGroup) -> bool:
     """Whether a step begins with a unit."""
-    is_end = parent.kind is Kind.ANSWER or parent.kind in WHOLE or parent.followers > 1
+    is_end = parent.kind is RecordKind.ANSWER or parent.kind in WHOLE or parent.followers > 1
     return is_end or unit.kind in WHOLE or unit.side != parent.side

@@ -18,20 +18,33 @@ from typing import Any
 
 from harken.errors import FormatError
 from harken.formats.base import Format
-from harken.formats.runtimes.base import Line, Native, Reading, Source, Step, conversation, time_of
+from harken.formats.runtimes.base import (
+    ImportStep,
+    ReadReport,
+    RuntimeFormat,
+    SessionFile,
+    SourceLine,
+    conversation,
+    time_of,
+)
 from harken.formats.runtimes.claude_code.entries import entries_of
-from harken.formats.runtimes.claude_code.outline import Outline, Plan, Unit
+from harken.formats.runtimes.claude_code.outline import Outline, RecordGroup, StepPlan
 from harken.formats.runtimes.claude_code.records import (
-    Kind,
-    Outlined,
+    RecordKind,
+    RecordOutline,
     blocks_in,
     outlined,
+    record_content,
     record_of,
-    said_in,
 )
-from harken.formats.runtimes.claude_code.resume_request import MESSAGE, REQUEST, Requests, sent
+from harken.formats.runtimes.claude_code.resume_request import (
+    MESSAGE,
+    REQUEST,
+    RequestHashes,
+    build_resume_request,
+)
 from harken.formats.runtimes.claude_code.writer import exported, writes
-from harken.formats.runtimes.joined_records import parts_of
+from harken.formats.runtimes.joined_records import split_records
 from harken.formats.runtimes.steps import title_in
 
 NAME = "claude-code-v1"
@@ -51,10 +64,10 @@ _SPAWNING = frozenset({"Task", "Agent"})
 _LOOKS = re.compile(rb'"(?:sessionId|parentUuid|leafUuid|messageId)"\s*:')
 
 
-def steps(source: Source, reading: Reading) -> Iterator[Step]:
+def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a transcript. See `harken.formats.runtimes.base.Steps`."""
-    requests = Requests()
-    lines: list[Line] = []
+    requests = RequestHashes()
+    lines: list[SourceLine] = []
     outline = _outline(source, reading, requests, lines)
     plans = outline.plans()
     _say_ends(outline.units, plans, reading)
@@ -69,7 +82,9 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
         reading.notes.append(difference)
 
 
-def _outline(source: Source, reading: Reading, requests: Requests, lines: list[Line]) -> Outline:
+def _outline(
+    source: SessionFile, reading: ReadReport, requests: RequestHashes, lines: list[SourceLine]
+) -> Outline:
     """Read a file for the first time; of a file that is held, put the lines of its outline down.
 
     Raises FormatError where it is no transcript.
@@ -98,8 +113,8 @@ def _outline(source: Source, reading: Reading, requests: Requests, lines: list[L
 
 
 def _outlined(
-    source: Source, reading: Reading, joined: set[int]
-) -> Iterator[tuple[int, Line, Outlined]]:
+    source: SessionFile, reading: ReadReport, joined: set[int]
+) -> Iterator[tuple[int, SourceLine, RecordOutline]]:
     """Yield the records of a file with their numbers; report what is none.
 
     A number is that of the line, and larger by so many parts as lines before it had more than one.
@@ -113,7 +128,7 @@ def _outlined(
         try:
             found = outlined(line.data)
         except ValueError as error:
-            parts = parts_of(line, str(error))
+            parts = split_records(line, str(error))
             joined.add(line.number)
             reading.lines += len(parts) - 1
             for count, part in enumerate(parts):
@@ -129,16 +144,16 @@ def _outlined(
         yield line.number + more, line, found
 
 
-def _again(source: Source, outline: Outline) -> Iterator[Line]:
+def _again(source: SessionFile, outline: Outline) -> Iterator[SourceLine]:
     """Yield the lines of an outline, read once more."""
     wanted = iter(outline.lines)
     at = next(wanted, 0)
     more = 0
-    for line in source.lines(Reading()):
+    for line in source.lines(ReadReport()):
         if line.number not in outline.joined:
             parts = [line]
         else:
-            parts = [part.line for part in parts_of(line, "it was split")]
+            parts = [part.line for part in split_records(line, "it was split")]
         for count, part in enumerate(parts):
             if line.number + more + count == at:
                 yield part
@@ -146,13 +161,13 @@ def _again(source: Source, outline: Outline) -> Iterator[Line]:
         more += len(parts) - 1
 
 
-def _name(reading: Reading, label: str, record: Mapping[str, Any]) -> None:
+def _name(reading: ReadReport, label: str, record: Mapping[str, Any]) -> None:
     title = record.get(_TITLES[label])
     if isinstance(title, str) and title.strip():
         reading.title = title
 
 
-def _say_ends(units: Iterable[Unit], plans: Iterable[Plan], reading: Reading) -> None:
+def _say_ends(units: Iterable[RecordGroup], plans: Iterable[StepPlan], reading: ReadReport) -> None:
     """Say which step each agent is at, the main conversation first, and where others ended."""
     tips = {unit.side: unit.step for unit in units if unit.step is not None}
     for side in sorted(tips, key=bool):
@@ -166,18 +181,18 @@ def _say_ends(units: Iterable[Unit], plans: Iterable[Plan], reading: Reading) ->
 class _Content:
     """The second reading: the content of what the outline has a place for."""
 
-    def __init__(self, outline: Outline, reading: Reading) -> None:
+    def __init__(self, outline: Outline, reading: ReadReport) -> None:
         self._outline, self._reading = outline, reading
-        self._records: dict[Unit, list[dict[str, Any]]] = {}
+        self._records: dict[RecordGroup, list[dict[str, Any]]] = {}
         """What was read of units whose step is not whole yet."""
-        self._kept: dict[str, tuple[Kind, dict[str, Any]]] = {}
+        self._kept: dict[str, tuple[RecordKind, dict[str, Any]]] = {}
         """What is read once more, after a compaction."""
-        self._spawning: dict[str, Plan] = {}
+        self._spawning: dict[str, StepPlan] = {}
         """The prompt of a subagent -> the step that spawned it."""
-        self._main: Plan | None = None
+        self._main: StepPlan | None = None
         """The last step of the main conversation."""
 
-    def steps(self, lines: Iterable[Line]) -> Iterator[Step]:
+    def steps(self, lines: Iterable[SourceLine]) -> Iterator[ImportStep]:
         """Yield the steps as they become whole. lines: those of the outline."""
         units = _taken_from(self._outline.units)
         for line, unit in zip(lines, units, strict=False):  # a file may have shrunk
@@ -186,7 +201,7 @@ class _Content:
             if plan is not None and not plan.missing:
                 yield from self._whole(plan)
 
-    def _record(self, line: Line) -> dict[str, Any] | None:
+    def _record(self, line: SourceLine) -> dict[str, Any] | None:
         """Return the record of a line; None, and a report, where only its outline can be read."""
         try:
             return record_of(line.data)
@@ -195,7 +210,7 @@ class _Content:
             self._reading.used -= 1
             return None
 
-    def _take(self, unit: Unit, record: dict[str, Any] | None) -> Plan | None:
+    def _take(self, unit: RecordGroup, record: dict[str, Any] | None) -> StepPlan | None:
         """Take a record; return its step."""
         if unit.step is None:
             return None
@@ -210,7 +225,7 @@ class _Content:
             self._kept[uuid] = (unit.kind, record)
         return unit.step
 
-    def _learn(self, unit: Unit, record: Mapping[str, Any]) -> None:
+    def _learn(self, unit: RecordGroup, record: Mapping[str, Any]) -> None:
         """Learn what a record tells of the session, and of subagents."""
         reading = self._reading
         reading.session_id = reading.session_id or _text(record.get("sessionId"))
@@ -218,18 +233,18 @@ class _Content:
         version = record.get("version")
         if version != reading.version:
             reading.version = _text(version) or reading.version
-        if unit.kind is Kind.RESULT:
+        if unit.kind is RecordKind.RESULT:
             result = record.get("toolUseResult")
             agent = _text(result.get("agentId")) if isinstance(result, dict) else ""
             step = unit.parent.step if unit.parent is not None else None
             if agent and step is not None:
                 reading.spawned.setdefault(agent, str(step.number))
-        elif unit.kind is Kind.ANSWER and unit.step is not None:
-            for block in blocks_in(said_in(record)):
+        elif unit.kind is RecordKind.ANSWER and unit.step is not None:
+            for block in blocks_in(record_content(record)):
                 if _text(block.get("name")) in _SPAWNING and isinstance(block.get("input"), dict):
                     self._spawning.setdefault(_text(block["input"].get("prompt")), unit.step)
 
-    def _whole(self, plan: Plan) -> Iterator[Step]:
+    def _whole(self, plan: StepPlan) -> Iterator[ImportStep]:
         """Yield a step that was read to its end, after its parent, and those that waited for it."""
         if plan.is_spawn and plan.parent is None:
             plan.parent = self._spawner(plan)
@@ -243,19 +258,19 @@ class _Content:
             one.done()
             due += reversed(one.waiting)
 
-    def _spawner(self, plan: Plan) -> Plan | None:
+    def _spawner(self, plan: StepPlan) -> StepPlan | None:
         """Return the step that spawned a subagent whose chain is in the same file."""
-        said = [said_in(record) for record in self._records[plan.units[0]][:1]]
+        said = [record_content(record) for record in self._records[plan.units[0]][:1]]
         texts = [_text(block.get("text")) for one in said for block in blocks_in(one)]
         found = self._spawning.get(texts[0]) if texts else None
         return self._main if found is None or found.side == plan.side else found
 
-    def _step(self, plan: Plan) -> Step:
+    def _step(self, plan: StepPlan) -> ImportStep:
         read = [(unit.kind, self._records.pop(unit)) for unit in plan.units]
         entries = [entry for kind, records in read for entry in entries_of(kind, records)]
         if not plan.side:
             self._main = plan
-        step = Step(
+        step = ImportStep(
             id=str(plan.number),
             parent=None if plan.parent is None else str(plan.parent.number),
             agent=plan.side,
@@ -270,7 +285,7 @@ class _Content:
         return replace(step, type="snapshot", trigger="spawn") if plan.is_spawn else step
 
 
-def _taken_from(units: list[Unit]) -> Iterator[Unit]:
+def _taken_from(units: list[RecordGroup]) -> Iterator[RecordGroup]:
     """Yield units, and let go of them: memory then shrinks with what is left of the outline."""
     units.reverse()
     while units:
@@ -298,7 +313,9 @@ def _joins(deltas: Iterable[bytes]) -> bytes:
     return bytes(whole)
 
 
-NATIVE = Native(name=NAME, runtime="claude", looks=looks, steps=steps, sent=sent, writes=writes)
+NATIVE = RuntimeFormat(
+    name=NAME, runtime="claude", looks=looks, steps=steps, sent=build_resume_request, writes=writes
+)
 FORMAT = Format(
     name=NAME,
     media_type="application/jsonl",

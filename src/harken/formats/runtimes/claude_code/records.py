@@ -23,7 +23,7 @@ MOST_TEXT = 4096
 """How much of a text is looked at to say who wrote it."""
 
 
-class Kind(Enum):
+class RecordKind(Enum):
     """What a record is for the conversation."""
 
     PROMPT = auto()
@@ -71,10 +71,10 @@ class _Head(msgspec.Struct, gc=False):
     compactMetadata: dict[str, Any] | None = None  # noqa: N815
 
 
-class Outlined(msgspec.Struct, gc=False):
+class RecordOutline(msgspec.Struct, gc=False):
     """What the first look at a line takes."""
 
-    kind: Kind
+    kind: RecordKind
     label: str
     """What it is called where lines are counted: `assistant`, `system/init`."""
     uuid: str | None = None
@@ -102,7 +102,7 @@ LOCAL_COMMAND = "local_command"
 """A record of the system that says to the model what a user did beside it."""
 
 
-def outlined(data: bytes) -> Outlined:
+def outlined(data: bytes) -> RecordOutline:
     """Take the first look at a line. Raises ValueError where it is no JSON object."""
     try:
         head = _heads.decode(data)
@@ -110,7 +110,7 @@ def outlined(data: bytes) -> Outlined:
         head = _head_of(record_of(data))
     kind, calls = _kind_of(head)
     agent = head.agentId or ""
-    return Outlined(
+    return RecordOutline(
         kind=kind,
         label=_label(head),
         uuid=head.uuid or None,
@@ -121,7 +121,7 @@ def outlined(data: bytes) -> Outlined:
         agent=agent if head.isSidechain else "",
         response=head.message.id if head.message is not None else None,
         calls=calls,
-        preserved=_preserved(head.compactMetadata) if kind is Kind.BOUNDARY else (),
+        preserved=_preserved(head.compactMetadata) if kind is RecordKind.BOUNDARY else (),
     )
 
 
@@ -132,7 +132,7 @@ def _label(head: _Head) -> str:
 def record_of(data: bytes) -> dict[str, Any]:
     """Return the record of a line. Raises ValueError where it is no JSON object."""
     try:
-        value = canonical.decode(data)
+        value = canonical.from_json(data)
     except ValueError:
         value = _decoded(data.decode("utf-8", "replace"))
     if not isinstance(value, dict):
@@ -185,24 +185,24 @@ def _head_of(record: Mapping[str, Any]) -> _Head:
 
 
 def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(canonical.encode(value))
+    return msgspec.Raw(canonical.to_json_line(value))
 
 
-def _kind_of(head: _Head) -> tuple[Kind, tuple[str, ...]]:
+def _kind_of(head: _Head) -> tuple[RecordKind, tuple[str, ...]]:
     if head.type == "assistant" and head.message is not None:
-        return Kind.ANSWER, ()
+        return RecordKind.ANSWER, ()
     if head.type == "user" and head.message is not None:
         if head.isCompactSummary:
-            return Kind.SUMMARY, ()
+            return RecordKind.SUMMARY, ()
         calls = _answered(bytes(head.message.content))
-        return (Kind.PROMPT, ()) if calls is None else (Kind.RESULT, calls)
+        return (RecordKind.PROMPT, ()) if calls is None else (RecordKind.RESULT, calls)
     if head.type == "system" and head.subtype == "compact_boundary":
-        return Kind.BOUNDARY, ()
+        return RecordKind.BOUNDARY, ()
     if head.type == "system" and head.subtype == LOCAL_COMMAND:
-        return Kind.PROMPT, ()
+        return RecordKind.PROMPT, ()
     if head.attachment is not None and head.attachment.type == QUEUED:
-        return Kind.PROMPT, ()
-    return (Kind.LINK if head.uuid else Kind.ASIDE), ()
+        return RecordKind.PROMPT, ()
+    return (RecordKind.LINK if head.uuid else RecordKind.ASIDE), ()
 
 
 def _answered(content: bytes) -> tuple[str, ...] | None:
@@ -212,7 +212,7 @@ def _answered(content: bytes) -> tuple[str, ...] | None:
     try:
         blocks = _blocks.decode(content)
     except msgspec.DecodeError:
-        blocks = [_block_of(value) for value in canonical.decode(content)]
+        blocks = [_block_of(value) for value in canonical.from_json(content)]
     calls = tuple(block.tool_use_id for block in blocks if block.type == "tool_result")
     return calls or None
 
@@ -254,12 +254,12 @@ def said_by(record: Mapping[str, Any]) -> str:
 
 def _texts_in(record: Mapping[str, Any]) -> list[str]:
     """Return the beginnings of the texts of a record; what is shown beside them counts as none."""
-    texts = (block.get("text") for block in blocks_in(said_in(record)))
+    texts = (block.get("text") for block in blocks_in(record_content(record)))
     found = [text[:MOST_TEXT].lstrip() for text in texts if isinstance(text, str)]
     return [text for text in found if text]
 
 
-def said_in(record: Mapping[str, Any]) -> object:
+def record_content(record: Mapping[str, Any]) -> object:
     """Return what a record says, wherever its kind has it: a text, blocks, or anything else."""
     body, attachment = record.get("message"), record.get("attachment")
     if isinstance(body, dict):

@@ -30,7 +30,7 @@ from harken.core.messages import (
     ToolCall,
     text_of,
 )
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKER
 from harken.formats.runtimes.claude_code.entries import block_of
 from harken.formats.tool_calls import in_order
@@ -80,7 +80,7 @@ class _Turn:
         return {"role": self.role, "content": self.blocks}
 
 
-def sent(entries: Sequence[WholeEntry]) -> list[dict[str, Any]]:
+def build_resume_request(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
     """Return the messages that are sent, oldest first."""
     turns = _joined(_turns(entries))
     _pair(turns)
@@ -89,12 +89,12 @@ def sent(entries: Sequence[WholeEntry]) -> list[dict[str, Any]]:
     return [turn.message for turn in turns]
 
 
-def messages_in(entries: Sequence[WholeEntry]) -> list[dict[str, Any]]:
+def messages_in(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
     """Return what is sent of a part of a conversation, whose calls may be in the part before."""
     return [turn.message for turn in _joined(_turns(entries))]
 
 
-def _is_settled(entries: Sequence[WholeEntry]) -> bool:
+def _is_settled(entries: Sequence[ConversationEntry]) -> bool:
     """Whether all after the last answer is what a user did beside it: nobody was to answer that."""
     last = max((at for at, e in enumerate(entries) if e.message.role != "user"), default=-1)
     after = entries[last + 1 :]
@@ -105,7 +105,7 @@ def _is_settled(entries: Sequence[WholeEntry]) -> bool:
     return is_told or all((entry.source or {}).get("local") for entry in after)
 
 
-def _turns(entries: Sequence[WholeEntry]) -> Iterator[_Turn]:
+def _turns(entries: Sequence[ConversationEntry]) -> Iterator[_Turn]:
     """Yield what is not left out."""
     answered = {entry.message.tool_call_id for entry in entries if entry.message.role == "tool"}
     model = _model(entries)
@@ -125,13 +125,13 @@ def _turns(entries: Sequence[WholeEntry]) -> Iterator[_Turn]:
                 yield _Turn("user", _heard(entry.message))
 
 
-def _model(entries: Iterable[WholeEntry]) -> str:
+def _model(entries: Iterable[ConversationEntry]) -> str:
     """Return the model that goes on: the one that answered last, without its date."""
     models = [str((e.source or {}).get("model") or "") for e in entries if _is_answer(e)]
     return _undated(models[-1]) if models and _OFFERED.fullmatch(models[-1]) else DEFAULT_MODEL
 
 
-def _is_answer(entry: WholeEntry) -> bool:
+def _is_answer(entry: ConversationEntry) -> bool:
     return entry.message.role == "assistant" and (entry.source or {}).get("kind") == "response"
 
 
@@ -139,7 +139,9 @@ def _undated(model: str) -> str:
     return re.sub(r"-\d{8}$", "", model)
 
 
-def _spoken(entry: WholeEntry, model: str, answered: Collection[str | None] | None) -> list[Block]:
+def _spoken(
+    entry: ConversationEntry, model: str, answered: Collection[str | None] | None
+) -> list[Block]:
     """Return what is sent of an answer; empty: none of it.
 
     answered: the calls that have results; None: it is the last one, whose calls get some.
@@ -177,7 +179,7 @@ def _thinker(block: Block, own: str) -> str | None:
     return _undated(str(marked or own)) if block["type"] in _THOUGHTS else None
 
 
-def _records(entry: WholeEntry, blocks: list[Block]) -> Iterator[list[Block]]:
+def _records(entry: ConversationEntry, blocks: list[Block]) -> Iterator[list[Block]]:
     """Yield the blocks of an answer by the records that they stood in; mostly one in each."""
     counts = (entry.source or {}).get("blocks")
     listed = counts if isinstance(counts, list) else []
@@ -252,7 +254,7 @@ def _text(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _result(entry: WholeEntry) -> list[Block]:
+def _result(entry: ConversationEntry) -> list[Block]:
     message = entry.message
     block: Block = {"type": "tool_result", "tool_use_id": message.tool_call_id or ""}
     if isinstance(message.content, str):
@@ -279,7 +281,7 @@ def _block(item: Part | ToolCall) -> Block:
 REQUEST, MESSAGE = "api-request", "api-request-blob"
 
 
-class Requests:
+class RequestHashes:
     """The hashes of a transcript, and what they are of."""
 
     def __init__(self) -> None:
@@ -297,7 +299,7 @@ class Requests:
                 if isinstance(one, str):
                     self._asked.setdefault(one, id_)
 
-    def read(self, entries: Sequence[WholeEntry]) -> None:
+    def read(self, entries: Sequence[ConversationEntry]) -> None:
         """Take what one step says."""
         if self._asked:
             self._known.update(map(hash_of, messages_in(entries)))
@@ -322,5 +324,5 @@ def hash_of(message: Mapping[str, Any]) -> str:
         content = [{"type": "text", "text": content}]
     plain = [{n: v for n, v in block.items() if n != "cache_control"} for block in content]
     return hashlib.sha256(
-        canonical.canonical({"content": plain, "role": message["role"]})
+        canonical.to_canonical_bytes({"content": plain, "role": message["role"]})
     ).hexdigest()

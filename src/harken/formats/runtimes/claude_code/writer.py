@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.core import canonical
-from harken.core.messages import OtherPart, Part, ThinkingPart, ToolCall
-from harken.formats.base import WholeEntry
+from harken.core.messages import Part, ThinkingPart, ToolCall, UnknownPart
+from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKER
-from harken.formats.runtimes.base import NewSession
+from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.claude_code.entries import block_of
 from harken.formats.runtimes.claude_code.records import LOCAL_COMMAND, QUEUED
 from harken.formats.runtimes.claude_code.resume_request import DEFAULT_MODEL, INTERRUPTED
-from harken.formats.runtimes.new_session import Names, named_by_content, timed
+from harken.formats.runtimes.new_session import RecordNames, named_by_content, timed
 from harken.formats.runtimes.normalize import fitted
 from harken.formats.runtimes.steps import SYSTEM
-from harken.formats.runtimes.target import ID_LENGTH, Fit
+from harken.formats.runtimes.target import ID_LENGTH, TargetRules
 from harken.formats.tool_calls import clean, in_order, well_formed
 
 VERSION = "2.1.329"
@@ -39,12 +39,12 @@ _NUMBERED = re.compile(r"_[0-9]+\Z")
 Record = dict[str, Any]
 
 
-def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
+def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Return a conversation as a transcript. See `harken.formats.runtimes.base.Writes`."""
     return _lines([*_title(session), *_records(entries, session)])
 
 
-def exported(entries: Sequence[WholeEntry]) -> bytes:
+def exported(entries: Sequence[ConversationEntry]) -> bytes:
     """Return a conversation as a transcript that is named by what it says.
 
     Its first record says no parent rather than that it has none: so the lines of one transcript
@@ -56,7 +56,7 @@ def exported(entries: Sequence[WholeEntry]) -> bytes:
     return _lines(records)
 
 
-def _records(entries: Sequence[WholeEntry], session: NewSession) -> list[Record]:
+def _records(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> list[Record]:
     """Return the records of a conversation; where nothing was said, one that says nothing."""
     about = {"sessionId": session.id, "timestamp": session.time}
     nothing = {"type": "queue-operation", "operation": "dequeue", **about}
@@ -64,29 +64,29 @@ def _records(entries: Sequence[WholeEntry], session: NewSession) -> list[Record]
 
 
 def _lines(records: Sequence[Record]) -> bytes:
-    return b"".join(canonical.encode(record) + b"\n" for record in records)
+    return b"".join(canonical.to_json_line(record) + b"\n" for record in records)
 
 
-def _title(session: NewSession) -> Iterator[Record]:
+def _title(session: NewSessionInfo) -> Iterator[Record]:
     if session.title.strip():
         yield {"type": "ai-title", "aiTitle": session.title, "sessionId": session.id}
 
 
-def _source(entry: WholeEntry) -> Mapping[str, Any]:
+def _source(entry: ConversationEntry) -> Mapping[str, Any]:
     return entry.source or {}
 
 
-def _owns(entry: WholeEntry) -> bool:
+def _owns(entry: ConversationEntry) -> bool:
     """Whether Claude Code wrote an entry: its records have names."""
     source = _source(entry)
     return "uuid" in source or "uuids" in source
 
 
-def _is_error(entry: WholeEntry) -> bool:
+def _is_error(entry: ConversationEntry) -> bool:
     return _owns(entry) and _source(entry).get("kind") == "error"
 
 
-def _takes(entry: WholeEntry, part: ThinkingPart | OtherPart) -> bool:
+def _takes(entry: ConversationEntry, part: ThinkingPart | UnknownPart) -> bool:
     """Whether a provider can verify a thought; other blocks are sent if they were before."""
     meta = part.meta if isinstance(part.meta, dict) else {}
     is_known = _owns(entry) or str(meta.get(THINKER, "")).startswith(_MODELS)
@@ -120,7 +120,7 @@ class _Ids:
         return wanted
 
 
-FIT = Fit(
+FIT = TargetRules(
     owns=_owns,
     ids=_Ids,
     takes=_takes,
@@ -136,16 +136,16 @@ FIT = Fit(
 class _Writing:
     """A transcript that is being written."""
 
-    session: NewSession
-    names: Names = field(init=False)
+    session: NewSessionInfo
+    names: RecordNames = field(init=False)
     responses: set[str] = field(default_factory=set)
     """Ids of the answers so far."""
     _last: str | None = None
 
     def __post_init__(self) -> None:
-        self.names = Names(self.session)
+        self.names = RecordNames(self.session)
 
-    def records(self, entries: Sequence[WholeEntry]) -> Iterator[Record]:
+    def records(self, entries: Sequence[ConversationEntry]) -> Iterator[Record]:
         """Yield the records of a conversation."""
         for entry, time in timed(fitted(entries, FIT), self.session):
             said = self._answer(entry) if entry.message.role == "assistant" else self._heard(entry)
@@ -169,7 +169,7 @@ class _Writing:
         self._last = name
         return record
 
-    def _answer(self, entry: WholeEntry) -> Iterator[tuple[str | None, Record]]:
+    def _answer(self, entry: ConversationEntry) -> Iterator[tuple[str | None, Record]]:
         """Yield the records of an answer, as many as it had or one for each block."""
         source = _source(entry) if _owns(entry) else {}
         items = list(in_order(entry.message))
@@ -201,7 +201,7 @@ class _Writing:
         self.responses.add(id_)
         return id_
 
-    def _heard(self, entry: WholeEntry) -> Iterator[tuple[str | None, Record]]:
+    def _heard(self, entry: ConversationEntry) -> Iterator[tuple[str | None, Record]]:
         """Yield the record of a result, or of what a user said."""
         source = _source(entry)
         if entry.message.role == "tool":
@@ -226,14 +226,14 @@ def _user(content: object) -> Record:
     return {"role": "user", "content": content}
 
 
-def _content(entry: WholeEntry) -> str | list[Record]:
+def _content(entry: ConversationEntry) -> str | list[Record]:
     content = entry.message.content
     return (
         content if isinstance(content, str) else [block_of(one) for one in in_order(entry.message)]
     )
 
 
-def _model(entry: WholeEntry) -> str:
+def _model(entry: ConversationEntry) -> str:
     """Return the model of Claude's that answered; empty: it was another one."""
     source = _source(entry)
     named = [source.get("model")]
@@ -244,7 +244,7 @@ def _model(entry: WholeEntry) -> str:
     return known[-1] if known else ""
 
 
-def _thoughts(entry: WholeEntry) -> Iterator[ThinkingPart]:
+def _thoughts(entry: ConversationEntry) -> Iterator[ThinkingPart]:
     yield from (part for part in in_order(entry.message) if isinstance(part, ThinkingPart))
 
 
@@ -263,12 +263,12 @@ def _grouped(
 
 def _said(item: Part | ToolCall) -> Record:
     block = block_of(item)
-    if isinstance(item, ThinkingPart | OtherPart):
+    if isinstance(item, ThinkingPart | UnknownPart):
         block.pop(THINKER, None)  # it stands in the record
     return block
 
 
-def _result(entry: WholeEntry) -> Record:
+def _result(entry: ConversationEntry) -> Record:
     message = entry.message
     block: Record = {"tool_use_id": message.tool_call_id or "", "type": "tool_result"}
     if message.content is not None:

@@ -26,8 +26,15 @@ from harken.core import canonical
 from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import Message, TextPart, text_of
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, count, inner, items, text, title_of
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import (
+    Record,
+    get_count,
+    get_object,
+    get_objects,
+    get_text,
+    title_of,
+)
 from harken.formats.providers.openai_responses import (
     ITEMS,
     call_id,
@@ -36,10 +43,14 @@ from harken.formats.providers.openai_responses import (
     is_answer,
     said,
 )
-from harken.formats.runtimes.base import Native, Reading, Source, Step
-from harken.formats.runtimes.codex.resume_request import NO_SUMMARY, Prompts, sent
+from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
+from harken.formats.runtimes.codex.resume_request import (
+    NO_SUMMARY,
+    RecentPrompts,
+    build_resume_request,
+)
 from harken.formats.runtimes.codex.writer import writes
-from harken.formats.runtimes.json_lines import records, time_of
+from harken.formats.runtimes.json_lines import read_records, time_of
 from harken.formats.runtimes.new_session import format_of
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.runtimes.user_text import CODEX_PHRASES, CODEX_TAGS
@@ -75,10 +86,10 @@ def exit_code(result: str) -> int | None:
 def _of_older(result: str) -> int | None:
     """Return what is said in a result that is JSON, as it was up to 2025."""
     try:
-        value = canonical.decode(result.encode("utf-8", "surrogatepass"))
+        value = canonical.from_json(result.encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError):
         return None
-    code = inner(value, "metadata").get("exit_code") if isinstance(value, dict) else None
+    code = get_object(value, "metadata").get("exit_code") if isinstance(value, dict) else None
     return code if type(code) is int and abs(code) < 1 << 32 else None
 
 
@@ -126,16 +137,16 @@ def _is_part(line: bytes) -> bool:
     return any(name in line for name in (*_HEADS, b'"event_msg"', b'"compacted"'))
 
 
-def steps(source: Source, reading: Reading) -> Iterator[Step]:
+def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
     """Read a rollout. Raises FormatError where no line of it is of one."""
     rollout = _Rollout(reading)
-    for line, record in records(source, reading):
+    for line, record in read_records(source, reading):
         kind, payload = _opened(record)
         rollout.first = rollout.first or line.data
         if kind in ("response_item", "compacted"):
             reading.used += 1
         else:
-            reading.keep(f"{kind}/{text(payload, 'type')}" if kind == "event_msg" else kind)
+            reading.keep(f"{kind}/{get_text(payload, 'type')}" if kind == "event_msg" else kind)
         rollout.is_one = rollout.is_one or kind in _KINDS
         match kind:
             case "session_meta":
@@ -145,7 +156,7 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
             case "compacted":
                 yield from rollout.compact(payload, time_of(record.get("timestamp")), line.number)
             case "turn_context":
-                rollout.model = text(payload, "model") or rollout.model
+                rollout.model = get_text(payload, "model") or rollout.model
             case "event_msg":
                 yield from rollout.happen(payload)
     if not rollout.is_one:
@@ -160,10 +171,10 @@ def _opened(record: Record) -> tuple[str, Record]:
     """Return the kind of a line and what is in it; old versions wrote items without a wrapper."""
     payload = record.get("payload")
     if isinstance(payload, dict):
-        return text(record, "type"), payload
+        return get_text(record, "type"), payload
     if "record_type" in record:
         return "state", record
-    kind = text(record, "type")
+    kind = get_text(record, "type")
     if kind:
         return ("response_item" if kind in ITEMS else kind), record
     return ("session_meta" if "id" in record and "timestamp" in record else "unknown"), record
@@ -173,23 +184,23 @@ def _opened(record: Record) -> tuple[str, Record]:
 class _Rollout:
     """What a rollout said so far, and the step that its lines are in."""
 
-    reading: Reading
+    reading: ReadReport
     first: bytes = b""
     """The first record: it names a file that has no header."""
     is_one: bool = False
     model: str = ""
-    instructions: WholeEntry | None = None
+    instructions: ConversationEntry | None = None
     """What the client instructs the model with: the header says it, and no item."""
     agent: str = ""
     """Who it is, where another session spawned it."""
     parent: str | None = None
     turns: list[str | None] = field(default_factory=list)
     """The step before each prompt: where a rollback goes to."""
-    prompts: Prompts = field(default_factory=Prompts)
+    prompts: RecentPrompts = field(default_factory=RecentPrompts)
     total: Record = field(default_factory=dict)
     """The tokens of all answers so far, which Codex says again and again."""
     line: int = 0
-    entries: list[WholeEntry] = field(default_factory=list)
+    entries: list[ConversationEntry] = field(default_factory=list)
     answer: list[Record] = field(default_factory=list)
     answer_time: str | None = None
     calls: set[str] = field(default_factory=set)
@@ -207,18 +218,18 @@ class _Rollout:
             self._name_fragment()
         if reading.session_id:
             return
-        reading.session_id = text(meta, "id")
-        reading.folder = text(meta, "cwd")
-        reading.version = text(meta, "cli_version")
-        spawned = inner(inner(inner(meta, "source"), "subagent"), "thread_spawn")
-        reading.parent = text(meta, "forked_from_id") or text(spawned, "parent_thread_id")
-        if text(spawned, "parent_thread_id"):
+        reading.session_id = get_text(meta, "id")
+        reading.folder = get_text(meta, "cwd")
+        reading.version = get_text(meta, "cli_version")
+        spawned = get_object(get_object(get_object(meta, "source"), "subagent"), "thread_spawn")
+        reading.parent = get_text(meta, "forked_from_id") or get_text(spawned, "parent_thread_id")
+        if get_text(spawned, "parent_thread_id"):
             self.agent = reading.session_id
-        told = text(inner(meta, "base_instructions"), "text")
+        told = get_text(get_object(meta, "base_instructions"), "text")
         if told:
             self.instructions = instructions(told, time)
 
-    def take(self, item: Record, time: str | None, line: int) -> Iterator[Step]:
+    def take(self, item: Record, time: str | None, line: int) -> Iterator[ImportStep]:
         """Take an item that the model sees."""
         if is_answer(item):
             if self.is_answered:
@@ -237,29 +248,29 @@ class _Rollout:
         self.is_answered = self.is_answered or entry.message.role == "tool"
         self.entries.append(entry)
 
-    def compact(self, payload: Record, time: str | None, line: int) -> Iterator[Step]:
+    def compact(self, payload: Record, time: str | None, line: int) -> Iterator[ImportStep]:
         """Take a compaction: what it says replaces all that was before.
 
         The first versions did not say it: Codex itself then takes the last prompts and the summary.
         """
         yield from self.seal()
-        self.compaction = text(payload, "message")
+        self.compaction = get_text(payload, "message")
         self._open(line)
         if isinstance(payload.get("replacement_history"), list):
-            self._replace(items(payload, "replacement_history"), time)
+            self._replace(get_objects(payload, "replacement_history"), time)
         else:
             said_again = [(one, PROMPT) for one in self.prompts.latest()]
             for one, kind in [*said_again, (self.compaction or NO_SUMMARY, SYSTEM)]:
-                self.entries.append(WholeEntry(Message("user", one), time, {"kind": kind}))
+                self.entries.append(ConversationEntry(Message("user", one), time, {"kind": kind}))
         yield from self.seal()
 
-    def happen(self, event: Record) -> Iterator[Step]:
+    def happen(self, event: Record) -> Iterator[ImportStep]:
         """Take an event: most of them say for display what an item says, too."""
-        match text(event, "type"):
+        match get_text(event, "type"):
             case "token_count":
-                self._spend(inner(event, "info"))
+                self._spend(get_object(event, "info"))
             case "thread_rolled_back":
-                turns = min(count(event, "num_turns") or 0, len(self.turns))
+                turns = min(get_count(event, "num_turns") or 0, len(self.turns))
                 if turns:
                     yield from self.seal()
                     if self.parent is not None:
@@ -268,10 +279,10 @@ class _Rollout:
                     del self.turns[-turns:]
                     self.prompts.forget(turns)
             case "collab_agent_spawn_end":
-                self._spawn(text(event, "new_thread_id"))
-            case "item_completed" if text(inner(event, "item"), "tool") == "spawn_agent":
-                for agent in items(inner(event, "item"), "receiver_agents"):
-                    self._spawn(text(agent, "thread_id"))
+                self._spawn(get_text(event, "new_thread_id"))
+            case "item_completed" if get_text(get_object(event, "item"), "tool") == "spawn_agent":
+                for agent in get_objects(get_object(event, "item"), "receiver_agents"):
+                    self._spawn(get_text(agent, "thread_id"))
 
     def _spawn(self, agent: str) -> None:
         """Say where an agent began whose conversation is in a file of its own."""
@@ -279,7 +290,7 @@ class _Rollout:
         if agent and step is not None:
             self.reading.spawned[agent] = step
 
-    def seal(self) -> Iterator[Step]:
+    def seal(self) -> Iterator[ImportStep]:
         """End the step, if there is anything in it."""
         self._close_answer()
         if self.entries:
@@ -292,7 +303,7 @@ class _Rollout:
                 kind = ("compaction", "compaction")
             elif self.agent and self.parent is None:
                 kind = ("snapshot", "spawn")
-            yield Step(
+            yield ImportStep(
                 id=id_,
                 parent=self.parent,
                 agent=self.agent,
@@ -335,10 +346,12 @@ class _Rollout:
     def _close_answer(self) -> None:
         if self.answer:
             source: Record = {"model": self.model} if self.model else {}
-            named = next(filter(None, (text(item, "id") for item in self.answer)), "")
+            named = next(filter(None, (get_text(item, "id") for item in self.answer)), "")
             if named:
                 source["id"] = named
-            self.entries.append(WholeEntry(said(self.answer), self.answer_time, source or None))
+            self.entries.append(
+                ConversationEntry(said(self.answer), self.answer_time, source or None)
+            )
             self.answer, self.answer_time, self.calls = [], None, set()
 
     def _ask(self, prompt: str) -> None:
@@ -346,7 +359,7 @@ class _Rollout:
         self.reading.title = self.reading.title or title_of(prompt)
 
     def _replace(self, history: list[Record], time: str | None) -> None:
-        self.prompts = Prompts()
+        self.prompts = RecentPrompts()
         for item in history:
             if is_answer(item):
                 self._say(item, time)
@@ -359,13 +372,15 @@ class _Rollout:
 
     def _spend(self, info: Record) -> None:
         """Count what an answer took: by how much the total, which is often repeated, has grown."""
-        total, last = inner(info, "total_token_usage"), inner(info, "last_token_usage")
+        total, last = get_object(info, "total_token_usage"), get_object(info, "last_token_usage")
         if not total:
             return
         known, self.total = self.total, total
-        grown = {name: (count(total, name) or 0) - (count(known, name) or 0) for name in _COUNTS}
+        grown = {
+            name: (get_count(total, name) or 0) - (get_count(known, name) or 0) for name in _COUNTS
+        }
         if not known or min(grown.values()) < 0:  # of a fork, or begun anew
-            grown = {name: count(last, name) or 0 for name in _COUNTS}
+            grown = {name: get_count(last, name) or 0 for name in _COUNTS}
         self.usage.update({_COUNTS[name]: tokens for name, tokens in grown.items() if tokens})
         self.is_answered = self.is_answered or bool(self.answer)
 
@@ -382,7 +397,7 @@ class _Rollout:
         self.usage.clear()
 
 
-def _heard(item: Record, time: str | None) -> tuple[WholeEntry, bool]:
+def _heard(item: Record, time: str | None) -> tuple[ConversationEntry, bool]:
     """Return the entry of what no model said, and whether it is a prompt."""
     entry = heard(item, time)
     if entry.message.role == "tool":
@@ -403,5 +418,7 @@ def _is_prompt(message: Message) -> bool:
     return not any(_FROM_CODEX.match(one.lstrip()[:40].lower()) for one in texts)
 
 
-NATIVE = Native(name=NAME, runtime="codex", looks=looks, steps=steps, sent=sent, writes=writes)
+NATIVE = RuntimeFormat(
+    name=NAME, runtime="codex", looks=looks, steps=steps, sent=build_resume_request, writes=writes
+)
 FORMAT = format_of(NATIVE, "application/jsonl")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid5
 
 from harken.core.messages import text_of
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, inner, items, text
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import Record, get_object, get_objects, get_text
 from harken.formats.providers.openai_responses import (
     CALLS,
     HOSTED,
@@ -42,7 +42,9 @@ _OF_CALL = frozenset({"type", "id", "status", "namespace", "name", "arguments", 
 _SENT = CALLS | OUTPUTS | HOSTED | {"reasoning"}
 
 
-def sent(entries: Sequence[WholeEntry], output_bytes: int = OUTPUT_BYTES) -> list[Record]:
+def build_resume_request(
+    entries: Sequence[ConversationEntry], output_bytes: int = OUTPUT_BYTES
+) -> list[Record]:
     """Return the `input` of the request that Codex sends when it resumes there.
 
     output_bytes: how much of each output its model may see.
@@ -50,7 +52,7 @@ def sent(entries: Sequence[WholeEntry], output_bytes: int = OUTPUT_BYTES) -> lis
     return list(_paired([_sent(one, output_bytes) for one in _items(entries) if _is_sent(one)]))
 
 
-def _items(entries: Iterable[WholeEntry]) -> Iterator[Record]:
+def _items(entries: Iterable[ConversationEntry]) -> Iterator[Record]:
     for entry in entries:
         if is_instructions(entry):
             told = {"type": "input_text", "text": text_of(entry.message.content)}
@@ -60,7 +62,7 @@ def _items(entries: Iterable[WholeEntry]) -> Iterator[Record]:
 
 
 @dataclass(slots=True)
-class Prompts:
+class RecentPrompts:
     """The latest prompts, of which a compaction of the first versions keeps so many."""
 
     _texts: list[str] = field(default_factory=list)
@@ -85,7 +87,7 @@ class Prompts:
         for one in reversed(self._texts):
             tokens = _tokens(_size(one))
             if tokens > left:
-                kept.append(cut(one, left * _BYTES_PER_TOKEN, unit="tokens"))
+                kept.append(truncate_middle(one, left * _BYTES_PER_TOKEN, unit="tokens"))
                 break
             kept.append(one)
             left -= tokens
@@ -94,10 +96,10 @@ class Prompts:
         return kept[::-1]
 
 
-def cut(whole: str, most_bytes: int, *, unit: str = "chars") -> str:
+def truncate_middle(whole: str, most_bytes: int, *, unit: str = "chars") -> str:
     """Return a text without its middle, where it has more bytes than that in UTF-8.
 
-    >>> cut("0123456789", 4)
+    >>> truncate_middle("0123456789", 4)
     '01…6 chars truncated…89'
     """
     data = clean(whole).encode()
@@ -124,10 +126,10 @@ def _tokens(size_bytes: int) -> int:
 
 
 def _is_sent(item: Record) -> bool:
-    if text(item, "type") != "message":
-        return text(item, "type") in _SENT
-    blocks = items(item, "content")
-    return item.get("role") != "system" and all(text(one, "type") in _BLOCKS for one in blocks)
+    if get_text(item, "type") != "message":
+        return get_text(item, "type") in _SENT
+    blocks = get_objects(item, "content")
+    return item.get("role") != "system" and all(get_text(one, "type") in _BLOCKS for one in blocks)
 
 
 def _sent(item: Record, output_bytes: int) -> Record:
@@ -138,7 +140,7 @@ def _sent(item: Record, output_bytes: int) -> Record:
     if item["type"] == "reasoning":
         return {"content": None, "encrypted_content": None, **item}
     if item["type"] == "local_shell_call":
-        return {**item, "action": {**_SHELL, **inner(item, "action")}}
+        return {**item, "action": {**_SHELL, **get_object(item, "action")}}
     if item["type"] in OUTPUTS and "output" in item:
         return {**item, "output": _cut_output(item["output"], output_bytes)}
     return item
@@ -147,7 +149,7 @@ def _sent(item: Record, output_bytes: int) -> Record:
 def _cut_output(output: object, most_bytes: int) -> object:
     """Return an output within its limit, which the texts of a list share."""
     if isinstance(output, str):
-        return cut(output, most_bytes)
+        return truncate_middle(output, most_bytes)
     if not isinstance(output, list):
         return output
     left, omitted, kept = most_bytes, 0, list[object]()
@@ -156,9 +158,9 @@ def _cut_output(output: object, most_bytes: int) -> object:
             kept.append(block)
         elif left == 0:
             omitted += 1
-        elif text(block, "text"):
-            kept.append({**block, "text": cut(text(block, "text"), left)})
-            left = max(0, left - _size(clean(text(block, "text"))))
+        elif get_text(block, "text"):
+            kept.append({**block, "text": truncate_middle(get_text(block, "text"), left)})
+            left = max(0, left - _size(clean(get_text(block, "text"))))
     if omitted:
         kept.append({"type": "input_text", "text": f"[omitted {omitted} text items ...]"})
     return kept
@@ -166,11 +168,11 @@ def _cut_output(output: object, most_bytes: int) -> object:
 
 def _paired(unpaired: Sequence[Record]) -> Iterator[Record]:
     """Yield items such that each call has an output, and each output a call."""
-    named = [(item, text(item, "call_id")) for item in unpaired]
+    named = [(item, get_text(item, "call_id")) for item in unpaired]
     made = {(_pair(item), id_) for item, id_ in named if item["type"] in CALLS}
     answered = {(item["type"], id_) for item, id_ in named if item["type"] in OUTPUTS}
     for item in unpaired:
-        id_ = text(item, "call_id")
+        id_ = get_text(item, "call_id")
         is_orphan = item["type"] in OUTPUTS and (item["type"], id_) not in made
         if not is_orphan or item.get("execution") == "server":
             yield item
@@ -180,15 +182,15 @@ def _paired(unpaired: Sequence[Record]) -> Iterator[Record]:
 
 def _pair(call: Record) -> str:
     """Return the kind of output that a call has."""
-    kind = text(call, "type")
+    kind = get_text(call, "type")
     own = {"custom_tool_call": "custom_tool_call_output", "tool_search_call": "tool_search_output"}
     return own.get(kind, "function_call_output")
 
 
 def closing(call: Record) -> Record:
     """Return the output with which Codex closes a call that has none."""
-    closed: Record = {"type": _pair(call), "call_id": text(call, "call_id")}
-    if text(call, "id"):
+    closed: Record = {"type": _pair(call), "call_id": get_text(call, "call_id")}
+    if get_text(call, "id"):
         short = "".join(word[0] for word in closed["type"].split("_"))
         closed["id"] = f"{short}_{uuid5(_CLOSING, clean(f'{short}:' + call['id']))}"
     if call["type"] == "tool_search_call":

@@ -14,9 +14,9 @@ from dataclasses import replace
 import msgspec
 
 from harken.core import canonical
-from harken.core.messages import OtherPart, TextPart, ThinkingPart, text_of
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, count, inner, text
+from harken.core.messages import TextPart, ThinkingPart, UnknownPart, text_of
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import Record, get_count, get_object, get_text
 from harken.formats.providers.openai_responses import (
     CALLS,
     OWN,
@@ -24,13 +24,13 @@ from harken.formats.providers.openai_responses import (
     is_instructions,
     items_of,
 )
-from harken.formats.runtimes.base import NewSession
+from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.codex.resume_request import ABORTED, closing
-from harken.formats.runtimes.json_lines import line_of
+from harken.formats.runtimes.json_lines import to_line
 from harken.formats.runtimes.new_session import milliseconds, timed
 from harken.formats.runtimes.normalize import fitted
 from harken.formats.runtimes.steps import PROMPT
-from harken.formats.runtimes.target import Block, Fit, has_own, parts_of
+from harken.formats.runtimes.target import Block, TargetRules, has_own, message_parts
 
 _VERSION = "0.169.0"
 """Of the client that takes what is written here."""
@@ -43,9 +43,9 @@ _COUNTS = {
 _OF_CLOSING = ("id", "type", "status", "execution")
 
 
-def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
+def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Write a conversation as a rollout."""
-    fit = Fit(
+    fit = TargetRules(
         owns=_owns,
         takes=_takes,
         is_aside=is_instructions,
@@ -55,26 +55,26 @@ def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
         has_calls_last=True,
         no_result=ABORTED,
     )
-    return b"".join(map(line_of, _lines(list(_answered(fitted(entries, fit))), session)))
+    return b"".join(map(to_line, _lines(list(_answered(fitted(entries, fit))), session)))
 
 
-def _owns(entry: WholeEntry) -> bool:
+def _owns(entry: ConversationEntry) -> bool:
     return has_own(entry, OWN)
 
 
-def _takes(entry: WholeEntry, part: Block) -> bool:
-    is_listed = isinstance(part, OtherPart) and entry.message.role == "tool"
+def _takes(entry: ConversationEntry, part: Block) -> bool:
+    is_listed = isinstance(part, UnknownPart) and entry.message.role == "tool"
     return OWN in (part.meta or {}) or (is_listed and _owns(entry))
 
 
-def _answered(entries: Sequence[WholeEntry]) -> Iterator[WholeEntry]:
+def _answered(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
     """Yield entries with results of the kinds that the calls before them have."""
     closings: dict[str, Record] = {}
     for entry in entries:
         message = entry.message
         if message.role == "assistant":
-            calls = [item for item in items_of([entry]) if text(item, "type") in CALLS]
-            closings = {text(item, "call_id"): closing(item) for item in calls}
+            calls = [item for item in items_of([entry]) if get_text(item, "type") in CALLS]
+            closings = {get_text(item, "call_id"): closing(item) for item in calls}
             yield entry
         elif message.role == "tool":
             yield _result(entry, closings.get(message.tool_call_id or "", {}))
@@ -82,25 +82,25 @@ def _answered(entries: Sequence[WholeEntry]) -> Iterator[WholeEntry]:
             yield entry
 
 
-def _result(entry: WholeEntry, closed: Record) -> WholeEntry:
+def _result(entry: ConversationEntry, closed: Record) -> ConversationEntry:
     """Return a result as its call has one; `closed` is what Codex itself would close that with."""
-    message, own = entry.message, inner(entry.source or {}, OWN)
+    message, own = entry.message, get_object(entry.source or {}, OWN)
     if message.is_error and message.content == ABORTED:
         own = {name: closed[name] for name in _OF_CLOSING if name in closed}
-        entry = WholeEntry(msgspec.structs.replace(message, is_error=False), entry.time)
-    kind = text(closed, "type")
-    if kind == text({"type": PLAIN_OUTPUT, **own}, "type"):
+        entry = ConversationEntry(msgspec.structs.replace(message, is_error=False), entry.time)
+    kind = get_text(closed, "type")
+    if kind == get_text({"type": PLAIN_OUTPUT, **own}, "type"):
         return replace(entry, source={**(entry.source or {}), OWN: own}) if own else entry
     return replace(entry, source={**(entry.source or {}), OWN: {**own, "type": kind}})
 
 
-def _lines(entries: Sequence[WholeEntry], session: NewSession) -> Iterator[Record]:
+def _lines(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> Iterator[Record]:
     told = next((text_of(one.message.content) for one in entries if is_instructions(one)), "")
     time = milliseconds(session.time)
     yield _line(time, "session_meta", _meta(session, told))
     spent, model = dict.fromkeys(_COUNTS, 0), ""
     for at, (entry, time) in enumerate(timed(entries, session)):
-        named = text(entry.source or {}, "model")
+        named = get_text(entry.source or {}, "model")
         if named != model and entry.message.role == "assistant" and _owns(entry):
             model = named
             yield _line(time, "turn_context", _context(model, session))
@@ -108,10 +108,10 @@ def _lines(entries: Sequence[WholeEntry], session: NewSession) -> Iterator[Recor
             yield _line(time, "response_item", _readable(item))
         for event in _shown(entry):
             yield _line(time, "event_msg", event)
-        usage = inner(entry.source or {}, "usage")
+        usage = get_object(entry.source or {}, "usage")
         is_followed = [one.message.role for one in entries[at : at + 2]] == 2 * ["assistant"]
         if usage or is_followed:
-            last = {name: count(usage, ours) or 0 for name, ours in _COUNTS.items()}
+            last = {name: get_count(usage, ours) or 0 for name, ours in _COUNTS.items()}
             spent = {name: spent[name] + last[name] for name in _COUNTS}
             yield _line(time, "event_msg", _spent(spent, last))
     if session.model:
@@ -123,14 +123,14 @@ def _readable(item: Record) -> Record:
     given = item.get("arguments", "")
     if item["type"] != "function_call" or isinstance(given, str):
         return item
-    return {**item, "arguments": canonical.encode(given).decode()}
+    return {**item, "arguments": canonical.to_json_line(given).decode()}
 
 
 def _line(time: str, kind: str, payload: Record) -> Record:
     return {"timestamp": time, "type": kind, "payload": payload}
 
 
-def _meta(session: NewSession, told: str) -> Record:
+def _meta(session: NewSessionInfo, told: str) -> Record:
     meta: Record = {
         "id": session.id,
         "timestamp": milliseconds(session.time),
@@ -142,15 +142,15 @@ def _meta(session: NewSession, told: str) -> Record:
     return {**meta, "base_instructions": {"text": told}} if told else meta
 
 
-def _context(model: str, session: NewSession) -> Record:
+def _context(model: str, session: NewSessionInfo) -> Record:
     """Return what a turn is about: Codex reads none of it but the model when it resumes."""
     policy = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}}
     return {"cwd": session.folder, **policy, "model": model}
 
 
-def _shown(entry: WholeEntry) -> Iterator[Record]:
+def _shown(entry: ConversationEntry) -> Iterator[Record]:
     """Yield what the client shows of an entry."""
-    parts = parts_of(entry.message)
+    parts = message_parts(entry.message)
     if entry.message.role == "user" and (entry.source or {}).get("kind", PROMPT) == PROMPT:
         said = next((part.text for part in parts if isinstance(part, TextPart)), "")
         yield {"type": "user_message", "message": said, "images": []}

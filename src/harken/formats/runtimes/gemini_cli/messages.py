@@ -17,20 +17,27 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.messages import (
-    CallPlace,
     Content,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
     text_of,
 )
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, count, inner, items, plain, text
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import (
+    Record,
+    get_count,
+    get_object,
+    get_objects,
+    get_text,
+    to_safe_json,
+)
 from harken.formats.runtimes.json_lines import time_of
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.tool_calls import as_object, content_of, in_order, spoken
@@ -47,20 +54,20 @@ _FAILED = ("error", "cancelled")
 
 
 @dataclass(slots=True)
-class Answered:
+class AnsweredCalls:
     """The calls that have a result: a later file may say it again, in the user's name."""
 
     ids: set[str] = field(default_factory=set)
 
 
-def entries_of(message: Record, answered: Answered) -> list[WholeEntry]:
+def entries_of(message: Record, answered: AnsweredCalls) -> list[ConversationEntry]:
     """Return what a message says, oldest first: an answer, and the results of its calls."""
     time = time_of(message.get("timestamp"))
-    match text(message, "type"):
+    match get_text(message, "type"):
         case "user":
             return _asked(message, time, answered)
         case "gemini":
-            calls = items(message, "toolCalls")
+            calls = get_objects(message, "toolCalls")
             answer = _answer(message, calls, time)
             results = [_result(message, at, call, time) for at, call in enumerate(calls)]
             found = [one for one in results if one is not None]
@@ -69,7 +76,7 @@ def entries_of(message: Record, answered: Answered) -> list[WholeEntry]:
     return []
 
 
-def sent(entries: Sequence[WholeEntry]) -> list[Record]:
+def build_resume_request(entries: Sequence[ConversationEntry]) -> list[Record]:
     """Return the `contents` that Gemini CLI sends when it resumes there."""
     turns: list[Record] = []
     named: dict[str, str] = {}
@@ -98,9 +105,9 @@ def _unprefixed(part: Record) -> Record:
     Of such a call or result, nothing that the client does not know is left.
     """
     for kind, what in (("functionCall", "args"), ("functionResponse", "response")):
-        given = inner(part, kind)
-        before = f"{text(given, 'name').strip() or 'generic_tool'}__"
-        id_ = text(given, "id")
+        given = get_object(part, kind)
+        before = f"{get_text(given, 'name').strip() or 'generic_tool'}__"
+        id_ = get_text(given, "id")
         if id_.startswith(before):
             kept = {name: given[name] for name in ("name", what) if name in given}
             part = {**part, kind: {**kept, "id": id_.removeprefix(before)}}
@@ -122,54 +129,54 @@ def _sign(turns: list[Record]) -> None:
             call.setdefault("thoughtSignature", ANY_SIGNATURE)
 
 
-def _asked(message: Record, time: str | None, answered: Answered) -> list[WholeEntry]:
+def _asked(message: Record, time: str | None, answered: AnsweredCalls) -> list[ConversationEntry]:
     blocks = _blocks(message.get("content"))
-    responses = [inner(block, "functionResponse") for block in blocks if _is_response(block)]
+    responses = [get_object(block, "functionResponse") for block in blocks if _is_response(block)]
     found = [
-        _responded(text(one, "id"), text(one, "name"), one, (), time)
+        _responded(get_text(one, "id"), get_text(one, "name"), one, (), time)
         for one in responses
-        if text(one, "id") not in answered.ids
+        if get_text(one, "id") not in answered.ids
     ]
-    answered.ids.update(text(one, "id") for one in responses)
+    answered.ids.update(get_text(one, "id") for one in responses)
     parts = [_part(block) for block in blocks if not _is_response(block)]
     content = content_of([part for part in parts if not isinstance(part, ToolCall)])
     if content is not None:
         said = text_of(content).strip()
         kind = SYSTEM if said.startswith(PRESENT) else PROMPT
         source = {"kind": kind, **_named(message)}
-        found.append(WholeEntry(Message("user", content), time, source))
+        found.append(ConversationEntry(Message("user", content), time, source))
     return found
 
 
-def _answer(message: Record, calls: list[Record], time: str | None) -> WholeEntry | None:
+def _answer(message: Record, calls: list[Record], time: str | None) -> ConversationEntry | None:
     blocks = _blocks(message.get("content"))
     said = [_part(block) for block in blocks if block.get("text") != "" or len(block) > 1]
     if not any(isinstance(part, ThinkingPart) for part in said):
-        said = [*map(_thought, items(message, "thoughts")), *said]
+        said = [*map(_thought, get_objects(message, "thoughts")), *said]
     if not any(isinstance(part, ToolCall) for part in said):
         said += [_call(message, at, call) for at, call in enumerate(calls)]
     if not said:
         return None
     source = _named(message)
-    if text(message, "model"):
-        source["model"] = text(message, "model")
-    usage = _usage(inner(message, "tokens"))
+    if get_text(message, "model"):
+        source["model"] = get_text(message, "model")
+    usage = _usage(get_object(message, "tokens"))
     if usage:
         source["usage"] = usage
-    return WholeEntry(spoken(said), time, source or None)
+    return ConversationEntry(spoken(said), time, source or None)
 
 
 def _named(message: Record) -> Record:
-    return {"id": text(message, "id")} if text(message, "id") else {}
+    return {"id": get_text(message, "id")} if get_text(message, "id") else {}
 
 
 def _usage(tokens: Record) -> dict[str, int]:
     """Return the counts of an answer as Harken has them: its thoughts are output, too."""
     found = {
-        "input_tokens": (count(tokens, "input") or 0) + (count(tokens, "tool") or 0),
-        "output_tokens": (count(tokens, "output") or 0) + (count(tokens, "thoughts") or 0),
-        "cache_read_tokens": count(tokens, "cached") or 0,
-        "reasoning_tokens": count(tokens, "thoughts") or 0,
+        "input_tokens": (get_count(tokens, "input") or 0) + (get_count(tokens, "tool") or 0),
+        "output_tokens": (get_count(tokens, "output") or 0) + (get_count(tokens, "thoughts") or 0),
+        "cache_read_tokens": get_count(tokens, "cached") or 0,
+        "reasoning_tokens": get_count(tokens, "thoughts") or 0,
     }
     return {name: number for name, number in found.items() if number}
 
@@ -186,7 +193,7 @@ def _is_response(block: Record) -> bool:
 
 
 def _thought(thought: Record) -> ThinkingPart:
-    subject, told = text(thought, "subject"), text(thought, "description")
+    subject, told = get_text(thought, "subject"), get_text(thought, "description")
     return ThinkingPart(f"**{subject}** {told}" if subject else told, {OWN: {}})
 
 
@@ -194,9 +201,9 @@ def _part(block: Record) -> Part | ToolCall:
     part: Part | ToolCall
     match block:
         case {"functionCall": {"name": str(name)}}:
-            call = inner(block, "functionCall")
-            given = canonical.encode(call.get("args") or {}).decode()
-            part = ToolCall(text(call, "id"), FunctionCall(name, given))
+            call = get_object(block, "functionCall")
+            given = canonical.to_json_line(call.get("args") or {}).decode()
+            part = ToolCall(get_text(call, "id"), FunctionCall(name, given))
         case {"text": str(said), "thought": thought} if thought:
             part = ThinkingPart(said, {OWN: {}})
         case {"text": str(said)}:
@@ -204,38 +211,38 @@ def _part(block: Record) -> Part | ToolCall:
         case {"inlineData": {"mimeType": str(kind), "data": str(data)}} if kind[:6] == "image/":
             part = ImagePart(kind, data)
         case _:
-            return OtherPart(next(iter(block), ""), canonical.encode(block).decode())
+            return UnknownPart(next(iter(block), ""), canonical.to_json_line(block).decode())
     known = ("text", "thought", "functionCall", "inlineData")
-    rest = {name: plain(value) for name, value in block.items() if name not in known}
+    rest = {name: to_safe_json(value) for name, value in block.items() if name not in known}
     return msgspec.structs.replace(part, meta={OWN: rest}) if rest else part
 
 
 def _call_id(message: Record, at: int, call: Record) -> str:
     """Return the id of a call; old versions gave none, and pair by position."""
-    return text(call, "id") or f"{text(message, 'id')}/{at}"
+    return get_text(call, "id") or f"{get_text(message, 'id')}/{at}"
 
 
 def _call(message: Record, at: int, call: Record) -> ToolCall:
-    given = canonical.encode(call.get("args") or {}).decode()
-    function = FunctionCall(text(call, "name"), given)
+    given = canonical.to_json_line(call.get("args") or {}).decode()
+    function = FunctionCall(get_text(call, "name"), given)
     made = ToolCall(_call_id(message, at, call), function)
-    unnamed = {OWN: {"unnamed": text(message, "id")}}
-    return made if text(call, "id") else msgspec.structs.replace(made, meta=unnamed)
+    unnamed = {OWN: {"unnamed": get_text(message, "id")}}
+    return made if get_text(call, "id") else msgspec.structs.replace(made, meta=unnamed)
 
 
-def _result(message: Record, at: int, call: Record, time: str | None) -> WholeEntry | None:
+def _result(message: Record, at: int, call: Record, time: str | None) -> ConversationEntry | None:
     """Return the result of a call; None: it has none."""
-    result, id_, name = call.get("result"), _call_id(message, at, call), text(call, "name")
+    result, id_, name = call.get("result"), _call_id(message, at, call), get_text(call, "name")
     if isinstance(result, str):
         response = {"response": {"output": result}}
-        return _responded(id_, name, response, (), time, failed=text(call, "status") in _FAILED)
+        return _responded(id_, name, response, (), time, failed=get_text(call, "status") in _FAILED)
     blocks = _blocks(result) if result else []
     if not blocks:
         return None
-    response = next((inner(b, "functionResponse") for b in blocks if _is_response(b)), {})
+    response = next((get_object(b, "functionResponse") for b in blocks if _is_response(b)), {})
     more = [block for block in blocks if not _is_response(block)]
     time = time_of(call.get("timestamp")) or time
-    return _responded(id_, name, response, more, time, failed=text(call, "status") in _FAILED)
+    return _responded(id_, name, response, more, time, failed=get_text(call, "status") in _FAILED)
 
 
 def _responded(
@@ -246,22 +253,28 @@ def _responded(
     time: str | None,
     *,
     failed: bool = False,
-) -> WholeEntry:
-    said = inner(response, "response")
+) -> ConversationEntry:
+    said = get_object(response, "response")
     output = said.get("output", said.get("error"))
     is_plain = isinstance(output, str) and len(said) == 1
-    shown = output if isinstance(output, str) else canonical.encode(said).decode() if said else ""
+    shown = (
+        output if isinstance(output, str) else canonical.to_json_line(said).decode() if said else ""
+    )
     parts = [TextPart(shown), *(_part(block) for block in more)]
     content = content_of([part for part in parts if not isinstance(part, ToolCall)])
     is_error = failed or "error" in said
     message = Message("tool", content, tool_call_id=id_, name=name or None, is_error=is_error)
-    rest: Record = {} if is_plain and ("error" in said) == is_error else {"response": plain(said)}
-    nested = {n: plain(v) for n, v in response.items() if n not in ("id", "name", "response")}
+    rest: Record = (
+        {} if is_plain and ("error" in said) == is_error else {"response": to_safe_json(said)}
+    )
+    nested = {
+        n: to_safe_json(v) for n, v in response.items() if n not in ("id", "name", "response")
+    }
     rest |= nested
-    return WholeEntry(message, time, {OWN: rest} if rest else None)
+    return ConversationEntry(message, time, {OWN: rest} if rest else None)
 
 
-def _turns(entry: WholeEntry, at: int, named: dict[str, str]) -> Iterator[Record]:
+def _turns(entry: ConversationEntry, at: int, named: dict[str, str]) -> Iterator[Record]:
     """Yield the content of an entry, if it is sent; `at` is its place.
 
     named: what calls without an id are called; more are added.
@@ -283,7 +296,7 @@ def _turns(entry: WholeEntry, at: int, named: dict[str, str]) -> Iterator[Record
 def is_unsent(message: Message) -> bool:
     """Whether a user's message is not sent: it is empty, or a command, or about the present."""
     blocks = _blocks_of(message.content)
-    said = "".join(text(block, "text") if "text" in block else "[]" for block in blocks).strip()
+    said = "".join(get_text(block, "text") if "text" in block else "[]" for block in blocks).strip()
     return not said or said.startswith(_UNSENT)
 
 
@@ -296,7 +309,7 @@ def own_of(meta: Any) -> Record:
 def _kept(content: Content) -> list[Part]:
     if isinstance(content, str):
         return [TextPart(content)]
-    return [part for part in content or () if not isinstance(part, CallPlace)]
+    return [part for part in content or () if not isinstance(part, ToolCallSlot)]
 
 
 def _blocks_of(content: Content) -> list[Record]:
@@ -310,7 +323,7 @@ def block_of(part: Part) -> Record | None:
             return {"text": part.text, **own_of(part.meta)}
         case ImagePart(data=str(data), media_type=kind):
             return {"inlineData": {"mimeType": kind or "", "data": data}, **own_of(part.meta)}
-        case OtherPart():
+        case UnknownPart():
             value = as_object(part.data)
             if value is not None and next(iter(value), "") == part.kind:
                 return value
@@ -346,7 +359,7 @@ def _called(call: ToolCall, turn: int, part: int, named: dict[str, str]) -> Reco
     return {"functionCall": {**function, "id": named[call.id]}}
 
 
-def response_of(entry: WholeEntry, id_: str | None, name: str) -> list[Record]:
+def response_of(entry: ConversationEntry, id_: str | None, name: str) -> list[Record]:
     """Return the parts that say a result; `id_` and `name` are those of its call."""
     message = entry.message
     rest = dict(own_of(entry.source))

@@ -13,13 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from harken.errors import FormatError
-from harken.formats.json_records import Record, inner, items, text
-from harken.formats.runtimes.base import Native, Reading, Source, Step
-from harken.formats.runtimes.gemini_cli.messages import Answered, entries_of, sent
+from harken.formats.json_records import Record, get_object, get_objects, get_text
+from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
+from harken.formats.runtimes.gemini_cli.messages import (
+    AnsweredCalls,
+    build_resume_request,
+    entries_of,
+)
 from harken.formats.runtimes.gemini_cli.writer import writes
-from harken.formats.runtimes.json_lines import document, records
+from harken.formats.runtimes.json_lines import read_document, read_records
 from harken.formats.runtimes.new_session import format_of
-from harken.formats.runtimes.steps import Rounds
+from harken.formats.runtimes.steps import StepBuilder
 
 NAME = "gemini-cli-v1"
 _RESULTS = "_response"
@@ -33,17 +37,17 @@ def looks(path: str, head: bytes) -> bool:
     return head.startswith(b"{") and all(name in head[:4096] for name in _HEAD_MEMBERS)
 
 
-def steps(source: Source, reading: Reading) -> Iterator[Step]:
+def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
     """Read a chat. Raises FormatError where it is none."""
     chat = _outline(source)
     if chat is None:
         yield from _of_document(source, reading)
         return
-    rounds = Rounds(reading, {str(slot) for slot in chat.branching})
-    answered = Answered()
+    rounds = StepBuilder(reading, {str(slot) for slot in chat.branching})
+    answered = AnsweredCalls()
     waiting: dict[int, list[Record]] = {}
     at = 0
-    for line, record in records(source, reading):
+    for line, record in read_records(source, reading):
         due = chat.last_in.get(line.number, ())
         _told(reading, record, is_used=bool(due))
         waiting.update(zip(due, _messages_in(record, chat, line.number), strict=True))
@@ -54,14 +58,14 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
     yield from rounds.end()
 
 
-def _of_document(source: Source, reading: Reading) -> Iterator[Step]:
-    whole = document(source, reading, NAME)
-    if not text(whole, "sessionId") or not isinstance(whole.get("messages"), list):
+def _of_document(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
+    whole = read_document(source, reading, NAME)
+    if not get_text(whole, "sessionId") or not isinstance(whole.get("messages"), list):
         raise FormatError(NAME, "it has no sessionId or no messages")
     _describe(reading, whole)
     reading.used = reading.lines
-    rounds, answered = Rounds(reading), Answered()
-    for at, message in enumerate(items(whole, "messages")):
+    rounds, answered = StepBuilder(reading), AnsweredCalls()
+    for at, message in enumerate(get_objects(whole, "messages")):
         yield from rounds.add(_id(message, at), rounds.head, entries_of(message, answered))
     yield from rounds.end()
 
@@ -142,22 +146,22 @@ class _Chat:
         for at, slot in enumerate(self.slots):
             self.last_in.setdefault(slot.line, []).append(at)
 
-    def go_to_head(self, rounds: Rounds) -> None:
+    def go_to_head(self, rounds: StepBuilder) -> None:
         """Say where the conversation is, which a rewind may have changed last."""
         rounds.head = None if self.head is None else str(self.head)
 
 
-def _outline(source: Source) -> _Chat | None:
+def _outline(source: SessionFile) -> _Chat | None:
     """Read what the lines are like; None: it is one document on several lines."""
-    chat, aside = _Chat(), Reading()
+    chat, aside = _Chat(), ReadReport()
     is_one = False
-    for line, record in records(source, aside):
-        is_one = is_one or bool(text(record, "sessionId"))
-        back = text(record, "$rewindTo")
+    for line, record in read_records(source, aside):
+        is_one = is_one or bool(get_text(record, "sessionId"))
+        back = get_text(record, "$rewindTo")
         if back:
             chat.rewind(back)
-        elif text(record, "id"):
-            chat.put(text(record, "id"), line.number)
+        elif get_text(record, "id"):
+            chat.put(get_text(record, "id"), line.number)
         else:
             listed = _listed(record)
             if listed is not None:
@@ -170,12 +174,12 @@ def _outline(source: Source) -> _Chat | None:
 
 def _listed(record: Record) -> list[Record] | None:
     """Return the messages that a line says are all; None: it says nothing of them."""
-    holder = inner(record, "$set") if "$set" in record else record
-    return items(holder, "messages") if isinstance(holder.get("messages"), list) else None
+    holder = get_object(record, "$set") if "$set" in record else record
+    return get_objects(holder, "messages") if isinstance(holder.get("messages"), list) else None
 
 
 def _id(message: Record, at: int) -> str:
-    return text(message, "id") or f"message {at}"
+    return get_text(message, "id") or f"message {at}"
 
 
 def _messages_in(record: Record, chat: _Chat, line: int) -> Iterator[list[Record]]:
@@ -190,8 +194,8 @@ def _messages_in(record: Record, chat: _Chat, line: int) -> Iterator[list[Record
 
 
 def _step(
-    chat: _Chat, at: int, messages: list[Record], rounds: Rounds, answered: Answered
-) -> Iterator[Step]:
+    chat: _Chat, at: int, messages: list[Record], rounds: StepBuilder, answered: AnsweredCalls
+) -> Iterator[ImportStep]:
     slot = chat.slots[at]
     parent = None if slot.parent is None else str(slot.parent)
     entries = [entry for message in messages for entry in entries_of(message, answered)]
@@ -201,20 +205,22 @@ def _step(
         yield from rounds.add(str(at), parent, entries)
 
 
-def _told(reading: Reading, record: Record, *, is_used: bool) -> None:
+def _told(reading: ReadReport, record: Record, *, is_used: bool) -> None:
     """Count a line, and keep what it says about the chat."""
-    _describe(reading, inner(record, "$set") or record)
+    _describe(reading, get_object(record, "$set") or record)
     if is_used:
         reading.used += 1
-    elif text(record, "id"):
-        reading.keep(f"older version/{text(record, 'type')}")
+    elif get_text(record, "id"):
+        reading.keep(f"older version/{get_text(record, 'type')}")
     else:
         reading.keep(next(iter(record), "empty"))
 
 
-def _describe(reading: Reading, told: Record) -> None:
-    reading.session_id = reading.session_id or text(told, "sessionId")
+def _describe(reading: ReadReport, told: Record) -> None:
+    reading.session_id = reading.session_id or get_text(told, "sessionId")
 
 
-NATIVE = Native(name=NAME, runtime="gemini", looks=looks, steps=steps, sent=sent, writes=writes)
+NATIVE = RuntimeFormat(
+    name=NAME, runtime="gemini", looks=looks, steps=steps, sent=build_resume_request, writes=writes
+)
 FORMAT = format_of(NATIVE, "application/jsonl")

@@ -17,10 +17,10 @@ from uuid import UUID, uuid5
 
 import msgspec
 
-from harken.core.messages import OtherPart, Part, TextPart, ThinkingPart, ToolCall, text_of
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, count, inner, text
-from harken.formats.runtimes.base import NewSession
+from harken.core.messages import Part, TextPart, ThinkingPart, ToolCall, UnknownPart, text_of
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import Record, get_count, get_object, get_text
+from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.gemini_cli.messages import (
     OWN,
     PRESENT,
@@ -29,11 +29,11 @@ from harken.formats.runtimes.gemini_cli.messages import (
     own_of,
     response_of,
 )
-from harken.formats.runtimes.json_lines import line_of
+from harken.formats.runtimes.json_lines import to_line
 from harken.formats.runtimes.new_session import milliseconds, timed
 from harken.formats.runtimes.normalize import fitted
 from harken.formats.runtimes.steps import SYSTEM
-from harken.formats.runtimes.target import Block, Fit, has_own, parts_of
+from harken.formats.runtimes.target import Block, TargetRules, has_own, message_parts
 from harken.formats.tool_calls import as_object, clean, content_of, in_order, well_formed
 
 USER = "[user]: "
@@ -46,9 +46,9 @@ _BLOCKS = frozenset({"executableCode", "codeExecutionResult", "fileData", "inlin
 """Parts that only Gemini knows, and takes back."""
 
 
-def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
+def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Write a conversation as the lines of a chat."""
-    fit = Fit(
+    fit = TargetRules(
         owns=_owns,
         takes=_takes,
         is_aside=_is_aside,
@@ -58,34 +58,34 @@ def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
     chat = _Chat(session)
     for entry, time in timed(_spoken_to(fitted(entries, fit)), session):
         chat.add(entry, time)
-    return b"".join(map(line_of, chat.lines()))
+    return b"".join(map(to_line, chat.lines()))
 
 
-def _owns(entry: WholeEntry) -> bool:
+def _owns(entry: ConversationEntry) -> bool:
     return has_own(entry, OWN)
 
 
-def _takes(entry: WholeEntry, part: Block) -> bool:
-    if isinstance(part, OtherPart):
+def _takes(entry: ConversationEntry, part: Block) -> bool:
+    if isinstance(part, UnknownPart):
         return part.kind in _BLOCKS and block_of(part) is not None
     return OWN in (part.meta or {})
 
 
-def _is_aside(entry: WholeEntry) -> bool:
+def _is_aside(entry: ConversationEntry) -> bool:
     """Whether it is what Gemini CLI says of the present, and says anew."""
     message, kind = entry.message, (entry.source or {}).get("kind")
     is_user = message.role == "user" and kind == SYSTEM
     return is_user and text_of(message.content).strip().startswith(PRESENT)
 
 
-def _spoken_to(entries: Sequence[WholeEntry]) -> Iterator[WholeEntry]:
+def _spoken_to(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
     """Yield entries such that all that a model has read, and is to read, is sent."""
     for at, entry in enumerate(entries):
         after = entries[at + 1].message.role if at + 1 < len(entries) else "assistant"
         is_read = after == "assistant" and not _is_aside(entry)
         message = entry.message
         if message.role == "user" and is_read and is_unsent(message):
-            content = content_of([TextPart(USER), *parts_of(message)])
+            content = content_of([TextPart(USER), *message_parts(message)])
             if isinstance(message.content, str):
                 content = USER + message.content
             message = msgspec.structs.replace(message, content=content)
@@ -96,7 +96,7 @@ def _spoken_to(entries: Sequence[WholeEntry]) -> Iterator[WholeEntry]:
 class _Chat:
     """A chat on its way."""
 
-    session: NewSession
+    session: NewSessionInfo
     messages: list[Record] = field(default_factory=list)
     named: set[str] = field(default_factory=set)
     calls: dict[str, Record] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class _Chat:
 
     def lines(self) -> list[Record]:
         """Return all lines."""
-        times = [text(message, "timestamp") for message in self.messages]
+        times = [get_text(message, "timestamp") for message in self.messages]
         began = milliseconds(self.session.time)
         folder = clean(self.session.folder).encode()
         header = {
@@ -116,13 +116,13 @@ class _Chat:
         }
         return [header, *self.messages]
 
-    def add(self, entry: WholeEntry, time: str) -> None:
+    def add(self, entry: ConversationEntry, time: str) -> None:
         """Add what was said, or a result to the call of the answer before it."""
         message = entry.message
         if message.role == "tool":
             call = self.calls.get(message.tool_call_id or "", {})
-            id_ = text(call, "id") or None
-            call["result"] = response_of(entry, id_, text(call, "name"))
+            id_ = get_text(call, "id") or None
+            call["result"] = response_of(entry, id_, get_text(call, "name"))
             call["status"] = "error" if message.is_error else "success"
             call["timestamp"] = time
             return
@@ -130,18 +130,18 @@ class _Chat:
         if message.role == "assistant":
             self.messages.append({**told, "type": "gemini", **self._answer(entry, told["id"])})
         else:
-            blocks = [block for part in parts_of(message) if (block := block_of(part))]
+            blocks = [block for part in message_parts(message) if (block := block_of(part))]
             self.messages.append({**told, "type": "user", "content": blocks})
 
-    def _name(self, entry: WholeEntry) -> str:
+    def _name(self, entry: ConversationEntry) -> str:
         """Return the id of a message: its own, where it has a fit one that is free."""
-        name = text(entry.source or {}, "id")
+        name = get_text(entry.source or {}, "id")
         if not name or name in self.named or well_formed(name, _NAME_LENGTH) != name:
             name = str(uuid5(_NAMES, f"{self.session.id} {len(self.messages)}"))
         self.named.add(name)
         return name
 
-    def _answer(self, entry: WholeEntry, name: str) -> Record:
+    def _answer(self, entry: ConversationEntry, name: str) -> Record:
         items, source = list(in_order(entry.message)), entry.source or {}
         made = [item for item in items if isinstance(item, ToolCall)]
         calls = [_call(item, name) for item in made]
@@ -149,7 +149,7 @@ class _Chat:
         answer: Record = {}
         if _is_plain(items):
             thoughts = [_thought(item) for item in items if isinstance(item, ThinkingPart)]
-            texts = [block_of(item) for item in items if isinstance(item, TextPart | OtherPart)]
+            texts = [block_of(item) for item in items if isinstance(item, TextPart | UnknownPart)]
             answer["content"] = texts
             if thoughts:
                 answer["thoughts"] = thoughts
@@ -157,11 +157,11 @@ class _Chat:
             answer["content"] = [_inline(item) for item in items]
         if calls:
             answer["toolCalls"] = calls
-        usage = inner(source, "usage")
+        usage = get_object(source, "usage")
         if usage:
             answer["tokens"] = _tokens(usage)
-        if text(source, "model"):
-            answer["model"] = text(source, "model")
+        if get_text(source, "model"):
+            answer["model"] = get_text(source, "model")
         return answer
 
 
@@ -201,9 +201,9 @@ def _inline(item: Part | ToolCall) -> Record | None:
 
 
 def _tokens(usage: Record) -> Record:
-    counts = {name: count(usage, f"{name}_tokens") or 0 for name in ("input", "output")}
-    cached = count(usage, "cache_read_tokens") or 0
+    counts = {name: get_count(usage, f"{name}_tokens") or 0 for name in ("input", "output")}
+    cached = get_count(usage, "cache_read_tokens") or 0
     whole = sum(counts.values())
-    thoughts = min(count(usage, "reasoning_tokens") or 0, counts["output"])
+    thoughts = min(get_count(usage, "reasoning_tokens") or 0, counts["output"])
     counts["output"] -= thoughts  # which Gemini counts beside it
     return {**counts, "cached": cached, "thoughts": thoughts, "tool": 0, "total": whole}

@@ -18,15 +18,22 @@ from harken.core.messages import (
     ImagePart,
     Message,
     Meta,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
     text_of,
 )
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, count, inner, items, plain, text
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import (
+    Record,
+    get_count,
+    get_object,
+    get_objects,
+    get_text,
+    to_safe_json,
+)
 from harken.formats.runtimes.json_lines import time_of
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.tool_calls import as_object, clean, content_of, in_order, spoken
@@ -43,16 +50,16 @@ _AS_TEXT = ("text/plain", "application/x-directory")
 """Files of these kinds stand in a text beside them, too."""
 
 
-def entries_of(info: Record, parts: Sequence[Record]) -> list[WholeEntry]:
+def entries_of(info: Record, parts: Sequence[Record]) -> list[ConversationEntry]:
     """Return what a message says, oldest first."""
-    if text(info, "role") == "user":
+    if get_text(info, "role") == "user":
         return _asked(info, parts)
-    if text(info, "role") == "assistant":
+    if get_text(info, "role") == "assistant":
         return [entry for step in _steps(parts) for entry in _answered(info, step)]
     return []
 
 
-def sent(entries: Sequence[WholeEntry]) -> list[Record]:
+def build_resume_request(entries: Sequence[ConversationEntry]) -> list[Record]:
     """Return the `messages` that OpenCode sends when it resumes there.
 
     In the protocol of OpenAI's Chat Completions, to another model than the one that answered so
@@ -79,15 +86,15 @@ def sent(entries: Sequence[WholeEntry]) -> list[Record]:
     return found + _heard(media)
 
 
-def _asked(info: Record, parts: Sequence[Record]) -> list[WholeEntry]:
+def _asked(info: Record, parts: Sequence[Record]) -> list[ConversationEntry]:
     said: list[Part] = []
     is_typed = False
     for part in parts:
-        match text(part, "type"):
-            case "text" if part.get("ignored") is not True and text(part, "text"):
-                said.append(TextPart(text(part, "text"), _rest(part)))
+        match get_text(part, "type"):
+            case "text" if part.get("ignored") is not True and get_text(part, "text"):
+                said.append(TextPart(get_text(part, "text"), _rest(part)))
                 is_typed = is_typed or part.get("synthetic") is not True
-            case "file" if text(part, "mime") not in _AS_TEXT:
+            case "file" if get_text(part, "mime") not in _AS_TEXT:
                 said.append(_file(part))
             case "compaction":
                 said.append(TextPart(ASKED_TO_SUM_UP))
@@ -96,15 +103,15 @@ def _asked(info: Record, parts: Sequence[Record]) -> list[WholeEntry]:
     content = content_of(said)
     if content is None:
         return []
-    source = {"kind": PROMPT if is_typed else SYSTEM, "id": text(info, "id")}
-    return [WholeEntry(Message("user", content), _time(info, "created"), source)]
+    source = {"kind": PROMPT if is_typed else SYSTEM, "id": get_text(info, "id")}
+    return [ConversationEntry(Message("user", content), _time(info, "created"), source)]
 
 
 def _steps(parts: Iterable[Record]) -> Iterator[list[Record]]:
     """Yield the parts of each step of an answer."""
     step: list[Record] = []
     for part in parts:
-        if text(part, "type") == "step-start" and step:
+        if get_text(part, "type") == "step-start" and step:
             yield step
             step = []
         step.append(part)
@@ -112,53 +119,53 @@ def _steps(parts: Iterable[Record]) -> Iterator[list[Record]]:
         yield step
 
 
-def _answered(info: Record, parts: list[Record]) -> Iterator[WholeEntry]:
+def _answered(info: Record, parts: list[Record]) -> Iterator[ConversationEntry]:
     """Yield a step of an answer: what was said, and the results of its calls."""
     said: list[Part | ToolCall] = []
-    results: list[WholeEntry] = []
-    tokens, spent = inner(info, "tokens"), info
+    results: list[ConversationEntry] = []
+    tokens, spent = get_object(info, "tokens"), info
     for part in parts:
-        match text(part, "type"):
+        match get_text(part, "type"):
             case "text":
-                said.append(TextPart(text(part, "text"), _rest(part)))
+                said.append(TextPart(get_text(part, "text"), _rest(part)))
             case "reasoning":
-                said.append(ThinkingPart(text(part, "text"), _rest(part) or {OWN: {}}))
+                said.append(ThinkingPart(get_text(part, "text"), _rest(part) or {OWN: {}}))
             case "tool":
                 said.append(_call(part))
                 results += _result(part)
             case "step-finish":
-                tokens, spent = inner(part, "tokens"), part
+                tokens, spent = get_object(part, "tokens"), part
     if said:
-        source: Record = {"id": text(info, "id")}
-        if text(info, "modelID"):
-            source["model"] = text(info, "modelID")
+        source: Record = {"id": get_text(info, "id")}
+        if get_text(info, "modelID"):
+            source["model"] = get_text(info, "modelID")
         usage = _usage(tokens)
         if usage:
             source["usage"] = usage
             source |= _cost(spent)
-        if text(info, "providerID"):
-            source["provider"] = text(info, "providerID")
+        if get_text(info, "providerID"):
+            source["provider"] = get_text(info, "providerID")
         if isinstance(info.get("error"), dict):
-            source["error"] = text(inner(info, "error"), "name")
+            source["error"] = get_text(get_object(info, "error"), "name")
         time = _time(info, "completed") or _time(info, "created")
-        yield WholeEntry(spoken(said), time, source)
+        yield ConversationEntry(spoken(said), time, source)
     yield from results
 
 
 def _time(info: Record, name: str) -> str | None:
-    return time_of(inner(info, "time").get(name))
+    return time_of(get_object(info, "time").get(name))
 
 
 def _usage(tokens: Record) -> dict[str, int]:
     """Return the counts of an answer as Harken has them: input and output are all of it."""
-    cache = inner(tokens, "cache")
-    read, stored = count(cache, "read") or 0, count(cache, "write") or 0
+    cache = get_object(tokens, "cache")
+    read, stored = get_count(cache, "read") or 0, get_count(cache, "write") or 0
     found = {
-        "input_tokens": (count(tokens, "input") or 0) + read + stored,
-        "output_tokens": (count(tokens, "output") or 0) + (count(tokens, "reasoning") or 0),
+        "input_tokens": (get_count(tokens, "input") or 0) + read + stored,
+        "output_tokens": (get_count(tokens, "output") or 0) + (get_count(tokens, "reasoning") or 0),
         "cache_read_tokens": read,
         "cache_write_tokens": stored,
-        "reasoning_tokens": count(tokens, "reasoning") or 0,
+        "reasoning_tokens": get_count(tokens, "reasoning") or 0,
     }
     return {name: number for name, number in found.items() if number}
 
@@ -172,48 +179,50 @@ def _cost(spent: Record) -> dict[str, float]:
 
 
 def _rest(part: Record) -> Meta | None:
-    known = {name: plain(part[name]) for name in ("metadata", "synthetic") if part.get(name)}
+    known = {name: to_safe_json(part[name]) for name in ("metadata", "synthetic") if part.get(name)}
     return {OWN: known} if known else None
 
 
 def _file(part: Record) -> Part:
     """Return a file: an image where it is one; anything else verbatim."""
-    url, kind = text(part, "url"), text(part, "mime")
+    url, kind = get_text(part, "url"), get_text(part, "mime")
     head, comma, data = url.partition(";base64,")
     if kind.startswith("image/") and (comma or url.startswith("http")):
         is_inline = bool(comma) and head.startswith("data:")
         return ImagePart(kind, data) if is_inline else ImagePart(kind, url=url)
-    kept = {name: text(part, name) for name in ("type", "mime", "filename", "url")}
-    return OtherPart("file", canonical.canonical(kept).decode())
+    kept = {name: get_text(part, name) for name in ("type", "mime", "filename", "url")}
+    return UnknownPart("file", canonical.to_canonical_bytes(kept).decode())
 
 
 def _call(part: Record) -> ToolCall:
-    given = canonical.encode(inner(part, "state").get("input") or {}).decode()
-    call = FunctionCall(text(part, "tool"), given)
+    given = canonical.to_json_line(get_object(part, "state").get("input") or {}).decode()
+    call = FunctionCall(get_text(part, "tool"), given)
     rest = _rest(part)
     if rest is None:
-        return ToolCall(text(part, "callID"), call)
-    return ToolCall(text(part, "callID"), call, meta=rest)
+        return ToolCall(get_text(part, "callID"), call)
+    return ToolCall(get_text(part, "callID"), call, meta=rest)
 
 
-def _result(part: Record) -> Iterator[WholeEntry]:
+def _result(part: Record) -> Iterator[ConversationEntry]:
     """Yield the result of a call that has ended."""
-    state = inner(part, "state")
-    times = inner(state, "time")
-    failed = text(state, "status") == "error"
-    if not failed and text(state, "status") != "completed":
+    state = get_object(part, "state")
+    times = get_object(state, "time")
+    failed = get_text(state, "status") == "error"
+    if not failed and get_text(state, "status") != "completed":
         return
-    shown = text(state, "error" if failed else "output")
-    cut = inner(state, "metadata")
+    shown = get_text(state, "error" if failed else "output")
+    cut = get_object(state, "metadata")
     if failed and cut.get("interrupted") is True and isinstance(cut.get("output"), str):
-        shown, failed = text(cut, "output"), False
-    said: list[Part] = [TextPart(shown), *map(_file, items(state, "attachments"))]
-    message = Message("tool", content_of(said), tool_call_id=text(part, "callID"), is_error=failed)
+        shown, failed = get_text(cut, "output"), False
+    said: list[Part] = [TextPart(shown), *map(_file, get_objects(state, "attachments"))]
+    message = Message(
+        "tool", content_of(said), tool_call_id=get_text(part, "callID"), is_error=failed
+    )
     source = {"cleared": True} if times.get("compacted") else None
-    yield WholeEntry(message, time_of(times.get("end")), source)
+    yield ConversationEntry(message, time_of(times.get("end")), source)
 
 
-def is_replayed(entry: WholeEntry) -> bool:
+def is_replayed(entry: ConversationEntry) -> bool:
     """Whether an answer is said again: one that failed is not, unless it was cut off halfway."""
     error = (entry.source or {}).get("error")
     if error is None:
@@ -222,9 +231,9 @@ def is_replayed(entry: WholeEntry) -> bool:
     return error == ABORTED and any(not isinstance(item, ThinkingPart) for item in items_)
 
 
-def _results(entries: Sequence[WholeEntry]) -> dict[str, WholeEntry]:
+def _results(entries: Sequence[ConversationEntry]) -> dict[str, ConversationEntry]:
     """Return the results that follow an answer, by the ids of their calls."""
-    found: dict[str, WholeEntry] = {}
+    found: dict[str, ConversationEntry] = {}
     for entry in entries:
         if entry.message.role != "tool":
             break
@@ -232,7 +241,7 @@ def _results(entries: Sequence[WholeEntry]) -> dict[str, WholeEntry]:
     return found
 
 
-def _said(entry: WholeEntry, results: dict[str, WholeEntry]) -> Iterator[Record]:
+def _said(entry: ConversationEntry, results: dict[str, ConversationEntry]) -> Iterator[Record]:
     """Yield an answer and its results: to another model, thoughts are texts."""
     texts, calls = [], []
     for item in in_order(entry.message):
@@ -255,7 +264,7 @@ def _said(entry: WholeEntry, results: dict[str, WholeEntry]) -> Iterator[Record]
 
 
 def _with_media(
-    media: list[Record], entry: WholeEntry, results: dict[str, WholeEntry]
+    media: list[Record], entry: ConversationEntry, results: dict[str, ConversationEntry]
 ) -> list[Record]:
     """Return what results showed so far, with those of this answer: it is shown after all of it."""
     for call in entry.message.tool_calls or ():
@@ -271,13 +280,13 @@ def _with_media(
 def _called(call: ToolCall) -> Record:
     given = as_object(call.function.arguments)
     arguments = (
-        clean(call.function.arguments) if given is None else canonical.encode(given).decode()
+        clean(call.function.arguments) if given is None else canonical.to_json_line(given).decode()
     )
     function = {"name": call.function.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _told(result: WholeEntry | None) -> str:
+def _told(result: ConversationEntry | None) -> str:
     if result is None:
         return INTERRUPTED
     if (result.source or {}).get("cleared"):

@@ -23,14 +23,14 @@ from typing import Protocol, TypeAlias
 
 from harken.core import canonical
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, inner, items, text, title_of
-from harken.formats.runtimes.base import BadLine, Native, Reading, Source, Step
-from harken.formats.runtimes.json_lines import document
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import Record, get_object, get_objects, get_text, title_of
+from harken.formats.runtimes.base import BadLine, ImportStep, ReadReport, RuntimeFormat, SessionFile
+from harken.formats.runtimes.json_lines import read_document
 from harken.formats.runtimes.new_session import format_of
-from harken.formats.runtimes.opencode.messages import entries_of, sent
+from harken.formats.runtimes.opencode.messages import build_resume_request, entries_of
 from harken.formats.runtimes.opencode.writer import writes
-from harken.formats.runtimes.steps import Rounds
+from harken.formats.runtimes.steps import StepBuilder
 
 NAME = "opencode-v1"
 _SQLITE = b"SQLite format 3\0"
@@ -73,14 +73,14 @@ def settled(path: Path, folder: Path) -> Path:
     return copy
 
 
-def steps(source: Source, reading: Reading) -> Iterator[Step]:
+def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
     """Read all sessions of a database, or the one of an export. Raises FormatError."""
     if _beginning(source).startswith(_SQLITE):
         with _database(source) as database:
             yield from _Sessions(reading, _Rows(database, reading)).read()
         return
-    whole = document(source, reading, NAME)
-    if not isinstance(whole.get("messages"), list) or not text(inner(whole, "info"), "id"):
+    whole = read_document(source, reading, NAME)
+    if not isinstance(whole.get("messages"), list) or not get_text(get_object(whole, "info"), "id"):
         raise FormatError(NAME, "it has no info.id or no messages")
     reading.used = reading.lines
     yield from _Sessions(reading, _Document(whole)).read()
@@ -99,12 +99,12 @@ class _Keeper(Protocol):
         ...
 
 
-def _beginning(source: Source) -> bytes:
+def _beginning(source: SessionFile) -> bytes:
     return next(iter(source.chunks()), b"")[: len(_SQLITE)]
 
 
 @contextmanager
-def _database(source: Source) -> Iterator[sqlite3.Connection]:
+def _database(source: SessionFile) -> Iterator[sqlite3.Connection]:
     """Open a database from its bytes, in a file of its own."""
     with tempfile.TemporaryDirectory(prefix="harken-") as folder:
         path = Path(folder, "read.db")
@@ -129,12 +129,12 @@ class _Document:
 
     def sessions(self) -> list[Record]:
         """Return what the session is."""
-        return [inner(self.whole, "info")]
+        return [get_object(self.whole, "info")]
 
     def messages(self, session: str, *, again: bool = False) -> Iterator[Told]:
         """Yield its messages."""
-        for one in items(self.whole, "messages"):
-            yield inner(one, "info"), items(one, "parts")
+        for one in get_objects(self.whole, "messages"):
+            yield get_object(one, "info"), get_objects(one, "parts")
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class _Rows:
     """A database: rows of sessions, messages and parts."""
 
     database: sqlite3.Connection
-    reading: Reading
+    reading: ReadReport
 
     def __post_init__(self) -> None:
         """Refuse what has other tables. Views and virtual tables are none: they run something."""
@@ -188,10 +188,10 @@ class _Rows:
 
     def _read(self, id_: object, data: object, *, again: bool) -> Record | None:
         """Return the object in a row; None: it holds none, which is told."""
-        reading = Reading() if again else self.reading
+        reading = ReadReport() if again else self.reading
         reading.lines += 1
         try:
-            value = canonical.decode(data if isinstance(data, bytes) else b"")
+            value = canonical.from_json(data if isinstance(data, bytes) else b"")
         except ValueError as error:
             value = error
         if isinstance(value, dict):
@@ -207,7 +207,7 @@ def _name(id_: object) -> str:
 
 def _object(value: object) -> Record:
     try:
-        found = canonical.decode(value.encode()) if isinstance(value, str) else None
+        found = canonical.from_json(value.encode()) if isinstance(value, str) else None
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
@@ -217,36 +217,36 @@ def _object(value: object) -> Record:
 class _Sessions:
     """Reads sessions, each after the one that spawned it."""
 
-    reading: Reading
+    reading: ReadReport
     keeper: _Keeper
     origins: dict[str, str | None] = field(default_factory=dict)
     """Session -> the step that spawned it."""
     names: set[str] = field(default_factory=set)
 
-    def read(self) -> Iterator[Step]:
+    def read(self) -> Iterator[ImportStep]:
         """Yield the steps of all sessions; say which conversation was the last."""
-        found = {text(info, "id"): info for info in self.keeper.sessions()}
+        found = {get_text(info, "id"): info for info in self.keeper.sessions()}
         tips: dict[str, str] = {}
         for info in _parents_first(found):
             self.reading.session_id = _root(info, found)
-            self.reading.folder = text(info, "directory")
-            self.reading.version = text(info, "version")
-            yield from self._session(info, is_child=text(info, "parentID") in found)
+            self.reading.folder = get_text(info, "directory")
+            self.reading.version = get_text(info, "version")
+            yield from self._session(info, is_child=get_text(info, "parentID") in found)
             tips |= self.reading.tips
             self.reading.tips = {}
         ordered = [one for one in found if one in tips]
-        ordered.sort(key=lambda one: text(found[one], "parentID") in found)
+        ordered.sort(key=lambda one: get_text(found[one], "parentID") in found)
         self.reading.tips = {one: tips[one] for one in ordered}
         last = found.get(ordered[0]) if ordered else None
         if last is not None:
-            self.reading.session_id = text(last, "id")
-            self.reading.folder = text(last, "directory")
-            self.reading.title = title_of(text(last, "title")) or self.reading.title
+            self.reading.session_id = get_text(last, "id")
+            self.reading.folder = get_text(last, "directory")
+            self.reading.title = title_of(get_text(last, "title")) or self.reading.title
 
-    def _session(self, info: Record, *, is_child: bool) -> Iterator[Step]:
-        id_ = text(info, "id")
+    def _session(self, info: Record, *, is_child: bool) -> Iterator[ImportStep]:
+        id_ = get_text(info, "id")
         before = _before_revert(info, self.keeper.messages(id_, again=True))
-        rounds = Rounds(
+        rounds = StepBuilder(
             self.reading,
             branching={before} if before else (),
             agent=id_ if is_child else "",
@@ -255,11 +255,11 @@ class _Sessions:
         )
         asked: dict[str, Told] = {}
         for told, parts in self.keeper.messages(id_):
-            node = text(told, "id") or f"message {len(self.names)}"
-            compaction = next((p for p in parts if text(p, "type") == "compaction"), None)
+            node = get_text(told, "id") or f"message {len(self.names)}"
+            compaction = next((p for p in parts if get_text(p, "type") == "compaction"), None)
             if compaction is not None:
                 asked[node] = told, parts
-            summed_up = asked.get(text(told, "parentID"))
+            summed_up = asked.get(get_text(told, "parentID"))
             if summed_up is not None and _is_summary(told):
                 kept = self._kept(id_, summed_up)
                 entries = [*entries_of(*summed_up), *entries_of(told, parts), *kept]
@@ -273,24 +273,26 @@ class _Sessions:
         tip = rounds.current
         self.reading.tips = {} if tip is None else {id_: tip}
 
-    def _note_spawned(self, parts: list[Record], rounds: Rounds) -> None:
+    def _note_spawned(self, parts: list[Record], rounds: StepBuilder) -> None:
         """Note where sessions are spawned: a call of a tool says which one it began."""
         for part in parts:
-            spawned = text(inner(inner(part, "state"), "metadata"), "sessionId")
+            spawned = get_text(get_object(get_object(part, "state"), "metadata"), "sessionId")
             if spawned:
                 self.origins.setdefault(spawned, rounds.current)
 
-    def _kept(self, session: str, asked: Told) -> list[WholeEntry]:
+    def _kept(self, session: str, asked: Told) -> list[ConversationEntry]:
         """Return what a compaction keeps of what was before it."""
-        start = next((text(p, "tail_start_id") for p in asked[1] if text(p, "tail_start_id")), "")
+        start = next(
+            (get_text(p, "tail_start_id") for p in asked[1] if get_text(p, "tail_start_id")), ""
+        )
         if not start:
             return []
-        found: list[WholeEntry] = []
+        found: list[ConversationEntry] = []
         is_kept = False
         for told, parts in self.keeper.messages(session, again=True):
-            if text(told, "id") == text(asked[0], "id"):
+            if get_text(told, "id") == get_text(asked[0], "id"):
                 break
-            is_kept = is_kept or text(told, "id") == start
+            is_kept = is_kept or get_text(told, "id") == start
             if is_kept:
                 found += entries_of(told, parts)
         return found
@@ -301,47 +303,47 @@ def _parents_first(found: dict[str, Record]) -> list[Record]:
     ordered: dict[str, Record] = {}
     for id_ in reversed(found):
         above = [id_]
-        while (parent := text(found[above[-1]], "parentID")) in found and parent not in above:
+        while (parent := get_text(found[above[-1]], "parentID")) in found and parent not in above:
             above.append(parent)
         ordered |= {one: found[one] for one in reversed(above) if one not in ordered}
     return list(ordered.values())
 
 
 def _root(info: Record, found: dict[str, Record]) -> str:
-    seen = [text(info, "id")]
-    while (parent := text(found.get(seen[-1], {}), "parentID")) in found and parent not in seen:
+    seen = [get_text(info, "id")]
+    while (parent := get_text(found.get(seen[-1], {}), "parentID")) in found and parent not in seen:
         seen.append(parent)
     return seen[-1]
 
 
 def _is_summary(told: Record) -> bool:
-    is_one = text(told, "role") == "assistant" and bool(told.get("summary"))
+    is_one = get_text(told, "role") == "assistant" and bool(told.get("summary"))
     return is_one and bool(told.get("finish")) and not told.get("error")
 
 
 def _said(told: Record, parts: list[Record]) -> str:
-    return "\n\n".join(text(part, "text") for part in parts if text(part, "type") == "text")
+    return "\n\n".join(get_text(part, "text") for part in parts if get_text(part, "type") == "text")
 
 
 def _before_revert(info: Record, messages: Iterator[Told]) -> str | None:
     """Return the message before what was taken back; empty: all was; None: nothing was."""
-    back = text(inner(info, "revert"), "messageID")
+    back = get_text(get_object(info, "revert"), "messageID")
     if not back:
         return None
     before = ""
     for told, _ in messages:
-        if text(told, "id") == back:
+        if get_text(told, "id") == back:
             return before
-        before = text(told, "id")
+        before = get_text(told, "id")
     return None
 
 
-NATIVE = Native(
+NATIVE = RuntimeFormat(
     name=NAME,
     runtime="opencode",
     looks=looks,
     steps=steps,
-    sent=sent,
+    sent=build_resume_request,
     writes=writes,
     settled=settled,
 )

@@ -16,25 +16,25 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeAlias
 
-from harken.core.clock import microseconds
+from harken.core.clock import parse_rfc3339
 from harken.core.messages import (
     ImagePart,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
     text_of,
 )
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, count, inner, text, title_of
-from harken.formats.runtimes.base import NewSession, time_of
-from harken.formats.runtimes.json_lines import line_of
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import Record, get_count, get_object, get_text, title_of
+from harken.formats.runtimes.base import NewSessionInfo, time_of
+from harken.formats.runtimes.json_lines import to_line
 from harken.formats.runtimes.new_session import milliseconds, timed
 from harken.formats.runtimes.normalize import fitted
 from harken.formats.runtimes.opencode.messages import ABORTED, INTERRUPTED, OWN, is_replayed
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
-from harken.formats.runtimes.target import Block, Fit, parts_of
+from harken.formats.runtimes.target import Block, TargetRules, message_parts
 from harken.formats.tool_calls import as_object, clean, in_order
 
 _VERSION = "1.18.33"
@@ -53,9 +53,9 @@ _BETWEEN = "\n\n"
 _Item: TypeAlias = Part | ToolCall
 
 
-def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
+def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Write a conversation as the document of an export."""
-    fit = Fit(
+    fit = TargetRules(
         owns=_owns,
         takes=_takes,
         has_image_urls=False,  # it would fetch them itself, and not go on where that fails
@@ -66,40 +66,40 @@ def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
     began = next(filter(None, (time_of(one.time) for one in entries)), session.time)
     for entry, time in timed(fitted(_replayed(entries), fit), replace(session, time=began)):
         export.add(entry, _milliseconds(time))
-    return line_of(export.whole())
+    return to_line(export.whole())
 
 
-def session_id(session: NewSession) -> str:
+def session_id(session: NewSessionInfo) -> str:
     """Return what OpenCode calls a session.
 
-    >>> session_id(NewSession(id="a", folder="/w", time="2026-01-31T12:00:00Z"))
+    >>> session_id(NewSessionInfo(id="a", folder="/w", time="2026-01-31T12:00:00Z"))
     'ses_000000000000ca978112ca1bbd'
     """
     return f"ses_{_id(0, session)}"
 
 
-def _id(number: int, session: NewSession) -> str:
+def _id(number: int, session: NewSessionInfo) -> str:
     """Return an id as OpenCode makes them: a number that orders, and letters of the session."""
     letters = sha256(clean(session.id).encode()).hexdigest()[:14]
     return f"{number:012x}{letters}"
 
 
 def _milliseconds(time: str) -> int:
-    return microseconds(milliseconds(time)) // 1000
+    return parse_rfc3339(milliseconds(time)) // 1000
 
 
-def _owns(entry: WholeEntry) -> bool:
-    named = _OWN_ID.fullmatch(text(entry.source or {}, "id"))
+def _owns(entry: ConversationEntry) -> bool:
+    named = _OWN_ID.fullmatch(get_text(entry.source or {}, "id"))
     return bool(named) or any(OWN in (item.meta or {}) for item in in_order(entry.message))
 
 
-def _takes(entry: WholeEntry, part: Block) -> bool:
-    if isinstance(part, OtherPart):
+def _takes(entry: ConversationEntry, part: Block) -> bool:
+    if isinstance(part, UnknownPart):
         return part.kind == "file" and entry.message.role != "assistant" and _file(part) != {}
     return OWN in (part.meta or {})
 
 
-def _replayed(entries: Sequence[WholeEntry]) -> Iterator[WholeEntry]:
+def _replayed(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
     """Yield entries without the answers, and their results, that OpenCode does not say again."""
     is_left = False
     for entry in entries:
@@ -113,7 +113,7 @@ def _replayed(entries: Sequence[WholeEntry]) -> Iterator[WholeEntry]:
 class _Export:
     """An export on its way."""
 
-    session: NewSession
+    session: NewSessionInfo
     times_ms: list[int] = field(default_factory=list)
     """When messages came; never back."""
     messages: list[Record] = field(default_factory=list)
@@ -142,7 +142,7 @@ class _Export:
         }
         return {"info": info, "messages": self.messages}
 
-    def add(self, entry: WholeEntry, time: int) -> None:
+    def add(self, entry: ConversationEntry, time: int) -> None:
         """Add what was said, or a result to the call of the answer before it."""
         match entry.message.role:
             case "assistant":
@@ -152,7 +152,7 @@ class _Export:
             case _:
                 self._ask(entry, time)
 
-    def _ask(self, entry: WholeEntry, time: int) -> None:
+    def _ask(self, entry: ConversationEntry, time: int) -> None:
         kind = (entry.source or {}).get("kind", PROMPT)
         said = text_of(entry.message.content)
         if kind == PROMPT and not self.title:
@@ -160,25 +160,25 @@ class _Export:
         provider, model = _model_of(self.session.model)
         info = {"role": "user", "time": {"created": self._created(time)}, "agent": _AGENT}
         self._begin({**info, "model": {"providerID": provider, "modelID": model}})
-        self.asked, self.answering = text(inner(self.messages[-1], "info"), "id"), None
-        for part in parts_of(entry.message):
+        self.asked, self.answering = get_text(get_object(self.messages[-1], "info"), "id"), None
+        for part in message_parts(entry.message):
             if isinstance(part, TextPart):
                 hidden = {"synthetic": True} if kind == SYSTEM else {}
                 self._part({"type": "text", "text": part.text, **hidden, **_own(part)})
             else:
                 self._part(_file(part))
 
-    def _answer(self, entry: WholeEntry, time: int) -> None:
+    def _answer(self, entry: ConversationEntry, time: int) -> None:
         source, items = entry.source or {}, list(in_order(entry.message))
         if not _owns(entry):
             items = _apart(items)
         calls = [item for item in items if isinstance(item, ToolCall)]
-        named = text(source, "id") or None
+        named = get_text(source, "id") or None
         if named is None or named != self.answering:
             self._begin(self._answer_info(entry, time))
         self.answering, self.calls = named, {}
-        tokens, reason = _tokens(inner(source, "usage")), "tool-calls" if calls else "stop"
-        inner(self.messages[-1], "info").update({"tokens": tokens, "finish": reason})
+        tokens, reason = _tokens(get_object(source, "usage")), "tool-calls" if calls else "stop"
+        get_object(self.messages[-1], "info").update({"tokens": tokens, "finish": reason})
         self._part({"type": "step-start"})
         for item in items:
             match item:
@@ -191,10 +191,10 @@ class _Export:
                     self._part({"type": "text", "text": item.text, **_own(item)})
         self._part({"type": "step-finish", "reason": reason, "cost": 0, "tokens": tokens})
 
-    def _answer_info(self, entry: WholeEntry, time: int) -> Record:
+    def _answer_info(self, entry: ConversationEntry, time: int) -> Record:
         source, folder = entry.source or {}, self.session.folder
-        provider, model = _model_of(text(source, "model") or self.session.model)
-        provider = text(source, "provider") or provider
+        provider, model = _model_of(get_text(source, "model") or self.session.model)
+        provider = get_text(source, "provider") or provider
         info: Record = {
             "role": "assistant",
             "time": {"created": self._created(time), "completed": time},
@@ -210,13 +210,13 @@ class _Export:
             info["error"] = {"name": ABORTED, "data": {"message": ""}}
         return info
 
-    def _end(self, call: Record, entry: WholeEntry, time: int) -> None:
+    def _end(self, call: Record, entry: ConversationEntry, time: int) -> None:
         """Finish the part of a call by its result."""
-        result, begun = entry.message, inner(call, "state")
+        result, begun = entry.message, get_object(call, "state")
         shown = text_of(result.content)
-        files = [_file(part) for part in parts_of(result) if not isinstance(part, TextPart)]
-        times = {**inner(begun, "time"), "end": time}
-        state: Record = {"status": "completed", "input": inner(begun, "input"), "time": times}
+        files = [_file(part) for part in message_parts(result) if not isinstance(part, TextPart)]
+        times = {**get_object(begun, "time"), "end": time}
+        state: Record = {"status": "completed", "input": get_object(begun, "input"), "time": times}
         call["state"] = state
         if result.is_error and not files:
             state |= {"status": "error", "error": shown}
@@ -226,7 +226,9 @@ class _Export:
         shown = _ERROR + shown if result.is_error else shown
         state |= {"output": shown, "title": "", "metadata": {}}
         if files:
-            state["attachments"] = [self._placed(file, text(call, "messageID")) for file in files]
+            state["attachments"] = [
+                self._placed(file, get_text(call, "messageID")) for file in files
+            ]
 
     def _begin(self, info: Record) -> None:
         info = {"id": self._new("msg"), "sessionID": session_id(self.session), **info}
@@ -235,7 +237,7 @@ class _Export:
     def _part(self, part: Record) -> Record:
         """Add a part to the last message; return it as it stands there."""
         message = self.messages[-1]
-        message["parts"].append(self._placed(part, text(inner(message, "info"), "id")))
+        message["parts"].append(self._placed(part, get_text(get_object(message, "info"), "id")))
         placed: Record = message["parts"][-1]
         return placed
 
@@ -284,7 +286,7 @@ def _model_of(name: str) -> tuple[str, str]:
 
 def _own(part: TextPart | ThinkingPart | ToolCall) -> Record:
     """Return what only OpenCode knows of a part."""
-    return inner(part.meta or {}, OWN)
+    return get_object(part.meta or {}, OWN)
 
 
 def _file(part: Part) -> Record:
@@ -293,8 +295,8 @@ def _file(part: Part) -> Record:
         kind = part.media_type or "image/*"
         url = part.url if part.data is None else f"data:{kind};base64,{part.data}"
         return {"type": "file", "mime": kind, "url": url}
-    value = as_object(part.data) if isinstance(part, OtherPart) else None
-    is_one = value is not None and text(value, "mime") and text(value, "url")
+    value = as_object(part.data) if isinstance(part, UnknownPart) else None
+    is_one = value is not None and get_text(value, "mime") and get_text(value, "url")
     return {**(value or {}), "type": "file"} if is_one else {}
 
 
@@ -306,9 +308,9 @@ def _called(call: ToolCall, time: int) -> Record:
 
 def _tokens(usage: Record) -> Record:
     """Return counts as OpenCode has them: what was cached is no part of the input."""
-    read, stored = (count(usage, f"cache_{name}_tokens") or 0 for name in ("read", "write"))
-    left = (count(usage, "input_tokens") or 0) - read - stored
-    output = count(usage, "output_tokens") or 0
-    thoughts = min(count(usage, "reasoning_tokens") or 0, output)
+    read, stored = (get_count(usage, f"cache_{name}_tokens") or 0 for name in ("read", "write"))
+    left = (get_count(usage, "input_tokens") or 0) - read - stored
+    output = get_count(usage, "output_tokens") or 0
+    thoughts = min(get_count(usage, "reasoning_tokens") or 0, output)
     told = {"input": max(left, 0), "output": output - thoughts, "reasoning": thoughts}
     return {**told, "cache": {"read": read, "write": stored}}

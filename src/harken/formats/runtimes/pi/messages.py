@@ -20,14 +20,21 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, count, inner, items, text, unsaid
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import (
+    Record,
+    get_count,
+    get_object,
+    get_objects,
+    get_text,
+    members_not_in,
+)
 from harken.formats.runtimes.base import BROKEN_OFF, PI_MEMBER
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.tool_calls import as_object, content_of, in_order, spoken
@@ -46,16 +53,16 @@ _BRANCH = (
 _ID_LENGTH = 40
 
 
-def entry_of(message: Record, time: str | None) -> WholeEntry | None:
+def entry_of(message: Record, time: str | None) -> ConversationEntry | None:
     """Return the entry of a message; None: the model does not see it, or nobody knows its role."""
-    match text(message, "role"):
+    match get_text(message, "role"):
         case "user":
             return _heard(message, Message("user", _content(message.get("content"))), time)
         case "toolResult":
             result = Message(
                 "tool",
                 _content(message.get("content")),
-                tool_call_id=text(message, "toolCallId"),
+                tool_call_id=get_text(message, "toolCallId"),
                 is_error=message.get("isError") is True,
             )
             return _heard({n: v for n, v in message.items() if n != "details"}, result, time)
@@ -64,26 +71,28 @@ def entry_of(message: Record, time: str | None) -> WholeEntry | None:
         case "bashExecution" if message.get("excludeFromContext") is not True:
             return injected("bashExecution", _ran(message), time)
         case "custom" | "hookMessage":
-            return injected(text(message, "customType"), message.get("content"), time)
+            return injected(get_text(message, "customType"), message.get("content"), time)
     return None
 
 
-def injected(kind: str, content: object, time: str | None) -> WholeEntry:
+def injected(kind: str, content: object, time: str | None) -> ConversationEntry:
     """Return the entry of what Pi, or an extension, says in the user's name."""
-    return WholeEntry(Message("user", _content(content)), time, {"kind": SYSTEM, "subkind": kind})
+    return ConversationEntry(
+        Message("user", _content(content)), time, {"kind": SYSTEM, "subkind": kind}
+    )
 
 
-def summary(told: str, time: str | None) -> WholeEntry:
+def summary(told: str, time: str | None) -> ConversationEntry:
     """Return the entry that takes the place of what was compacted."""
     return injected("compaction", _SUMMARY.format(told), time)
 
 
-def branch_summary(told: str, time: str | None) -> WholeEntry:
+def branch_summary(told: str, time: str | None) -> ConversationEntry:
     """Return the entry that tells of a branch that was left."""
     return injected("branch_summary", _BRANCH.format(told), time)
 
 
-def messages_of(entries: Iterable[WholeEntry]) -> list[Record]:
+def messages_of(entries: Iterable[ConversationEntry]) -> list[Record]:
     """Return what Pi keeps of entries, also of those that others wrote."""
     found = []
     for entry in entries:
@@ -93,7 +102,7 @@ def messages_of(entries: Iterable[WholeEntry]) -> list[Record]:
     return found
 
 
-def sent(entries: Sequence[WholeEntry]) -> list[Record]:
+def build_resume_request(entries: Sequence[ConversationEntry]) -> list[Record]:
     """Return the `messages` that Pi sends when it resumes there.
 
     In the protocol of OpenAI's Chat Completions, to another model than the one that answered so
@@ -103,35 +112,35 @@ def sent(entries: Sequence[WholeEntry]) -> list[Record]:
     return [*_requested(told)]
 
 
-def _heard(message: Record, ours: Message, time: str | None) -> WholeEntry:
+def _heard(message: Record, ours: Message, time: str | None) -> ConversationEntry:
     source: Record = {"kind": PROMPT} if ours.role == "user" else {}
-    rest = unsaid(message, _native(ours))
+    rest = members_not_in(message, _native(ours))
     if rest:
         source[PI_MEMBER] = rest
-    return WholeEntry(ours, time, source or None)
+    return ConversationEntry(ours, time, source or None)
 
 
-def _answer(message: Record, time: str | None) -> WholeEntry:
-    ours = spoken([_part(block) for block in items(message, "content")])
+def _answer(message: Record, time: str | None) -> ConversationEntry:
+    ours = spoken([_part(block) for block in get_objects(message, "content")])
     source: Record = {}
-    if text(message, "model"):
-        source["model"] = text(message, "model")
-    usage = _usage(inner(message, "usage"))
+    if get_text(message, "model"):
+        source["model"] = get_text(message, "model")
+    usage = _usage(get_object(message, "usage"))
     if usage:
         source["usage"] = usage
-    rest = unsaid(message, _native(ours))
+    rest = members_not_in(message, _native(ours))
     if rest:
         source[PI_MEMBER] = rest
-    return WholeEntry(ours, time, source or None)
+    return ConversationEntry(ours, time, source or None)
 
 
 def _usage(counts: Record) -> dict[str, int]:
     """Return the counts of an answer as Harken has them: the input is all of it."""
-    read, stored = count(counts, "cacheRead") or 0, count(counts, "cacheWrite") or 0
-    given = (count(counts, "input") or 0) + read + stored
+    read, stored = get_count(counts, "cacheRead") or 0, get_count(counts, "cacheWrite") or 0
+    given = (get_count(counts, "input") or 0) + read + stored
     found = {
         "input_tokens": given,
-        "output_tokens": count(counts, "output") or 0,
+        "output_tokens": get_count(counts, "output") or 0,
         "cache_read_tokens": read,
         "cache_write_tokens": stored,
     }
@@ -140,15 +149,15 @@ def _usage(counts: Record) -> dict[str, int]:
 
 def _ran(message: Record) -> str:
     """Return what the model reads of a command that the user ran."""
-    output = text(message, "output")
-    told = f"Ran `{text(message, 'command')}`\n"
+    output = get_text(message, "output")
+    told = f"Ran `{get_text(message, 'command')}`\n"
     told += f"```\n{output}\n```" if output else "(no output)"
     code = message.get("exitCode")
     if message.get("cancelled"):
         told += "\n\n(command cancelled)"
     elif isinstance(code, int) and code:
         told += f"\n\nCommand exited with code {code}"
-    path = text(message, "fullOutputPath")
+    path = get_text(message, "fullOutputPath")
     if message.get("truncated") and path:
         told += f"\n\n[Output truncated. Full output: {path}]"
     return told
@@ -157,7 +166,7 @@ def _ran(message: Record) -> str:
 def _content(content: object) -> Any:
     if isinstance(content, str):
         return content
-    parts = [_part(block) for block in items({"": content}, "")]
+    parts = [_part(block) for block in get_objects({"": content}, "")]
     return content_of([part for part in parts if not isinstance(part, ToolCall)])
 
 
@@ -171,11 +180,11 @@ def _part(block: Record) -> Part | ToolCall:
         case {"type": "image", "data": str(data), "mimeType": str(kind)}:
             part = ImagePart(kind, data)
         case {"type": "toolCall", "id": str(id_), "name": str(name)}:
-            given = canonical.encode(block.get("arguments") or {}).decode()
+            given = canonical.to_json_line(block.get("arguments") or {}).decode()
             part = ToolCall(id_, FunctionCall(name, given))
         case _:
-            return OtherPart(text(block, "type"), canonical.encode(block).decode())
-    rest = unsaid(block, _block(part))
+            return UnknownPart(get_text(block, "type"), canonical.to_json_line(block).decode())
+    rest = members_not_in(block, _block(part))
     return msgspec.structs.replace(part, meta={PI_MEMBER: rest}) if rest else part
 
 
@@ -192,7 +201,7 @@ def _block(part: Part | ToolCall) -> Record:
             arguments = as_object(given)
             block = {"type": "toolCall", "id": part.id, "name": part.function.name}
             block["arguments"] = {"input": given} if arguments is None else arguments
-        case OtherPart():
+        case UnknownPart():
             value = as_object(part.data)
             return value if value is not None and value.get("type") == part.kind else {}
     meta = part.meta if isinstance(part.meta, dict) else {}
@@ -217,7 +226,7 @@ def _native(message: Message) -> Record:
 
 def _is_replayed(message: Record) -> bool:
     """Whether a message is said again: an answer that broke off is not."""
-    return text(message, "stopReason") not in BROKEN_OFF
+    return get_text(message, "stopReason") not in BROKEN_OFF
 
 
 def _closed(messages: Iterable[Record]) -> Iterator[Record]:
@@ -225,32 +234,34 @@ def _closed(messages: Iterable[Record]) -> Iterator[Record]:
     waiting: list[Record] = []
     for message in messages:
         if message["role"] == "toolResult":
-            id_ = text(message, "toolCallId")
-            waiting = [call for call in waiting if text(call, "id") != id_]
+            id_ = get_text(message, "toolCallId")
+            waiting = [call for call in waiting if get_text(call, "id") != id_]
         else:
             yield from map(_no_result, waiting)
             waiting = []
         if message["role"] == "assistant":
-            waiting = [b for b in items(message, "content") if text(b, "type") == "toolCall"]
+            waiting = [
+                b for b in get_objects(message, "content") if get_text(b, "type") == "toolCall"
+            ]
         yield message
     yield from map(_no_result, waiting)
 
 
 def _no_result(call: Record) -> Record:
     told = [{"type": "text", "text": NO_RESULT}]
-    id_ = text(call, "id")
+    id_ = get_text(call, "id")
     return {"role": "toolResult", "toolCallId": id_, "content": told, "isError": True}
 
 
 def _requested(messages: Iterable[Record]) -> Iterator[Record]:
     images: list[Record] = []
     for message in messages:
-        blocks = items(message, "content")
+        blocks = get_objects(message, "content")
         if message["role"] == "toolResult":
-            said = "\n".join(text(b, "text") for b in blocks if text(b, "type") == "text")
-            id_ = short_id(text(message, "toolCallId"))
+            said = "\n".join(get_text(b, "text") for b in blocks if get_text(b, "type") == "text")
+            id_ = short_id(get_text(message, "toolCallId"))
             yield {"role": "tool", "content": _clean(said) or IMAGE_ONLY, "tool_call_id": id_}
-            images += [_asked(block) for block in blocks if text(block, "type") == "image"]
+            images += [_asked(block) for block in blocks if get_text(block, "type") == "image"]
             continue
         if images:
             yield {"role": "user", "content": [{"type": "text", "text": IMAGES}, *images]}
@@ -266,25 +277,25 @@ def _requested(messages: Iterable[Record]) -> Iterator[Record]:
 
 
 def _asked(block: Record) -> Record:
-    if text(block, "type") == "image":
-        url = f"data:{text(block, 'mimeType')};base64,{text(block, 'data')}"
+    if get_text(block, "type") == "image":
+        url = f"data:{get_text(block, 'mimeType')};base64,{get_text(block, 'data')}"
         return {"type": "image_url", "image_url": {"url": url}}
-    return {"type": "text", "text": _clean(text(block, "text"))}
+    return {"type": "text", "text": _clean(get_text(block, "text"))}
 
 
 def _said(blocks: list[Record]) -> Iterator[Record]:
     """Yield an answer, if there is anything in it: to another model, thoughts are texts."""
     texts, calls = [], []
     for block in blocks:
-        match text(block, "type"):
+        match get_text(block, "type"):
             case "text":
-                texts.append(text(block, "text"))
+                texts.append(get_text(block, "text"))
             case "thinking" if block.get("redacted") is not True:
-                texts.append(text(block, "thinking"))
+                texts.append(get_text(block, "thinking"))
             case "toolCall":
-                given = canonical.encode(_as_in_js(block.get("arguments"))).decode()
-                function = {"name": text(block, "name"), "arguments": given}
-                id_ = short_id(text(block, "id"))
+                given = canonical.to_json_line(_as_in_js(block.get("arguments"))).decode()
+                function = {"name": get_text(block, "name"), "arguments": given}
+                id_ = short_id(get_text(block, "id"))
                 calls.append({"id": id_, "type": "function", "function": function})
     said = "".join(_clean(one) for one in texts if one.strip()) or None
     if said or calls:

@@ -18,13 +18,25 @@ import msgspec
 
 from harken.core import canonical
 from harken.errors import FormatError
-from harken.formats.base import Format, WholeEntry
-from harken.formats.json_records import Record, count, inner, text, title_of
-from harken.formats.runtimes.base import Native, Reading, Source, Step, conversation
-from harken.formats.runtimes.json_lines import records, time_of
-from harken.formats.runtimes.pi.messages import branch_summary, entry_of, injected, sent, summary
+from harken.formats.base import ConversationEntry, Format
+from harken.formats.json_records import Record, get_count, get_object, get_text, title_of
+from harken.formats.runtimes.base import (
+    ImportStep,
+    ReadReport,
+    RuntimeFormat,
+    SessionFile,
+    conversation,
+)
+from harken.formats.runtimes.json_lines import read_records, time_of
+from harken.formats.runtimes.pi.messages import (
+    branch_summary,
+    build_resume_request,
+    entry_of,
+    injected,
+    summary,
+)
 from harken.formats.runtimes.pi.writer import exported, writes
-from harken.formats.runtimes.steps import Rounds
+from harken.formats.runtimes.steps import StepBuilder
 
 NAME = "pi-v3"
 
@@ -36,19 +48,19 @@ def looks(path: str, head: bytes) -> bool:
     return is_header and b'"cwd"' in first and b'"id"' in first
 
 
-def steps(source: Source, reading: Reading) -> Iterator[Step]:
+def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
     """Read a session. Raises FormatError where it has no header."""
     tree = _outline(source)
     session = _Session(reading, tree, {id_ for kept in tree.kept.values() for id_ in kept})
-    rounds = Rounds(reading, tree.branching)
-    for at, (_, record) in enumerate(records(source, reading)):
-        if text(record, "type") == "session":
+    rounds = StepBuilder(reading, tree.branching)
+    for at, (_, record) in enumerate(read_records(source, reading)):
+        if get_text(record, "type") == "session":
             session.begin(record)
             continue
         node = tree.nodes.name(record, at)
-        if text(record, "type") == "compaction":
+        if get_text(record, "type") == "compaction":
             kept = session.compaction(node, record)
-            yield from rounds.compact(node.id, node.parent, text(record, "summary"), kept)
+            yield from rounds.compact(node.id, node.parent, get_text(record, "summary"), kept)
         else:
             yield from rounds.add(node.id, node.parent, session.entries(node, record))
     yield from rounds.end()
@@ -63,8 +75,8 @@ class _Nodes:
 
     def name(self, record: Record, at: int) -> _Node:
         """Return the next entry; `at` counts all records from 0, as version 1 does."""
-        id_ = text(record, "id") if self.is_tree else str(at)
-        parent = text(record, "parentId") if self.is_tree else self.last
+        id_ = get_text(record, "id") if self.is_tree else str(at)
+        parent = get_text(record, "parentId") if self.is_tree else self.last
         node = _Node(id_ or f"line {at}", parent or None, self.last)
         self.last = node.id
         return node
@@ -122,16 +134,16 @@ def _shape(data: bytes) -> Any:
     try:
         return msgspec.structs.asdict(_shapes.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return canonical.decode(data)
+        return canonical.from_json(data)
 
 
-def _outline(source: Source) -> _Tree:
+def _outline(source: SessionFile) -> _Tree:
     """Read what the tree is like. Raises FormatError where no line is a header."""
-    tree, aside = _Tree(), Reading()
+    tree, aside = _Tree(), ReadReport()
     nodes, version = _Nodes(), 0
-    for at, (_, record) in enumerate(records(source, aside, _shape)):
-        if text(record, "type") == "session":
-            version = version or count(record, "version") or 1
+    for at, (_, record) in enumerate(read_records(source, aside, _shape)):
+        if get_text(record, "type") == "session":
+            version = version or get_count(record, "version") or 1
             nodes.is_tree = version > 1
             continue
         node = nodes.name(record, at)
@@ -139,9 +151,9 @@ def _outline(source: Source) -> _Tree:
         tree.parents[node.id] = parent
         if parent is not None and parent != node.before:
             tree.branching.add(parent)
-        if text(record, "type") == "compaction":
-            index = count(record, "firstKeptEntryIndex")
-            start = text(record, "firstKeptEntryId") or ("" if index is None else str(index))
+        if get_text(record, "type") == "compaction":
+            index = get_count(record, "firstKeptEntryIndex")
+            start = get_text(record, "firstKeptEntryId") or ("" if index is None else str(index))
             tree.kept[node.id] = tree.path(parent, start)
     if not version:
         raise FormatError(NAME, "no line of it is the header of a session")
@@ -154,35 +166,35 @@ def _outline(source: Source) -> _Tree:
 class _Session:
     """Reads the entries of a session."""
 
-    reading: Reading
+    reading: ReadReport
     tree: _Tree
     wanted: set[str]
     """What compactions will say again."""
-    held: dict[str, WholeEntry] = field(default_factory=dict)
+    held: dict[str, ConversationEntry] = field(default_factory=dict)
 
     def begin(self, header: Record) -> None:
         """Read the header."""
         reading = self.reading
         reading.keep("session")
-        reading.session_id = reading.session_id or text(header, "id")
-        reading.folder = reading.folder or text(header, "cwd")
-        reading.version = reading.version or str(count(header, "version") or 1)
-        origin = text(header, "parentSession") or text(header, "branchedFrom")
+        reading.session_id = reading.session_id or get_text(header, "id")
+        reading.folder = reading.folder or get_text(header, "cwd")
+        reading.version = reading.version or str(get_count(header, "version") or 1)
+        origin = get_text(header, "parentSession") or get_text(header, "branchedFrom")
         reading.parent = reading.parent or origin
 
-    def compaction(self, node: _Node, record: Record) -> list[WholeEntry]:
+    def compaction(self, node: _Node, record: Record) -> list[ConversationEntry]:
         """Return a summary, then what is kept of what was said before."""
         self.reading.used += 1
-        told = summary(text(record, "summary"), time_of(record.get("timestamp")))
+        told = summary(get_text(record, "summary"), time_of(record.get("timestamp")))
         kept = self.tree.kept.get(node.id, ())
         return [_named(told, node), *(self.held[id_] for id_ in kept if id_ in self.held)]
 
-    def entries(self, node: _Node, record: Record) -> list[WholeEntry]:
+    def entries(self, node: _Node, record: Record) -> list[ConversationEntry]:
         """Return what the model reads of an entry, if anything."""
-        kind = text(record, "type")
+        kind = get_text(record, "type")
         entry = self._entry(kind, record, time_of(record.get("timestamp")))
         if entry is None:
-            role = text(inner(record, "message"), "role")
+            role = get_text(get_object(record, "message"), "role")
             self.reading.keep(f"{kind}/{role}" if role else kind or "unknown")
             return []
         self.reading.used += 1
@@ -191,25 +203,27 @@ class _Session:
             self.held[node.id] = entry
         return [entry]
 
-    def _entry(self, kind: str, record: Record, time: str | None) -> WholeEntry | None:
+    def _entry(self, kind: str, record: Record, time: str | None) -> ConversationEntry | None:
         match kind:
             case "message":
-                message = inner(record, "message")
+                message = get_object(record, "message")
                 return entry_of(message, time or time_of(message.get("timestamp")))
             case "custom_message":
-                return injected(text(record, "customType"), record.get("content"), time)
-            case "branch_summary" if text(record, "summary"):
-                return branch_summary(text(record, "summary"), time)
-            case "session_info" if text(record, "name"):
-                self.reading.title = title_of(text(record, "name"))
+                return injected(get_text(record, "customType"), record.get("content"), time)
+            case "branch_summary" if get_text(record, "summary"):
+                return branch_summary(get_text(record, "summary"), time)
+            case "session_info" if get_text(record, "name"):
+                self.reading.title = title_of(get_text(record, "name"))
         return None
 
 
-def _named(entry: WholeEntry, node: _Node) -> WholeEntry:
+def _named(entry: ConversationEntry, node: _Node) -> ConversationEntry:
     return replace(entry, source={**(entry.source or {}), "id": node.id})
 
 
-NATIVE = Native(name=NAME, runtime="pi", looks=looks, steps=steps, sent=sent, writes=writes)
+NATIVE = RuntimeFormat(
+    name=NAME, runtime="pi", looks=looks, steps=steps, sent=build_resume_request, writes=writes
+)
 FORMAT = Format(
     name=NAME,
     media_type="application/jsonl",

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.core import canonical
-from harken.core.clock import microseconds
-from harken.formats.base import WholeEntry
-from harken.formats.json_records import Record, inner, items, text
-from harken.formats.runtimes.base import BROKEN_OFF, PI_MEMBER, NewSession
-from harken.formats.runtimes.new_session import Names, milliseconds, named_by_content, timed
+from harken.core.clock import parse_rfc3339
+from harken.formats.base import ConversationEntry
+from harken.formats.json_records import Record, get_object, get_objects, get_text
+from harken.formats.runtimes.base import BROKEN_OFF, PI_MEMBER, NewSessionInfo
+from harken.formats.runtimes.new_session import RecordNames, milliseconds, named_by_content, timed
 from harken.formats.runtimes.normalize import fitted
 from harken.formats.runtimes.pi.messages import NO_RESULT, messages_of, short_id
 from harken.formats.runtimes.steps import SYSTEM
-from harken.formats.runtimes.target import ID_LENGTH, Fit
+from harken.formats.runtimes.target import ID_LENGTH, TargetRules
 from harken.formats.tool_calls import CallIds, well_formed
 
 VERSION = 3
@@ -39,27 +39,29 @@ _NOBODY = ("unknown", "openai-completions")
 _CHARACTERS_PER_TOKEN = 4
 
 
-def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
+def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Return a conversation as a session of Pi. See `harken.formats.runtimes.base.Writes`."""
-    return b"".join(canonical.encode(one) + b"\n" for one in _Writing(session).records(entries))
+    return b"".join(
+        canonical.to_json_line(one) + b"\n" for one in _Writing(session).records(entries)
+    )
 
 
-def exported(entries: Sequence[WholeEntry]) -> bytes:
+def exported(entries: Sequence[ConversationEntry]) -> bytes:
     """Return a conversation as a session that is named by what it says."""
     return writes(entries, named_by_content(entries))
 
 
-def _source(entry: WholeEntry) -> Mapping[str, Any]:
+def _source(entry: ConversationEntry) -> Mapping[str, Any]:
     return entry.source or {}
 
 
-def _owns(entry: WholeEntry) -> bool:
+def _owns(entry: ConversationEntry) -> bool:
     return PI_MEMBER in _source(entry) or "subkind" in _source(entry)
 
 
-def _is_broken_off(entry: WholeEntry) -> bool:
+def _is_broken_off(entry: ConversationEntry) -> bool:
     """Whether an answer of Pi's is one that it does not send again."""
-    return text(inner({**_source(entry)}, PI_MEMBER), "stopReason") in BROKEN_OFF
+    return get_text(get_object({**_source(entry)}, PI_MEMBER), "stopReason") in BROKEN_OFF
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class _Ids:
         return raw if given == sent and "|" in raw else given
 
 
-FIT = Fit(
+FIT = TargetRules(
     owns=_owns,
     is_aside=_is_broken_off,
     ids=_Ids,
@@ -89,8 +91,8 @@ FIT = Fit(
 class _Writing:
     """A session that is being written."""
 
-    session: NewSession
-    names: Names = field(init=False)
+    session: NewSessionInfo
+    names: RecordNames = field(init=False)
     tools: dict[str, str] = field(default_factory=dict)
     """Call -> the tool that is called."""
     characters: int = 0
@@ -99,9 +101,9 @@ class _Writing:
     _last: str | None = None
 
     def __post_init__(self) -> None:
-        self.names = Names(self.session)
+        self.names = RecordNames(self.session)
 
-    def records(self, entries: Sequence[WholeEntry]) -> Iterator[Record]:
+    def records(self, entries: Sequence[ConversationEntry]) -> Iterator[Record]:
         """Yield the header, then the entries of the tree, which has one branch."""
         time = milliseconds(self.session.time)
         about = {"timestamp": time, "cwd": self.session.folder}
@@ -135,7 +137,7 @@ class _Writing:
     def _is_free(self, name: str) -> bool:
         return bool(name) and name not in self._taken
 
-    def _said(self, entry: WholeEntry, time: str) -> tuple[str, Record]:
+    def _said(self, entry: ConversationEntry, time: str) -> tuple[str, Record]:
         (message,) = messages_of([entry])
         source = _source(entry)
         if message["role"] == "user" and PI_MEMBER not in source and source.get("kind") == SYSTEM:
@@ -143,24 +145,26 @@ class _Writing:
             custom = kind if isinstance(kind, str) and kind else CUSTOM
             shown = {"customType": custom, "content": message["content"], "display": True}
             return "custom_message", shown
-        self.characters += len(canonical.encode(message["content"]))
-        calls = [one for one in items(message, "content") if text(one, "type") == "toolCall"]
-        self.tools |= {text(call, "id"): text(call, "name") for call in calls}
+        self.characters += len(canonical.to_json_line(message["content"]))
+        calls = [
+            one for one in get_objects(message, "content") if get_text(one, "type") == "toolCall"
+        ]
+        self.tools |= {get_text(call, "id"): get_text(call, "name") for call in calls}
         if PI_MEMBER not in source:
             message |= self._added(entry, message, time)
-        elif message["role"] == "assistant" and not inner(message, "usage"):
+        elif message["role"] == "assistant" and not get_object(message, "usage"):
             message["usage"] = self._usage()  # without it, Pi does not begin
         return "message", {"message": message}
 
-    def _added(self, entry: WholeEntry, message: Record, time: str) -> Record:
+    def _added(self, entry: ConversationEntry, message: Record, time: str) -> Record:
         """Return what Pi has in a message beside what everybody has."""
-        at = microseconds(time) // 1000
+        at = parse_rfc3339(time) // 1000
         if message["role"] == "toolResult":
-            name = self.tools.get(text(message, "toolCallId"), "unknown")
+            name = self.tools.get(get_text(message, "toolCallId"), "unknown")
             return {"toolName": name, "timestamp": at}
         if message["role"] != "assistant":
             return {"timestamp": at}
-        calls = any(text(one, "type") == "toolCall" for one in message["content"])
+        calls = any(get_text(one, "type") == "toolCall" for one in message["content"])
         named = _source(entry).get("model")
         model = named if isinstance(named, str) and named else "unknown"
         known = next((of for begins, of in _PROVIDERS.items() if model.startswith(begins)), None)

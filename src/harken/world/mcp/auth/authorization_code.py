@@ -30,11 +30,16 @@ from pydantic import AnyUrl
 
 from harken.errors import ConfigError
 from harken.world.mcp.auth.bearer import check_token, posted, with_token
-from harken.world.mcp.auth.oauth_requests import REQUEST_S, VERSION, check_place, walk
+from harken.world.mcp.auth.oauth_requests import (
+    REQUEST_S,
+    VERSION,
+    check_place,
+    send_oauth_requests,
+)
 from harken.world.mcp.auth.redirect_server import Callback
 from harken.world.mcp.auth.token_store import Login, Logins, place_of
 from harken.world.mcp.errors import one_line
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_config import McpServerConfig
 
 WAIT_S = 300.0
 """How long a person may take to log in."""
@@ -44,7 +49,7 @@ logging.getLogger("mcp.client.auth.oauth2").addFilter(lambda _: False)
 
 
 @dataclass(slots=True)
-class Memory:
+class MemoryTokenStorage:
     """What the SDK keeps of a login while it goes on; nothing is written before it is complete."""
 
     tokens: OAuthToken | None = field(default=None, repr=False)
@@ -71,7 +76,7 @@ class Memory:
 
 
 async def log_in(
-    server: Server,
+    server: McpServerConfig,
     logins: Logins,
     callback: Callback,
     show: Callable[[str], None],
@@ -88,7 +93,7 @@ async def log_in(
     url = server.url or ""
     check_place(url, url)
     before = logins.get(server)
-    memory = Memory(client=_client(server, callback.address), tokens=_tokens(before))
+    memory = MemoryTokenStorage(client=_client(server, callback.address), tokens=_tokens(before))
     provider = _provider(server, memory, callback, _Person(show, callback, url, wait_s))
     token = await walked(provider, server, memory, before, request_s)
     if memory.client is None:
@@ -100,14 +105,16 @@ async def log_in(
 
 async def walked(
     provider: OAuthClientProvider,
-    server: Server,
-    memory: Memory,
+    server: McpServerConfig,
+    memory: MemoryTokenStorage,
     before: Login | None = None,
     request_s: float = REQUEST_S,
 ) -> OAuthToken:
     """Walk a provider's way to a token and return it. Raises ConfigError, on one line."""
     try:
-        await walk(provider, server, before, lambda: memory.fresh is not None, request_s)
+        await send_oauth_requests(
+            provider, server, before, lambda: memory.fresh is not None, request_s
+        )
     except ConfigError:
         raise
     except (OAuthFlowError, httpx2.InvalidURL, ValueError, OverflowError) as error:
@@ -160,7 +167,7 @@ class _Person:
 
 
 def _provider(
-    server: Server, memory: Memory, callback: Callback, person: _Person
+    server: McpServerConfig, memory: MemoryTokenStorage, callback: Callback, person: _Person
 ) -> OAuthClientProvider:
     metadata = OAuthClientMetadata(
         client_name="Harken", redirect_uris=[AnyUrl(callback.address)], response_types=["code"]
@@ -179,7 +186,7 @@ def _provider(
         raise ConfigError("its client_id is an address without a path") from None
 
 
-def _client(server: Server, redirect: str) -> OAuthClientInformationFull | None:
+def _client(server: McpServerConfig, redirect: str) -> OAuthClientInformationFull | None:
     """Return who a person says that we are at the server; None where we have to register."""
     if not server.oauth.client_id or server.oauth.client_id.startswith("https://"):
         return None
@@ -199,7 +206,7 @@ def _tokens(before: Login | None) -> OAuthToken | None:
 
 
 def _login(
-    server: Server,
+    server: McpServerConfig,
     provider: OAuthClientProvider,
     client: OAuthClientInformationFull,
     token: OAuthToken,

@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from harken.core import canonical
 from harken.errors import ConfigError
 from harken.world.mcp.auth.token_store import Login, Logins
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_config import McpServerConfig
 
 EARLY_S = 30.0
 """A token that ends so soon is renewed before it is used."""
@@ -46,7 +46,7 @@ class Bearer(httpx2.Auth):
 
     def __init__(
         self,
-        server: Server,
+        server: McpServerConfig,
         logins: Logins | None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -157,7 +157,7 @@ async def _says(response: httpx2.Response, text: str) -> None:
         await stream.aclose()
     error = {"code": _REFUSED, "message": text}
     response.stream = httpx2.ByteStream(
-        canonical.encode({"jsonrpc": "2.0", "id": None, "error": error})
+        canonical.to_json_line({"jsonrpc": "2.0", "id": None, "error": error})
     )
     response.headers["content-type"] = "application/json"
 
@@ -202,12 +202,12 @@ async def posted(
             httpx2.AsyncClient(timeout=within_s) as client,
             client.stream("POST", url, data=form, headers=headers) as response,
         ):
-            return response.status_code, await body_of(response)
+            return response.status_code, await read_limited_body(response)
     except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
         raise ConfigError(f"its token cannot be renewed now ({type(error).__name__})") from None
 
 
-async def body_of(response: httpx2.Response) -> bytes:
+async def read_limited_body(response: httpx2.Response) -> bytes:
     """Return the body of an answer. Raises ConfigError for one that is too long."""
     data = bytearray()
     async for chunk in response.aiter_raw():

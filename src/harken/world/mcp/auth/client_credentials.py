@@ -26,12 +26,12 @@ from mcp.client.auth.extensions.client_credentials import (
 from mcp.client.auth.utils import issuers_match
 
 from harken.errors import ConfigError
-from harken.world.mcp.auth.authorization_code import Memory, walked
+from harken.world.mcp.auth.authorization_code import MemoryTokenStorage, walked
 from harken.world.mcp.auth.bearer import Bearer, with_token
 from harken.world.mcp.auth.oauth_requests import REQUEST_S, check_place
 from harken.world.mcp.auth.token_store import Login, place_of
 from harken.world.mcp.errors import one_line
-from harken.world.mcp.server_config import OAuthTable, Server
+from harken.world.mcp.server_config import McpServerConfig, OAuthTable
 
 PAUSE_S = 2.0
 """How long after it got no token it does not ask for one: who gives them may lock out whoever asks
@@ -41,7 +41,7 @@ too often, and calls that run side by side fail for one reason."""
 class ProgramBearer(Bearer):
     """What one server is sent to let a program in."""
 
-    def __init__(self, server: Server, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, server: McpServerConfig, clock: Callable[[], float] = time.time) -> None:
         """server: its variables filled in, and its grant `client_credentials`."""
         super().__init__(server, None, clock)
         self._asking = asyncio.Lock()
@@ -84,7 +84,7 @@ class ProgramBearer(Bearer):
 
 
 async def token_for(
-    server: Server, clock: Callable[[], float] = time.time, request_s: float = REQUEST_S
+    server: McpServerConfig, clock: Callable[[], float] = time.time, request_s: float = REQUEST_S
 ) -> Login:
     """Return a token that a program gets for a server, its variables filled in.
 
@@ -96,7 +96,7 @@ async def token_for(
         check_place(address, url)
     if not (oauth.client_id and (oauth.client_secret or oauth.private_key)):
         raise ConfigError("the variables that its `oauth` names are empty")
-    memory = Memory()
+    memory = MemoryTokenStorage()
     provider = _provider(url, oauth, issuer, memory)
     try:
         token = await walked(provider, server, memory, request_s=request_s)
@@ -106,7 +106,9 @@ async def token_for(
     return with_token(Login(name=server.name, place=place_of(url)), token, clock())
 
 
-def _provider(url: str, oauth: OAuthTable, issuer: str, memory: Memory) -> OAuthClientProvider:
+def _provider(
+    url: str, oauth: OAuthTable, issuer: str, memory: MemoryTokenStorage
+) -> OAuthClientProvider:
     if not oauth.private_key:
         return _BySecret(url, memory, oauth.client_id, oauth.client_secret, issuer=issuer)
     return PrivateKeyJWTOAuthProvider(

@@ -15,10 +15,10 @@ from mcp.client.auth import OAuthClientProvider
 
 from harken.core import canonical
 from harken.errors import ConfigError
-from harken.world.mcp.auth.bearer import body_of
+from harken.world.mcp.auth.bearer import read_limited_body
 from harken.world.mcp.auth.token_store import Login, place_of
 from harken.world.mcp.errors import one_line
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_config import McpServerConfig
 
 VERSION = "2025-11-25"
 """The revision of the protocol of which a login is."""
@@ -29,9 +29,9 @@ _MOST_REDIRECTS = 5
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-async def walk(
+async def send_oauth_requests(
     provider: OAuthClientProvider,
-    server: Server,
+    server: McpServerConfig,
     before: Login | None,
     has_token: Callable[[], bool],
     request_s: float = REQUEST_S,
@@ -67,7 +67,7 @@ async def walk(
             await flow.aclose()
 
 
-def _first(server: Server) -> httpx2.Request:
+def _first(server: McpServerConfig) -> httpx2.Request:
     """Return a request that whoever is not logged in is refused, and that changes nothing."""
     headers = {
         **server.headers,
@@ -76,7 +76,7 @@ def _first(server: Server) -> httpx2.Request:
         "content-type": "application/json",
         "mcp-protocol-version": VERSION,
     }
-    message = canonical.encode({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    message = canonical.to_json_line({"jsonrpc": "2.0", "id": 1, "method": "ping"})
     return httpx2.Request("POST", server.url or "", content=message, headers=headers)
 
 
@@ -94,7 +94,7 @@ async def _sent(
             whole = httpx2.Response(
                 response.status_code,
                 headers=[(k, v) for k, v in response.headers.items() if k != "content-encoding"],
-                content=await body_of(response),
+                content=await read_limited_body(response),
                 request=request,
             )
             whole.next_request = response.next_request

@@ -31,7 +31,7 @@ _NOT_HERE = "There is nothing here."
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AuthorizationResponse:
     """What came of a login, as the one who was asked says it."""
 
     code: str = ""
@@ -50,7 +50,9 @@ class Callback:
         """Prepare it; without a port any that is free."""
         self._port = port
         self._state = ""
-        self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._answer: asyncio.Future[AuthorizationResponse] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[Any]] = set()
 
@@ -63,7 +65,7 @@ class Callback:
         """Say by what the answer is known; before, there is none."""
         self._state = state
 
-    async def answer(self, within_s: float) -> Answer:
+    async def answer(self, within_s: float) -> AuthorizationResponse:
         """Wait for the answer. Raises ConfigError where there is none."""
         try:
             async with asyncio.timeout(within_s):
@@ -83,7 +85,7 @@ class Callback:
         )
         if parts.path != PATH or not known or self._answer.done():
             return False
-        answer = Answer(
+        answer = AuthorizationResponse(
             code=said.get("code", ""),
             state=said["state"],
             issuer=said.get("iss"),

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harken.errors import ConfigError
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_config import McpServerConfig
 from harken.world.private_file import read_own_file, replace_file
 
 MAX_BYTES = 4 << 20
@@ -64,11 +64,11 @@ class _File(msgspec.Struct, frozen=True):
     logins: dict[str, Login]
 
 
-def key_of(server: Server) -> str:
+def login_key(server: McpServerConfig) -> str:
     """Return what a login of a server is kept under: its name and its address, variables filled in.
 
-    >>> one = Server(name="docs", url="https://a.example/mcp")
-    >>> key_of(one) == key_of(Server(name="docs", url="https://b.example/mcp"))
+    >>> one = McpServerConfig(name="docs", url="https://a.example/mcp")
+    >>> login_key(one) == login_key(McpServerConfig(name="docs", url="https://b.example/mcp"))
     False
     """
     return sha256(f"{server.name}\n{server.url}".encode()).hexdigest()
@@ -94,9 +94,9 @@ class Logins:
     file: Path
     patience_s: float = LOCK_S
 
-    def get(self, server: Server) -> Login | None:
+    def get(self, server: McpServerConfig) -> Login | None:
         """Return the login of a server, its variables filled in. Raises ConfigError."""
-        return self.all().get(key_of(server))
+        return self.all().get(login_key(server))
 
     def all(self) -> dict[str, Login]:
         """Return all logins, by their keys. Raises ConfigError where the file cannot be used."""
@@ -109,10 +109,10 @@ class Logins:
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise ConfigError(f"{self.file}: is damaged; remove it, and {then}") from None
 
-    def put(self, server: Server, login: Login) -> None:
+    def put(self, server: McpServerConfig, login: Login) -> None:
         """Keep the login of a server, in place of the one before. Raises ConfigError."""
         with self._changing() as logins:
-            logins[key_of(server)] = login
+            logins[login_key(server)] = login
 
     def remove(self, name: str) -> list[Login]:
         """Forget all logins of servers of this name, and return them. Raises ConfigError."""
@@ -139,13 +139,13 @@ class Logins:
                 self._write(logins)
 
     @asynccontextmanager
-    async def renewing(self, server: Server) -> AsyncIterator[None]:
+    async def renewing(self, server: McpServerConfig) -> AsyncIterator[None]:
         """Keep other programs from renewing the token of a server: it can be done once only.
 
         Raises ConfigError where one does not come to an end with it.
         """
         until = time.monotonic() + self.patience_s
-        with self._locked(f".{key_of(server)[:12]}") as descriptor:
+        with self._locked(f".{login_key(server)[:12]}") as descriptor:
             while not _is_ours(descriptor):
                 if time.monotonic() > until:
                     raise ConfigError("another program renews its token, without an end")

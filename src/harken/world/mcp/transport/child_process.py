@@ -1,4 +1,4 @@
-"""`Child`: the program of a server, with its pipes, ended together with all that came of it.
+"""The program of a server, with its pipes, ended together with all that came of it.
 
 A program that outlives the call that started it may outlive Harken, too, where that is killed. So
 beside each stands a shell that waits for the end of a pipe which only Harken holds, and then ends
@@ -19,11 +19,11 @@ from secrets import token_hex
 from typing import Self
 
 from harken.errors import ConfigError
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig
 from harken.world.shell.output import readable
-from harken.world.shell.process_group import MARK, PROC, Processes
-from harken.world.shell.sandbox import Entered
+from harken.world.shell.process_group import MARK, PROC, ProcessGroup
+from harken.world.shell.sandbox import SandboxedCommand
 
 PASSED_ON = (
     *("HOME", "LOGNAME", "USER", "SHELL", "PATH", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE"),
@@ -43,22 +43,22 @@ _GUARD = 'read -r _; kill -s TERM -- "-$0"; sleep 1; kill -s KILL -- "-$0"'
 
 
 @dataclass(slots=True)
-class Child:
+class ServerProcess:
     """A server's program that runs; `start` makes one."""
 
-    processes: Processes
+    processes: ProcessGroup
     stdin: asyncio.StreamWriter
     stdout: asyncio.StreamReader
     guard: subprocess.Popen[bytes] | None
     log: Path
-    entered: Entered | None = None
+    entered: SandboxedCommand | None = None
     """The sandbox that it is in."""
     _transports: list[asyncio.BaseTransport] = field(default_factory=list)
     _stderr: asyncio.Task[None] | None = None
     _tail: bytearray = field(default_factory=bytearray)
 
     @classmethod
-    async def start(cls, server: Server, around: Surroundings) -> Self:
+    async def start(cls, server: McpServerConfig, around: McpHost) -> Self:
         """Start a server's program, its variables filled in. Raises ConfigError."""
         environ, outputs = around.environ, around.outputs
         environment = {name: environ[name] for name in PASSED_ON if name in environ}
@@ -71,7 +71,7 @@ class Child:
             command, environment = [*entered.command], {**entered.environment}
         first, token = _started(server, where, command, environment)
         proc = PROC if (PROC / str(first.pid)).exists() else None
-        processes = Processes(first, token, proc, 0)
+        processes = ProcessGroup(first, token, proc, 0)
         try:
             outputs.mkdir(mode=0o700, parents=True, exist_ok=True)
             stdin = await _writer(first.stdin)
@@ -153,7 +153,7 @@ def _appended(file: Path, data: bytes) -> int:
         os.close(descriptor)
 
 
-def _command(server: Server, where: Path, environment: Mapping[str, str]) -> list[str]:
+def _command(server: McpServerConfig, where: Path, environment: Mapping[str, str]) -> list[str]:
     """Return the program, with its arguments. Raises ConfigError."""
     assert server.command is not None
     # A relative entry of PATH would run whatever is called so in the folder.
@@ -170,12 +170,12 @@ def _command(server: Server, where: Path, environment: Mapping[str, str]) -> lis
 
 
 def _entered(
-    server: Server,
-    around: Surroundings,
+    server: McpServerConfig,
+    around: McpHost,
     where: Path,
     command: Sequence[str],
     environment: Mapping[str, str],
-) -> Entered:
+) -> SandboxedCommand:
     """Return how a program is run in a sandbox, in which it writes in its folder only.
 
     Raises ConfigError where there is no sandbox: without one it is not run.
@@ -196,7 +196,7 @@ def _entered(
 
 
 def _started(
-    server: Server, where: Path, command: Sequence[str], environment: Mapping[str, str]
+    server: McpServerConfig, where: Path, command: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[subprocess.Popen[bytes], str]:
     """Start the program in a session of its own. Raises ConfigError."""
     token = token_hex(16)

@@ -11,9 +11,9 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
 from harken.world.mcp.auth.bearer import Bearer
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.server_config import McpServerConfig
 from harken.world.mcp.transport.lines import MAX_LINE_BYTES, MAX_PIECES, is_too_much
-from harken.world.mcp.transport.rate_limit import Sieve
+from harken.world.mcp.transport.rate_limit import MessageFilter
 
 _CONNECT_S = 30.0
 _SILENCE_S = 300.0
@@ -67,7 +67,7 @@ async def _bound(response: httpx2.Response, tell: Callable[[str], None]) -> None
 
 @asynccontextmanager
 async def http_transport(
-    server: Server, tell: Callable[[str], None], bearer: Bearer
+    server: McpServerConfig, tell: Callable[[str], None], bearer: Bearer
 ) -> AsyncIterator[TransportStreams]:
     """Connect with a server that has a `url`, its variables filled in."""
     assert server.url is not None
@@ -83,4 +83,4 @@ async def http_transport(
             server.url, http_client=client, max_sse_event_size=MAX_LINE_BYTES
         ) as (incoming, outgoing),
     ):
-        yield Sieve(incoming, tell), outgoing
+        yield MessageFilter(incoming, tell), outgoing

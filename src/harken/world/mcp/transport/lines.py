@@ -21,7 +21,7 @@ _END_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MessageLine:
     """One line, without its end."""
 
     data: bytes
@@ -47,8 +47,8 @@ class _Begun:
         self.data = self.data[:_END_BYTES] + piece[:room]
         self.is_too_long = True
 
-    def line(self) -> Line:
-        return Line(bytes(self.data) + self.end, self.is_too_long)
+    def line(self) -> MessageLine:
+        return MessageLine(bytes(self.data) + self.end, self.is_too_long)
 
 
 def is_too_much(data: bytes) -> bool:
@@ -62,7 +62,9 @@ def is_too_much(data: bytes) -> bool:
     return next(islice(_PIECE.finditer(data), MAX_PIECES, None), None) is not None
 
 
-async def lines(stream: asyncio.StreamReader, most: int = MAX_LINE_BYTES) -> AsyncIterator[Line]:
+async def lines(
+    stream: asyncio.StreamReader, most: int = MAX_LINE_BYTES
+) -> AsyncIterator[MessageLine]:
     """Yield the lines of a stream; what stands after the last end of a line is no line."""
     begun = _Begun(most)
     while chunk := await stream.read(_CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""`Sieve`: what a server says without being asked, as much of it as anybody can use.
+"""`MessageFilter`: what a server says without being asked, as much of it as anybody can use.
 
 Answers to our own requests always pass. Of notifications, and of requests of the server, so many
 pass at once and so many a second; the rest is left out, and that is told of once. Lists of tools
@@ -68,14 +68,14 @@ def _odd_schema(schema: Any) -> str:
     if not is_object or not isinstance(schema.get("properties", {}), dict):
         return "is no object"
     try:
-        size = len(canonical.encode(schema))
+        size = len(canonical.to_json_line(schema))
     except (TypeError, ValueError, RecursionError):
         return "is no JSON"
     return f"is longer than {MAX_SCHEMA_BYTES >> 10} KB" if size > MAX_SCHEMA_BYTES else ""
 
 
 @dataclass(slots=True)
-class Allowance:
+class RateLimit:
     """How often something may be done."""
 
     at_once: float
@@ -86,7 +86,7 @@ class Allowance:
     def take(self, now: float) -> bool:
         """Whether it may be done once more at this time, in seconds of a clock that only goes on.
 
-        >>> twice = Allowance(at_once=2, per_s=0.5)
+        >>> twice = RateLimit(at_once=2, per_s=0.5)
         >>> [twice.take(10), twice.take(10), twice.take(10), twice.take(12)]
         [True, True, False, True]
         """
@@ -101,7 +101,7 @@ class Allowance:
         return True
 
 
-class Sieve:
+class MessageFilter:
     """A stream of incoming messages without those that are too many."""
 
     def __init__(
@@ -109,10 +109,10 @@ class Sieve:
     ) -> None:
         """Take from a stream; `tell` is told where something is left out."""
         self._stream, self._tell = stream, tell
-        self._notifications = Allowance(at_once=2000, per_s=200)
-        self._requests = Allowance(at_once=50, per_s=5)
-        self._noise = Allowance(at_once=20, per_s=1)
-        self._mended = Allowance(at_once=20, per_s=0)
+        self._notifications = RateLimit(at_once=2000, per_s=200)
+        self._requests = RateLimit(at_once=50, per_s=5)
+        self._noise = RateLimit(at_once=20, per_s=1)
+        self._mended = RateLimit(at_once=20, per_s=0)
         self.left_out = 0
         """How many messages were left out so far."""
 

@@ -19,11 +19,17 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import Server
-from harken.world.mcp.transport.child_process import Child
-from harken.world.mcp.transport.lines import MAX_LINE_BYTES, MAX_PIECES, Line, is_too_much, lines
-from harken.world.mcp.transport.rate_limit import Sieve
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig
+from harken.world.mcp.transport.child_process import ServerProcess
+from harken.world.mcp.transport.lines import (
+    MAX_LINE_BYTES,
+    MAX_PIECES,
+    MessageLine,
+    is_too_much,
+    lines,
+)
+from harken.world.mcp.transport.rate_limit import MessageFilter
 
 LOOK_S = 1.0
 """How often is looked whether a program runs still."""
@@ -33,7 +39,7 @@ _ID_FIRST = re.compile(rb"\s*\{\s*(?:%b\s*,\s*)?%b" % (_VERSION, _ID))
 _ID_LAST = re.compile(rb"%b\s*(?:,\s*%b\s*)?\}\s*\Z" % (_ID, _VERSION))
 
 
-class NoMessage(ValueError):
+class InvalidMessageLine(ValueError):
     """A line that is no message; its text is the beginning of that line."""
 
 
@@ -42,15 +48,15 @@ class Stdio:
 
     def __init__(
         self,
-        server: Server,
-        around: Surroundings,
+        server: McpServerConfig,
+        around: McpHost,
         tell: Callable[[str], None],
     ) -> None:
         """Prepare it. `tell` is told what a person should know."""
         self._server, self._around, self._tell = server, around, tell
         self.ended: Callable[[], None] | None = None
         """Told when the program says no more."""
-        self.child: Child | None = None
+        self.child: ServerProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -60,7 +66,7 @@ class Stdio:
 
     async def __aenter__(self) -> TransportStreams:
         """Start the program. Raises ConfigError."""
-        self.child = await Child.start(self._server, self._around)
+        self.child = await ServerProcess.start(self._server, self._around)
         to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._tasks = [
@@ -68,7 +74,7 @@ class Stdio:
             asyncio.create_task(self._write(self.child, from_session, to_session)),
             asyncio.create_task(self._watch(self.child)),
         ]
-        return Sieve(incoming, self._tell), outgoing
+        return MessageFilter(incoming, self._tell), outgoing
 
     async def __aexit__(
         self,
@@ -87,7 +93,7 @@ class Stdio:
             if self.child is not None:
                 self.child.let_go()
 
-    async def _watch(self, child: Child) -> None:
+    async def _watch(self, child: ServerProcess) -> None:
         """Notice that the program has ended though somebody else holds its output open.
 
         What it started may do so, and who waits for an answer would wait in vain.
@@ -100,7 +106,7 @@ class Stdio:
             self.ended()
 
     async def _read(
-        self, child: Child, to_session: MemoryObjectSendStream[SessionMessage | Exception]
+        self, child: ServerProcess, to_session: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
         """Give on what the program says; when it says no more, so does the stream."""
         with to_session, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -113,7 +119,7 @@ class Stdio:
 
     async def _write(
         self,
-        child: Child,
+        child: ServerProcess,
         from_session: MemoryObjectReceiveStream[SessionMessage],
         to_session: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
@@ -128,7 +134,7 @@ class Stdio:
             to_session.close()  # nobody reads: no request will be answered
 
 
-def read_line(line: Line) -> SessionMessage | Exception | None:
+def read_line(line: MessageLine) -> SessionMessage | Exception | None:
     """Return the message of a line; None where it is blank, an exception where it is none.
 
     An answer that cannot be read becomes an error for whoever waits for it. Half a letter in it,
@@ -151,10 +157,10 @@ def read_line(line: Line) -> SessionMessage | Exception | None:
         return _not_read(line.data, "is no JSON that can be read")
 
 
-def _not_read(data: bytes, why: str) -> SessionMessage | NoMessage:
+def _not_read(data: bytes, why: str) -> SessionMessage | InvalidMessageLine:
     """Return an error in place of an answer, where it says to which request."""
     found = _ID_FIRST.match(data) or (data.startswith(b"{") and _ID_LAST.search(data[-200:]))
     if not found or b'"method"' in data[:200]:
-        return NoMessage(data[:80].decode(errors="replace").strip())
+        return InvalidMessageLine(data[:80].decode(errors="replace").strip())
     error = ErrorData(code=INTERNAL_ERROR, message=f"the answer {why}, and was not read")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from harken.core.messages import Message, ThinkingPart
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.claude_code.resume_request import (
     INTERRUPTED,
     MISSING,
     NOTHING,
     ORPHANED,
-    sent,
+    build_resume_request,
 )
 from tests.unit.formats.transcripts import Transcript, read, result, text, thought, use
 
@@ -22,7 +22,7 @@ UNANSWERED = {"role": "assistant", "content": [text("No response requested.")]}
 
 
 def sent_of(made: Transcript) -> list[dict[str, Any]]:
-    return sent(read(made).entries())
+    return build_resume_request(read(made).entries())
 
 
 def short(made: Transcript) -> list[str]:
@@ -210,8 +210,8 @@ def test_only_thoughts_of_the_model_that_goes_on_are_sent(last: str, kept: list[
 
 def test_thoughts_of_another_runtime_are_not_sent() -> None:
     answer = Message("assistant", [ThinkingPart("Hm.", {"encrypted": "x"})])
-    entries = [WholeEntry(Message("user", "q")), WholeEntry(answer)]
-    assert sent(entries) == [{"role": "user", "content": [text("q")]}, UNANSWERED]
+    entries = [ConversationEntry(Message("user", "q")), ConversationEntry(answer)]
+    assert build_resume_request(entries) == [{"role": "user", "content": [text("q")]}, UNANSWERED]
 
 
 def test_a_tool_has_the_name_that_it_has_now_and_its_call_keeps_what_it_says() -> None:
@@ -288,7 +288,11 @@ def test_after_a_compaction_the_summary_and_what_stays_come_first() -> None:
     made.answer(text("a3"))
     compaction = next(at for at, step in enumerate(read(made).path()) if step.type != "delta")
     entries = [entry for step in read(made).path()[compaction:] for entry in step.entries]
-    assert [block["text"][-8:] for message in sent(entries) for block in message["content"]] == [
+    assert [
+        block["text"][-8:]
+        for message in build_resume_request(entries)
+        for block in message["content"]
+    ] == [
         "SUMMARY\n",
         "q2",
         "Tea.",
@@ -298,7 +302,7 @@ def test_after_a_compaction_the_summary_and_what_stays_come_first() -> None:
 
 
 def test_nothing_is_sent_of_nothing() -> None:
-    assert sent([]) == []
+    assert build_resume_request([]) == []
 
 
 def test_results_are_sent_before_all_else_that_is_heard_with_them() -> None:

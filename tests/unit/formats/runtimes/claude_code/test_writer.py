@@ -8,19 +8,23 @@ from typing import Any
 import pytest
 
 from harken.core.messages import (
-    CallPlace,
     FunctionCall,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.providers.alternation import NOTHING
-from harken.formats.runtimes.base import NewSession
+from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.claude_code.reader import FORMAT
-from harken.formats.runtimes.claude_code.resume_request import DEFAULT_MODEL, INTERRUPTED, sent
+from harken.formats.runtimes.claude_code.resume_request import (
+    DEFAULT_MODEL,
+    INTERRUPTED,
+    build_resume_request,
+)
 from harken.formats.runtimes.claude_code.writer import writes
 from harken.testing import plain_conversation
 from tests.unit.formats.transcripts import (
@@ -34,12 +38,14 @@ from tests.unit.formats.transcripts import (
     use,
 )
 
-SESSION = NewSession(
+SESSION = NewSessionInfo(
     id="5e551011-0000-4000-8000-0000000000ff", folder="/home/jill", time="2026-01-31T12:00:00Z"
 )
 
 
-def records(entries: list[WholeEntry], session: NewSession = SESSION) -> list[dict[str, Any]]:
+def records(
+    entries: list[ConversationEntry], session: NewSessionInfo = SESSION
+) -> list[dict[str, Any]]:
     return [json.loads(line) for line in writes(entries, session).splitlines()]
 
 
@@ -84,7 +90,7 @@ def test_what_claude_code_said_comes_back_with_its_names_times_and_usage() -> No
 
 def test_it_is_sent_as_it_was() -> None:
     made = without_orphan(everything())
-    assert sent(again(made).entries()) == sent(read(made).entries())
+    assert build_resume_request(again(made).entries()) == build_resume_request(read(made).entries())
 
 
 def test_a_record_names_its_session_and_the_record_above() -> None:
@@ -111,7 +117,7 @@ def test_each_block_of_an_answer_is_a_record_of_one_response() -> None:
 
 
 def test_the_title_and_the_model_are_those_of_the_session() -> None:
-    session = NewSession(
+    session = NewSessionInfo(
         id=SESSION.id, folder="/", time="noon", title="Tea", model="claude-haiku-4-5"
     )
     title, asked, answer, *_ = records(plain_conversation(), session)
@@ -122,7 +128,7 @@ def test_the_title_and_the_model_are_those_of_the_session() -> None:
 
 def test_thoughts_of_claude_that_are_signed_stay_whoever_kept_them() -> None:
     signed = ThinkingPart("Hm.", {"signature": "c2ln", "model": MODEL})
-    hidden = OtherPart(
+    hidden = UnknownPart(
         "redacted_thinking", '{"type":"redacted_thinking","data":"x"}', {"model": MODEL}
     )
     strange = [
@@ -131,7 +137,9 @@ def test_thoughts_of_claude_that_are_signed_stay_whoever_kept_them() -> None:
         ThinkingPart("Nobody's.", {"signature": "c2ln"}),
     ]
     said = Message("assistant", [signed, hidden, *strange, TextPart("Yes.")])
-    found = read(writes([WholeEntry(Message("user", "?")), WholeEntry(said)], SESSION)).entries()
+    found = read(
+        writes([ConversationEntry(Message("user", "?")), ConversationEntry(said)], SESSION)
+    ).entries()
     assert found[1].message.content == [signed, hidden, TextPart("Yes.")]
     assert (found[1].source or {})["model"] == MODEL
 
@@ -141,7 +149,7 @@ def test_a_call_that_nobody_answered_gets_what_the_client_itself_would_say() -> 
     made.user("Go")
     made.answer(use("c1"))
     before = read(made).entries()
-    assert sent(again(made).entries()) == sent(before)
+    assert build_resume_request(again(made).entries()) == build_resume_request(before)
     assert again(made).said()[-1] == f"tool of c1: {INTERRUPTED}"
 
 
@@ -157,11 +165,11 @@ def test_a_summary_at_the_beginning_is_one_again_and_what_follows_follows() -> N
     found = read(writes(entries, SESSION))
     assert found.path()[0].type == "compaction"
     assert [e.message for e in found.entries()] == [entry.message for entry in entries]
-    assert sent(found.entries()) == sent(entries)
+    assert build_resume_request(found.entries()) == build_resume_request(entries)
 
 
 def test_what_another_runtime_said_in_the_users_name_is_no_prompt() -> None:
-    said = WholeEntry(Message("user", "Be kind."), source={"kind": "system"})
+    said = ConversationEntry(Message("user", "Be kind."), source={"kind": "system"})
     (record,) = records([said])
     assert record["isMeta"] is True
     (entry,) = read(writes([said], SESSION)).entries()
@@ -176,7 +184,7 @@ def test_a_name_that_comes_twice_or_is_none_is_given_anew() -> None:
         {"uuid": "../../x"},
         {"uuid": 5},
     ]
-    entries = [WholeEntry(Message("user", "Hi"), source=source) for source in sources]
+    entries = [ConversationEntry(Message("user", "Hi"), source=source) for source in sources]
     uuids = [record["uuid"] for record in records(entries)]
     assert uuids[0] == uuid
     assert len({*uuids}) == 4
@@ -187,10 +195,10 @@ def test_a_name_that_comes_twice_or_is_none_is_given_anew() -> None:
 def test_hostile_facts_of_an_answer_do_no_harm(uuids: object) -> None:
     source = {"uuids": uuids, "id": 5, "blocks": [True, "x", -1], "usage": [], "kind": 7}
     odd = {**source, "stop_reason": {}, "model": 5, "request": 1}
-    said = WholeEntry(
+    said = ConversationEntry(
         Message("assistant", "Hi", [ToolCall("a", FunctionCall("f", "{"))]), source=odd
     )
-    found = read(writes([WholeEntry(Message("user", "?")), said], SESSION))
+    found = read(writes([ConversationEntry(Message("user", "?")), said], SESSION))
     assert found.said()[:2] == ["user: ?", "assistant: Hi [a]"]
 
 
@@ -199,7 +207,7 @@ def test_an_id_that_the_client_takes_for_another_one_is_given_anew() -> None:
     for id_ in ("a", "a_2", "a", "b_2"):
         entries.append(Message("assistant", None, [ToolCall(id_, FunctionCall("look", "{}"))]))
         entries.append(Message("tool", id_, tool_call_id=id_))
-    found = read(writes([WholeEntry(one) for one in entries], SESSION)).entries()
+    found = read(writes([ConversationEntry(one) for one in entries], SESSION)).entries()
     ids = [call.id for entry in found for call in entry.message.tool_calls or ()]
     assert (ids[0], ids[3]) == ("a", "b_2")
     assert {len(id_) for id_ in ids[1:3]} == {30}
@@ -208,9 +216,9 @@ def test_an_id_that_the_client_takes_for_another_one_is_given_anew() -> None:
 
 def test_calls_of_others_stand_after_their_words() -> None:
     call = ToolCall("a", FunctionCall("look", "{}"))
-    said = Message("assistant", [CallPlace("a"), TextPart("So.")], [call])
+    said = Message("assistant", [ToolCallSlot("a"), TextPart("So.")], [call])
     entries = [Message("user", "?"), said, Message("tool", "x", tool_call_id="a")]
-    blocks = [r["message"]["content"] for r in records([WholeEntry(one) for one in entries])]
+    blocks = [r["message"]["content"] for r in records([ConversationEntry(one) for one in entries])]
     assert [block[0]["type"] for block in blocks[1:]] == ["text", "tool_use", "tool_result"]
 
 
@@ -222,8 +230,11 @@ def test_where_nothing_was_said_there_is_a_transcript_in_which_nothing_is_said()
 def test_what_is_exported_may_follow_what_was_exported_before() -> None:
     assert FORMAT.writes
     assert FORMAT.joins
-    first = [WholeEntry(Message("user", "Is somebody at the door?"))]
-    more = [WholeEntry(Message("assistant", "Nobody.")), WholeEntry(Message("user", "Jill?"))]
+    first = [ConversationEntry(Message("user", "Is somebody at the door?"))]
+    more = [
+        ConversationEntry(Message("assistant", "Nobody.")),
+        ConversationEntry(Message("user", "Jill?")),
+    ]
     whole = FORMAT.joins([FORMAT.writes(first) or b"", FORMAT.writes(more) or b""])
     assert read(whole).said() == [
         "user: Is somebody at the door?",

@@ -11,16 +11,20 @@ from hypothesis import strategies as st
 from harken.core.messages import (
     FunctionCall,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.providers.openai_responses import items_of
-from harken.formats.runtimes.base import Reading
+from harken.formats.runtimes.base import ReadReport
 from harken.formats.runtimes.codex.reader import NATIVE
-from harken.formats.runtimes.codex.resume_request import OUTPUT_BYTES, cut, sent
+from harken.formats.runtimes.codex.resume_request import (
+    OUTPUT_BYTES,
+    build_resume_request,
+    truncate_middle,
+)
 from harken.testing import odd_conversation, plain_conversation
 from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
 
@@ -115,7 +119,7 @@ def rollout(*payloads: dict[str, Any]) -> bytes:
     return lines(line("session_meta", META), *(item(one) for one in payloads))
 
 
-def tip(data: bytes) -> list[WholeEntry]:
+def tip(data: bytes) -> list[ConversationEntry]:
     steps, reading = read(NATIVE, data)
     return context(steps, reading.tips[""])
 
@@ -159,7 +163,7 @@ def test_what_the_client_instructs_with_is_read_first_and_after_a_compaction() -
     steps, _ = read(NATIVE, data)
     assert said(context(steps, steps[0].id))[0] == ("system", "You are Codex.")
     assert said(steps[-1].entries) == [("system", "You are Codex."), ("user", "Look.")]
-    assert sent(steps[-1].entries)[0] == text_item("developer", "You are Codex.")
+    assert build_resume_request(steps[-1].entries)[0] == text_item("developer", "You are Codex.")
 
 
 def test_a_compaction_holds_exactly_its_replacement_history() -> None:
@@ -333,7 +337,7 @@ def test_a_call_without_an_output_is_closed_and_an_output_without_a_call_is_drop
     custom = {"type": "custom_tool_call", "call_id": "c3", "name": "apply_patch", "input": ""}
     search = {"type": "tool_search_call", "call_id": "c5", "execution": "client", "arguments": {}}
     orphan = {"type": "function_call_output", "call_id": "no", "output": ""}
-    found = sent(tip(rollout(USER, CALL, custom, search, orphan)))
+    found = build_resume_request(tip(rollout(USER, CALL, custom, search, orphan)))
     assert found == [
         USER,
         CALL,
@@ -361,28 +365,37 @@ def test_what_is_for_the_service_or_for_nobody_is_not_sent() -> None:
     ghost = {"type": "ghost_snapshot", "ghost_commit": {}}
     system = text_item("system", "old")
     odd = {"type": "message", "role": "assistant", "content": [{"type": "refusal"}]}
-    assert sent(tip(rollout(internal, ghost, system, odd))) == [USER]
+    assert build_resume_request(tip(rollout(internal, ghost, system, odd))) == [USER]
 
 
 def test_what_another_program_wrote_into_a_call_is_not_sent() -> None:
-    assert sent(tip(rollout(USER, {**CALL, "summary": "Looks."}, OUTPUT))) == [USER, CALL, OUTPUT]
+    assert build_resume_request(tip(rollout(USER, {**CALL, "summary": "Looks."}, OUTPUT))) == [
+        USER,
+        CALL,
+        OUTPUT,
+    ]
 
 
 def test_a_shell_call_of_the_first_versions_says_what_it_leaves_open() -> None:
     action = {"type": "exec", "command": ["ls"]}
     call = {"type": "local_shell_call", "call_id": "call_1", "action": action}
     nothing = dict.fromkeys(["env", "timeout_ms", "user", "working_directory"])
-    assert sent(tip(rollout(call, OUTPUT))) == [{**call, "action": {**action, **nothing}}, OUTPUT]
+    assert build_resume_request(tip(rollout(call, OUTPUT))) == [
+        {**call, "action": {**action, **nothing}},
+        OUTPUT,
+    ]
 
 
 def test_thoughts_are_sent_with_all_that_belongs_to_them() -> None:
     bare = {"type": "reasoning", "summary": []}
-    assert sent(tip(rollout(bare))) == [{**bare, "content": None, "encrypted_content": None}]
+    assert build_resume_request(tip(rollout(bare))) == [
+        {**bare, "content": None, "encrypted_content": None}
+    ]
 
 
 def test_long_outputs_lose_their_middle() -> None:
     long = {**OUTPUT, "output": "é" * OUTPUT_BYTES}
-    (_, output) = sent(tip(rollout(CALL, long)))
+    (_, output) = build_resume_request(tip(rollout(CALL, long)))
     assert output["output"] == "é" * 3000 + f"…{OUTPUT_BYTES - 6000} chars truncated…" + "é" * 3000
 
 
@@ -393,7 +406,7 @@ def test_the_texts_of_an_output_share_its_limit() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     blocks = [block("a" * 8), block(""), image, block("b" * 8), block("c")]
     entries = tip(rollout(CALL, {**OUTPUT, "output": blocks}))
-    assert sent(entries, output_bytes=10)[1]["output"] == [
+    assert build_resume_request(entries, output_bytes=10)[1]["output"] == [
         block("a" * 8),
         image,
         block("b…6 chars truncated…b"),
@@ -403,7 +416,7 @@ def test_the_texts_of_an_output_share_its_limit() -> None:
 
 @given(st.text(), st.integers(1, 40))
 def test_what_is_cut_is_no_longer_than_it_may_be(text: str, most: int) -> None:
-    found = cut(text, most)
+    found = truncate_middle(text, most)
     head, _, rest = found.partition("…")
     tail = rest.rpartition("…")[2]
     if len(text.encode()) > most and "…" not in text:
@@ -425,14 +438,14 @@ def test_conversations_of_others_are_items_too() -> None:
 
 
 def test_thinking_of_others_is_not_said() -> None:
-    thought = Message("assistant", [ThinkingPart("hm", {"signature": "x"}), OtherPart("x", "{}")])
-    assert items_of([WholeEntry(thought)]) == []
+    thought = Message("assistant", [ThinkingPart("hm", {"signature": "x"}), UnknownPart("x", "{}")])
+    assert items_of([ConversationEntry(thought)]) == []
 
 
 @pytest.mark.parametrize("data", HOSTILE)
 def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
     for whole in (data, rollout(USER) + data + b"\n" + rollout(SAID)):
-        reading = Reading()
+        reading = ReadReport()
         try:
             steps = list(NATIVE.steps(source_of(whole), reading))
         except ValueError:
@@ -478,7 +491,7 @@ def test_an_item_may_hold_anything(value: Any, kind: str) -> None:
     steps, _ = read(NATIVE, rollout({**held, "type": kind}))
     entries = stored([entry for step in steps for entry in step.entries])
     assert len(items_of(entries)) == 1
-    sent(entries)
+    build_resume_request(entries)
 
 
 def test_a_call_keeps_the_id_that_its_result_names() -> None:

@@ -11,13 +11,13 @@ from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import NewSession, conversation
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import NewSessionInfo, conversation
 from harken.formats.runtimes.codex.reader import FORMAT, NATIVE
 from harken.formats.runtimes.codex.resume_request import ABORTED
 from harken.formats.runtimes.codex.writer import writes
@@ -38,7 +38,7 @@ from tests.unit.formats.runtimes.codex.test_reader_codex import (
 )
 from tests.unit.formats.runtimes.codex.test_reader_codex import META as OLD_META
 
-NEW = NewSession(id="019f0675-387a", folder="/w", time="2026-02-01T12:00:00.000000Z")
+NEW = NewSessionInfo(id="019f0675-387a", folder="/w", time="2026-02-01T12:00:00.000000Z")
 INSTRUCTED = {**OLD_META, "base_instructions": {"text": "Be brief."}}
 """A header that says what Codex instructs the model with."""
 MODEL = line("turn_context", {"model": "gpt-x", "cwd": "/w"})
@@ -57,21 +57,23 @@ SPENT = line(
 )
 
 
-def records(entries: list[WholeEntry], session: NewSession = NEW) -> list[dict[str, Any]]:
+def records(
+    entries: list[ConversationEntry], session: NewSessionInfo = NEW
+) -> list[dict[str, Any]]:
     return [json.loads(one) for one in writes(entries, session).splitlines()]
 
 
-def items(entries: list[WholeEntry], session: NewSession = NEW) -> list[dict[str, Any]]:
+def items(entries: list[ConversationEntry], session: NewSessionInfo = NEW) -> list[dict[str, Any]]:
     kept = [one for one in records(entries, session) if one["type"] == "response_item"]
     return [one["payload"] for one in kept]
 
 
-def events(entries: list[WholeEntry]) -> list[dict[str, Any]]:
+def events(entries: list[ConversationEntry]) -> list[dict[str, Any]]:
     return [one["payload"] for one in records(entries) if one["type"] == "event_msg"]
 
 
-def whole(*messages: Message, **source: Any) -> list[WholeEntry]:
-    return [WholeEntry(message, None, source or None) for message in messages]
+def whole(*messages: Message, **source: Any) -> list[ConversationEntry]:
+    return [ConversationEntry(message, None, source or None) for message in messages]
 
 
 def test_codex_has_its_own_conversation_back_as_it_was() -> None:
@@ -141,7 +143,7 @@ def test_foreign_thoughts_are_not_said_and_own_ones_are_shown() -> None:
 def test_the_model_is_told_of_its_own_answers_and_of_what_comes() -> None:
     said = whole(Message("user", "q"), Message("assistant", "a"), model="claude-x")
     assert "turn_context" not in [record["type"] for record in records(said)]
-    session = NewSession(id="a", folder="/w", time=NEW.time, model="gpt-y")
+    session = NewSessionInfo(id="a", folder="/w", time=NEW.time, model="gpt-y")
     last = records(said, session)[-1]
     assert (last["type"], last["payload"]["model"]) == ("turn_context", "gpt-y")
 
@@ -182,7 +184,7 @@ def test_answers_in_a_row_stay_apart() -> None:
 def test_what_instructs_another_runtime_stays_there_and_systems_are_developers() -> None:
     told = whole(Message("system", "Be kind."), Message("user", "q"))
     assert items(told)[0]["role"] == "developer"
-    other = OtherPart("of_another", "{}")
+    other = UnknownPart("of_another", "{}")
     said = items([*told, *whole(Message("assistant", [other, TextPart("a")]))])
     assert said[-2]["content"] == [{"type": "output_text", "text": "[of_another] {}"}]
 

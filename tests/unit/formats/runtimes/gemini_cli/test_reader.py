@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Reading
-from harken.formats.runtimes.gemini_cli.messages import ANY_SIGNATURE, INTERRUPTED, sent
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import ReadReport
+from harken.formats.runtimes.gemini_cli.messages import (
+    ANY_SIGNATURE,
+    INTERRUPTED,
+    build_resume_request,
+)
 from harken.formats.runtimes.gemini_cli.reader import NATIVE
 from harken.testing import odd_conversation, plain_conversation
 from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
@@ -48,7 +52,7 @@ def chat(*records: dict[str, Any] | bytes) -> bytes:
     return lines(HEAD, *records)
 
 
-def tip(data: bytes) -> list[WholeEntry]:
+def tip(data: bytes) -> list[ConversationEntry]:
     steps, reading = read(NATIVE, data)
     return context(steps, reading.tips.get(""))
 
@@ -218,7 +222,7 @@ SENT = [
 
 def test_what_is_sent_is_what_the_client_sends() -> None:
     unnamed = "synth_look_1cf2647a9b508251be42553c5f003a88"
-    assert sent(stored(tip(chat(*SENT)))) == [
+    assert build_resume_request(stored(tip(chat(*SENT)))) == [
         {"role": "user", "parts": [{"text": "a"}, PICTURE, {"text": "what?"}]},
         {
             "role": "model",
@@ -248,9 +252,9 @@ def test_what_is_sent_is_what_the_client_sends() -> None:
 
 
 def test_conversations_of_others_can_be_sent() -> None:
-    roles = [turn["role"] for turn in sent(plain_conversation())]
+    roles = [turn["role"] for turn in build_resume_request(plain_conversation())]
     assert roles == ["user", "model", "user", "model"]
-    assert sent(odd_conversation())
+    assert build_resume_request(odd_conversation())
 
 
 def test_a_growing_file_changes_only_its_last_step() -> None:
@@ -264,7 +268,7 @@ def test_a_growing_file_changes_only_its_last_step() -> None:
 @pytest.mark.parametrize("data", HOSTILE)
 def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
     for whole in (data, chat(data), chat(asked("a")) + data + b"\n"):
-        reading = Reading()
+        reading = ReadReport()
         try:
             steps = list(NATIVE.steps(source_of(whole), reading))
         except FormatError:
@@ -289,19 +293,19 @@ RECORD = (
 @given(st.lists(RECORD))
 def test_any_lines_are_read(records: list[dict[str, Any]]) -> None:
     steps, _ = read(NATIVE, chat(*records))
-    sent(stored([entry for step in steps for entry in step.entries]))
+    build_resume_request(stored([entry for step in steps for entry in step.entries]))
 
 
 def test_ids_lose_the_name_that_the_client_put_before_them() -> None:
     def call(id_: str) -> ToolCall:
         return ToolCall(id_, FunctionCall("look", "{}"))
 
-    found = sent(
+    found = build_resume_request(
         [
-            WholeEntry(Message("user", "Look.")),
-            WholeEntry(Message("assistant", None, [call("look__c1"), call("c2")])),
-            WholeEntry(Message("tool", "a", tool_call_id="look__c1", name="look")),
-            WholeEntry(Message("tool", "b", tool_call_id="c2", name="look")),
+            ConversationEntry(Message("user", "Look.")),
+            ConversationEntry(Message("assistant", None, [call("look__c1"), call("c2")])),
+            ConversationEntry(Message("tool", "a", tool_call_id="look__c1", name="look")),
+            ConversationEntry(Message("tool", "b", tool_call_id="c2", name="look")),
         ]
     )
     ids = [next(iter(part.values())).get("id") for turn in found[1:3] for part in turn["parts"]]

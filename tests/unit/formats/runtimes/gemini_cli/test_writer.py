@@ -8,20 +8,24 @@ from typing import Any
 import pytest
 
 from harken.core.messages import (
-    CallPlace,
     Content,
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    ToolCallSlot,
+    UnknownPart,
 )
-from harken.formats.base import WholeEntry
+from harken.formats.base import ConversationEntry
 from harken.formats.providers.alternation import NO_RESULT
-from harken.formats.runtimes.base import NewSession, conversation
-from harken.formats.runtimes.gemini_cli.messages import ANY_SIGNATURE, INTERRUPTED, sent
+from harken.formats.runtimes.base import NewSessionInfo, conversation
+from harken.formats.runtimes.gemini_cli.messages import (
+    ANY_SIGNATURE,
+    INTERRUPTED,
+    build_resume_request,
+)
 from harken.formats.runtimes.gemini_cli.reader import FORMAT, NATIVE
 from harken.formats.runtimes.gemini_cli.writer import USER, writes
 from harken.testing import plain_conversation
@@ -41,19 +45,19 @@ from tests.unit.formats.runtimes.gemini_cli.test_reader import (
     tip,
 )
 
-NEW = NewSession(id="019f0675-387a", folder="/w", time="2026-02-01T12:00:00.000000Z")
+NEW = NewSessionInfo(id="019f0675-387a", folder="/w", time="2026-02-01T12:00:00.000000Z")
 
 
-def records(entries: list[WholeEntry]) -> list[dict[str, Any]]:
+def records(entries: list[ConversationEntry]) -> list[dict[str, Any]]:
     return [json.loads(one) for one in writes(entries, NEW).splitlines()]
 
 
-def again(entries: list[WholeEntry]) -> list[WholeEntry]:
+def again(entries: list[ConversationEntry]) -> list[ConversationEntry]:
     return stored(conversation(NATIVE.steps, writes(entries, NEW)))
 
 
-def whole(*messages: Message, **source: Any) -> list[WholeEntry]:
-    return [WholeEntry(message, None, source or None) for message in messages]
+def whole(*messages: Message, **source: Any) -> list[ConversationEntry]:
+    return [ConversationEntry(message, None, source or None) for message in messages]
 
 
 @pytest.mark.parametrize("shape", [OLD, NEW_SHAPE])
@@ -66,7 +70,7 @@ def test_what_gemini_sends_of_its_own_it_sends_of_what_is_written() -> None:
     shape = [one for one in SENT if one["id"] not in ("b", "d")]  # with calls that nobody answered
     own = stored(tip(chat(*shape)))
     assert [entry.message for entry in again(own)] == [entry.message for entry in own]
-    assert sent(again(own)) == sent(own)
+    assert build_resume_request(again(own)) == build_resume_request(own)
 
 
 def test_signatures_stay_with_what_they_sign() -> None:
@@ -103,7 +107,7 @@ def test_results_stand_in_the_answer_that_called_and_nowhere_else() -> None:
 
 def test_results_stay_with_their_calls_where_those_have_places_of_their_own() -> None:
     calls = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("a", "b")]
-    places: Content = [CallPlace("b"), TextPart("and"), CallPlace("a")]
+    places: Content = [ToolCallSlot("b"), TextPart("and"), ToolCallSlot("a")]
     entries = whole(
         Message("user", "q"),
         Message("assistant", places, calls),
@@ -132,7 +136,7 @@ def test_what_gemini_would_take_for_a_command_is_told_as_what_a_user_said() -> N
         Message("assistant", "Yes."),
         Message("user", [TextPart("?"), TextPart(" Really")]),
     )
-    first, last = sent(again(entries))[0], sent(again(entries))[-1]
+    first, last = build_resume_request(again(entries))[0], build_resume_request(again(entries))[-1]
     assert first["parts"] == [{"text": f"{USER}/home is full"}]
     assert last["parts"] == [{"text": USER}, {"text": "?"}, {"text": " Really"}]
 
@@ -141,7 +145,7 @@ def test_what_gemini_says_of_the_present_and_commands_without_an_answer_stay_uns
     shape = [asked("x", "<session_context>old</session_context>"), asked("s", "/help"), asked("a")]
     own = tip(chat(*shape))
     assert again(own) == stored(own)
-    assert sent(again(own)) == [{"role": "user", "parts": [{"text": "a"}]}]
+    assert build_resume_request(again(own)) == [{"role": "user", "parts": [{"text": "a"}]}]
 
 
 def test_thoughts_of_others_are_not_said_and_blocks_that_gemini_knows_are_kept() -> None:
@@ -150,7 +154,8 @@ def test_thoughts_of_others_are_not_said_and_blocks_that_gemini_knows_are_kept()
     own = tip(chat(*shape))
     assert again(own) == stored(own)
     foreign = Message(
-        "assistant", [ThinkingPart("Hm.", {"signature": "s"}), OtherPart("x", "{}"), TextPart("a")]
+        "assistant",
+        [ThinkingPart("Hm.", {"signature": "s"}), UnknownPart("x", "{}"), TextPart("a")],
     )
     said = records(whole(Message("user", "q"), foreign))[2]
     assert said["content"] == [{"text": "[x] {}"}, {"text": "a"}]
@@ -168,11 +173,11 @@ def test_what_was_said_after_results_ends_no_loop() -> None:
     """The prompt is joined to them, so Gemini CLI signs the calls since the one before."""
     call = called("c1", result="one")
     shape = [asked("a"), answered("b", toolCalls=[call]), asked("d", "stop")]
-    first, answer, last = sent(tip(chat(*shape)))
+    first, answer, last = build_resume_request(tip(chat(*shape)))
     assert first["parts"] == [{"text": "a"}]
     assert answer["parts"][0]["thoughtSignature"] == ANY_SIGNATURE
     assert last["parts"][-1] == {"text": "stop"}
-    interrupted = sent(tip(chat(*shape[:2])))
+    interrupted = build_resume_request(tip(chat(*shape[:2])))
     assert interrupted[-1]["parts"] == [{"text": INTERRUPTED}]
     assert "thoughtSignature" not in interrupted[1]["parts"][0]
 

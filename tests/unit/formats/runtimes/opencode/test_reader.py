@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from harken.core.messages import ImagePart, ThinkingPart
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Reading
-from harken.formats.runtimes.opencode.messages import sent
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import ReadReport
+from harken.formats.runtimes.opencode.messages import build_resume_request
 from harken.formats.runtimes.opencode.reader import NATIVE, settled
 from harken.testing import odd_conversation, plain_conversation
 from tests.unit.formats.natives import HOSTILE, context, read, said, source_of, stored
@@ -103,7 +103,7 @@ def database(
     return path
 
 
-def tip(data: bytes | Path) -> list[WholeEntry]:
+def tip(data: bytes | Path) -> list[ConversationEntry]:
     steps, reading = read(NATIVE, data)
     return context(steps, next(iter(reading.tips.values()), None))
 
@@ -195,7 +195,7 @@ def test_who_reads_knows_the_session_of_each_step(tmp_path: Path) -> None:
     sessions: dict[str, dict[str, Any]] = {"ses_1": {}, "ses_2": {}}
     talks = {"ses_1": [asked("a", "1")], "ses_2": [asked("b", "2")]}
     path = database(tmp_path / "opencode.db", sessions, talks)
-    reading = Reading()
+    reading = ReadReport()
     found = [(step.id, reading.session_id) for step in NATIVE.steps(source_of(path), reading)]
     assert found == [("a", "ses_1"), ("b", "ses_2")]
 
@@ -291,7 +291,7 @@ def call(id_: str) -> dict[str, Any]:
 def test_what_is_sent_is_what_the_client_sends() -> None:
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
     media = {"type": "text", "text": "Attached media from tool result:"}
-    assert sent(stored(tip(exported(*SENT)))) == [
+    assert build_resume_request(stored(tip(exported(*SENT)))) == [
         {"role": "user", "content": [{"type": "text", "text": "Look."}, image]},
         {"role": "assistant", "content": "hmI look.", "tool_calls": [call("c1"), call("c2")]},
         {"role": "tool", "tool_call_id": "c1", "content": "seen"},
@@ -311,9 +311,9 @@ def test_what_is_sent_is_what_the_client_sends() -> None:
 
 
 def test_conversations_of_others_can_be_sent() -> None:
-    roles = [message["role"] for message in sent(plain_conversation())]
+    roles = [message["role"] for message in build_resume_request(plain_conversation())]
     assert roles == ["user", "assistant", "tool", "assistant"]
-    assert sent(odd_conversation())
+    assert build_resume_request(odd_conversation())
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_conversations_of_others_can_be_sent() -> None:
 )
 def test_hostile_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(FormatError):
-        list(NATIVE.steps(source_of(data), Reading()))
+        list(NATIVE.steps(source_of(data), ReadReport()))
 
 
 def test_a_database_with_damage_is_refused_or_reported(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_database_with_damage_is_refused_or_reported(tmp_path: Path) -> None:
         data = whole[:at] + b"\xff" * 50 + whole[at + 50 :]
         for damaged in (data, whole[:at]):
             try:
-                steps = list(NATIVE.steps(source_of(damaged), Reading()))
+                steps = list(NATIVE.steps(source_of(damaged), ReadReport()))
             except FormatError:
                 continue
             stored([entry for step in steps for entry in step.entries])
@@ -358,7 +358,7 @@ def test_what_only_looks_like_a_table_is_not_read(tmp_path: Path) -> None:
             "CREATE VIEW message AS SELECT 1; CREATE VIEW part AS SELECT 1;"
         )
     with pytest.raises(FormatError):
-        list(NATIVE.steps(source_of(path), Reading()))
+        list(NATIVE.steps(source_of(path), ReadReport()))
 
 
 VALUE = st.sampled_from(
@@ -389,7 +389,7 @@ def test_any_message_is_read(
 ) -> None:
     talk: list[Told] = [({**info, "role": role}, parts) for info, role, parts in messages]
     steps, _ = read(NATIVE, exported(*talk))
-    sent(stored([entry for step in steps for entry in step.entries]))
+    build_resume_request(stored([entry for step in steps for entry in step.entries]))
 
 
 @pytest.mark.parametrize(

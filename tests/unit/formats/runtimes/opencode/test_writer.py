@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from harken.core.clock import microseconds
+from harken.core.clock import parse_rfc3339
 from harken.core.messages import (
     FunctionCall,
     ImagePart,
     Message,
-    OtherPart,
     TextPart,
     ThinkingPart,
     ToolCall,
+    UnknownPart,
 )
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import NewSession, conversation
-from harken.formats.runtimes.opencode.messages import CLEARED, INTERRUPTED, sent
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import NewSessionInfo, conversation
+from harken.formats.runtimes.opencode.messages import CLEARED, INTERRUPTED, build_resume_request
 from harken.formats.runtimes.opencode.reader import FORMAT, NATIVE
 from harken.formats.runtimes.opencode.writer import session_id, writes
 from harken.formats.tool_calls import spoken
@@ -28,26 +28,26 @@ from tests.unit.formats.contexts import PNG
 from tests.unit.formats.natives import stored
 from tests.unit.formats.runtimes.opencode.test_reader import COMPACTED, SENT, TALK, exported, tip
 
-NEW = NewSession(
+NEW = NewSessionInfo(
     id="019f0675-387a", folder="/w", time="2026-02-01T12:00:00.000000Z", model="fake/model"
 )
 
 
-def export(entries: list[WholeEntry], session: NewSession = NEW) -> dict[str, Any]:
+def export(entries: list[ConversationEntry], session: NewSessionInfo = NEW) -> dict[str, Any]:
     made: dict[str, Any] = json.loads(writes(entries, session))
     return made
 
 
-def parts(entries: list[WholeEntry]) -> list[dict[str, Any]]:
+def parts(entries: list[ConversationEntry]) -> list[dict[str, Any]]:
     return [part for message in export(entries)["messages"] for part in message["parts"]]
 
 
-def again(entries: list[WholeEntry]) -> list[WholeEntry]:
+def again(entries: list[ConversationEntry]) -> list[ConversationEntry]:
     return stored(conversation(NATIVE.steps, writes(entries, NEW)))
 
 
-def whole(*messages: Message, **source: Any) -> list[WholeEntry]:
-    return [WholeEntry(message, None, source or None) for message in messages]
+def whole(*messages: Message, **source: Any) -> list[ConversationEntry]:
+    return [ConversationEntry(message, None, source or None) for message in messages]
 
 
 def test_opencode_has_its_own_conversation_back_as_it_was() -> None:
@@ -62,12 +62,12 @@ def test_opencode_has_its_own_conversation_back_as_it_was() -> None:
 @pytest.mark.parametrize("talk", [TALK, SENT, COMPACTED])
 def test_what_opencode_sends_of_its_own_it_sends_of_what_is_written(talk: Any) -> None:
     own = stored(tip(exported(*talk)))
-    assert sent(again(own)) == sent(own)
+    assert build_resume_request(again(own)) == build_resume_request(own)
 
 
 def test_ids_ascend_and_times_never_go_back() -> None:
     entries = [
-        WholeEntry(one.message, time)
+        ConversationEntry(one.message, time)
         for one, time in zip(
             plain_conversation(),
             [None, "2026-01-31T12:00:09Z", "2026-01-31T12:00:10Z", "2026-01-31T12:00:05Z"],
@@ -87,8 +87,8 @@ def test_ids_ascend_and_times_never_go_back() -> None:
 def test_an_entry_without_a_time_does_not_say_when_a_session_began() -> None:
     first, *rest = plain_conversation()
     for time in (None, "noon"):
-        made = export([WholeEntry(first.message, time), *rest])
-        began = microseconds("2026-01-31T12:00:01Z") // 1000
+        made = export([ConversationEntry(first.message, time), *rest])
+        began = parse_rfc3339("2026-01-31T12:00:01Z") // 1000
         assert made["info"]["time"]["created"] == began
 
 
@@ -100,7 +100,7 @@ def test_every_id_names_this_session() -> None:
     for message in made["messages"]:
         assert message["info"]["sessionID"] == session_id(NEW)
         assert {part["messageID"] for part in message["parts"]} == {message["info"]["id"]}
-    other = NewSession(id="b", folder="/w", time=NEW.time)
+    other = NewSessionInfo(id="b", folder="/w", time=NEW.time)
     assert not {session_id(other)} & {session_id(NEW)}
 
 
@@ -144,7 +144,9 @@ def test_a_call_that_nobody_answered_is_closed() -> None:
 
 def test_what_was_cleared_stays_cleared_and_what_was_said_by_opencode_hidden() -> None:
     own = stored(tip(exported(*SENT)))
-    assert {"role": "tool", "tool_call_id": "c4", "content": CLEARED} in sent(again(own))
+    assert {"role": "tool", "tool_call_id": "c4", "content": CLEARED} in build_resume_request(
+        again(own)
+    )
     told = [*whole(Message("user", "Reminder"), kind="system"), *plain_conversation()]
     first = parts(told)[0]
     assert (first["text"], first["synthetic"]) == ("Reminder", True)
@@ -153,7 +155,8 @@ def test_what_was_cleared_stays_cleared_and_what_was_said_by_opencode_hidden() -
 
 def test_thoughts_of_others_are_not_said() -> None:
     foreign = Message(
-        "assistant", [ThinkingPart("Hm.", {"signature": "s"}), OtherPart("x", "{}"), TextPart("a")]
+        "assistant",
+        [ThinkingPart("Hm.", {"signature": "s"}), UnknownPart("x", "{}"), TextPart("a")],
     )
     kinds = [(part["type"], part.get("text")) for part in parts(whole(foreign))[1:]]
     assert kinds == [
@@ -169,7 +172,7 @@ def test_the_texts_of_an_answer_of_others_stay_apart() -> None:
     answer = spoken([TextPart("one"), TextPart("two"), call, TextPart("three")])
     entries = whole(Message("user", "q"), answer)
     back = again(entries)
-    assert sent(back)[1]["content"] == "one\n\ntwo\n\nthree"
+    assert build_resume_request(back)[1]["content"] == "one\n\ntwo\n\nthree"
     assert again(back) == back
 
 
@@ -187,7 +190,7 @@ def test_the_texts_of_an_answer_of_others_stay_apart() -> None:
 def test_a_model_has_the_provider_that_opencode_knows_it_from(
     model: str, known: tuple[str, str]
 ) -> None:
-    session = NewSession(id="a", folder="/w", time=NEW.time, model=model)
+    session = NewSessionInfo(id="a", folder="/w", time=NEW.time, model=model)
     named = export(plain_conversation(), session)["messages"][0]["info"]["model"]
     assert (named["providerID"], named["modelID"]) == known
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import Reading
-from harken.formats.runtimes.pi.messages import messages_of, sent
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import ReadReport
+from harken.formats.runtimes.pi.messages import build_resume_request, messages_of
 from harken.formats.runtimes.pi.reader import NATIVE
 from harken.testing import odd_conversation, plain_conversation
 from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
@@ -63,7 +63,7 @@ def resulted(id_: str, *blocks: dict[str, Any], error: bool = False) -> dict[str
     }
 
 
-def tip(data: bytes) -> list[WholeEntry]:
+def tip(data: bytes) -> list[ConversationEntry]:
     steps, reading = read(NATIVE, data)
     return context(steps, reading.tips.get(""))
 
@@ -217,7 +217,7 @@ def test_what_is_sent_is_closed_and_says_no_answer_that_broke_off() -> None:
         function = {"name": "read", "arguments": arguments}
         return {"id": id_, "type": "function", "function": function}
 
-    assert sent(stored(tip(data))) == [
+    assert build_resume_request(stored(tip(data))) == [
         {"role": "user", "content": [{"type": "text", "text": "a"}]},
         {
             "role": "assistant",
@@ -237,8 +237,8 @@ def test_what_is_sent_is_closed_and_says_no_answer_that_broke_off() -> None:
 
 
 def test_conversations_of_others_can_be_sent() -> None:
-    assert len(sent(plain_conversation())) == len(plain_conversation())
-    assert sent(odd_conversation())
+    assert len(build_resume_request(plain_conversation())) == len(plain_conversation())
+    assert build_resume_request(odd_conversation())
 
 
 def test_a_growing_file_changes_only_its_last_step() -> None:
@@ -262,7 +262,7 @@ def test_it_is_known_by_its_header() -> None:
 @pytest.mark.parametrize("data", HOSTILE)
 def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
     for whole in (data, lines(HEAD, data), linear(asked("a")) + data + b"\n"):
-        reading = Reading()
+        reading = ReadReport()
         try:
             steps = list(NATIVE.steps(source_of(whole), reading))
         except FormatError:
@@ -288,4 +288,4 @@ def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
 )
 def test_any_tree_is_read(entries: list[dict[str, Any]]) -> None:
     steps, _ = read(NATIVE, lines(HEAD, *entries))
-    sent(stored([entry for step in steps for entry in step.entries]))
+    build_resume_request(stored([entry for step in steps for entry in step.entries]))

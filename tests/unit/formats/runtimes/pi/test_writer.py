@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from harken.core.messages import FunctionCall, ImagePart, Message, TextPart, ToolCall
-from harken.formats.base import WholeEntry
-from harken.formats.runtimes.base import NewSession, conversation
-from harken.formats.runtimes.pi.messages import NO_RESULT, sent
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import NewSessionInfo, conversation
+from harken.formats.runtimes.pi.messages import NO_RESULT, build_resume_request
 from harken.formats.runtimes.pi.reader import NATIVE, steps
 from harken.formats.runtimes.pi.writer import CUSTOM, writes
 from harken.testing import plain_conversation
@@ -27,14 +27,16 @@ from tests.unit.formats.runtimes.pi.test_reader import (
     tip,
 )
 
-SESSION = NewSession(id="0199-b", folder="/home/jill", time="2026-01-31T12:00:00Z")
+SESSION = NewSessionInfo(id="0199-b", folder="/home/jill", time="2026-01-31T12:00:00Z")
 
 
-def records(entries: list[WholeEntry], session: NewSession = SESSION) -> list[dict[str, Any]]:
+def records(
+    entries: list[ConversationEntry], session: NewSessionInfo = SESSION
+) -> list[dict[str, Any]]:
     return [json.loads(line) for line in writes(entries, session).splitlines()]
 
 
-def again(entries: list[WholeEntry]) -> list[WholeEntry]:
+def again(entries: list[ConversationEntry]) -> list[ConversationEntry]:
     return conversation(steps, writes(entries, SESSION))
 
 
@@ -55,7 +57,7 @@ def test_what_pi_said_comes_back_with_its_names_times_and_usage() -> None:
 
 
 def test_it_is_sent_as_it_was() -> None:
-    assert sent(again(tip(OWN))) == sent(tip(OWN))
+    assert build_resume_request(again(tip(OWN))) == build_resume_request(tip(OWN))
 
 
 def test_the_header_says_where_and_an_entry_names_the_one_before() -> None:
@@ -91,13 +93,13 @@ def test_an_answer_of_pi_without_counts_gets_some() -> None:
 
 
 def test_a_model_that_pi_may_have_is_named_with_who_offers_it() -> None:
-    said = WholeEntry(Message("assistant", "Hi"), source={"model": "claude-haiku-4-5"})
-    answer = records([WholeEntry(Message("user", "?")), said])[-1]["message"]
+    said = ConversationEntry(Message("assistant", "Hi"), source={"model": "claude-haiku-4-5"})
+    answer = records([ConversationEntry(Message("user", "?")), said])[-1]["message"]
     assert (answer["provider"], answer["api"]) == ("anthropic", "anthropic-messages")
 
 
 def test_the_title_comes_first_and_a_model_that_is_chosen_last() -> None:
-    session = NewSession(id="s", folder="/", time="", title="Tea", model="openai/gpt-5")
+    session = NewSessionInfo(id="s", folder="/", time="", title="Tea", model="openai/gpt-5")
     _, title, *_, chosen = records(plain_conversation(), session)
     assert (title["type"], title["name"]) == ("session_info", "Tea")
     assert (chosen["type"], chosen["provider"], chosen["modelId"]) == (
@@ -111,7 +113,7 @@ def test_the_title_comes_first_and_a_model_that_is_chosen_last() -> None:
 
 
 def test_what_a_runtime_said_in_the_users_name_is_a_custom_message() -> None:
-    said = WholeEntry(Message("user", "Be kind."), source={"kind": "system"})
+    said = ConversationEntry(Message("user", "Be kind."), source={"kind": "system"})
     record = records([said])[1]
     assert (record["type"], record["customType"], record["content"]) == (
         "custom_message",
@@ -130,14 +132,14 @@ def test_a_compacted_conversation_is_read_as_it_was() -> None:
         entry("d", "c", asked("d")),
     )
     assert [one.message for one in again(tip(data))] == [one.message for one in tip(data)]
-    assert sent(again(tip(data))) == sent(tip(data))
+    assert build_resume_request(again(tip(data))) == build_resume_request(tip(data))
 
 
 def test_calls_are_closed_and_addresses_of_images_told() -> None:
     url = ImagePart(url="https://example.org/a.png")
     call = ToolCall("a", FunctionCall("look", "{}"))
     said = [Message("user", [TextPart("See"), url]), Message("assistant", None, [call])]
-    found = [one.message for one in again([WholeEntry(message) for message in said])]
+    found = [one.message for one in again([ConversationEntry(message) for message in said])]
     assert found[0].content == [TextPart("See"), TextPart("[an image: https://example.org/a.png]")]
     assert found[2] == Message("tool", NO_RESULT, None, "a", None, is_error=True)
 
@@ -146,7 +148,7 @@ def test_ids_that_pi_cuts_are_told_apart_where_it_cuts_them() -> None:
     one, two = (ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("a|1", "a|2"))
     said = [Message("user", "?"), Message("assistant", None, [one, two])]
     said += [Message("tool", id_, tool_call_id=id_) for id_ in ("a|1", "a|2")]
-    requested = sent(again([WholeEntry(message) for message in said]))
+    requested = build_resume_request(again([ConversationEntry(message) for message in said]))
     ids = [call["id"] for call in requested[1]["tool_calls"]]
     assert len({*ids}) == 2
     assert [message["tool_call_id"] for message in requested[2:]] == ids

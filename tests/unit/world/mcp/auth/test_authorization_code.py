@@ -20,7 +20,7 @@ from harken.world.mcp.auth.bearer import Bearer, posted, with_token
 from harken.world.mcp.auth.oauth_requests import check_place
 from harken.world.mcp.auth.redirect_server import Callback
 from harken.world.mcp.auth.token_store import Login, Logins
-from harken.world.mcp.server_config import OAuthTable, Server
+from harken.world.mcp.server_config import McpServerConfig, OAuthTable
 from tests.loopback_kit import Loopback, loopback
 from tests.mcp_auth_server import Guarded, Office, guarded, visit
 from tests.mcp_http import dripping, serving, telling
@@ -37,8 +37,8 @@ def there() -> Iterator[Guarded]:
         yield found
 
 
-def server(url: str, **more: Any) -> Server:
-    return Server(name="g", url=url, timeout_s=10, **more)
+def server(url: str, **more: Any) -> McpServerConfig:
+    return McpServerConfig(name="g", url=url, timeout_s=10, **more)
 
 
 def kept(folder: Path) -> Logins:
@@ -46,7 +46,7 @@ def kept(folder: Path) -> Logins:
 
 
 async def logged_in(
-    one: Server, folder: Path, show: Callable[[str], Any] = visit, wait_s: float = 10
+    one: McpServerConfig, folder: Path, show: Callable[[str], Any] = visit, wait_s: float = 10
 ) -> Login:
     async with Callback(one.oauth.callback_port) as callback:
         return await log_in(one, kept(folder), callback, show, wait_s=wait_s)

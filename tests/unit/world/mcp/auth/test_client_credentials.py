@@ -12,10 +12,10 @@ import pytest
 
 from harken.errors import ConfigError
 from harken.world.mcp.auth.client_credentials import PAUSE_S, ProgramBearer, token_for
-from harken.world.mcp.connection import Connection
-from harken.world.mcp.host import Surroundings
-from harken.world.mcp.server_config import OAuthTable, Server
-from harken.world.result import Failed
+from harken.world.mcp.connection import McpConnection
+from harken.world.mcp.host import McpHost
+from harken.world.mcp.server_config import McpServerConfig, OAuthTable
+from harken.world.result import ToolError
 from tests.loopback_kit import Loopback, loopback
 from tests.mcp_auth_server import Guarded, guarded
 from tests.mcp_http import dripping, serving, telling
@@ -36,9 +36,9 @@ def there(office: ProgramOffice) -> Iterator[Guarded]:
         yield found
 
 
-def server(there: Guarded, **more: Any) -> Server:
+def server(there: Guarded, **more: Any) -> McpServerConfig:
     who = {"client_id": ME, "client_secret": SECRET, "issuer": there.office.base, **more}
-    return Server(name="g", url=there.url, oauth=program(**who), timeout_s=10)
+    return McpServerConfig(name="g", url=there.url, oauth=program(**who), timeout_s=10)
 
 
 def program(**more: Any) -> OAuthTable:
@@ -192,11 +192,11 @@ def test_a_program_that_gets_no_token_is_not_started_again_at_once(
     tmp_path: Path, there: Guarded, office: ProgramOffice
 ) -> None:
     async def scene() -> None:
-        one, around = server(there, client_secret="wr0ng"), Surroundings(folder=tmp_path)
-        connection = Connection(one, around, changed=lambda: None)
-        with pytest.raises(Failed, match="invalid_client"):
+        one, around = server(there, client_secret="wr0ng"), McpHost(folder=tmp_path)
+        connection = McpConnection(one, around, changed=lambda: None)
+        with pytest.raises(ToolError, match="invalid_client"):
             await connection.open()
-        with pytest.raises(Failed, match="it is not started again within"):
+        with pytest.raises(ToolError, match="it is not started again within"):
             await connection.open()
         await connection.close()
 
@@ -236,7 +236,7 @@ def test_no_secret_is_sent_to_where_others_can_read_it(
 ) -> None:
     who = program(**{"client_id": ME, "client_secret": SECRET, **more})
     with pytest.raises(ConfigError, match=why):
-        run(token_for(Server(name="g", url=url, oauth=who)))
+        run(token_for(McpServerConfig(name="g", url=url, oauth=who)))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_what_is_answered_never_stands_in_a_message(
         told["/.well-known/oauth-authorization-server"] = (200, found)
         who = program(client_id=ME, client_secret=SECRET)
         with pytest.raises(ConfigError) as caught:
-            run(token_for(Server(name="g", url=f"{base}/mcp", oauth=who)))
+            run(token_for(McpServerConfig(name="g", url=f"{base}/mcp", oauth=who)))
     assert why in str(caught.value)
     assert "s3cret" not in str(caught.value) + caplog.text
 
@@ -268,7 +268,7 @@ def test_what_is_answered_never_stands_in_a_message(
 def test_who_answers_byte_by_byte_is_not_waited_for_without_end() -> None:
     who = program(client_id=ME, client_secret=SECRET)
     with serving(dripping("/.well-known/oauth-protected-resource/mcp")) as base:
-        one = Server(name="g", url=f"{base}/mcp", oauth=who)
+        one = McpServerConfig(name="g", url=f"{base}/mcp", oauth=who)
         with pytest.raises(ConfigError, match="who gives tokens cannot be reached"):
             run(token_for(one, request_s=0.5))
 
@@ -282,7 +282,7 @@ def test_who_answers_byte_by_byte_is_not_waited_for_without_end() -> None:
 )
 def test_what_a_program_may_not_do_is_said(tmp_path: Path, challenge: str, why: str) -> None:
     async def scene(url: str) -> None:
-        one = Server(name="g", url=url, oauth=program(client_id=ME, client_secret=SECRET))
+        one = McpServerConfig(name="g", url=url, oauth=program(client_id=ME, client_secret=SECRET))
         async with stand(tmp_path, one) as here:
             assert here.told[-1].endswith(why)
 
@@ -294,7 +294,7 @@ def test_own_headers_count_before_a_token(
     tmp_path: Path, there: Guarded, office: ProgramOffice
 ) -> None:
     who = server(there).oauth
-    one = Server(name="g", url=there.url, headers={"Authorization": "Bearer x"}, oauth=who)
+    one = McpServerConfig(name="g", url=there.url, headers={"Authorization": "Bearer x"}, oauth=who)
 
     async def scene() -> None:
         async with stand(tmp_path, one) as here:

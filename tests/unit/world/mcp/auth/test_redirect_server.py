@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harken.errors import ConfigError
-from harken.world.mcp.auth.redirect_server import Answer, Callback
+from harken.world.mcp.auth.redirect_server import AuthorizationResponse, Callback
 from tests.mcp_kit import run
 
 
@@ -50,7 +50,9 @@ def test_the_answer_that_knows_the_state_counts_and_only_the_first() -> None:
         assert "You can close this window" in said
         assert "c0de" not in said
         assert "404" in await knock(callback, get("/callback?code=second&state=right"))
-        assert await waiting == Answer(code="c0de", state="right", issuer="https://a")
+        assert await waiting == AuthorizationResponse(
+            code="c0de", state="right", issuer="https://a"
+        )
 
     scene(play)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harken.errors import ConfigError
-from harken.world.mcp.auth.token_store import Login, Logins, key_of
-from harken.world.mcp.server_config import Server
+from harken.world.mcp.auth.token_store import Login, Logins, login_key
+from harken.world.mcp.server_config import McpServerConfig
 
-DOCS = Server(name="docs", url="https://a.example/mcp")
+DOCS = McpServerConfig(name="docs", url="https://a.example/mcp")
 LOGIN = Login(
     name="docs",
     place="https://a.example",
@@ -27,9 +27,9 @@ def test_a_login_belongs_to_name_and_address_together(tmp_path: Path) -> None:
     assert logins.get(DOCS) is None
     logins.put(DOCS, LOGIN)
     assert logins.get(DOCS) == LOGIN
-    assert logins.get(Server(name="docs", url="https://evil.example/mcp")) is None
-    assert logins.get(Server(name="docs", url="https://a.example/mcp/..")) is None
-    assert logins.get(Server(name="other", url=DOCS.url)) is None
+    assert logins.get(McpServerConfig(name="docs", url="https://evil.example/mcp")) is None
+    assert logins.get(McpServerConfig(name="docs", url="https://a.example/mcp/..")) is None
+    assert logins.get(McpServerConfig(name="other", url=DOCS.url)) is None
 
 
 def test_only_its_owner_can_read_the_file(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_damaged_file_is_said_and_left_as_it_is(tmp_path: Path, data: bytes) -
 def test_who_logs_out_is_forgotten_at_all_addresses_of_that_name(tmp_path: Path) -> None:
     logins = Logins(tmp_path / "logins.json")
     logins.put(DOCS, LOGIN)
-    logins.put(Server(name="docs", url="https://b.example"), LOGIN)
+    logins.put(McpServerConfig(name="docs", url="https://b.example"), LOGIN)
     assert logins.remove("docs") == [LOGIN, LOGIN]
     assert logins.remove("docs") == []
     assert b"s3cret" not in logins.file.read_bytes()
@@ -101,7 +101,7 @@ def test_another_program_that_holds_the_file_is_not_waited_for_without_end(tmp_p
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(ConfigError, match="without an end"):
             logins.put(DOCS, LOGIN)
-    with (tmp_path / f"logins.json.{key_of(DOCS)[:12]}.lock").open("wb") as held:
+    with (tmp_path / f"logins.json.{login_key(DOCS)[:12]}.lock").open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(ConfigError, match="without an end"):
             asyncio.run(renew())

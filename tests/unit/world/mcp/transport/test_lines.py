@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
 
-from harken.world.mcp.transport.lines import Line, lines
-from harken.world.mcp.transport.stdio import NoMessage, read_line
+from harken.world.mcp.transport.lines import MessageLine, lines
+from harken.world.mcp.transport.stdio import InvalidMessageLine, read_line
 
 
-def cut(chunks: list[bytes], most: int = 100) -> list[Line]:
-    async def scene() -> list[Line]:
+def cut(chunks: list[bytes], most: int = 100) -> list[MessageLine]:
+    async def scene() -> list[MessageLine]:
         stream = asyncio.StreamReader()
         for chunk in chunks:
             stream.feed_data(chunk)
@@ -37,17 +37,17 @@ def test_of_a_line_that_is_too_long_beginning_and_end_are_kept() -> None:
     assert long.data.startswith(b"aaa")
     assert long.data.endswith(b"bbbend")
     assert len(long.data) <= 1024
-    assert short == Line(b"short")
+    assert short == MessageLine(b"short")
 
 
 def test_an_answer_that_is_too_long_is_an_error_for_whoever_waits() -> None:
     for data in (b'{"jsonrpc":"2.0","id":7,"result":{"x', b'{"result":{...},"id": 7}'):
-        message = read_line(Line(data, is_too_long=True))
+        message = read_line(MessageLine(data, is_too_long=True))
         assert isinstance(message, SessionMessage)
         assert isinstance(message.message, JSONRPCError)
         assert message.message.id == 7
     for data in (b'{"id":7,"method":"x","params":{', b"garbage"):
-        assert isinstance(read_line(Line(data, is_too_long=True)), NoMessage)
+        assert isinstance(read_line(MessageLine(data, is_too_long=True)), InvalidMessageLine)
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,17 @@ def test_an_answer_that_cannot_be_read_is_an_error_for_whoever_waits(result: byt
     first = b'{"jsonrpc":"2.0","id":7,"result":%b}' % result
     last = b'{"result":{"id": 5, "is": %b},"jsonrpc":"2.0","id":7}' % result
     for data in (first, last):
-        message = read_line(Line(data))
+        message = read_line(MessageLine(data))
         assert isinstance(message, SessionMessage)
         assert isinstance(message.message, JSONRPCError)
         assert message.message.id == 7
-    assert isinstance(read_line(Line(b"DEBUG " + last)), NoMessage)
+    assert isinstance(read_line(MessageLine(b"DEBUG " + last)), InvalidMessageLine)
 
 
 def test_an_answer_with_half_a_letter_in_it_is_read_all_the_same() -> None:
-    message = read_line(Line(rb'{"jsonrpc":"2.0","id":7,"result":{"x":"tea \\ud83d \ud83d"}}'))
+    message = read_line(
+        MessageLine(rb'{"jsonrpc":"2.0","id":7,"result":{"x":"tea \\ud83d \ud83d"}}')
+    )
     assert isinstance(message, SessionMessage)
     assert isinstance(message.message, JSONRPCResponse)
     assert message.message.result == {"x": r"tea \ud83d ?"}
@@ -78,4 +80,4 @@ def test_an_answer_with_half_a_letter_in_it_is_read_all_the_same() -> None:
 
 @given(st.binary(max_size=200))
 def test_whatever_a_line_is_reading_it_does_not_fail(data: bytes) -> None:
-    read_line(Line(data))
+    read_line(MessageLine(data))

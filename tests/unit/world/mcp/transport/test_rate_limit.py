@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 
 from harken.core import canonical
-from harken.world.mcp.transport.rate_limit import Sieve, mend
+from harken.world.mcp.transport.rate_limit import MessageFilter, mend
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
@@ -35,7 +35,7 @@ def test_what_is_left_of_a_list_of_tools_is_of_the_protocol(tools: list[Any]) ->
     for tool in answer["tools"]:
         assert isinstance(tool["name"], str)
         assert tool["inputSchema"]["type"] == "object"
-        assert canonical.encode(tool["inputSchema"])
+        assert canonical.to_json_line(tool["inputSchema"])
 
 
 @given(JSON)
@@ -54,7 +54,7 @@ def passed(*messages: types.JSONRPCMessage) -> tuple[list[Any], list[str]]:
         for message in messages:
             sending.send_nowait(SessionMessage(message))
         sending.close()
-        async with Sieve(incoming, told.append) as sieve:
+        async with MessageFilter(incoming, told.append) as sieve:
             return [item async for item in sieve]
 
     return asyncio.run(scene()), told

@@ -1,0 +1,322 @@
+"""Check the names and the docstrings: each check has a limit, and stops `make check` above it.
+
+The words and the limits are those of `CONTRIBUTING.md`, "Names and docstrings". A limit is a share
+of all bindings, functions or docstrings of `src`, or a number; it may only be lowered. `--list`
+prints each violation instead of the table, `--list CHECK` those of one check.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "harken"
+
+PARTICIPLES = frozenset(
+    [
+        "found",
+        "said",
+        "told",
+        "given",
+        "asked",
+        "heard",
+        "kept",
+        "held",
+        "made",
+        "taken",
+        "named",
+        "called",
+        "shown",
+        "known",
+        "read",
+        "written",
+        "opened",
+        "closed",
+        "cut",
+        "joined",
+        "listed",
+        "placed",
+        "looked",
+        "meant",
+        "begun",
+        "ended",
+        "gone",
+        "left",
+        "lost",
+        "seen",
+        "born",
+        "woken",
+        "sent",
+        "brought",
+        "chosen",
+        "spoken",
+        "thrown",
+        "used",
+        "wanted",
+        "noted",
+        "counted",
+        "marked",
+        "fitted",
+        "settled",
+        "done",
+        "reached",
+        "replaced",
+        "derived",
+        "labelled",
+        "shortened",
+        "folded",
+        "changed",
+        "rewritten",
+        "checked",
+        "packed",
+        "unpacked",
+        "missed",
+        "parted",
+        "answered",
+        "spent",
+    ]
+)
+VAGUE = PARTICIPLES | frozenset(
+    [
+        "one",
+        "other",
+        "more",
+        "there",
+        "what",
+        "who",
+        "whom",
+        "here",
+        "at",
+        "least",
+        "most",
+        "such",
+        "ours",
+        "theirs",
+        "whole",
+        "rest",
+        "all",
+        "some",
+        "own",
+        "again",
+        "wrong",
+        "odd",
+        "beside",
+        "thing",
+        "things",
+    ]
+)
+VAGUE_MODULES = VAGUE | frozenset(
+    [
+        "opinions",
+        "unjudged",
+        "wish",
+        "looking",
+        "sieve",
+        "patience",
+        "whereabouts",
+        "crew",
+        "happening",
+        "self_made",
+        "spell",
+        "saying",
+        "listening",
+        "passing",
+        "noted",
+        "face",
+        "ears",
+        "hands",
+        "ink",
+        "pace",
+        "lasting",
+        "placing",
+        "bringing",
+        "mending",
+        "failing",
+        "naming",
+        "surroundings",
+        "sight",
+        "trail",
+        "voice",
+        "story",
+        "tape",
+        "lanes",
+        "shelf",
+        "parting",
+    ]
+)
+_PARTICIPLE_FUNCTION = re.compile(rf"(?:{'|'.join(PARTICIPLES)})_(?:in|of|at|for|by|from|with|to)")
+_WHO = re.compile(r"\b(?:what|who|whom|whoever|whatever|whose|wherever)\b", re.IGNORECASE)
+_QUESTION_WORD = re.compile(r"^(?:`[^`]*`: )?(?:What|Who|How|Where|Which|When)\b")
+_SOMEBODY = re.compile(r"\b(?:somebody|nobody|anybody|someone|anyone)\b", re.IGNORECASE)
+_NONE = re.compile(r"(?:;|\.) ?None\b|\bNone: ")
+_OLD_CONSTANT = re.compile(r"_?(?:MOST|LEAST|LONGEST|LARGEST|DEEPEST|PATIENCE)(?:_|$)")
+MAX_FILES_PER_FOLDER = 15
+LARGE_FOLDERS = {
+    "harken/agents": "one class of agents a module, beside five folders",
+    "harken/cli/commands": "one module for each command: the listing is the list of commands",
+}
+"""Folders with more files than others, each with its reason."""
+
+
+@dataclass(slots=True)
+class Check:
+    """A check, its limit, and what was found."""
+
+    name: str
+    limit: float
+    """A percentage of `total`, or a number of violations where `is_share` is False."""
+    is_share: bool = False
+    total: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def value(self) -> float:
+        """The share in percent, or the number of violations."""
+        if not self.is_share:
+            return len(self.violations)
+        return 100 * len(self.violations) / max(self.total, 1)
+
+    @property
+    def text(self) -> str:
+        """The value with its unit."""
+        return f"{self.value:.2f} %" if self.is_share else f"{self.value:.0f}"
+
+
+def _bindings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the names that assignments and parameters bind."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of the module, its classes and its functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node)
+            if docstring:
+                yield getattr(node, "lineno", 1), docstring
+
+
+def _check_bindings(place: str, tree: ast.Module, check: Check) -> None:
+    for line, name in _bindings(tree):
+        if name not in ("self", "cls", "_"):
+            check.total += 1
+            if name in VAGUE:
+                check.violations.append(f"{place}:{line} {name}")
+
+
+def _check_functions(place: str, tree: ast.Module, check: Check) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            check.total += 1
+            name = node.name.strip("_")
+            if name in PARTICIPLES or _PARTICIPLE_FUNCTION.fullmatch(name):
+                check.violations.append(f"{place}:{node.lineno} {node.name}")
+
+
+def _first_line_check(
+    is_wrong: Callable[[str], object],
+) -> Callable[[str, ast.Module, Check], None]:
+    def check_docstrings(place: str, tree: ast.Module, check: Check) -> None:
+        for line, docstring in _docstrings(tree):
+            check.total += 1
+            first = docstring.split("\n")[0]
+            if is_wrong(first):
+                check.violations.append(f"{place}:{line} {first}")
+
+    return check_docstrings
+
+
+def _check_labels(place: str, tree: ast.Module, check: Check) -> None:
+    for line, docstring in _docstrings(tree):
+        if "One idea:" in docstring:
+            check.violations.append(f"{place}:{line}")
+
+
+def _check_constants(place: str, tree: ast.Module, check: Check) -> None:
+    for line, name in _bindings(tree):
+        if _OLD_CONSTANT.match(name):
+            check.violations.append(f"{place}:{line} {name}")
+
+
+def _check_module_name(place: str, _: ast.Module, check: Check) -> None:
+    stem = Path(place).stem
+    if stem in VAGUE_MODULES:
+        check.violations.append(place)
+
+
+def measure() -> list[Check]:
+    """Return all checks with what they found in `src`."""
+    per_file: list[tuple[Check, Callable[[str, ast.Module, Check], None]]] = [
+        (Check("vague bindings", 14.0, is_share=True), _check_bindings),
+        (Check("functions named by a participle", 7.0, is_share=True), _check_functions),
+        (Check("docstrings with what or who", 28.0, is_share=True), _first_line_check(_WHO.search)),
+        (
+            Check("docstrings that begin with a question word", 12.0, is_share=True),
+            _first_line_check(_QUESTION_WORD.search),
+        ),
+        (
+            Check("docstrings with somebody or nobody", 2.5, is_share=True),
+            _first_line_check(_SOMEBODY.search),
+        ),
+        (Check("docstrings with `; None`", 3.5, is_share=True), _first_line_check(_NONE.search)),
+        (Check("labels such as 'One idea:'", 230), _check_labels),
+        (Check("constants such as MOST_", 200), _check_constants),
+        (Check("module names", 0), _check_module_name),
+    ]
+    classes: dict[str, list[str]] = defaultdict(list)
+    folders: Counter[str] = Counter()
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = str(path.relative_to(SOURCE.parent))
+        tree = ast.parse(path.read_text("utf-8"), place)
+        for check, run in per_file:
+            run(place, tree, check)
+        if path.name != "__init__.py":
+            folders[str(path.parent.relative_to(SOURCE.parent))] += 1
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].append(place)
+    doubles = [f"{name}: {', '.join(places)}" for name, places in classes.items() if places[1:]]
+    large = [
+        f"{folder}: {count} files"
+        for folder, count in folders.items()
+        if count > MAX_FILES_PER_FOLDER and folder not in LARGE_FOLDERS
+    ]
+    return [
+        *(check for check, _ in per_file),
+        Check("public class names used twice", 40, violations=doubles),
+        Check(f"folders of more than {MAX_FILES_PER_FOLDER} files", 0, violations=large),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table or the violations. Return 1 if a limit is exceeded."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--list", nargs="?", const="", metavar="CHECK", help="print violations")
+    options = parser.parse_args(arguments)
+    checks = measure()
+    for check in checks:
+        if options.list is None:
+            print(f"{check.name:48} {check.text:>9}  limit {check.limit:g}")
+        elif options.list in check.name:
+            print(f"{check.name}:", *check.violations, sep="\n  ")
+    exceeded = [check for check in checks if check.value > check.limit]
+    for check in exceeded:
+        print(
+            f"names: {check.name}: {check.text}, limit {check.limit:g}; see --list", file=sys.stderr
+        )
+    return 1 if exceeded else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
