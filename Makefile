@@ -35,6 +35,7 @@ check: $(ready) ## style, types, layers, size
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 	$(bin)/python tools/size.py
+	$(bin)/python tools/check_names.py
 
 bench: $(ready) ## measure, and write benchmarks/results.md
 	$(bin)/python -m benchmarks

@@ -52,9 +52,9 @@ BUILT_IN = (
 class Silent(Hook):
     """Looks at every question, and has nothing to say."""
 
-    in_log: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Never."""
         return "never said" in question.text
 

@@ -106,7 +106,7 @@ def hold(in_memory: int | None) -> Held:
 async def again(root: object, ids: list[str]) -> None:
     """Let agents answer once more."""
     for id_ in ids:
-        await root.sibling(id_).response("And now?")  # type: ignore[attr-defined]
+        await root.agent_by_id(id_).response("And now?")  # type: ignore[attr-defined]
 
 
 def child(in_memory: str) -> None:

@@ -31,7 +31,7 @@ def write(path: Path, events: int) -> None:
         session.log_transcript_entry(agent, {"role": "user", "content": text})
         state = session.agent(agent)
         while session.state.next_message < events - 4:
-            count = state.hashed[0] + len(state.fresh)
+            count = state.context_hash_state[0] + len(state.new_entries)
             request = session.append(
                 LlmRequest(
                     agent_id=agent,

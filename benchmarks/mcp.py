@@ -133,7 +133,7 @@ async def all_three(folder: Path, connect: Any, bare_server: Any) -> list[Round]
             assert await tool.run({"text": TEXT}, caller) == TEXT
 
         async def through_a_world() -> None:
-            result = await world.do_action(action, caller)
+            result = await world.call_tool(action, caller)
             assert result.content == TEXT, result
 
         async def by_itself() -> None:

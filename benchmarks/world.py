@@ -165,7 +165,7 @@ class Editor:
 
     async def do(self, name: str, **arguments: Any) -> None:
         """Call a tool that must not fail."""
-        result = await self.world.do_action(
+        result = await self.world.call_tool(
             FunctionCall(name, json.dumps(arguments)), caller=self.caller
         )
         assert not result.is_error, result

@@ -126,7 +126,7 @@ class Stage:
 
     def agent(self, name: str) -> Agent:
         """Return the agent with this name, wherever it stands, also one that is gone."""
-        return self.root.sibling(self.id_of(name))
+        return self.root.agent_by_id(self.id_of(name))
 
     def id_of(self, name: str) -> str:
         return next(id_ for id_, state in self.session.agents.items() if state.name == name)

@@ -44,7 +44,7 @@ class Agreeing:
     async def ask(self, asked: UserQuestion) -> str:
         return ""
 
-    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         return ApprovalDecision(allowed=True)
 
 
@@ -95,16 +95,16 @@ async def used(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[i
     """Use all that a server has; return whether something failed, for want of a login, and why."""
     around = McpHost(folder=folder, outputs=folder, tell=print, logins=logins.file)
     world = World(folder=folder, mcp=McpServers([server], around=around))
-    session = SimpleNamespace(settle=lambda: None, agents={})
+    session = SimpleNamespace(sync=lambda: None, agents={})
     agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)
     caller = ToolContext(agent, "msg_001", Agreeing())
-    await world.ready()
+    await world.wait_ready()
     assert world.mcp is not None
     failed = world.mcp.describe()[0].state != "open"
     wants, reason = world.mcp.describe()[0].needs_login, world.mcp.describe()[0].reason
     for tool in [*world.tools.values()]:
         arguments = canonical.to_json_line(arguments_for(tool.parameters)).decode()
-        result = await world.do_action(FunctionCall(tool.name, arguments), caller)
+        result = await world.call_tool(FunctionCall(tool.name, arguments), caller)
         print(tool.name, result.content)
         failed = failed or result.is_error
         wants = wants or world.mcp.describe()[0].needs_login

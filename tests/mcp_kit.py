@@ -56,7 +56,7 @@ class Stand:
     granted: tuple[str, ...] = ()
 
     def caller(self) -> ToolContext:
-        session = SimpleNamespace(settle=lambda: None, agents={})
+        session = SimpleNamespace(sync=lambda: None, agents={})
         agent = SimpleNamespace(
             name="main", agent_id="agent_001", session=session, servers=self.granted
         )
@@ -65,7 +65,7 @@ class Stand:
     async def do(self, tool: str, /, **arguments: Any) -> ToolResult:
         """Call a tool as an agent would."""
         written = canonical.to_json_line(arguments).decode()
-        return await self.world.do_action(FunctionCall(tool, written), self.caller())
+        return await self.world.call_tool(FunctionCall(tool, written), self.caller())
 
     async def text(self, tool: str, /, **arguments: Any) -> str:
         """Call a tool that works, and return its text."""
@@ -111,7 +111,7 @@ async def stand(
         servers, around=around, on_progress=progress.append, connect=connect, late_s=late_s
     )
     world = World(tools, folder=here, mcp=mcp)
-    await world.ready()
+    await world.wait_ready()
     try:
         yield Stand(world, mcp, told, progress, folder, **more)
     finally:

@@ -93,7 +93,7 @@ def hash_of(messages: Sequence[ChatMessage], so_far: str = "") -> str:
 def ask(session: Session, agent: AgentId, **more: Any) -> MessageId:
     """Log a model call with the agent's context as it is."""
     context, state = session.context(agent), session.agent(agent)
-    covered, so_far = state.hashed
+    covered, so_far = state.context_hash_state
     request = ev.LlmRequest(
         agent_id=agent,
         context=state.segments(),
@@ -116,12 +116,12 @@ def turn(session: Session, agent: AgentId, number: int) -> MessageId:
     request = ask(session, agent)
     calling = act(session, agent, f"call_{number}")
     answered(session, agent, request, entry=calling)
-    session.settle()
+    session.sync()
     result(session, agent, f"call_{number}")
     request = ask(session, agent)
     said = say(session, agent, f"answer {number}")
     answered(session, agent, request, entry=said)
-    session.settle()
+    session.sync()
     return said
 
 

@@ -49,7 +49,7 @@ def main(folder: Path, events: int, *rest: str) -> None:
     runtime = AgentRuntime(model=model([*rest]), world=world)
     root, session = load_session(folder / "s.jsonl", runtime=runtime, name="main")
     with session:
-        session.listen(count)
+        session.add_listener(count)
         heard = any(message["role"] == "user" for message in root.transcript)
         print(asyncio.run(root.response(None if heard else PROMPT)))
 

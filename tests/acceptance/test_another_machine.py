@@ -82,7 +82,7 @@ class Machine:
         """Return what was committed last."""
         store = SqliteStore(self.home / "store.db")
         assert fsck(store) == []
-        [found] = store.newest(1)
+        [found] = store.newest_commits(1)
         store.close()
         return found
 

@@ -62,7 +62,7 @@ def test_the_bytes_of_every_file_are_kept(
     for path, one in imported.items():
         if one.report.raw is not None:
             assert store.raw(ArtifactRef(one.report.raw)) == path.read_bytes()
-            assert ArtifactRef(one.report.raw) in store.kept()
+            assert ArtifactRef(one.report.raw) in store.retention()
 
 
 def test_what_the_commits_hold_is_what_the_file_says(

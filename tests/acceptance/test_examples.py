@@ -166,7 +166,7 @@ class ResourceMonitor(Hook):
     def judge(self, question: HookQuestion) -> Verdict:
         if question.call is None or question.call.function.name != "task":
             return Ok()
-        watched = self.sibling(self.state.parent or "")
+        watched = self.agent_by_id(self.state.parent or "")
         if len(watched.subagents) >= 3:
             return Deny("Maximum subagents (3) already reached.")
         return Ok()

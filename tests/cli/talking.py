@@ -31,7 +31,7 @@ class Talking:
 
     @property
     def primary(self) -> Agent:
-        return self.root.sibling(self.session.state.primary or "")
+        return self.root.agent_by_id(self.session.state.primary or "")
 
     def usable_models(self) -> Sequence[str]:
         return ["x/small", "x/large"]

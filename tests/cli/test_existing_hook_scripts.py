@@ -138,7 +138,7 @@ class Somebody:
     async def ask(self, asked: UserQuestion) -> str:
         return "yes"
 
-    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         return ApprovalDecision(allowed=True)
 
 

@@ -42,7 +42,7 @@ def commit_raw(cli: Cli, data: bytes, format: str) -> str:
     parent = last(cli)
     store = SqliteStore(cli.home / "store.db")
     store.write(WriteBatch(raw={hash_raw(data): data}))
-    (found,) = store.named(parent)
+    (found,) = store.names_with_prefix(parent)
     draft = CommitDraft(artifact=hash_raw(data), parent=found, format=format, created_at=NOON)  # type: ignore[arg-type]
     name = checkpoint(store, draft)
     store.close()

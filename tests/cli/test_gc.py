@@ -30,7 +30,7 @@ def talked(cli: Cli, script: str) -> Cli:
 
 def names(cli: Cli) -> list[str]:
     store = SqliteStore(cli.home / "store.db")
-    found = store.named("", 1000)
+    found = store.names_with_prefix("", 1000)
     store.close()
     return [*found]
 
@@ -53,7 +53,7 @@ def test_what_is_young_stays(talked: Cli) -> None:
 def test_what_a_log_mentions_stays(talked: Cli) -> None:
     """A session may start again from a commit whose time is over."""
     store = SqliteStore(talked.home / "store.db")
-    mentioned, other = store.newest(1)[0], batch_of("nobody mentions this")
+    mentioned, other = store.newest_commits(1)[0], batch_of("nobody mentions this")
     store.write(other)
     store.close()
     talked.ok("store", "keep", mentioned, commit_in(other), "--for", "0s")
@@ -128,7 +128,7 @@ def test_ctrl_c_in_the_middle_leaves_everything_whole(tmp_path: Path) -> None:
     """Each try is stopped at another moment; the next goes on."""
     store = SqliteStore(tmp_path / "store.db")
     litter(store, 0, 1500)
-    commits = store.newest(10_000)
+    commits = store.newest_commits(10_000)
     command = [str(HARKEN), "store", "gc", "--grace", "0s", "--home", str(tmp_path)]
     begin = time.monotonic()
     subprocess.run([*command, "--dry-run"], check=True, capture_output=True)
@@ -144,7 +144,7 @@ def test_ctrl_c_in_the_middle_leaves_everything_whole(tmp_path: Path) -> None:
         assert process.returncode in (0, 130, -signal.SIGINT), err
         assert b"Traceback" not in err
         assert fsck(store) == []
-        assert store.newest(10_000) == commits
+        assert store.newest_commits(10_000) == commits
     assert stopped, "no try was stopped in the middle"
     subprocess.run(command, check=True, capture_output=True)
     assert not store.collect([], now="2100-01-01T00:00:00Z", grace_s=0).things

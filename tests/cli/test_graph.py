@@ -43,7 +43,7 @@ def store() -> MetadataOnly:
 
 
 def put(store: MemoryStore | SqliteStore, parent: CommitId | None, **members: Any) -> CommitId:
-    at = len(store.newest(10_000))
+    at = len(store.newest_commits(10_000))
     batch = batch_of(f"message {at}", parent=parent, second=at, **members)
     store.write(batch)
     return commit_in(batch)

@@ -40,7 +40,7 @@ class Typing:
 )
 def test_whatever_is_neither_a_yes_nor_a_rule_is_a_no(typed: str, leave: ApprovalDecision) -> None:
     somebody = Typing("", typed)
-    assert asyncio.run(somebody.user.permit(WANTED)) == leave
+    assert asyncio.run(somebody.user.approve(WANTED)) == leave
     assert somebody.shown[:2] == ["Ann wants to use bash:\nls -l", "  1 always, for bash(ls)"]
 
 
@@ -53,6 +53,6 @@ def test_a_question_is_answered_by_a_number_or_in_words() -> None:
 
 def test_at_the_end_of_the_input_nobody_is_there() -> None:
     with pytest.raises(UserUnavailable):
-        asyncio.run(Typing().user.permit(WANTED))
+        asyncio.run(Typing().user.approve(WANTED))
     with pytest.raises(UserUnavailable):
         asyncio.run(Typing("").user.ask(UserQuestion(agent="Ann", question="Which?")))

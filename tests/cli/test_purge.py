@@ -56,8 +56,8 @@ def holding(home: Path) -> list[str]:
         if path.is_file() and KEY.encode() in path.read_bytes()
     ]
     store = SqliteStore(home / "store.db")
-    found += [f"store: {t.name}" for t in store.things() if KEY.encode() in t.body]
-    notes = (one.notes for one in store.commits(store.newest(1000)).values())
+    found += [f"store: {t.name}" for t in store.iter_objects() if KEY.encode() in t.body]
+    notes = (one.notes for one in store.commits(store.newest_commits(1000)).values())
     found += [f"summary: {one.summary}" for one in notes if KEY in one.summary]
     store.close()
     return found

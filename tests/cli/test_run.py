@@ -81,7 +81,7 @@ class Client:
         """Return all commits, the oldest first."""
         store = SqliteStore(self.home / "store.db")
         try:
-            return [store.commits([name])[name] for name in store.newest(100)][::-1]
+            return [store.commits([name])[name] for name in store.newest_commits(100)][::-1]
         finally:
             store.close()
 

@@ -70,7 +70,7 @@ def test_at_a_unix_socket_it_needs_no_token_and_ctrl_c_ends_it(tmp_path: Path) -
     with serving(tmp_path / "home", "--socket", str(path)) as (process, address):
         assert address == f"unix:{path}"
         store = RemoteStore(socket=path)
-        assert store.newest() == []
+        assert store.newest_commits() == []
         store.close()
         assert ended(process, signal.SIGINT)[::2] == (0, "")
     assert not path.exists()
@@ -104,7 +104,7 @@ def test_what_is_running_is_answered_before_it_stops(tmp_path: Path) -> None:
             written = [*first, *writer.communicate(timeout=20)[0].split()]
     assert (code, err) == (0, "")
     kept = SqliteStore(tmp_path / "home" / "store.db")
-    assert set(written) <= set(kept.newest(10**6))
+    assert set(written) <= set(kept.newest_commits(10**6))
     kept.close()
 
 
@@ -151,12 +151,12 @@ def test_a_chat_commits_to_a_service_and_another_begins_there(
         cli.environ["HARKEN_STORE_TOKEN"] = (far / "service.token").read_text().strip()
         cli.ok("chat", "--model", script, "--store", address, "-p", "make Ann")
         kept = SqliteStore(far / "store.db")
-        [tip] = kept.newest(1)
-        before = len(kept.newest(100))
+        [tip] = kept.newest_commits(1)
+        before = len(kept.newest_commits(100))
         cli.home.joinpath("config.toml").write_text(f'[store]\nurl = "{address}"\n')
         cli.ok("chat", "--model", script, "--from", tip[:12], "-p", "hello")
-        assert len(kept.newest(100)) > before
-        assert kept.chain(kept.newest(1)[0])[1].id == tip
+        assert len(kept.newest_commits(100)) > before
+        assert kept.chain(kept.newest_commits(1)[0])[1].id == tip
         kept.close()
     assert not (cli.home / "store.db").exists()
 
@@ -199,5 +199,5 @@ def test_what_is_imported_goes_into_the_store_that_is_configured_and_is_found_th
         assert "Since when?" in cli.ok("watch", "--once", file).out
     assert not (cli.home / "store.db").exists()
     kept = SqliteStore(tmp_path / "there" / "store.db")
-    assert kept.newest(1)
+    assert kept.newest_commits(1)
     kept.close()

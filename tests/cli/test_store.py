@@ -21,8 +21,8 @@ def grown(cli: Cli) -> Cli:
     for at in range(12):
         principal = "evil\x1b[31m\nname" if at == 11 else f"agent {at}"
         store.write(batch_of(PROMPT, f"hello {at}", second=at, principal=principal))
-    [first] = store.named("ctx-", 1)
-    store.keep({first: RetentionPolicy("pin")})
+    [first] = store.names_with_prefix("ctx-", 1)
+    store.set_retention({first: RetentionPolicy("pin")})
     last = batch_of("the key", second=99, principal="agent 0", notes=CommitNotes(labels=("x",)))
     store.write(last)
     part = next(name for name, body in last.objects.items() if b"the key" in body)

@@ -121,7 +121,7 @@ def test_a_hook_without_a_name_is_told_the_whole_text(
 
 def test_a_hook_can_be_said_by_name(one: Stage, talk: Talking) -> None:
     assert talk("/hook Be brief. points=response") == "Installed hook: be-brief watches main"
-    assert one.root.hooks[0].asked_at == {"response"}
+    assert one.root.hooks[0].hook_points == {"response"}
     assert talk("/hook name=x Be brief.") == "Installed hook: x watches main"
     assert talk("/hook y").startswith("Error: a hook needs instructions")
     assert talk("/hook").startswith("/hook: name missing")

@@ -79,7 +79,7 @@ class Place:
     def commits(self) -> list[StoredCommit]:
         """Return all commits but those in whose place others stand, in the order they were made."""
         with self.store() as store:
-            found = [store.commits([name])[name] for name in store.newest(1000)][::-1]
+            found = [store.commits([name])[name] for name in store.newest_commits(1000)][::-1]
         return [one for one in found if "superseded" not in one.notes.labels]
 
     def main(self) -> list[StoredCommit]:

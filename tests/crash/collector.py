@@ -71,7 +71,7 @@ def collect_all(store: Store, *, dry_run: bool = False) -> GcResult:
 def collect(folder: Path) -> None:
     """Litter and collect until killed."""
     store = SqliteStore(folder / "s.db")
-    for number in count(len(store.newest(10**6)) // 400):
+    for number in count(len(store.newest_commits(10**6)) // 400):
         litter(store, number * 400, 400)
         print(number, flush=True)
         collect_all(store)
@@ -85,7 +85,7 @@ def wrong(path: Path, principals: dict[str, int]) -> str | None:
         if problems:
             return "; ".join(problems[:3])
         for name, acknowledged in principals.items():
-            last = store.latest(name, LATER)
+            last = store.latest_commit(name, LATER)
             chain = store.chain(last) if last else []
             refs = [one.commit.artifact for one in chain]
             if len(chain) <= acknowledged:

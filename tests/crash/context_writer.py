@@ -61,7 +61,7 @@ def take(store: Store, parent: CommitId | None, step: int) -> CommitId:
 def main(folder: Path) -> None:
     """Write until killed."""
     store = SqliteStore(folder / "s.db")
-    last = store.latest(WHO, LATER)
+    last = store.latest_commit(WHO, LATER)
     for step in count(steps_in(store, last)):
         last = take(store, last, step)
         print(step, flush=True)
@@ -76,11 +76,11 @@ def collect(folder: Path) -> None:
         store.write(WriteBatch(raw={hash_raw(data): data for data in loose}))
         draft = CommitDraft(
             messages=[Message("user", f"for now {noise.random()}")],
-            parent=store.latest(WHO, LATER),
+            parent=store.latest_commit(WHO, LATER),
             created_at="2026-01-01T00:00:00Z",
         )
         for_now = checkpoint(store, draft)
-        store.keep({for_now: RetentionPolicy("ephemeral", until="2026-01-02T00:00:00Z")})
+        store.set_retention({for_now: RetentionPolicy("ephemeral", until="2026-01-02T00:00:00Z")})
         store.collect([], now=LATER, grace_s=0)
         print(round_, flush=True)
 
@@ -104,7 +104,7 @@ def wrong(folder: Path, acknowledged: int) -> str | None:
 
 
 def _lost(store: Store, acknowledged: int) -> str | None:
-    last = store.latest(WHO, LATER)
+    last = store.latest_commit(WHO, LATER)
     steps = steps_in(store, last)
     if steps <= acknowledged:
         return f"{acknowledged + 1} steps were acknowledged, {steps} are there"

@@ -109,7 +109,7 @@ def lists(packs: Mapping[int, Things]) -> Questions:
     return {
         "newest": lambda store: store.newest(999),
         "names": lambda store: [store.named(some, 9) for some in ("ctx-1", "art-1")],
-        "labels": lambda store: store.labelled(),
+        "labels": lambda store: store.commits_by_label(),
         "children": lambda store: {ctx: store.children(ctx) for ctx in made[::20]},
         "latest": lambda store: [store.latest(f"p{at}", LATE) for at in range(4)],
         "chain": lambda store: store.chain(last),

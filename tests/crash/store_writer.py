@@ -29,7 +29,7 @@ def text_of(number: int) -> str:
 def main(folder: Path) -> None:
     """Write until killed."""
     store = SqliteStore(folder / "s.db")
-    last: CommitId | None = store.latest("writer", LATER)
+    last: CommitId | None = store.latest_commit("writer", LATER)
     start = 0 if last is None else len(store.chain(last))
     for number in count(start):
         batch = batch_of(
@@ -49,14 +49,14 @@ def wrong(folder: Path, acknowledged: int) -> str | None:
     try:
         store = SqliteStore(folder / "s.db")
         problems = [f"{finding.place}: {finding.problem}" for finding in fsck(store)]
-        last = store.latest("writer", LATER)
+        last = store.latest_commit("writer", LATER)
         chain = store.chain(last)[::-1] if last else []
         deltas = store.deltas([stored.commit.artifact for stored in chain])
         entries = [deltas[stored.commit.artifact][0] for stored in chain]
         objects = store.objects([entry.message for entry in entries])
         for stored in chain:
             assert stored.commit.artifact in deltas
-        evens = len(store.labelled("even").get("even", ()))
+        evens = len(store.commits_by_label("even").get("even", ()))
         parts = store.objects(name for body in [*objects.values()] for name in _parts(body))
         texts = [decode_entry(entry, {**objects, **parts}).content for entry in entries[-5:]]
         store.close()

@@ -163,7 +163,7 @@ def check_end(one: Stage) -> None:
     check_log(one.log)
     for agent in one.session.agents:
         if one.session.state.is_live(agent):
-            first = one.root.sibling(agent).transcript[0]
+            first = one.root.agent_by_id(agent).transcript[0]
             assert (first["role"], bool(first["content"])) == ("system", True)
     assert list(one.root.subagents) == ["Jack", "Jill"]
     assert list(one.root.subagent("Jill").subagents) == ["Inner"]

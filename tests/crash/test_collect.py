@@ -41,7 +41,7 @@ def beside(folder: Path, seconds: float) -> None:
             assert process.stdout is not None
             first[name] = [int(process.stdout.readline()) for _ in range(2)][-1]
         end = time.monotonic() + seconds
-        while time.monotonic() < end or len(store.newest(40)) < 40:
+        while time.monotonic() < end or len(store.newest_commits(40)) < 40:
             collect_all(store)
             assert all(process.poll() is None for process in writers.values()), "a writer failed"
     finally:
@@ -76,14 +76,16 @@ def kills(folder: Path, runs: int, seed: int) -> None:
         said(process)
         assert wrong(folder / "s.db", {}) is None, f"run {run}"
     store = SqliteStore(folder / "s.db")
-    commits = store.newest(10**6)
+    commits = store.newest_commits(10**6)
     would = collect_all(store, dry_run=True)
     assert collect_all(store) == would
     assert collect_all(store) == GcResult()
-    assert store.newest(10**6) == commits
+    assert store.newest_commits(10**6) == commits
     refs = {one.commit.artifact for one in store.commits(commits).values()}
     left = {
-        thing.name for thing in store.things() if thing.kind in (ObjectKind.DELTA, ObjectKind.RAW)
+        thing.name
+        for thing in store.iter_objects()
+        if thing.kind in (ObjectKind.DELTA, ObjectKind.RAW)
     }
     assert left == refs
     assert fsck(store) == []

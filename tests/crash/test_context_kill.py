@@ -79,10 +79,10 @@ def test_of_two_processes_with_eight_tasks_each_nothing_is_lost_or_doubled(tmp_p
     store = SqliteStore(path)
     expected = [message.content for step in range(steps) for message in crowd.said(step)]
     for principal in (f"{who}{task}" for who in "ab" for task in range(crowd.TASKS)):
-        last = store.latest(principal, LATER)
+        last = store.latest_commit(principal, LATER)
         found = [message.content for message in materialize(store, last).messages]
         assert found == expected
-    assert len(store.newest(9999)) == 2 * crowd.TASKS * steps
+    assert len(store.newest_commits(9999)) == 2 * crowd.TASKS * steps
     assert fsck(store) == []
     store.close()
     names = Counter(

@@ -39,7 +39,7 @@ class Small:
         self.states: list[dict[str, Any]] = []
         with new_session(folder) as session:
             self.states.append(session.state.describe())
-            session.listen(lambda _: self.states.append(session.state.describe()))
+            session.add_listener(lambda _: self.states.append(session.state.describe()))
             born(session, name="Jill", spec={"budget": {"usd": 1}})
             turn(session, ROOT, 1)
             hook = born(session, cause="msg_001", relation="hook")

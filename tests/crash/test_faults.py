@@ -23,8 +23,8 @@ class Promising(Session):
     promised = 0
     """How many events are safe, as far as it said."""
 
-    def settle(self) -> None:
-        super().settle()
+    def sync(self) -> None:
+        super().sync()
         self.promised = self.state.next_message
 
 

@@ -29,7 +29,7 @@ def fill(session: Session, agent: AgentId) -> list[str]:
     with pytest.raises(LogWriteError, match="make room") as refused:
         while True:
             acknowledged.append(hear(session, agent, "x" * 1000))
-            session.settle()
+            session.sync()
     assert "disk" in str(refused.value) or "space" in str(refused.value)
     return acknowledged
 

@@ -85,7 +85,7 @@ class Life:
             self.promise(session)
         self.kill(session)
         session = self.open()
-        session.settle()
+        session.sync()
         self.promise(session)
         turn(session, ROOT, 4)
         self.promise(session)

@@ -80,7 +80,7 @@ def lived_in(home: Path, lines: int) -> Path:
     chat = ["chat", "--home", str(home), "--model", "scripted:demo", "-p"]
     assert run_cli([*chat, prompt]) == 0
     store = SqliteStore(home / "store.db")
-    tip = store.newest(1)[0]
+    tip = store.newest_commits(1)[0]
     store.close()
     assert run_cli([*chat, "And so on.", "--from", tip]) in (0, 1)
     path = home / "sessions" / "long.jsonl"
@@ -112,8 +112,8 @@ def check(there: Path, logs: dict[str, bytes]) -> None:
     store = SqliteStore(there / "store.db")
     with closing(store):
         assert fsck(store) == []
-        assert store.newest()
-        assert not [thing for thing in store.things() if KEY.encode() in thing.body]
+        assert store.newest_commits()
+        assert not [thing for thing in store.iter_objects() if KEY.encode() in thing.body]
     for name, data in logs.items():
         assert verify(there / "sessions" / name) == []
         assert KEY.encode() not in data

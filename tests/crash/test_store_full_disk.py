@@ -115,7 +115,7 @@ def test_a_collection_on_a_full_disk_takes_nothing_that_is_needed_and_can_be_tri
     assert materialize(store, last, "root").messages == before
     ballast.unlink()
     store.collect([], now=LATER, grace_s=0)
-    assert hash_raw(loose) not in store.named("art-", 999)
+    assert hash_raw(loose) not in store.names_with_prefix("art-", 999)
     assert materialize(store, last, "root").messages == before
     assert fsck(store) == []
     store.close()

@@ -68,7 +68,7 @@ def happen(one: Stage) -> None:
 async def go_on(one: Stage) -> Conversation:
     """Answer all that there is."""
     async with talking(one) as talk:
-        if talk.primary.cut_off:
+        if talk.primary.has_open_calls:
             await talk.say()
         while await talk.news(to_the_end=True):
             await talk.say()
@@ -87,7 +87,7 @@ def check(one: Stage, expected: int = 3) -> None:
     ]
     assert heard == Counter([*pieces, *said])
     assert len(pieces) == expected
-    assert one.session.state.reporting == {}
+    assert one.session.state.pending_reports == {}
     last = one.session.context(one.root.agent_id)[-1]
     assert last.role == "assistant"
     check_log(one.log)

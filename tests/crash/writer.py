@@ -44,7 +44,7 @@ class Writer:
 
     def settle(self) -> None:
         """Make all entries last, and say so."""
-        self.session.settle()
+        self.session.sync()
         print(len(self.session.agent(AGENT).transcript or ()) - 1, flush=True)
 
     def turn(self, number: int) -> None:

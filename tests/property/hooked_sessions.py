@@ -100,10 +100,10 @@ class Counting(Hook):
             raise RuntimeError("broken")
         return Ok()
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         return {"asked": self.asked}
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         self.asked = saved["asked"]
 
 
@@ -224,7 +224,7 @@ class Course:
         """Let a resumed session end what was open, and say one thing more."""
         talk, own = Conversation(one.root), dice("on", self.seed, at)
         for _ in range(3):
-            if talk.primary.cut_off:
+            if talk.primary.has_open_calls:
                 self.say(talk, None, own)
         self.say(talk, "More.", own)
 

@@ -211,7 +211,7 @@ class Branches(RuleBasedStateMachine):
         ctx = self.pick(at)
         until = time(second) if policy == "ephemeral" else None
         keeping = None if policy is None else RetentionPolicy(policy, until)
-        self.store.keep({ctx: keeping})
+        self.store.set_retention({ctx: keeping})
         self.kept.pop(ctx, None)
         if keeping is not None:
             self.kept[ctx] = keeping
@@ -230,7 +230,7 @@ class Branches(RuleBasedStateMachine):
                 for known in (self.seen, self.notes, self.kept):
                     known.pop(ctx, None)
             self.tips = [tip for tip in self.tips if tip in self.seen] or [self.pick(0)]
-            assert self.store.named("ctx-", 999) == sorted(self.seen)
+            assert self.store.names_with_prefix("ctx-", 999) == sorted(self.seen)
 
     def has_expired(self, ctx: CommitId, now: str) -> bool:
         keeping = self.kept.get(ctx)
@@ -257,9 +257,9 @@ class Branches(RuleBasedStateMachine):
         assert tuple(one.id for one in commit_history(self.store, ctx)) == self.seen[ctx].path
         assert show(self.store, ctx).notes == self.notes[ctx]
         labelled = {label for notes in self.notes.values() for label in notes.labels}
-        assert self.store.labelled().keys() == labelled
-        assert self.store.newest(999) == list(self.seen)[::-1]
-        assert self.store.kept() == self.kept
+        assert self.store.commits_by_label().keys() == labelled
+        assert self.store.newest_commits(999) == list(self.seen)[::-1]
+        assert self.store.retention() == self.kept
         assert fsck(self.store) == []
 
     @invariant()

@@ -112,7 +112,7 @@ class Working(RuleBasedStateMachine):
         assert texts(self.store, ctx) == [text_of(one.content) for one in context]
         if ctx is not None:
             self.summary.pop(agent, None)
-            assert self.session.agent(agent).edited is None
+            assert self.session.agent(agent).uncommitted_edit is None
         assert texts(self.store, ctx, "root") == self.full[agent]
 
     @rule()

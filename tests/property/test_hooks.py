@@ -60,10 +60,10 @@ class Counting(Hook):
         self.asked += 1
         return Comment(f"number {self.asked}") if self.asked % 3 == 0 else Ok()
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         return {"asked": self.asked}
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         self.asked = saved["asked"]
 
 
@@ -121,7 +121,7 @@ def check_hooks(one: Stage) -> None:
         ]
         assert sorted(subjects) == due, hook
     state = one.agent("counting").state
-    assert state.saved == {"asked": len(judged(one, "counting"))}
+    assert state.saved_state == {"asked": len(judged(one, "counting"))}
     guard_ = one.agent("guard")
     kept = [row for row in one.rows(role="tool", name="keep_note") if "is_error" not in row]
     context = [text_of(m.content) for m in one.session.context(guard_.agent_id)]
@@ -146,7 +146,7 @@ def check_cut(chosen: list[Turn], at: int) -> None:
         before = everything(later.session)
         later = again(later.log, later)
         assert everything(later.session) == before
-        if later.root.cut_off:
+        if later.root.has_open_calls:
             later.ask()
         later.ask("More.")
         check_hooks(later)

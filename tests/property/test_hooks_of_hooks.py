@@ -179,7 +179,7 @@ class Reading:
         """Look whether a model reads what hooks have not seen."""
         if is_code(agent):
             return
-        for id_ in agent.fresh:
+        for id_ in agent.new_entries:
             one = self.entries.get(id_)
             if one is None or one.agent_id != agent.id:
                 continue
@@ -198,7 +198,7 @@ class Reading:
     def check_counts(self) -> None:
         """Check that a hook in code has counted what it has answered, and nothing else."""
         for one in filter(is_code, self.state.agents.values()):
-            saved = one.saved or {"asked": 0}
+            saved = one.saved_state or {"asked": 0}
             expected = {"asked": self.born_with.get(one.id, 0) + self.said[one.id]}
             if saved != expected:
                 self.faults.append(f"{one.name} ({one.id}) counts {saved}, not {expected}")

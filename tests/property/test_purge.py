@@ -74,7 +74,7 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
                 session.log_transcript_entry(ROOT, step)
                 ask(session, ROOT)
         before = canonical.to_json_line([message_from(_plain(m)) for m in session.context(ROOT)])
-        saved = canonical.to_json_line(session.agent(ROOT).saved)
+        saved = canonical.to_json_line(session.agent(ROOT).saved_state)
         session.close()
         log = LogFile(session.path)
         places = purge_log(log, PurgeOptions(replace=SECRET.replace, clock=ticking()))
@@ -84,7 +84,9 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
         resumed = Session.load(session.path, options=options())
         after = canonical.to_json_line([message_from(_plain(m)) for m in resumed.context(ROOT)])
         assert after == in_json(before, SECRET.replace)
-        assert canonical.to_json_line(resumed.agent(ROOT).saved) == in_json(saved, SECRET.replace)
+        assert canonical.to_json_line(resumed.agent(ROOT).saved_state) == in_json(
+            saved, SECRET.replace
+        )
         resumed.close()
         requests = [e for e in events(session.path) if isinstance(e, ev.LlmRequest)]
         assert all(context(events(session.path), e.message_id).verified for e in requests)

@@ -56,7 +56,7 @@ class History:
         born(self.session)
 
     def listen(self) -> None:
-        self.session.listen(self._snap)
+        self.session.add_listener(self._snap)
 
     def _snap(self, event: ev.Event) -> None:
         self.snapshots[event.message_id] = self.session.state.describe()
@@ -83,14 +83,14 @@ class History:
         relation: ev.Relation = self.one_of(["subagent", "hook"])
         spec = self.one_of([None, {"tools": [self.text]}])
         held = self.session.allocate_agent_id()
-        self.session.hold_back(held, [Message("system", self.text)] * self.dice(3))
+        self.session.defer_messages(held, [Message("system", self.text)] * self.dice(3))
         self.session.log_agent_created(
             held, self.a_cause(agent), relation=relation, name=self.text, spec=spec
         )
 
     def hear(self) -> None:
         substance = self.one_of([None, self.some_id()])
-        if substance in self.session.state.copies:
+        if substance in self.session.state.copied_messages:
             substance = None
         who = self.one_of([self.agent().id, USER])
         hear(self.session, who, self.text, substance=substance)

@@ -159,7 +159,7 @@ class Run:
         self._expect()
 
     def _guard(self, name: str) -> None:
-        primary = self.root.sibling(self.session.state.primary or "")
+        primary = self.root.agent_by_id(self.session.state.primary or "")
         made = Guard(self.session, runtime=self.runtime).install(primary, name)
         self.tree.guard(self.tree.primary, name)
         if primary is self.root:
@@ -270,7 +270,7 @@ class Run:
         agents = self.session.agents.values()
         ids = [one.id for one in agents if one.name == name and live(one.id)]
         [id_] = ids
-        return self.root.sibling(id_)
+        return self.root.agent_by_id(id_)
 
     def _check_results(self, actor: str, expected: list[bool]) -> None:
         found = rows(self.session.path, role="tool", agent_id=actor) if expected else []

@@ -80,6 +80,6 @@ def test_what_is_unheard_and_owed_is_in_the_log(steps: list[tuple[str, int, str]
         for step in steps:
             model.step(*step)
         state = session.state
-        assert {id_: [*agent.unheard] for id_, agent in state.agents.items()} == model.unheard
-        assert state.reporting == model.said
+        assert {id_: [*agent.undelivered] for id_, agent in state.agents.items()} == model.unheard
+        assert state.pending_reports == model.said
         assert folded(session.path).describe() == state.describe()

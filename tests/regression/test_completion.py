@@ -56,7 +56,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     [log] = home.logs()
     log.rename(log.with_name("tea.jsonl"))
     with closing(SqliteStore(home.store_file)) as store:
-        [ctx, *_] = store.newest(1)
+        [ctx, *_] = store.newest_commits(1)
     assert run_cli(["ctx", "label", ctx, "cafe", *given], {}) == 0
     return home
 
@@ -95,7 +95,7 @@ def test_a_word_is_completed(home: Home, line: str, expected: list[str]) -> None
 def test_commits_are_completed_newest_first(home: Home) -> None:
     [first, *_] = complete(home, "harken ctx show ctx-")
     with closing(SqliteStore(home.store_file)) as store:
-        newest = store.newest(1)[0]
+        newest = store.newest_commits(1)[0]
         assert first == newest[: len("ctx-") + 12]
     assert commit_names(home, newest[:20]) == [newest[:20]]
     assert complete(home, f"harken export {first[:10]}")[0] == first
@@ -105,7 +105,7 @@ def test_the_names_are_those_that_commands_know(home: Home) -> None:
     with closing(Catalogue(home.index_file)) as catalogue:
         assert imported_names(home) == [one.name for one in imported_sessions(catalogue)]
     with closing(SqliteStore(home.store_file)) as store:
-        assert label_names(home) == [*store.labelled()]
+        assert label_names(home) == [*store.commits_by_label()]
 
 
 def test_a_home_that_is_missing_or_damaged_completes_nothing(tmp_path: Path) -> None:

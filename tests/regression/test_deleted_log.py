@@ -22,7 +22,7 @@ def test_a_deleted_log_is_not_called_safe(tmp_path: Path) -> None:
     hear(session, agent, "one")
     for _ in range(2):  # every later call fails in the same way
         with pytest.raises(LogDeleted, match="was deleted while this session wrote it") as error:
-            session.settle()
+            session.sync()
         assert "safe" not in str(error.value)
         assert "messages are lost" in str(error.value)
     with pytest.raises(LogDeleted):

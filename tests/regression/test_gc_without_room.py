@@ -51,7 +51,7 @@ def litter(cli: Cli, *, loose_bytes: int, kept: str = "kept") -> None:
 
 def loose_in(cli: Cli) -> int:
     store = SqliteStore(cli.home / "store.db")
-    count = len(store.named("art-", 1000))
+    count = len(store.names_with_prefix("art-", 1000))
     store.close()
     return count
 
@@ -122,7 +122,9 @@ def test_a_damaged_table_is_a_store_error(cli: Cli, damage: str) -> None:
     store = SqliteStore(cli.home / "store.db")
     kept = batch_of("for a while")
     store.write(kept)
-    store.keep({commit_in(kept): RetentionPolicy("ephemeral", "2020-01-01T00:00:00.000000Z")})
+    store.set_retention(
+        {commit_in(kept): RetentionPolicy("ephemeral", "2020-01-01T00:00:00.000000Z")}
+    )
     store.close()
     connection = sqlite3.connect(cli.home / "store.db")
     connection.execute("PRAGMA ignore_check_constraints=ON")

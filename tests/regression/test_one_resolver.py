@@ -78,7 +78,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Kit:
             assert run_cli([*arguments, "--home", str(home)], {}) == 0
         [log] = (home / "sessions").glob("*.jsonl")
         with closing(SqliteStore(home / "store.db")) as store:
-            [ctx, *_] = store.newest(1)
+            [ctx, *_] = store.newest_commits(1)
         assert run_cli(["ctx", "label", ctx, LABEL, "--home", str(home)], {}) == 0
     finally:
         os.chdir(before)

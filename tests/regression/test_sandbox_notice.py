@@ -71,5 +71,5 @@ def test_a_user_at_a_plain_terminal_reads_it() -> None:
     wanted = ApprovalRequest(
         agent="main", tool="bash", subject="ls", preview="ls", note="In the sandbox."
     )
-    assert asyncio.run(user.permit(wanted)).allowed
+    assert asyncio.run(user.approve(wanted)).allowed
     assert told == ["main wants to use bash:\nls", "In the sandbox."]

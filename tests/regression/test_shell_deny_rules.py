@@ -34,7 +34,7 @@ def bash(command: str) -> str:
     return command
 
 
-BASH: Tool = bash.guarded(by="command", kind="command")
+BASH: Tool = bash.with_subject(by="command", kind="command")
 
 
 def read_table(name: str) -> Iterator[tuple[str, str]]:

@@ -45,8 +45,8 @@ async def preview_edit(path: str) -> str:
 
 
 TOOLS = (
-    brew.guarded(by="what", preview=preview_brew),
-    edit.guarded(by="path", edits_files=True, preview=preview_edit),
+    brew.with_subject(by="what", preview=preview_brew),
+    edit.with_subject(by="path", edits_files=True, preview=preview_edit),
     ask_user,
 )
 

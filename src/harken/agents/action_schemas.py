@@ -175,8 +175,8 @@ ACTIONS: dict[str, Tool] = {
         endo,
         talk_with,
         clone,
-        dump.guarded(by="path", edits_files=True),
-        restore.guarded(by="path", shows_files=True),
+        dump.with_subject(by="path", edits_files=True),
+        restore.with_subject(by="path", shows_files=True),
         introduce,
     )
 }

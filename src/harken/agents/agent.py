@@ -51,11 +51,11 @@ class Agent:
 
     kind: ClassVar[str] = "agent"
     """What the birth calls it: `smart`, or the registered name of a dumb agent."""
-    in_log: ClassVar[bool] = False
+    can_unload: ClassVar[bool] = False
     """Whether a long session may let go of an idle object of just this class, and make it anew."""
     points: ClassVar[frozenset[HookPoint]] = POINTS
     """Where it is asked while it stands as a hook, unless its spec says so."""
-    portable: ClassVar[bool] = True
+    can_restore: ClassVar[bool] = True
     """Whether it can be made anew from what a file says of it: not where that is code to run."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -79,27 +79,27 @@ class Agent:
         that says so. Raises ValueError where it is no transcript.
         """
         initial = complete_transcript(init_prompt or (), own_system=system_prompt is not None)
-        self.attach(session, session.allocate_agent_id(), runtime or AgentRuntime())
-        self.begin_with(initial)
+        self.bind(session, session.allocate_agent_id(), runtime or AgentRuntime())
+        self.set_initial_transcript(initial)
         if system_prompt is not None:
-            session.hold_back(self.agent_id, [Message("system", str(system_prompt))])
+            session.defer_messages(self.agent_id, [Message("system", str(system_prompt))])
 
     @classmethod
-    def attached(cls, session: Session, state: AgentState, runtime: AgentRuntime) -> Self:
+    def from_state(cls, session: Session, state: AgentState, runtime: AgentRuntime) -> Self:
         """Make the object for an agent that was born before."""
         agent = cls.__new__(cls)
-        agent.prepare(state)
-        agent.attach(session, state.id, runtime)
+        agent.load_spec(state)
+        agent.bind(session, state.id, runtime)
         agent.restore(state)
         return agent
 
-    def prepare(self, state: AgentState) -> None:
+    def load_spec(self, state: AgentState) -> None:
         """Take from a birth what `begin` rests on."""
 
     def restore(self, state: AgentState) -> None:
         """Take back what the log knows of this agent beside its transcript."""
 
-    def attach(self, session: Session, agent_id: AgentId, runtime: AgentRuntime) -> None:
+    def bind(self, session: Session, agent_id: AgentId, runtime: AgentRuntime) -> None:
         """Bind the object to its identity in the session."""
         self.session = session
         self.agent_id = agent_id
@@ -147,7 +147,7 @@ class Agent:
             relation=relation,
             spec={**self.spec(), **self.born_with},
         )
-        self.take_initial()
+        self.log_initial_transcript()
         return birth
 
     def check_kind(self) -> None:
@@ -155,11 +155,11 @@ class Agent:
         if type(self) is not Agent:
             check_registered(type(self), self.kind, self.runtime)
 
-    def begin_with(self, initial: Sequence[Mapping[str, Any]]) -> None:
+    def set_initial_transcript(self, initial: Sequence[Mapping[str, Any]]) -> None:
         """Start, when its birth is logged, from a transcript that is whole."""
         self._initial += initial
 
-    def take_initial(self) -> None:
+    def log_initial_transcript(self) -> None:
         """Begin with the initial transcript: by reference where it is in the log, else in full."""
         initial, self._initial = self._initial, []
         begin_with(self.session, self.agent_id, initial)
@@ -173,7 +173,7 @@ class Agent:
         self.check_born()
         state = self.session.agent(self.agent_id)
         if self._initial:  # its birth was logged by `Session.log_agent_created`
-            self.take_initial()
+            self.log_initial_transcript()
         return state
 
     @property
@@ -202,7 +202,7 @@ class Agent:
     @property
     def subagents(self) -> dict[str, Agent]:
         """Its living subagents by name (by id where they have none), in order of birth."""
-        return {name: self.sibling(agent_id) for name, agent_id in self.subagent_ids.items()}
+        return {name: self.agent_by_id(agent_id) for name, agent_id in self.subagent_ids.items()}
 
     @property
     def subagent_ids(self) -> dict[str, AgentId]:
@@ -216,7 +216,7 @@ class Agent:
 
         Those that it put there itself come first, see `self_made`.
         """
-        return [self.sibling(agent_id) for agent_id in self.hook_ids]
+        return [self.agent_by_id(agent_id) for agent_id in self.hook_ids]
 
     @property
     def hook_ids(self) -> list[AgentId]:
@@ -224,7 +224,7 @@ class Agent:
         agents = self.session.agents
         return sorted(self.state.hooks, key=lambda id_: is_guard(agents[id_].spec))
 
-    def sibling(self, agent_id: str) -> Agent:
+    def agent_by_id(self, agent_id: str) -> Agent:
         """Return another agent of the same session, revived where it is not in memory.
 
         Raises NameNotFound.
@@ -236,7 +236,7 @@ class Agent:
         ids = self.subagent_ids
         if name not in ids:
             raise NameNotFound("subagent", name, ids)
-        return self.sibling(ids[name])
+        return self.agent_by_id(ids[name])
 
     def harken(self, input: str) -> None:
         """Add a user message to the transcript and log it.
@@ -248,7 +248,7 @@ class Agent:
         """
         check_text(input, f"the input of {self.name}")
         self.check_born()
-        self.close_calls()
+        self.close_open_calls()
         event = TranscriptEntry(
             agent_id=self.agent_id,
             role="user",
@@ -272,19 +272,21 @@ class Agent:
         dst.harken(txt)
 
     @property
-    def asked_at(self) -> frozenset[HookPoint]:
+    def hook_points(self) -> frozenset[HookPoint]:
         """Where it is asked while it stands as a hook."""
         own = self.state.spec.get("points")
         return self.points if own is None else POINTS & frozenset(own)
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether it wants to be asked this; what it does not is as if it were OK, and not logged.
 
         For a hook that seldom has something to say. One that raises here is asked.
         """
         return True
 
-    async def judged(self, question: HookQuestion, asked: MessageId) -> tuple[Verdict, MessageId]:
+    async def judge_question(
+        self, question: HookQuestion, asked: MessageId
+    ) -> tuple[Verdict, MessageId]:
         """Return the verdict on a question that it has heard, with the message that says so.
 
         By default its answer is read as one. Raises UnparsableVerdict where it is none.
@@ -303,55 +305,55 @@ class Agent:
         """
         if not isinstance(agent, Agent):
             raise TypeError(f"install(agent): agent must be an Agent, not {agent!r}")
-        self.put_above(agent, name or self.kind, agent.state.birth)
+        self.install_with_copies(agent, name or self.kind, agent.state.birth)
         return self
 
-    def put_above(self, agent: Agent, name: str, cause: Cause) -> None:
+    def install_with_copies(self, agent: Agent, name: str, cause: Cause) -> None:
         """Log the birth of a hook of an agent, then give copies to those who stand there already.
 
         The birth says whom it reaches.
         """
-        self.stand_above(agent, name, cause)
-        self.reach()
+        self.log_hook_birth(agent, name, cause)
+        self.copy_to_subagents()
 
-    def stand_above(self, agent: Agent, name: str, cause: Cause) -> None:
+    def log_hook_birth(self, agent: Agent, name: str, cause: Cause) -> None:
         """Log the birth of a hook of an agent. A hook that the agent made reaches nobody."""
         if not is_made(self.born_with) and (reached := guarded(self.session.agents, agent.state)):
             self.born_with["reaches"] = list(reached)
         self.log_birth(cause, name, "hook")
 
-    def reach(self) -> None:
+    def copy_to_subagents(self) -> None:
         """Give copies to those whom its birth names; where a crash ended that, to the others.
 
         So do its copies, in a row: the depth of a tree is not that of Python's stack.
         """
         waiting: list[Agent] = [self]
         for hook in waiting:  # grows
-            waiting += hook.reach_next()
+            waiting += hook.copy_to_children()
 
-    def reach_next(self) -> list[Agent]:
+    def copy_to_children(self) -> list[Agent]:
         """Give copies to those whom its birth names and who have none; return the copies."""
         made: list[Agent] = []
         if not self.state.spec.get("reaches"):
             return made
-        for agent in map(self.sibling, self.state.spec["reaches"]):
+        for agent in map(self.agent_by_id, self.state.spec["reaches"]):
             there = agent.hooks
-            if self.original not in {hook.original for hook in there}:
-                copy = self.copied_for(agent)
+            if self.original_id not in {hook.original_id for hook in there}:
+                copy = self.logged_copy_for(agent)
                 if copy is not None:
                     called = free_name(self.name, [hook.name for hook in there])
-                    copy.stand_above(agent, called, agent.state.birth)
+                    copy.log_hook_birth(agent, called, agent.state.birth)
                     made.append(copy)
         self.session.append(AgentConfigured(agent_id=self.agent_id, spec={"reaches": []}))
         return made
 
     @property
-    def original(self) -> AgentId:
+    def original_id(self) -> AgentId:
         """Which hook it is a copy of, in the end; itself, where it is none."""
         original: AgentId = self.state.spec.get("original") or self.agent_id
         return original
 
-    def copied_for(self, agent: Agent, *, below: bool = True) -> Agent | None:
+    def logged_copy_for(self, agent: Agent, *, below: bool = True) -> Agent | None:
         """Return a copy of this hook for an agent to be watched; None: it gets none.
 
         below: the agent stands below whom the hook watches; else it takes that one's place, and is
@@ -363,7 +365,7 @@ class Agent:
         if copy is not None:
             copy.born_with |= {name: spec[name] for name in ("points", "subagents") if name in spec}
             copy.born_with |= {SELF_MADE: MADE} if is_made(spec) else {}
-            copy.born_with["original"] = self.original
+            copy.born_with["original"] = self.original_id
         return copy
 
     def copy_for(self, agent: Agent) -> Agent | None:
@@ -381,7 +383,7 @@ class Agent:
     @property
     def has_news(self) -> bool:
         """Whether there is something that it has not heard: from outside, or of a subagent."""
-        return bool(self.news or self.session.agents[self.agent_id].unheard)
+        return bool(self.news or self.session.agents[self.agent_id].undelivered)
 
     @property
     def is_busy(self) -> bool:
@@ -404,7 +406,7 @@ class Agent:
         """
         happened = [
             TranscriptEntry(agent_id=self.agent_id, role="user", content=text, substance=piece)
-            for piece, text in self.state.unheard.items()
+            for piece, text in self.state.undelivered.items()
         ]
         heard = (happened + self.news)[:most]
         self.news = self.news[max(0, len(heard) - len(happened)) :]
@@ -412,7 +414,7 @@ class Agent:
         return heard
 
     @property
-    def cut_off(self) -> bool:
+    def has_open_calls(self) -> bool:
         """Whether it owes an answer: a crash, an error or a cancellation ended its last turn.
 
         `await response()` without input goes on with that turn.
@@ -430,9 +432,9 @@ class Agent:
 
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
-        self.close_calls()
+        self.close_open_calls()
 
-    def close_calls(self) -> None:
+    def close_open_calls(self) -> None:
         """Give every call without a result one that says that it was cut off."""
         for call in list(self.state.open_calls.values()):
             self.close_call(call)
@@ -447,17 +449,17 @@ class Agent:
             return None
         return checkpoints.take(self.session, self.agent_id, trigger, summary)
 
-    def keep(self, trigger: Checkpoint) -> None:
+    def checkpoint_if_due(self, trigger: Checkpoint) -> None:
         """Take the checkpoint of an event where one is due; a store that refuses stops nobody."""
         checkpoints = self.runtime.checkpoints
         if checkpoints is not None:
-            checkpoints.keep(self.session, self.agent_id, trigger, self.runtime.tell)
+            checkpoints.keep(self.session, self.agent_id, trigger, self.runtime.notify)
 
-    def runs_again(self, call: OpenCall) -> bool:
+    def is_retryable(self, call: OpenCall) -> bool:
         """Whether a call that was cut off may simply be run again."""
         return False
 
-    def note_on(self, call: OpenCall) -> str:
+    def interruption_note(self, call: OpenCall) -> str:
         """Return what more is known of a call that was cut off."""
         return ""
 
@@ -467,7 +469,7 @@ class Agent:
             TranscriptEntry(
                 agent_id=self.agent_id,
                 role="tool",
-                content=INTERRUPTED.format(call.name) + self.note_on(call),
+                content=INTERRUPTED.format(call.name) + self.interruption_note(call),
                 tool_call_id=call.id,
                 name=call.name or UNNAMED,
                 is_error=True,
@@ -482,12 +484,12 @@ def load_agent(session: Session, agent_id: str, runtime: AgentRuntime) -> Agent:
     Terminated agents can be revived too, to be read or asked. Raises NameNotFound for an id that
     was never born, and for a kind that nobody registered.
     """
-    live = session.live_object(AgentId(agent_id))
+    live = session.live_agent(AgentId(agent_id))
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)
     kind = get_agent_class(state.spec.get("kind", "smart"), runtime)
-    agent: Agent = kind.attached(session, state, runtime)
+    agent: Agent = kind.from_state(session, state, runtime)
     return agent
 
 

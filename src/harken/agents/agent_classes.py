@@ -37,7 +37,7 @@ def register_agent_class(name: str) -> Callable[[Kind], Kind]:
     """
 
     def enter(kind: Kind) -> Kind:
-        if not (isinstance(kind, type) and hasattr(kind, "attached")):
+        if not (isinstance(kind, type) and hasattr(kind, "from_state")):
             raise TypeError(f"register({name!r}) is for a class of agents, not for {kind!r}")
         before = _kinds.get(name, kind)
         if (before.__module__, before.__qualname__) != (kind.__module__, kind.__qualname__):

@@ -79,9 +79,9 @@ def check_birth(state: SessionState, parent: AgentId, births: int = 1, lower: in
 
 def _check_spent(state: SessionState, agent: AgentState, budget: Budget) -> None:
     everyone = [agent, *_ever_below(state, agent)]
-    calls = sum(one.spent.model_calls for one in everyone)
-    tokens = sum(one.spent.tokens for one in everyone)
-    cost = sum(one.spent.cost_usd for one in everyone)
+    calls = sum(one.usage.model_calls for one in everyone)
+    tokens = sum(one.usage.tokens for one in everyone)
+    cost = sum(one.usage.cost_usd for one in everyone)
     if budget.model_calls is not None and calls >= budget.model_calls:
         raise BudgetExceeded(f"{_who(agent)} has used {calls} of {budget.model_calls} model calls")
     if budget.tokens is not None and tokens >= budget.tokens:
@@ -127,7 +127,7 @@ def spent_by(session: Session, agent_id: AgentId) -> UsageTotals:
     spending = _of_sessions.get(session)
     if spending is None:
         spending = _of_sessions[session] = SpendingTotals(session.state)
-        session.listen(spending.hear)
+        session.add_listener(spending.hear)
     return spending.of(agent_id)
 
 
@@ -144,7 +144,7 @@ class SpendingTotals:
         if self._totals is None:
             self._totals = {}
             for agent in self._state.agents.values():
-                self._add(agent.id, agent.spent)
+                self._add(agent.id, agent.usage)
         return self._totals.get(agent_id) or UsageTotals()
 
     def hear(self, event: Event) -> None:

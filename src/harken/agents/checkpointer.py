@@ -101,7 +101,7 @@ class Checkpointer:
         context = session.context(agent_id)
         drafts = _drafts(state, context, trigger)
         if not drafts:
-            return None if state.ctx is None else CommitId(state.ctx)
+            return None if state.commit_id is None else CommitId(state.commit_id)
         origin = self._origin(session, state)
         drafts = [replace(draft, origin=origin) for draft in drafts]
         if summary:
@@ -135,7 +135,7 @@ class Checkpointer:
         """Let the programs that an agent runs from now on see its last commit, and no later one."""
         if self.sockets is None:
             return
-        self.sockets.settle((session.path, agent_id), session.agents[agent_id].ctx or "")
+        self.sockets.settle((session.path, agent_id), session.agents[agent_id].commit_id or "")
         for one in self.sockets.agents:
             if one[0] == session.path and not session.state.is_live(one[1]):
                 self.sockets.forget(one)  # so that a long session does not run out of files
@@ -161,15 +161,19 @@ def _drafts(
 ) -> list[CommitDraft]:
     """Return what has to be committed, each the parent of the next; nothing where nothing is."""
     new = pending(state, context)
-    fresh = new if state.edited is None else [*context, *(state.transcript or ())]
-    untouched = state.edited is None or state.ctx is None
+    fresh = new if state.uncommitted_edit is None else [*context, *(state.transcript or ())]
+    untouched = state.uncommitted_edit is None or state.commit_id is None
     if untouched and all(message.role == "system" for message in fresh):
         return []
     drafts: list[CommitDraft] = []
-    was_below = state.parent is not None or state.born_from is not None  # it may have moved since
-    spawned = state.ctx is None and was_below
-    if state.edited is not None:
-        drafts = _of_edit(state, state.edited, context[: len(context) - len(new)], trigger)
+    was_below = (
+        state.parent is not None or state.spawn_commit_id is not None
+    )  # it may have moved since
+    spawned = state.commit_id is None and was_below
+    if state.uncommitted_edit is not None:
+        drafts = _of_edit(
+            state, state.uncommitted_edit, context[: len(context) - len(new)], trigger
+        )
     elif spawned:
         heard = list(takewhile(lambda message: message.role != "assistant", new))
         drafts = [CommitDraft(messages=heard, created_at=_time(heard[-1] if heard else new[0]))]
@@ -178,7 +182,7 @@ def _drafts(
         drafts[0] = replace(drafts[0], type="snapshot", trigger="spawn")
     if new:
         drafts.append(CommitDraft(messages=new, trigger=trigger))
-    parent = state.born_from if state.ctx is None else state.ctx
+    parent = state.spawn_commit_id if state.commit_id is None else state.commit_id
     return [replace(drafts[0], parent=None if parent is None else CommitId(parent)), *drafts[1:]]
 
 
@@ -189,10 +193,10 @@ def _of_edit(
 
     So the full conversation stays in the history, though the agent reads on with less.
     """
-    if state.ctx is None and edit.reason == "init_prompt":
+    if state.commit_id is None and edit.reason == "init_prompt":
         return [CommitDraft(messages=whole, trigger=trigger, created_at=edit.time)]
     of_edit = _number(edit)
-    own = _after(state.transcript or (), state.committed)
+    own = _after(state.transcript or (), state.committed_upto)
     before = [one for one in own if _number(one) < of_edit and _id(one) != edit.summary]
     summaries = [text_of(one.content) for one in whole if edit.summary and _id(one) == edit.summary]
     stands = CommitDraft(
@@ -207,7 +211,12 @@ def _of_edit(
 
 def pending(state: AgentState, context: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Return what was added to a context since the last commit, or edit, oldest first."""
-    return _after(context, state.committed if state.edited is None else state.edited.message_id)
+    return _after(
+        context,
+        state.committed_upto
+        if state.uncommitted_edit is None
+        else state.uncommitted_edit.message_id,
+    )
 
 
 def _after(messages: Sequence[ChatMessage], id_: MessageId | None) -> list[ChatMessage]:
@@ -225,7 +234,10 @@ def _upto(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | None
 
     After an edit that may be another agent's; before it, entries stand in their order.
     """
-    covered = [*(state.transcript or ())[-1:], *(context if state.edited is not None else ())]
+    covered = [
+        *(state.transcript or ())[-1:],
+        *(context if state.uncommitted_edit is not None else ()),
+    ]
     return max(((_number(one), _id(one)) for one in covered), default=(-1, None))[1]
 
 

@@ -32,17 +32,17 @@ class DumbAgent(Agent):
         """Whether it has an `answer`: a hook that only judges has none."""
         return type(self).answer is not DumbAgent.answer
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return, as JSON values, all that must survive a resume; None where there is nothing."""
         return None
 
-    def take_back(self, saved: Any) -> None:
-        """Take back what `saved_state` gave."""
+    def load_saved_state(self, saved: Any) -> None:
+        """Restore what `dump_state` returned."""
 
     def restore(self, state: AgentState) -> None:
         """Take back the state last saved in the log, where there is one."""
-        if state.saved is not None:
-            self.take_back(state.saved)
+        if state.saved_state is not None:
+            self.load_saved_state(state.saved_state)
 
     async def response(self, input: str | None = None) -> LoggedString:
         """Answer what was heard; with `input`, hear it first. Errors as `answer`.
@@ -51,20 +51,20 @@ class DumbAgent(Agent):
         """
         if input is not None:
             self.harken(input)
-        elif not self.cut_off:
+        elif not self.has_open_calls:
             self.hear_news(most=1)
         inputs = (entry for entry in reversed(self._own_entries()) if entry.role == "user")
         heard = next(inputs, None)
         text = await self.answer("" if heard is None else text_of(heard.content))
         said = self.say(text)
-        self.keep("turn_boundary")
-        self.session.settle()
+        self.checkpoint_if_due("turn_boundary")
+        self.session.sync()
         return said
 
     def say(self, text: str, cause: Cause = None) -> LoggedString:
         """Log an utterance, and the state that it leaves behind.
 
-        Raises what `saved_state` raises, and InvalidEvent for a state that is not plain JSON;
+        Raises what `dump_state` raises, and InvalidEvent for a state that is not plain JSON;
         nothing was said then.
         """
         entry = TranscriptEntry(
@@ -88,8 +88,8 @@ class DumbAgent(Agent):
 
     def _changed_state(self, cause: Cause = None) -> list[Event]:
         """Return the event that holds the state, checked; none where the log has it already."""
-        state = self.saved_state()
-        if state == self.state.saved and self.state.saving is None:
+        state = self.dump_state()
+        if state == self.state.saved_state and self.state.pending_state is None:
             return []
         saved = AgentStateSaved(agent_id=self.agent_id, state=state, cause=cause)
         as_written(saved)

@@ -58,7 +58,7 @@ def load_session(
             folder = session.options.folder
             root.born_with |= {} if folder is None else {"folder": str(folder)}
             root.log_birth(name=name)
-            session.settle()
+            session.sync()
         else:
             root = _restored(session, runtime)
             _complete(root, system_prompt, budget)
@@ -78,7 +78,7 @@ def start_from_commit(agent: Agent, ctx: str, *, stop: str = "compaction") -> No
     NameNotFound, ObjectNotFound, and InvalidEvent where the session has no resolver.
     """
     session, own = agent.session, agent.state.transcript or []
-    if agent.state.ctx is not None or any(entry.role != "system" for entry in own):
+    if agent.state.commit_id is not None or any(entry.role != "system" for entry in own):
         raise ValueError(f"{agent.name} has begun already: start from a commit with a new agent")
     event = ContextLoaded(agent_id=agent.agent_id, ctx=ctx, count=0, context_hash="", stop=stop)
     resolver = session.options.resolver
@@ -93,7 +93,7 @@ def start_from_commit(agent: Agent, ctx: str, *, stop: str = "compaction") -> No
         kept.append(Segment(start=systems, stop=event.count))
         edit = TranscriptEdited(agent_id=agent.agent_id, segments=kept, reason="context_loaded")
         session.append(edit)
-    session.settle()
+    session.sync()
 
 
 def _restored(session: Session, runtime: AgentRuntime) -> Agent:
@@ -107,7 +107,7 @@ def _restored(session: Session, runtime: AgentRuntime) -> Agent:
         if state.open_calls:
             agent = load_agent(session, state.id, runtime)
             for call in list(state.open_calls.values()):
-                if not agent.runs_again(call):
+                if not agent.is_retryable(call):
                     agent.close_call(call)
     end_compactions(session)
     finish_watching(session, lambda agent_id: load_agent(session, agent_id, runtime))
@@ -116,7 +116,7 @@ def _restored(session: Session, runtime: AgentRuntime) -> Agent:
         if not session.state.is_live(state.id) and not left_unheard(session, state):
             unload_agent(session, state.id)  # as when it was ended: a long session holds what lives
     if runtime.checkpoints is not None:
-        runtime.checkpoints.finish(session, runtime.tell)  # what a crash left pending
+        runtime.checkpoints.finish(session, runtime.notify)  # what a crash left pending
     return root
 
 

@@ -64,7 +64,7 @@ class AgentRuntime:
     """What the tool `skill` of the world reads: agents are told of those that there are."""
     environment: Callable[[Mapping[str, str]], Mapping[str, str]] = visible_variables
     """Which of our variables commands get that are hooks; by default those that are not secret."""
-    let_run: MutableSet[str] | None = None
+    allowed_commands: MutableSet[str] | None = None
     """Digests of the commands of hooks that may be run, whatever a log names; None: all may."""
     actions: Collection[str] = BASIC
     """The structural actions of agents that have no list of what they may use."""
@@ -106,7 +106,7 @@ class AgentRuntime:
         """Return with which parameters a new agent asks the model of this name."""
         return {**self.parameters, **self.model_parameters.get(model or "", {})}
 
-    def tell(self, notice: str) -> None:
+    def notify(self, notice: str) -> None:
         """Let a person know something that no event says, on one line."""
         if self.on_notice is not None:
             self.on_notice(notice)
@@ -119,7 +119,7 @@ class AgentRuntime:
         assert not isinstance(self.model, str)  # __post_init__ resolved it
         return self.model
 
-    def model_named(self, name: str | None) -> Model:
+    def get_model(self, name: str | None) -> Model:
         """Return a model. Raises ConfigError where the name is none or unknown."""
         default = self.default_model
         if default is not None and name in (None, default.name):

@@ -72,7 +72,7 @@ AGAIN = 0.05
 class SmartAgent(ToolAgent):
     """An agent whose language model decides what to say and do."""
 
-    in_log: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -144,7 +144,9 @@ class SmartAgent(ToolAgent):
             return own
         return [name for name in limit if own is None or name in own]
 
-    async def judged(self, question: HookQuestion, asked: MessageId) -> tuple[Verdict, MessageId]:
+    async def judge_question(
+        self, question: HookQuestion, asked: MessageId
+    ) -> tuple[Verdict, MessageId]:
         """Return its answer as a verdict; where it is none, it is asked once more.
 
         Raises TurnEnded where it moved instead of giving one, UnparsableVerdict where what it says
@@ -195,7 +197,7 @@ class SmartAgent(ToolAgent):
         """Its model. Raises ConfigError where there is none with its name."""
         name = self.language_model
         if self._model is None or self._model.name != name:
-            self._model = self.runtime.model_named(name)
+            self._model = self.runtime.get_model(name)
         return self._model
 
     async def response(self, input: str | None = None) -> LoggedString:
@@ -222,7 +224,7 @@ class SmartAgent(ToolAgent):
             except TurnEnded:
                 self._give_way(input)
                 said = self._moved()
-        self.session.settle()
+        self.session.sync()
         return said
 
     def _give_way(self, unheard: str | None = None) -> None:
@@ -231,12 +233,12 @@ class SmartAgent(ToolAgent):
         self.forget_comments()
         above = self.state.parent
         if unheard is not None and above is not None:
-            self.sibling(above).harken(unheard)
+            self.agent_by_id(above).harken(unheard)
 
     @property
-    def cut_off(self) -> bool:
+    def has_open_calls(self) -> bool:
         """Whether it owes an answer, also one that not all hooks have judged; see `Agent`."""
-        if super().cut_off:
+        if super().has_open_calls:
             return True
         entry = pending_answer(self)
         return was_blocked(self) if entry is None else entry.message_id != self._given_out
@@ -298,7 +300,7 @@ class SmartAgent(ToolAgent):
         await comment_on(self, "input", self.hear_news())
         await self._make_room()
         asked = await self._ask()
-        self.keep("turn_boundary")
+        self.checkpoint_if_due("turn_boundary")
         calls = list(self.state.open_calls.values())
         half = calls.pop() if calls and asked.ends_in_half_a_call else None
         if calls:
@@ -306,7 +308,7 @@ class SmartAgent(ToolAgent):
         if half is not None:
             log_result(self, half, ToolResult(HALF_A_CALL, is_error=True))
         if asked.answer.tool_calls:
-            self.keep("tool_call")
+            self.checkpoint_if_due("tool_call")
         return asked.answer
 
     async def _ask(self) -> ModelCall:
@@ -362,7 +364,9 @@ class SmartAgent(ToolAgent):
         if share is not None and window is not None and left >= share * window:
             self._in_vain = left + AGAIN * window
             full = f"takes {left / window:.0%} of what its model reads"
-            self.runtime.tell(f"{self.name}: the context {full}, and could not be compacted: {why}")
+            self.runtime.notify(
+                f"{self.name}: the context {full}, and could not be compacted: {why}"
+            )
 
     async def compact(self, instructions: str = "") -> CompactionResult | None:
         """Put a summary in the place of what it has in its context; None: that is too little.
@@ -374,10 +378,12 @@ class SmartAgent(ToolAgent):
         with self._busy():
             await self._settled(self._finish_calls())
             await self._settled(comment_on(self, "input", new_inputs(self)))
-            if self.cut_off and pending_answer(self) is not None:
+            if self.has_open_calls and pending_answer(self) is not None:
                 raise ModelError(f"the last answer of {self.name} waits for its hooks: go on first")
-            done = await compact(self, self.model, pending=self.cut_off, instructions=instructions)
-        self.session.settle()
+            done = await compact(
+                self, self.model, pending=self.has_open_calls, instructions=instructions
+            )
+        self.session.sync()
         return done
 
     @property
@@ -415,7 +421,7 @@ class SmartAgent(ToolAgent):
     async def _finish_calls(self) -> None:
         """Finish what was cut off of acting, also what hooks were to be asked after it."""
         for call in list(self.state.open_calls.values()):
-            if self.runs_again(call):
+            if self.is_retryable(call):
                 await act(self, [call])
             else:
                 self.close_call(call)
@@ -432,7 +438,7 @@ class SmartAgent(ToolAgent):
         for call in list(self.state.open_calls.values()):
             log_result(self, call, ToolResult(why.format(call.name), is_error=True))
 
-    def note_on(self, call: OpenCall) -> str:
+    def interruption_note(self, call: OpenCall) -> str:
         """Return what more is known of a call that was cut off."""
         return note_on(self, call)
 

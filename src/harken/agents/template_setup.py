@@ -66,7 +66,7 @@ async def reach(agent: ToolAgent) -> None:
         for server in described:
             if server.name in agent.servers and server.name not in connections.servers:
                 connections.add(server)
-    await agent.runtime.world.ready(agent.servers)
+    await agent.runtime.world.wait_ready(agent.servers)
 
 
 def hooks_of(
@@ -100,6 +100,6 @@ def _commands(template: Template, watched: Agent) -> CommandHook:
     is_first = watched.agent_id == watched.session.state.root
     hooks = read_hooks(template.commands, str(template.path), of_subagent=not is_first)
     for note in hooks.notes:
-        watched.runtime.tell(note)
+        watched.runtime.notify(note)
     options = let_run(watched.runtime, Commands(hooks.entries))
     return CommandHook(watched.session, runtime=watched.runtime, options=options)

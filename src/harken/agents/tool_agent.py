@@ -115,7 +115,7 @@ class ToolAgent(Agent):
         made, listing = tools.pop(SKILL), skills.listing(skills_of(self))
         return {**tools, SKILL: with_skills(made, listing)} if listing else tools
 
-    def runs_again(self, call: OpenCall) -> bool:
+    def is_retryable(self, call: OpenCall) -> bool:
         """Whether a call that was cut off may simply be run again."""
         tool = self.tools.get(call.name)
         return tool is not None and tool.idempotent
@@ -149,6 +149,6 @@ class ToolAgent(Agent):
 
     def _watchers(self) -> list[AgentState]:
         """Return its hooks, and those that left and are still in memory: see `load_session`."""
-        left = (self.session.agents[id_] for id_ in self.state.left)
+        left = (self.session.agents[id_] for id_ in self.state.former_hooks)
         gone = [one for one in left if one.transcript is not None]
         return [*map(self.session.agent, self.state.hooks), *gone]

@@ -52,4 +52,4 @@ def make_from(template: Template | None, root: Agent) -> None:
     root.session.append(AgentConfigured(agent_id=root.agent_id, spec=given))
     install(hooks, root)
     for note in template.notes:
-        root.runtime.tell(note)
+        root.runtime.notify(note)

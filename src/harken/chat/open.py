@@ -90,7 +90,7 @@ def open_chat(
         world.user = user
         runtime = replace(
             runtime_of(settings),
-            let_run=AllowedCommands(home),
+            allowed_commands=AllowedCommands(home),
             checkpoints=kept.checkpoints(home),
             model=model,
             models=find,
@@ -131,7 +131,9 @@ def notes_for(
     states = [root.session.agents[one] for one in root.state.hooks]
     names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
     watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
-    scripts = [root.sibling(one.id) for one in states if one.spec.get("kind") == CommandHook.kind]
+    scripts = [
+        root.agent_by_id(one.id) for one in states if one.spec.get("kind") == CommandHook.kind
+    ]
     foreign = [f"hook {one.name}: {NOT_RUN}" for one in scripts if _is_foreign(one)]
     notes = (
         *foreign,

@@ -44,7 +44,7 @@ class OpenChat:
             if isinstance(hook, CommandHook):
                 asyncio.run(hook.session_ended(reason))
         if self.runtime.checkpoints is not None:
-            self.runtime.checkpoints.finish(self.session, self.runtime.tell)
+            self.runtime.checkpoints.finish(self.session, self.runtime.notify)
         self.session.end("chat")
 
     def close(self) -> None:

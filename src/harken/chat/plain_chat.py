@@ -72,7 +72,7 @@ class PlainUser:
         is_number = answer.isascii() and answer.isdigit() and 0 < int(answer) <= len(asked.options)
         return asked.options[int(answer) - 1] if is_number else answer
 
-    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         """Allow an action or not. Raises UserUnavailable at the end of the input."""
         async with self._one:
             self._keep_type_ahead()
@@ -163,11 +163,11 @@ class PlainChat:
         """Of MCP servers; None: nobody has asked for them yet."""
         self._tally = UsageTotal()
         self._limit = TurnLimit(most_calls)
-        self.session.listen(self._hear)
+        self.session.add_listener(self._hear)
 
     def once(self, prompt: str) -> None:
         """Say one thing and print the answer. Raises ModelError."""
-        if not prompt.strip() and not self.opened.primary.cut_off:
+        if not prompt.strip() and not self.opened.primary.has_open_calls:
             raise click.UsageError("-p needs something to say: no turn was cut off")
         try:
             self.ask(prompt if prompt.strip() else None)
@@ -179,14 +179,14 @@ class PlainChat:
 
     def talk(self) -> None:
         """Say what is typed, until the end of the input; what happens outside is answered, too."""
-        if self.opened.primary.cut_off:
+        if self.opened.primary.has_open_calls:
             self.explain("The last turn was cut off")
         is_typed = stdin_is_interactive()
         with self.listening():
             while not self._ended and (line := self._line()) is not None:
                 if is_typed and self._is_command(line.strip()):
                     run_command(self, line)
-                elif line.strip() or self.opened.primary.cut_off:
+                elif line.strip() or self.opened.primary.has_open_calls:
                     self.try_to_ask(line.strip() or None)
         self.tell_refusals()
 
@@ -275,7 +275,7 @@ class PlainChat:
         except KeyboardInterrupt:
             tell("Interrupted")
             return
-        if self.primary.agent_id == before or not self.primary.cut_off:
+        if self.primary.agent_id == before or not self.primary.has_open_calls:
             return
         if owes_since(self.primary, first):
             self.try_to_ask(None)
@@ -336,7 +336,7 @@ class PlainChat:
 
     def explain(self, text: str) -> None:
         """Say why a turn ended without an answer, and how it can go on."""
-        is_open = self.opened.primary.cut_off
+        is_open = self.opened.primary.has_open_calls
         tell(f"{text}; an empty line lets it go on" if is_open else text)
 
     def ask(self, line: str | None, how: How = as_it_is) -> None:

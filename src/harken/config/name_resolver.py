@@ -287,7 +287,7 @@ class NameResolver:
     def _by_label(self, name: str) -> CommitName | None:
         try:
             with self._store() as store:
-                commits = store.labelled(name).get(name, [])
+                commits = store.commits_by_label(name).get(name, [])
         except ConfigError:
             return None  # There is no store yet.
         except StoreError as error:
@@ -369,7 +369,7 @@ class NameResolver:
     def _labels(self) -> list[str]:
         try:
             with self._store() as store:
-                return list(store.labelled())
+                return list(store.commits_by_label())
         except HarkenError:
             return []
 

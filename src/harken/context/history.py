@@ -27,7 +27,7 @@ def show(store: Store, ctx: CommitId) -> StoredCommit:
     """
     found = store.commits([ctx]).get(ctx)
     if found is None:
-        raise NameNotFound("commit", ctx, store.named("ctx-", 13))
+        raise NameNotFound("commit", ctx, store.names_with_prefix("ctx-", 13))
     return found
 
 
@@ -72,7 +72,7 @@ def resolve(store: Store, principal: str, time: str) -> CommitId | None:
 
     Raises ValueError where `time` is no RFC 3339 time with a zone.
     """
-    return store.latest(principal, normal_time(time))
+    return store.latest_commit(principal, normal_time(time))
 
 
 def update_metadata(
@@ -105,7 +105,7 @@ def update_metadata(
             labels=before.labels if given is None else given,
         )
         try:
-            store.annotate(ctx, notes, was=before)
+            store.update_notes(ctx, notes, was=before)
             break
         except NotesConflict:
             if not left:

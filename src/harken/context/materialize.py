@@ -212,7 +212,7 @@ def _keep(store: Store, made: WriteBatch) -> None:
 def _derived(store: Store, ctx: CommitId, stop: Stop) -> WalkResult | None:
     """Return what an earlier walk came to, if the store still has that, and the commit."""
     keys = _keys(ctx, stop)
-    found = store.derived(keys)
+    found = store.find_derived(keys)
     if len(found) < len(keys):
         return None
     sequence, record = (found[key] for key in keys)

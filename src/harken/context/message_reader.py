@@ -129,7 +129,7 @@ def _too_much(name: ArtifactRef, most: str) -> ObjectCorrupted:
 def _no_messages(store: Store, name: ArtifactRef) -> StoreError:
     """Return what to say of an artifact that is neither a delta nor a sequence."""
     try:
-        next(store.pieces(name), None)
+        next(store.read_chunks(name), None)
     except ObjectNotFound:
         return ObjectNotFound("the store", name)
     return ArtifactNotMessages("the store", name)

@@ -118,7 +118,7 @@ def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[
             check_log(path, taking)
         tombstone = Tombstone(when=format_rfc3339(purge.clock()), by=purge.by, why=purge.why)
         for name, notes in found.notes.items():
-            store.annotate(name, notes)
+            store.update_notes(name, notes)
         not_wiped: PurgeIncomplete | None = None
         try:
             store.purge(found.stand_ins, tombstone)
@@ -139,7 +139,7 @@ def found_in_store(store: Store, secret: TextRemover) -> PurgeMatches:
     found = PurgeMatches()
     cuts: dict[Name, list[tuple[int, int]]] = {}
     files: list[StoredObject] = []
-    for thing in store.things():
+    for thing in store.iter_objects():
         if thing.kind is ObjectKind.FILE:
             files.append(thing)
             _cut_pieces(store, thing, secret, cuts)
@@ -204,7 +204,7 @@ def _cut_pieces(
     store: Store, file: StoredObject, secret: TextRemover, cuts: dict[Name, list[tuple[int, int]]]
 ) -> None:
     """Note of a file's pieces what has to go; a text that crosses a border, in both pieces."""
-    spans = list(secret.spans_in(store.pieces(ArtifactRef(file.name))))
+    spans = list(secret.spans_in(store.read_chunks(ArtifactRef(file.name))))
     begin = 0
     for name in file_from(file.body).pieces:
         end = begin + len(store.raw(name))
@@ -241,7 +241,7 @@ def _file_of(store: Store, file: StoredObject, new: Mapping[Name, bytes]) -> byt
 
 
 def _look_at_notes(store: Store, secret: TextRemover, found: PurgeMatches) -> None:
-    names = iter(store.newest(2**62))
+    names = iter(store.newest_commits(2**62))
     while some := list(islice(names, _AT_ONCE)):
         for stored in store.commits(some).values():
             old = stored.notes

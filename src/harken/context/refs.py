@@ -19,7 +19,7 @@ def find(store: Store, given: str) -> CommitId:
     Raises NameNotFound (also for names of other things: `art-`, `tkt-`) and AmbiguousName, which
     lists the candidates.
     """
-    there = store.named(given) if _GIVEN.fullmatch(given) else []
+    there = store.names_with_prefix(given) if _GIVEN.fullmatch(given) else []
     if len(there) > 1:
         raise AmbiguousName("commit", given, (name_of(store, CommitId(one)) for one in there))
     if not there:
@@ -30,7 +30,7 @@ def find(store: Store, given: str) -> CommitId:
 def name_of(store: Store, commit: CommitId) -> str:
     """Return a commit's name as people see it: twelve digits, more where others begin so too."""
     shown = len(PREFIX) + SHOWN
-    others = store.named(commit[:shown])
+    others = store.names_with_prefix(commit[:shown])
     while shown < len(commit) and any(
         one != commit and one.startswith(commit[:shown]) for one in others
     ):
@@ -39,7 +39,7 @@ def name_of(store: Store, commit: CommitId) -> str:
 
 
 def _some(store: Store) -> list[str]:
-    return [*store.named(PREFIX, 13)]
+    return [*store.names_with_prefix(PREFIX, 13)]
 
 
 def find_any(store: Store, given: str) -> CommitId | ArtifactRef:
@@ -49,7 +49,7 @@ def find_any(store: Store, given: str) -> CommitId | ArtifactRef:
     """
     if given.startswith(PREFIX):
         return find(store, given)
-    there = store.named(given) if _ARTIFACT.fullmatch(given) else []
+    there = store.names_with_prefix(given) if _ARTIFACT.fullmatch(given) else []
     if len(there) > 1:
         raise AmbiguousName("artifact", given, there)
     if not there:

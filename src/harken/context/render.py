@@ -194,7 +194,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 def _derived(store: Store, key: str) -> RenderedConversation | None:
     """Return what another call has made; None: nothing that can be used."""
-    found = store.derived(_keys(key))
+    found = store.find_derived(_keys(key))
     if len(found) < 2:
         return None
     of_bytes, of_known = (found[one] for one in _keys(key))

@@ -173,7 +173,7 @@ class SummaryResult:
 
 def chosen(store: Store, choice: SummaryFilter, model: str) -> Iterator[StoredCommit]:
     """Yield the commits that are to get a summary by this model, those written last first."""
-    names = store.newest(2**62)
+    names = store.newest_commits(2**62)
     for at in range(0, len(names), _AT_ONCE):
         found = store.commits(names[at : at + _AT_ONCE])
         yield from (one for one in found.values() if choice.fits(one, model))

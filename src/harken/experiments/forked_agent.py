@@ -231,7 +231,7 @@ class SessionForker:
         self._read(agent.agent_id, was, messages)
         if point.is_own:
             self._below(was)
-        self.session.settle()
+        self.session.sync()
         return agent
 
     def provenance(self) -> dict[str, Any]:
@@ -274,8 +274,8 @@ class SessionForker:
             relation=relation,
             spec={name: value for name, value in was.spec.items() if name != "rerun"},
         )
-        if was.saved is not None:
-            self.session.append(ev.AgentStateSaved(agent_id=id_, state=was.saved))
+        if was.saved_state is not None:
+            self.session.append(ev.AgentStateSaved(agent_id=id_, state=was.saved_state))
 
     def _introduce(self, was: AgentState) -> None:
         speakers, listeners = (
@@ -294,7 +294,7 @@ class SessionForker:
             load_agent(self.session, id_, self.runtime),
             messages,
             store=self.store,
-            tip=was.ctx or was.born_from,
+            tip=was.commit_id or was.spawn_commit_id,
             origin=CommitOrigin(
                 template=str(template.get("name", "")) if isinstance(template, dict) else "",
                 principal=f"{self.point.session}/{was.name or was.id}",

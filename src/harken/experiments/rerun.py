@@ -94,7 +94,7 @@ async def rerun(
         inputs = point.inputs_after() if follow else []
         answer, error = await _live(agent, inputs)
         if runtime.checkpoints is not None:
-            runtime.checkpoints.finish(session, runtime.tell)
+            runtime.checkpoints.finish(session, runtime.notify)
         session.end(REASON if error is None else FAILED)
     return RerunResult(session.path, answer, error, tuple(world.differing))
 
@@ -130,7 +130,7 @@ def model_for(point: ForkPoint, change: Change, runtime: AgentRuntime) -> Model:
         if provider is None:
             raise ConfigError(f"who answers for the model {name!r}? Say so with --model")
         name = f"{provider}/{name}"
-    return runtime.model_named(name)
+    return runtime.get_model(name)
 
 
 def offered_tools(point: ForkPoint, model: Model) -> list[dict[str, Any]]:

@@ -261,7 +261,7 @@ class InteractionLogger:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
                 writer.context(said, event_type, RequestSettings(model=model))
-                writer.session.settle()
+                writer.session.sync()
                 if event_type in _COMMITTED:
                     self._commit(thread_id, _COMMITTED[event_type])
 
@@ -405,14 +405,14 @@ class InteractionLogger:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
                 writer.ask(messages, asking)
-                writer.session.settle()
+                writer.session.sync()
 
     def _finish(self, thread_id: str, call: LoggedCall) -> None:
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
                 writer.answer(call.answers, call.ended, latency_s=call.latency_s, error=call.error)
-                writer.session.settle()
+                writer.session.sync()
                 self._commit(thread_id, "turn_boundary")
 
     def _commit(self, thread_id: str, trigger: Checkpoint) -> None:

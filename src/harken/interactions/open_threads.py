@@ -82,7 +82,7 @@ class OpenThreads:
         else:
             root = agent_id or state.root
         self._check(found.session, root)
-        found.session.settle()
+        found.session.sync()
         return f"{path.stem}/{root}"
 
     def writer(self, thread_id: str) -> ThreadWriter:
@@ -118,8 +118,8 @@ class OpenThreads:
             origin = CommitOrigin(principal=id_, machine=platform.node(), session_id=id_)
             found.commits = SessionCommits(self.open_store(), origin)
         state = found.session.agents[writer.agent_id]
-        if state.ctx and state.committed and state.edited is None:
-            found.commits.know(writer.voice, state.committed, state.ctx)
+        if state.commit_id and state.committed_upto and state.uncommitted_edit is None:
+            found.commits.know(writer.voice, state.committed_upto, state.commit_id)
 
     def end(self, thread_id: str, reason: str | None) -> None:
         """End a thread; with the first one of a session, the session. As `writer`."""
@@ -130,7 +130,7 @@ class OpenThreads:
             session.end(reason)
         else:
             session.append(AgentMoved(agent_id=writer.agent_id, place="gone"))
-            session.settle()
+            session.sync()
 
     def close(self) -> None:
         """Make all durable, and let go of it."""

@@ -40,7 +40,7 @@ def drop_old(
                 dropped.append(path.stem)
                 if own:
                     gone = RetentionPolicy("ephemeral", until=format_rfc3339(now_us))
-                    open_store().keep(dict.fromkeys((one.id for one in own), gone))
+                    open_store().set_retention(dict.fromkeys((one.id for one in own), gone))
     return dropped
 
 
@@ -54,7 +54,7 @@ def _own_commits(path: Path, open_store: Callable[[], Store]) -> list[StoredComm
 def _is_pinned(commits: Sequence[StoredCommit], open_store: Callable[[], Store]) -> bool:
     if not commits:
         return False
-    kept = open_store().kept()
+    kept = open_store().retention()
     return any(
         one.notes.labels or (one.id in kept and kept[one.id].policy != "ephemeral")
         for one in commits

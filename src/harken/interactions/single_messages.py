@@ -22,7 +22,7 @@ def keep(store: Store, message: LoggedMessage, time: str) -> str:
     """Store a message, if it is not there; return its id. Raises FormatError, StoreError."""
     said = encode_message(message_of(message))
     key = _KEY + said.name
-    if store.derived([key]):
+    if store.find_derived([key]):
         return said.name
     metadata = message.metadata or MessageMetadata()
     source = {"model": metadata.model, "tool_name": metadata.tool_name}
@@ -62,6 +62,6 @@ def find(store: Store, id: str, *, tokens: bool) -> LoggedMessage | None:
 
 def _occurrence(store: Store, id: str) -> DeltaEntry | None:
     key = _KEY + id
-    artifact = store.derived([key]).get(key)
+    artifact = store.find_derived([key]).get(key)
     entries = [] if artifact is None else store.deltas([artifact]).get(artifact, [])
     return entries[0] if entries else None

@@ -318,7 +318,7 @@ class ThreadWriter:
                 fold(state, event, self.session.options.resolver)
                 _exhaust(reader, state, event)
             self._reader = reader
-            self.session.listen(lambda event: _exhaust(reader, self.session.state, event))
+            self.session.add_listener(lambda event: _exhaust(reader, self.session.state, event))
         return self._reader
 
 

@@ -132,9 +132,9 @@ def _newest(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | No
 
 def _is_worth_it(state: AgentState, count: int) -> bool:
     """Whether half of a context came after the agent's last commit."""
-    if state.ctx is None or state.committed is None:
+    if state.commit_id is None or state.committed_upto is None:
         return True
-    upto = parse_id_number(state.committed, "msg_") or 0
+    upto = parse_id_number(state.committed_upto, "msg_") or 0
     newer = takewhile(
         lambda entry: (parse_id_number(entry.message_id, "msg_") or 0) > upto,
         reversed(state.transcript or ()),
@@ -148,7 +148,7 @@ def _staying(state: AgentState, row: Sequence[LoggedItem]) -> int:
     They are likely to stay, so they get a commit without what came after them: that may be gone
     with the next request, and the commit after it has something to go on from.
     """
-    upto = parse_id_number(state.committed or "", "msg_") or 0
+    upto = parse_id_number(state.committed_upto or "", "msg_") or 0
     stay = takewhile(lambda heard: (parse_id_number(heard.ids[-1], "msg_") or 0) <= upto, row)
     return sum(1 for _ in stay)
 
@@ -169,9 +169,9 @@ def _drafts(
         first = CommitDraft(messages=new[: split or len(new)], parent=base, trigger=trigger)
         rest = new[split:] if split else []
         return [first, CommitDraft(messages=rest, trigger=trigger)] if rest else [first]
-    before = state.ctx or state.born_from
+    before = state.commit_id or state.spawn_commit_id
     parent = None if before is None else CommitId(before)
-    if state.ctx is not None:
+    if state.commit_id is not None:
         kind: CommitType = "compaction" if trigger == "compaction" else "snapshot"
         return [CommitDraft(messages=new, parent=parent, type=kind, trigger=trigger)]
     if state.parent is None:

@@ -200,7 +200,7 @@ class Recorder:
         voice = run.end(reply)
         if voice is None:
             return
-        run.session.settle()
+        run.session.sync()
         self._commit(run, voice, "turn_boundary")
         self.answered(run.session, voice.agent_id)
         for held in [one for one in self._held.values() if one.voice is voice]:

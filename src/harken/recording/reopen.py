@@ -103,8 +103,13 @@ def _restore(
     )
     run.voices[agent_id], voice.told_by = voice, told.told_by.get(agent_id)
     state = run.session.agent(agent_id)
-    if run.commits is not None and state.ctx and state.committed and state.edited is None:
-        run.commits.know(voice, state.committed, state.ctx)
+    if (
+        run.commits is not None
+        and state.commit_id
+        and state.committed_upto
+        and state.uncommitted_edit is None
+    ):
+        run.commits.know(voice, state.committed_upto, state.commit_id)
     said = [entry for entry in state.transcript or () if entry.role == "assistant"]
     for entry in said[-4:]:
         run.learn(voice, [entry])

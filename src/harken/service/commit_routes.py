@@ -102,7 +102,7 @@ def resolve(store: Open, principal: str, time: str) -> Json:
 @routes.get("/commits", **operation(CommitInfoList))
 def newest(store: Open, limit: Most = 20) -> Json:
     """List the commits that were written last, the last first."""
-    names = store.newest(limit)
+    names = store.newest_commits(limit)
     found = store.commits(names)
     return Json(CommitInfoList([row_of(found[name]) for name in names if name in found]))
 
@@ -184,16 +184,16 @@ def diff(store: Open, ours: str, theirs: str) -> Json:
 @routes.get("/labels", **operation(LabelList))
 def labels(store: Open) -> Json:
     """List all labels and the commits that have them, oldest first."""
-    return Json(LabelList(store.labelled()))
+    return Json(LabelList(store.commits_by_label()))
 
 
 @routes.get("/labels/{label}", **operation(LabelList))
 def labelled(store: Open, label: str) -> Json:
     """List the commits that have a label, oldest first."""
-    return Json(LabelList(store.labelled(label)))
+    return Json(LabelList(store.commits_by_label(label)))
 
 
 @routes.get("/names", **operation(NameList))
 def names(store: Open, beginning: str = "", limit: Most = 20) -> Json:
     """List the names of commits and artifacts that begin so, sorted."""
-    return Json(NameList([*store.named(beginning, limit)]))
+    return Json(NameList([*store.names_with_prefix(beginning, limit)]))

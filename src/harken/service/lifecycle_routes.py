@@ -25,13 +25,13 @@ routes = APIRouter(prefix="/v1/store", tags=["store"])
 @routes.get("/raw/{name}", **operation(names=True))
 async def raw(store: Open, streams: Streams, name: str) -> Response:
     """Give raw bytes, however many they are."""
-    return await streamed(lambda: store.pieces(ArtifactRef(name)), streams, wire.BYTES)
+    return await streamed(lambda: store.read_chunks(ArtifactRef(name)), streams, wire.BYTES)
 
 
 @routes.get("/things", **operation())
 async def things(store: Open, streams: Streams) -> Response:
     """Give everything that is there, what is needed before what needs it, as a stream of frames."""
-    return await streamed(lambda: gathered(_frames(store.things())), streams, wire.BYTES)
+    return await streamed(lambda: gathered(_frames(store.iter_objects())), streams, wire.BYTES)
 
 
 @routes.get("/stats", **operation(StoreStats))
@@ -43,7 +43,7 @@ def stats(store: Open) -> Json:
 @routes.get("/kept", **operation(wire.RetentionBody))
 def kept(store: Open) -> Json:
     """List what is kept otherwise than usual."""
-    found = store.kept()
+    found = store.retention()
     return Json(wire.RetentionBody({name: found[name] for name in found}))
 
 
@@ -53,7 +53,7 @@ def kept(store: Open) -> Json:
 def keep(store: Open, given: Given) -> Json:
     """Say how long commits and artifacts are kept; null: as all others."""
     asked = given.json(wire.RetentionBody).kept
-    store.keep({ArtifactRef(name): keeping for name, keeping in asked.items()})
+    store.set_retention({ArtifactRef(name): keeping for name, keeping in asked.items()})
     return Json(wire.DoneBody())
 
 

@@ -196,40 +196,40 @@ def children(store: Open, given: Given) -> Json:
 def latest(store: Open, given: Given) -> Json:
     """Give a principal's last commit at or before a time; null where it has none."""
     asked = given.json(AskedLatest)
-    return Json(wire.MaybeCommit(store.latest(asked.principal, asked.at)))
+    return Json(wire.MaybeCommit(store.latest_commit(asked.principal, asked.at)))
 
 
 @routes.post("/newest", **operation(wire.CommitList, AskedNewest))
 def newest(store: Open, given: Given) -> Json:
     """List the commits that were written last, the last first."""
-    return Json(wire.CommitList(store.newest(given.json(AskedNewest).limit)))
+    return Json(wire.CommitList(store.newest_commits(given.json(AskedNewest).limit)))
 
 
 @routes.post("/named", **operation(wire.NameList, AskedNamed))
 def list_names(store: Open, given: Given) -> Json:
     """List the names of commits and artifacts that begin so, sorted."""
     asked = given.json(AskedNamed)
-    return Json(wire.NameList([*store.named(asked.beginning, asked.limit)]))
+    return Json(wire.NameList([*store.names_with_prefix(asked.beginning, asked.limit)]))
 
 
 @routes.post("/annotate", **operation(wire.DoneBody, NewNotesOf, names=True), dependencies=CHANGES)
 def annotate(store: Open, given: Given) -> Json:
     """Replace what of a commit may change."""
     asked = given.json(NewNotesOf)
-    store.annotate(asked.name, asked.notes, was=asked.was)
+    store.update_notes(asked.name, asked.notes, was=asked.was)
     return Json(wire.DoneBody())
 
 
 @routes.post("/labelled", **operation(wire.LabelList, AskedLabel))
 def labelled(store: Open, given: Given) -> Json:
     """List labels and the commits that have them, oldest first."""
-    return Json(wire.LabelList(store.labelled(given.json(AskedLabel).label)))
+    return Json(wire.LabelList(store.commits_by_label(given.json(AskedLabel).label)))
 
 
 @routes.post("/derived", **operation(wire.Derived, AskedKeys))
 def derived(store: Open, given: Given) -> Json:
     """Give what was derived under these keys and is still there."""
-    return Json(wire.Derived(store.derived(given.json(AskedKeys).keys)))
+    return Json(wire.Derived(store.find_derived(given.json(AskedKeys).keys)))
 
 
 def _some(

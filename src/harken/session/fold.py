@@ -78,18 +78,18 @@ def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
         state.next_agent = number + 1
     parent = _parent_of(state, event)
     if parent is not None:
-        agent.born_from = agent_of(state, parent).ctx
+        agent.spawn_commit_id = agent_of(state, parent).commit_id
     _place(state, agent, event.relation or ("subagent" if parent else "primary"), parent)
     if state.root is None or (not parent and not state.agents[state.root].birth):
         state.root = agent_id
-    state.owners[event.message_id] = agent_id
+    state.cause_owners[event.message_id] = agent_id
 
 
 def _parent_of(state: SessionState, event: ev.AgentCreated) -> AgentId | None:
     if not event.cause:
         return None
     first = event.cause if isinstance(event.cause, str) else event.cause[0]
-    return state.owners.get(reference_message_id(first), state.root)
+    return state.cause_owners.get(reference_message_id(first), state.root)
 
 
 def _place(state: SessionState, agent: AgentState, place: ev.Place, parent: AgentId | None) -> None:
@@ -109,7 +109,7 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
         for row in _rows(above):
             row[:] = [other for other in row if other != agent.id]
     if event.place in ("primary", "gone"):
-        state.reporting.pop(agent.id, None)  # whom the user hears, or nobody
+        state.pending_reports.pop(agent.id, None)  # whom the user hears, or nobody
     agent.spec = {**agent.spec, **(event.spec or {})}
     agent.placed = event.message_id
     if event.replaces is not None:
@@ -122,12 +122,12 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     if parent is None and event.place != "primary":
         parent = agent.parent
     if agent.place == "hook" and event.place == "gone" and above is not None:
-        above.left.append(agent.id)
+        above.former_hooks.append(agent.id)
     _place(state, agent, event.place, parent)
 
 
 def _rows(above: AgentState) -> Sequence[list[AgentId]]:
-    return above.subagents, above.hooks, above.left, above.speakers, above.listeners
+    return above.subagents, above.hooks, above.former_hooks, above.speakers, above.listeners
 
 
 def _take_place(state: SessionState, agent: AgentState, before: AgentState, now: ev.Place) -> None:
@@ -144,25 +144,25 @@ def _take_place(state: SessionState, agent: AgentState, before: AgentState, now:
 
 def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if event.substance is not None:
-        state.copies.add(event.message_id)
+        state.copied_messages.add(event.message_id)
     agent = state.agents.get(event.agent_id or AgentId(""))
     if agent is None:
         if event.agent_id == USER:
-            state.shown = event.substance or state.shown
+            state.last_shown_message = event.substance or state.last_shown_message
             return
         agent = agent_of(state, event.agent_id)
     if agent.transcript is not None:
         agent.transcript.append(event)
     if agent.context is not None:
         agent.context.append(event)
-    agent.fresh.append(event.message_id)
-    if agent.saving is not None:
+    agent.new_entries.append(event.message_id)
+    if agent.pending_state is not None:
         _settle_state(agent, event)
-    if agent.unheard and event.substance in agent.unheard:
-        del agent.unheard[event.substance]
+    if agent.undelivered and event.substance in agent.undelivered:
+        del agent.undelivered[event.substance]
         if agent.parent is not None:
-            state.reporting[agent.id] = None
-    elif state.reporting:
+            state.pending_reports[agent.id] = None
+    elif state.pending_reports:
         _report(state, agent, event)
     if event.tool_calls:
         _open_calls(state, agent, event)
@@ -173,19 +173,19 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
 def _report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
     """Note what an agent says of what happened outside, and that its parent has heard it."""
     if event.is_utterance:
-        if agent.id in state.reporting:
-            state.reporting[agent.id] = event.message_id
+        if agent.id in state.pending_reports:
+            state.pending_reports[agent.id] = event.message_id
         return
     links = event.cause if isinstance(event.cause, list) else [event.cause, event.substance]
-    for id_, said in list(state.reporting.items()):
+    for id_, said in list(state.pending_reports.items()):
         if said is not None and said in links and state.agents[id_].parent == agent.id:
-            del state.reporting[id_]
+            del state.pending_reports[id_]
             if event.role == "user" and agent.parent is not None:  # and nobody asked it, either
-                state.reporting[agent.id] = None
+                state.pending_reports[agent.id] = None
 
 
 def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
-    state.owners[event.message_id] = agent.id
+    state.cause_owners[event.message_id] = agent.id
     for call in event.tool_calls or ():
         reference = reference_to(event, call.id)
         function = call.function
@@ -201,7 +201,7 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
     message = reference_message_id(call.reference)
     others = agent.open_calls.values()
     if not others or message not in {reference_message_id(other.reference) for other in others}:
-        state.owners.pop(message, None)
+        state.cause_owners.pop(message, None)
 
 
 def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
@@ -213,10 +213,10 @@ def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
     if agent is None:
         return
     if event.trigger is not None:
-        agent.happened[event.trigger] = TriggerState(event.time, event.seen)
-        agent.unheard[event.message_id] = event.content
-    elif agent.id in state.reporting:
-        state.reporting[agent.id] = event.message_id
+        agent.trigger_states[event.trigger] = TriggerState(event.time, event.seen)
+        agent.undelivered[event.message_id] = event.content
+    elif agent.id in state.pending_reports:
+        state.pending_reports[agent.id] = event.message_id
 
 
 def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
@@ -228,22 +228,24 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
     if event.spec and "triggers" in event.spec:  # a name may be given again: then it is another
         armed = event.spec["triggers"]
         kept = set(armed) if isinstance(armed, dict) else set()
-        agent.happened = {name: one for name, one in agent.happened.items() if name in kept}
+        agent.trigger_states = {
+            name: one for name, one in agent.trigger_states.items() if name in kept
+        }
 
 
 def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:
     agent = agent_of(state, event.agent_id)
     if event.cause is None:
-        agent.saved, agent.saving = event.state, None
+        agent.saved_state, agent.pending_state = event.state, None
     else:
-        agent.saving = event
+        agent.pending_state = event
 
 
 def _settle_state(agent: AgentState, event: ev.TranscriptEntry) -> None:
     """Take the state that was saved just before what an agent says, or forget it."""
-    saving, agent.saving = agent.saving, None
+    saving, agent.pending_state = agent.pending_state, None
     if saving is not None and event.role != "user" and event.cause == saving.cause:
-        agent.saved = saving.state
+        agent.saved_state = saving.state
 
 
 def _interlocutors_set(state: SessionState, event: ev.InterlocutorsSet) -> None:
@@ -266,8 +268,13 @@ def _transcript_edited(state: SessionState, event: ev.TranscriptEdited) -> None:
                 raise ValueError(f"{event.message_id} keeps {start} to {stop} of {len(before)}")
             context.extend(before[start:stop])
             layout.extend(slice_segments(described, start, stop))
-    agent.context, agent.layout, agent.fresh, agent.request = context, layout, [], None
-    agent.edited, agent.counted = event, None
+    agent.context, agent.context_prefix, agent.new_entries, agent.request = (
+        context,
+        layout,
+        [],
+        None,
+    )
+    agent.uncommitted_edit, agent.counted_tokens = event, None
 
 
 def find_entries(
@@ -299,7 +306,7 @@ def _context_loaded(
     state: SessionState, event: ev.ContextLoaded, resolver: Resolver | None
 ) -> None:
     agent = agent_of(state, event.agent_id)
-    agent.ctx, agent.committed = event.ctx, None
+    agent.commit_id, agent.committed_upto = event.ctx, None
     if resolver is None:
         raise ValueError(f"{event.message_id} starts from {event.ctx}: no store to read it from")
     messages = resolver(event)
@@ -307,8 +314,8 @@ def _context_loaded(
         raise ValueError(f"{event.ctx} has {len(messages)} messages, not {event.count}")
     segment = ev.Segment(loaded=event.message_id, start=0, stop=event.count)
     agent.context = [*messages, *context_now(agent)]
-    agent.layout, agent.fresh, agent.request = [segment, *agent.segments()], [], None
-    agent.counted = None
+    agent.context_prefix, agent.new_entries, agent.request = [segment, *agent.segments()], [], None
+    agent.counted_tokens = None
     _reopen_calls(state, agent, event.message_id, messages)
 
 
@@ -330,12 +337,12 @@ def _reopen_calls(
             name, arguments = call.function.name, call.function.arguments
             agent.open_calls[call.id] = OpenCall(call.id, name, arguments, reference)
             state.open_references.add(reference)
-            state.owners[id_] = agent.id
+            state.cause_owners[id_] = agent.id
 
 
 def _context_committed(state: SessionState, event: ev.ContextCommitted) -> None:
     agent = agent_of(state, event.agent_id)
-    agent.ctx, agent.committed, agent.edited = event.ctx, event.upto, None
+    agent.commit_id, agent.committed_upto, agent.uncommitted_edit = event.ctx, event.upto, None
 
 
 def _tools_defined(state: SessionState, event: ev.ToolsDefined) -> None:
@@ -344,24 +351,26 @@ def _tools_defined(state: SessionState, event: ev.ToolsDefined) -> None:
 
 def _llm_request(state: SessionState, event: ev.LlmRequest) -> None:
     agent = agent_of(state, event.agent_id)
-    agent.spent.model_calls += 1
+    agent.usage.model_calls += 1
     agent.request = event
-    if agent.fresh:
-        agent.fresh = []
+    if agent.new_entries:
+        agent.new_entries = []
     state.requests[agent.id] = event
 
 
 def _llm_response(state: SessionState, event: ev.LlmResponse) -> None:
     agent = agent_of(state, event.agent_id)
     request = state.requests.pop(agent.id, None)
-    agent.spent.cost_usd += event.cost_usd or 0.0
+    agent.usage.cost_usd += event.cost_usd or 0.0
     if event.usage is None:
         return
     read, written = event.usage.input_tokens, event.usage.output_tokens or 0
-    agent.spent.input_tokens += read or 0
-    agent.spent.output_tokens += written
+    agent.usage.input_tokens += read or 0
+    agent.usage.output_tokens += written
     if read and request is not None and request is agent.request:
-        agent.counted = ContextTokens(request.count + (event.entry is not None), read + written)
+        agent.counted_tokens = ContextTokens(
+            request.count + (event.entry is not None), read + written
+        )
 
 
 def context_now(agent: AgentState) -> Sequence[ChatMessage]:
@@ -375,8 +384,10 @@ def context_now(agent: AgentState) -> Sequence[ChatMessage]:
 
 def context_length(agent: AgentState) -> int:
     """Return how many messages the context holds now; known for evicted agents too."""
-    before = sum(map(length, agent.layout)) if agent.request is None else agent.request.count
-    return before + len(agent.fresh)
+    before = (
+        sum(map(length, agent.context_prefix)) if agent.request is None else agent.request.count
+    )
+    return before + len(agent.new_entries)
 
 
 _HANDLERS: dict[type, _Handler] = {

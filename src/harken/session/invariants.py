@@ -83,7 +83,7 @@ def _check_exists(state: SessionState, id_: str, what: str) -> None:
 
 def _check_substance(state: SessionState, substance: Any, what: str) -> None:
     _check_exists(state, substance, what)
-    if substance in state.copies:
+    if substance in state.copied_messages:
         raise InvalidEvent(f"substance {substance} is itself a copy: name the original")
 
 
@@ -110,7 +110,7 @@ def _birth(state: SessionState, event: ev.AgentCreated) -> None:
         raise InvalidEvent("a birth without a cause is the root's; this session has a root")
     if event.cause is not None:
         first = event.cause if isinstance(event.cause, str) else event.cause[0]
-        if reference_message_id(first) not in state.owners:
+        if reference_message_id(first) not in state.cause_owners:
             raise InvalidEvent(f"cause {first} of a birth is no call in progress and no birth")
 
 

@@ -190,7 +190,7 @@ class Rewriting:
 
     def _of_request(self, agent: AgentState) -> dict[str, str]:
         """Return the hash of a context with something in it that is not as it was."""
-        done, before = agent.hashed
+        done, before = agent.context_hash_state
         new = context_now(agent)[done:]
         is_touched = any(id(one) in self._touched for one in (agent.request, *new))
         if not is_touched or any(id(one) in self._unknown for one in new):

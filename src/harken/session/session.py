@@ -126,7 +126,7 @@ class Session:
         self.append(ev.SessionStarted(session_id=self.path.stem, schema_version=ev.SCHEMA_VERSION))
         if self.options.durability != "none":
             self._file.sync_name()
-            self.settle()
+            self.sync()
 
     def _recover(self) -> None:
         reading = LogReadReport()
@@ -182,7 +182,7 @@ class Session:
                 self._file.refuse("the append before was broken off")
                 raise
             if self.options.durability == "always":
-                self.settle()
+                self.sync()
             self._hold(event.agent_id)
             for listener in self._listeners:
                 listener(event)
@@ -206,11 +206,11 @@ class Session:
         event.time = format_rfc3339(self.options.clock())
         return (*as_written(event), resolver)
 
-    def listen(self, listener: Listener) -> None:
+    def add_listener(self, listener: Listener) -> None:
         """Call `listener` with every event from now on, after it is written and folded."""
         self._listeners.append(listener)
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Return when everything appended would survive a power cut (durability `none`: at once).
 
         Called before a tool acts and before an answer is shown. Raises LogWriteError.
@@ -228,7 +228,7 @@ class Session:
     def close(self) -> None:
         """Make everything durable and release the log. A second call does nothing."""
         try:
-            self.settle()
+            self.sync()
         finally:
             self._unsynced = False
             self._file.close()
@@ -249,7 +249,7 @@ class Session:
         self._allocated = max(self._allocated, self.state.next_agent - 1) + 1
         return agent_id(self._allocated)
 
-    def hold_back(self, agent_id: AgentId, messages: Sequence[Message]) -> None:
+    def defer_messages(self, agent_id: AgentId, messages: Sequence[Message]) -> None:
         """Keep messages that enter the agent's transcript as soon as its birth is logged."""
         self._held[agent_id] = list(messages)
 
@@ -345,7 +345,7 @@ class Session:
         self._in_memory.pop(state.id, None)
         self._let_go.pop(state.id, None)
 
-    def live_object(self, agent_id: AgentId) -> object | None:
+    def live_agent(self, agent_id: AgentId) -> object | None:
         """Return the object of an agent: in memory, or let go while somebody else held it."""
         found: object | None = self.live.get(agent_id)
         if found is None and (found := self._let_go.pop(agent_id, None)) is not None:
@@ -370,7 +370,9 @@ class Session:
         """
         agents = self.state.agents.values()
         held = [one for one in agents if one.transcript is not None and one.place != "gone"]
-        held.sort(key=lambda one: parse_id_number((one.fresh or [one.birth])[-1], "msg_") or 0)
+        held.sort(
+            key=lambda one: parse_id_number((one.new_entries or [one.birth])[-1], "msg_") or 0
+        )
         self._in_memory.update(dict.fromkeys(agent.id for agent in held))
         if self.options.in_memory is not None:
             self._make_room(self.options.in_memory, tries=len(held))

@@ -86,13 +86,13 @@ class AgentState:
     subagents: list[AgentId] = field(default_factory=list)
     hooks: list[AgentId] = field(default_factory=list)
     """In the order in which they are asked."""
-    left: list[AgentId] = field(default_factory=list)
+    former_hooks: list[AgentId] = field(default_factory=list)
     """Who stood there as its hook and is gone, in the order in which they went."""
     speakers: list[AgentId] = field(default_factory=list)
     listeners: list[AgentId] = field(default_factory=list)
-    saved: Json = None
+    saved_state: Json = None
     """The last saved state of a dumb agent."""
-    saving: AgentStateSaved | None = None
+    pending_state: AgentStateSaved | None = None
     """One that counts as soon as the agent has said what it belongs to, and only then."""
     transcript: list[TranscriptEntry] | None = field(default_factory=list)
     """All entries ever, oldest first; None while evicted from memory."""
@@ -100,26 +100,26 @@ class AgentState:
     """What the model reads next, where an edit or a commit made it differ from `transcript`."""
     request: LlmRequest | None = None
     """The last model call, where the context begins with all that it saw."""
-    layout: list[Segment] = field(default_factory=list)
+    context_prefix: list[Segment] = field(default_factory=list)
     """What the context begins with where that is not `request`: after an edit or a commit."""
-    fresh: list[MessageId] = field(default_factory=list)
+    new_entries: list[MessageId] = field(default_factory=list)
     """The entries after that: those added since the last request or edit."""
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     """Calls without a result, by call id, in the order in which they were made."""
-    spent: UsageTotals = field(default_factory=UsageTotals)
-    counted: ContextTokens | None = None
+    usage: UsageTotals = field(default_factory=UsageTotals)
+    counted_tokens: ContextTokens | None = None
     """None: nobody has counted the context as it begins now."""
-    ctx: str | None = None
+    commit_id: str | None = None
     """Its last commit, or the one that it started from."""
-    born_from: str | None = None
+    spawn_commit_id: str | None = None
     """The last commit of its parent when it was born."""
-    committed: MessageId | None = None
+    committed_upto: MessageId | None = None
     """The last of its entries that `ctx` covers; None: none of this session."""
-    edited: TranscriptEdited | None = None
+    uncommitted_edit: TranscriptEdited | None = None
     """The last edit that `ctx` does not know of: what the agent reads does not begin with it."""
-    happened: dict[str, TriggerState] = field(default_factory=dict)
+    trigger_states: dict[str, TriggerState] = field(default_factory=dict)
     """Name of a trigger that is armed -> when it last told of something."""
-    unheard: dict[MessageId, str] = field(default_factory=dict)
+    undelivered: dict[MessageId, str] = field(default_factory=dict)
     """What happened outside and the agent has not heard yet, oldest first: piece -> its text."""
 
     @property
@@ -129,14 +129,14 @@ class AgentState:
 
     def segments(self) -> list[Segment]:
         """Return the current context as segments."""
-        before = self.layout
+        before = self.context_prefix
         if self.request is not None:
             last = self.request
             before = [Segment(request=last.message_id, start=0, stop=last.count)]
-        return [*before, Segment(entries=list(self.fresh))] if self.fresh else [*before]
+        return [*before, Segment(entries=list(self.new_entries))] if self.new_entries else [*before]
 
     @property
-    def hashed(self) -> tuple[int, str]:
+    def context_hash_state(self) -> tuple[int, str]:
         """How many messages of the context have a known rolling hash, and that hash."""
         if self.request is None:
             return 0, ""
@@ -156,9 +156,9 @@ class SessionState:
     last_id: MessageId = MessageId("")
     """The id of the last event; ids only grow."""
     next_agent: int = 1
-    owners: dict[MessageId, AgentId] = field(default_factory=dict)
+    cause_owners: dict[MessageId, AgentId] = field(default_factory=dict)
     """Events that can be the cause of a birth (births, calls in progress) -> whose they are."""
-    copies: set[MessageId] = field(default_factory=set)
+    copied_messages: set[MessageId] = field(default_factory=set)
     """Events that have a substance: they are nobody's original."""
     open_references: set[Reference] = field(default_factory=set)
     """Calls without a result, named as a cause names them."""
@@ -166,10 +166,10 @@ class SessionState:
     """Hash of a list of tool schemas -> the event that holds it in full."""
     requests: dict[AgentId, LlmRequest] = field(default_factory=dict)
     """The last model call of each agent that has no `llm_response` yet."""
-    reporting: dict[AgentId, MessageId | None] = field(default_factory=dict)
+    pending_reports: dict[AgentId, MessageId | None] = field(default_factory=dict)
     """Agents that heard what happened outside, and whose parent has not heard what they made of it
     -> the last that they said of it."""
-    shown: MessageId = MessageId("")
+    last_shown_message: MessageId = MessageId("")
     """The last utterance of which the user was shown something that a hook, or a command, made."""
     ended: bool = False
     _counted: tuple[str, int] = ("", 0)
@@ -205,7 +205,7 @@ class SessionState:
             "tools": dict(self.tools),
             "open_requests": {id_: request.message_id for id_, request in self.requests.items()},
             "ended": self.ended,
-            "reporting": dict(self.reporting),
+            "reporting": dict(self.pending_reports),
             "agents": {agent.id: _describe(agent) for agent in self.agents.values()},
         }
 
@@ -214,24 +214,24 @@ def _describe(agent: AgentState) -> dict[str, Any]:
     plain = {
         name: getattr(agent, name)
         for name in (
-            *("name", "language_model", "parent", "place", "saved", "saving", "birth"),
-            *("ctx", "born_from", "committed", "edited"),
+            *("name", "language_model", "parent", "place", "saved_state", "pending_state"),
+            *("birth", "commit_id", "spawn_commit_id", "committed_upto", "uncommitted_edit"),
         )
     }
     copied = {
         name: list(getattr(agent, name))
-        for name in ("subagents", "hooks", "speakers", "listeners", "fresh", "open_calls")
+        for name in ("subagents", "hooks", "speakers", "listeners", "new_entries", "open_calls")
     }
     return {
         **plain,
         **copied,
         "spec": dict(agent.spec),
-        "happened": {name: (one.time, one.seen) for name, one in agent.happened.items()},
-        "unheard": dict(agent.unheard),
+        "happened": {name: (one.time, one.seen) for name, one in agent.trigger_states.items()},
+        "unheard": dict(agent.undelivered),
         "segments": agent.segments(),
-        "hashed": agent.hashed,
-        "counted": agent.counted,
-        "spent": (agent.spent.model_calls, agent.spent.tokens, agent.spent.cost_usd),
+        "hashed": agent.context_hash_state,
+        "counted": agent.counted_tokens,
+        "spent": (agent.usage.model_calls, agent.usage.tokens, agent.usage.cost_usd),
         "transcript": [entry.message_id for entry in agent.transcript or ()],
         "context": None if agent.context is None else [m.content for m in agent.context],
     }

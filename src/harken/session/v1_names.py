@@ -64,7 +64,7 @@ class SessionLogger:
 
     def log_piece_of_text(self, content: str, caused_by: str) -> MessageId:
         """Log a piece of text of the agent whose call this is."""
-        owner = self.session.state.owners.get(reference_message_id(caused_by))
+        owner = self.session.state.cause_owners.get(reference_message_id(caused_by))
         if owner is None:
             raise InvalidEvent(f"caused_by {caused_by} is no call in progress")
         return self.session.log_piece_of_text(owner, content, caused_by)

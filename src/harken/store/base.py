@@ -154,14 +154,14 @@ class Store(Protocol):
         """Return raw bytes. Raises ObjectNotFound, ObjectCorrupted."""
         ...
 
-    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+    def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         """Yield raw bytes piece by piece, however many they are. As `raw`.
 
         Where all pieces together are not what the name says, the last step raises ObjectCorrupted.
         """
         ...
 
-    def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
+    def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         """Return what was derived under these keys and is still there."""
         ...
 
@@ -180,19 +180,19 @@ class Store(Protocol):
         """Return the commits whose parent this is, oldest first."""
         ...
 
-    def latest(self, principal: str, at: str) -> CommitId | None:
+    def latest_commit(self, principal: str, at: str) -> CommitId | None:
         """Return a principal's last commit at or before a time (RFC 3339); None: it has none."""
         ...
 
-    def newest(self, limit: int = 20) -> list[CommitId]:
+    def newest_commits(self, limit: int = 20) -> list[CommitId]:
         """Return the commits that were written last, the last first, at most `limit`."""
         ...
 
-    def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
+    def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         """Return the names that begin so (`ctx-12ab`, `art-...`), sorted, at most `limit`."""
         ...
 
-    def annotate(
+    def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
         """Replace what of a commit may change.
@@ -201,15 +201,15 @@ class Store(Protocol):
         """
         ...
 
-    def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
+    def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         """Return labels and the commits that have them, oldest first; one, or all."""
         ...
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
+    def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         """Say how long commits and artifacts are kept; None: as all others. Raises NameNotFound."""
         ...
 
-    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
+    def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         """Return what is kept otherwise than usual."""
         ...
 
@@ -237,7 +237,7 @@ class Store(Protocol):
         """Return what was purged."""
         ...
 
-    def things(self) -> Iterator[StoredObject]:
+    def iter_objects(self) -> Iterator[StoredObject]:
         """Yield everything that is there, what is needed before what needs it.
 
         What is written meanwhile may be left out. Raises ObjectCorrupted.

@@ -195,7 +195,7 @@ class _Load:
     def _add_raw(self, ref: ArtifactRef) -> None:
         """Add raw bytes piece by piece, and what they make up where they are several."""
         pieces: list[ArtifactRef] = []
-        for data in self.source.pieces(ref):
+        for data in self.source.read_chunks(ref):
             pieces.append(hash_raw(data))
             if not self._has(pieces[-1]):
                 self._raw[pieces[-1]] = data
@@ -206,7 +206,7 @@ class _Load:
             self._count(75 * len(pieces))
 
     def _has(self, ref: ArtifactRef) -> bool:
-        return ref in self._raw or bool(self.target.named(ref, 1))
+        return ref in self._raw or bool(self.target.names_with_prefix(ref, 1))
 
     def _really(self, name: Name) -> Name:
         """Return the name of what is read under a name; where it is another, say so to the target.

@@ -34,7 +34,7 @@ def fsck(store: Store, on_progress: Progress | None = None) -> list[StoreFinding
 def _by_reading(store: Store) -> Iterator[StoreFinding]:
     """Ask a store of any kind for all that its names lead to."""
     try:
-        names = store.named("", limit=2**62)
+        names = store.names_with_prefix("", limit=2**62)
     except HarkenError as error:
         yield StoreFinding("names", str(error))
         return
@@ -58,7 +58,11 @@ def _commit_problem(store: Store, name: CommitId) -> str:
     parent = found.commit.parent
     if parent is not None and not store.commits([parent]):
         return f"its parent {parent} is missing"
-    return "" if store.named(found.commit.artifact) else f"{found.commit.artifact} is missing"
+    return (
+        ""
+        if store.names_with_prefix(found.commit.artifact)
+        else f"{found.commit.artifact} is missing"
+    )
 
 
 def _artifact_problem(store: Store, name: ArtifactRef) -> str:
@@ -72,7 +76,7 @@ def _artifact_problem(store: Store, name: ArtifactRef) -> str:
         needed |= parts
     elif sequence := store.sequences([name]):
         needed = set(sequence[name])
-        there = {other for other in needed if store.named(other)}
+        there = {other for other in needed if store.names_with_prefix(other)}
     else:
         store.raw(name)
     lacking = sorted(needed - there)

@@ -120,9 +120,9 @@ class MemoryStore:
         return {ArtifactRef(name): values.decode_sequence(thing.body) for name, thing in found}
 
     def raw(self, name: ArtifactRef) -> bytes:
-        return b"".join(self.pieces(name))
+        return b"".join(self.read_chunks(name))
 
-    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+    def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         with self._lock:
             thing = self._thing(name)
             if thing is None or thing.kind not in (ObjectKind.RAW, ObjectKind.FILE):
@@ -136,7 +136,7 @@ class MemoryStore:
         bodies = (one.body for _, one in found if one is not None)
         return checked(NAME, ArtifactRef(thing.name), bodies)
 
-    def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
+    def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._lock:
             return {key: self._derived[key] for key in keys if key in self._derived}
 
@@ -156,24 +156,24 @@ class MemoryStore:
     def children(self, name: CommitId) -> list[CommitId]:
         return self._oldest_first(stored for stored in self._all() if stored.commit.parent == name)
 
-    def latest(self, principal: str, at: str) -> CommitId | None:
+    def latest_commit(self, principal: str, at: str) -> CommitId | None:
         until_us = parse_rfc3339(at)
         theirs = (stored for stored in self._all() if stored.commit.principal == principal)
         until = (s for s in theirs if parse_rfc3339(s.commit.created_at) <= until_us)
         return next(reversed(self._oldest_first(until)), None)
 
-    def newest(self, limit: int = 20) -> list[CommitId]:
+    def newest_commits(self, limit: int = 20) -> list[CommitId]:
         with self._lock:
             names = [CommitId(name) for name in self._notes]
         return names[::-1][: max(limit, 0)]
 
-    def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
+    def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         with self._lock:
             start = bisect_left(self._names, beginning)
             near = self._names[start : start + max(limit, 0)]
         return [ArtifactRef(name) for name in near if name.startswith(beginning)]
 
-    def annotate(
+    def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
         values.check_notes(notes)
@@ -182,7 +182,7 @@ class MemoryStore:
                 raise NotesConflict(NAME, name)
             self._notes[name] = notes
 
-    def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
+    def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         stored = list(self._all())
         labels = {one for s in stored for one in s.notes.labels if label in (None, one)}
         return {
@@ -190,7 +190,7 @@ class MemoryStore:
             for one in sorted(labels)
         }
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
+    def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         for keeping in names.values():
             if keeping is not None:
                 check_keeping(keeping)
@@ -209,7 +209,7 @@ class MemoryStore:
             return False
         return thing.kind is not ObjectKind.COMMIT or name in self._notes
 
-    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
+    def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         with self._lock:
             return {ArtifactRef(name): keeping for name, keeping in self._kept.items()}
 
@@ -295,12 +295,12 @@ class MemoryStore:
         with self._lock:
             return dict(self._tombstones)
 
-    def things(self) -> Iterator[StoredObject]:
+    def iter_objects(self) -> Iterator[StoredObject]:
         with self._lock:
             return iter(list(self._things.values()))
 
     def stats(self) -> StoreStats:
-        return stats(self.things())
+        return stats(self.iter_objects())
 
     def close(self) -> None:
         """Do nothing: the store lives as long as it is held."""

@@ -110,7 +110,7 @@ class ReadThrough:
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         """Fetch raw bytes piece by piece. Raises ObjectNotFound, at once."""
-        return self._kept(name, self.ask(name, lambda: self._there.pieces(name)))
+        return self._kept(name, self.ask(name, lambda: self._there.read_chunks(name)))
 
     def _kept(self, name: ArtifactRef, pieces: Iterator[bytes]) -> Iterator[bytes]:
         refs: list[ArtifactRef] = []
@@ -147,7 +147,7 @@ class ReadThrough:
 
     def _send_raw(self, name: ArtifactRef, source: Store) -> None:
         refs: list[ArtifactRef] = []
-        for piece in source.pieces(name):
+        for piece in source.read_chunks(name):
             refs.append(hash_raw(piece))
             self._there.write(WriteBatch(raw={refs[-1]: piece}))
         if refs != [name]:

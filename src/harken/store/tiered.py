@@ -90,9 +90,9 @@ class TieredStore:
         return found | self._arrival.sequences([name for name in wanted if name not in found])
 
     def raw(self, name: ArtifactRef) -> bytes:
-        return b"".join(self.pieces(name))
+        return b"".join(self.read_chunks(name))
 
-    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+    def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         try:
             refs = self.local.pieces_of(name)
         except ObjectNotFound:
@@ -105,8 +105,8 @@ class TieredStore:
         except ObjectNotFound:
             return b"".join(self._arrival.pieces(ref))
 
-    def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
-        return self.local.derived(keys)
+    def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
+        return self.local.find_derived(keys)
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
         wanted = list(dict.fromkeys(names))
@@ -129,51 +129,54 @@ class TieredStore:
         here = self.local.children(name)
         return self._oldest_first(here, self._there(lambda store: store.children(name)) or [])
 
-    def latest(self, principal: str, at: str) -> CommitId | None:
-        here = self.local.latest(principal, at)
-        there = self._there(lambda store: store.latest(principal, at))
+    def latest_commit(self, principal: str, at: str) -> CommitId | None:
+        here = self.local.latest_commit(principal, at)
+        there = self._there(lambda store: store.latest_commit(principal, at))
         both = self._oldest_first([there] if there else [], [here] if here else [])
         return both[-1] if both else None
 
-    def newest(self, limit: int = 20) -> list[CommitId]:
-        here = self.local.newest(limit)
-        there = self._there(lambda store: store.newest(limit)) or []
+    def newest_commits(self, limit: int = 20) -> list[CommitId]:
+        here = self.local.newest_commits(limit)
+        there = self._there(lambda store: store.newest_commits(limit)) or []
         if {*there} <= {*here}:
             return here
         return self._oldest_first(there[::-1], here[::-1])[::-1][:limit]
 
-    def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        there = self._there(lambda store: store.named(beginning, limit)) or []
-        both: set[CommitId | ArtifactRef] = {*self.local.named(beginning, limit), *there}
+    def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
+        there = self._there(lambda store: store.names_with_prefix(beginning, limit)) or []
+        both: set[CommitId | ArtifactRef] = {
+            *self.local.names_with_prefix(beginning, limit),
+            *there,
+        }
         return sorted(both)[: max(limit, 0)]
 
-    def annotate(
+    def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
         """Replace what may change of a commit, here and, if it can be asked, there."""
         try:
-            self.local.annotate(name, notes, was=was)
+            self.local.update_notes(name, notes, was=was)
         except NameNotFound:
-            self._arrival.ask(name, lambda: self.backing.annotate(name, notes, was=was))
+            self._arrival.ask(name, lambda: self.backing.update_notes(name, notes, was=was))
             return
         with suppress(StoreError, NameNotFound):  # `push` says it later
-            self.backing.annotate(name, notes)
+            self.backing.update_notes(name, notes)
 
-    def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
-        found = self.local.labelled(label)
-        there = self._there(lambda store: store.labelled(label)) or {}
+    def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
+        found = self.local.commits_by_label(label)
+        there = self._there(lambda store: store.commits_by_label(label)) or {}
         for text, names in there.items():
             known = self.local.commits(names)  # then it is here that counts
             if others := [name for name in names if name not in known]:
                 found[text] = self._oldest_first(found.get(text, []), others)
         return dict(sorted(found.items()))
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
+    def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         """Say how long things are kept. What is to be here is brought; to be there, sent."""
         for name in names:
-            if not self.local.named(name, 1):
+            if not self.local.names_with_prefix(name, 1):
                 self._bring(name)
-        self.local.keep(names)
+        self.local.set_retention(names)
         held = {name: one for name, one in names.items() if one and one.policy != "ephemeral"}
         missing = needed_elsewhere(self.local, held) if held else []
         self.objects(Hash(name) for name in missing if not name.startswith("art-"))
@@ -182,8 +185,8 @@ class TieredStore:
                 self._piece(ArtifactRef(lost))
         self._send([name for name, one in held.items() if one.policy == "replicate"])
 
-    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
-        return self.local.kept()
+    def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
+        return self.local.retention()
 
     def collect(
         self,
@@ -216,11 +219,11 @@ class TieredStore:
     def tombstones(self) -> dict[Name, Tombstone]:
         return (self._there(lambda store: store.tombstones()) or {}) | self.local.tombstones()
 
-    def things(self) -> Iterator[StoredObject]:
+    def iter_objects(self) -> Iterator[StoredObject]:
         """Yield what is there, then what is only here."""
         seen: set[Name] = set()
         for store in (self.backing, self.local):
-            for thing in store.things():
+            for thing in store.iter_objects():
                 if thing.name not in seen:
                     seen.add(thing.name)
                     yield thing
@@ -237,14 +240,14 @@ class TieredStore:
 
         Cut off anywhere, the next one goes on. Raises StoreError.
         """
-        names = self.local.newest(EVERYTHING)
+        names = self.local.newest_commits(EVERYTHING)
         copied = copy_commits(self, self.backing, names[::-1], on_progress=on_progress)
         for at in range(0, len(names), _AT_ONCE):
             some = names[at : at + _AT_ONCE]
             there = self.backing.commits(some)
             for name, stored in self.local.commits(some).items():
                 if name in there and there[name].notes != stored.notes:
-                    self.backing.annotate(name, stored.notes)
+                    self.backing.update_notes(name, stored.notes)
         return copied
 
     def evict(self, most_bytes: int) -> EvictionResult:
@@ -286,14 +289,14 @@ class TieredStore:
         if self.deltas([ref]) or self.sequences([ref]):
             return True
         with suppress(ObjectNotFound):
-            for _ in self.pieces(ref):
+            for _ in self.read_chunks(ref):
                 pass
             return True
         return False
 
     def _is_there(self, name: Name) -> bool:
         if name.startswith(("ctx-", "art-")):
-            return bool(self.backing.named(name, 1))
+            return bool(self.backing.names_with_prefix(name, 1))
         return bool(self.backing.objects([Hash(name)]))
 
     def _there(self, ask: Callable[[Store], T]) -> T | None:

@@ -56,7 +56,7 @@ class StoreSuite(RefusalSuite):
         for name in odd:
             refused(ObjectNotFound, store.raw, ArtifactRef(name))
             refused(NameNotFound, store.chain, CommitId(name))
-            refused(NameNotFound, store.annotate, CommitId(name), CommitNotes())
+            refused(NameNotFound, store.update_notes, CommitId(name), CommitNotes())
 
     def test_a_name_of_one_kind_is_no_name_of_another(self) -> None:
         store, batch = self.store(), batch_of("Hi")
@@ -82,15 +82,15 @@ class StoreSuite(RefusalSuite):
             stored = reader.commits([commit_in(batch)])[commit_in(batch)]
             assert (stored.commit, stored.notes) == batch.commits[0]
             assert stored.commit.id == stored.id
-            assert set(reader.labelled()) == {"a", "b", SURROGATE}
+            assert set(reader.commits_by_label()) == {"a", "b", SURROGATE}
 
     def test_writing_again_changes_nothing(self) -> None:
         store, batch = self.store(), batch_of("Hi", notes=CommitNotes(summary="first"))
         store.write(batch)
-        store.annotate(commit_in(batch), CommitNotes(summary="second"))
+        store.update_notes(commit_in(batch), CommitNotes(summary="second"))
         store.write(batch)
         assert [s.notes.summary for s in store.chain(commit_in(batch))] == ["second"]
-        assert len(store.named("")) == 2
+        assert len(store.names_with_prefix("")) == 2
 
     def test_types_are_told_apart(self) -> None:
         """`0`, `0.0`, `false` and their texts are five things."""
@@ -157,9 +157,9 @@ class StoreSuite(RefusalSuite):
         )
         for reader in self._both(store):
             assert reader.raw(file) == b"".join(pieces)
-            assert [*reader.pieces(file)] == pieces
-            assert [*reader.pieces(commits.hash_raw(b"one "))] == [b"one "]
-            assert set(reader.named("art-")) == {file, *named}
+            assert [*reader.read_chunks(file)] == pieces
+            assert [*reader.read_chunks(commits.hash_raw(b"one "))] == [b"one "]
+            assert set(reader.names_with_prefix("art-")) == {file, *named}
 
     def test_what_is_derived_is_found_by_its_key(self) -> None:
         store, batch = self.store(), batch_of("Hi")
@@ -171,10 +171,10 @@ class StoreSuite(RefusalSuite):
             WriteBatch(sequences={sequence: [ref]}, derived={"k": sequence, SURROGATE: ref})
         )
         for reader in self._both(store):
-            assert reader.derived(["k", "no", SURROGATE]) == {"k": sequence, SURROGATE: ref}
+            assert reader.find_derived(["k", "no", SURROGATE]) == {"k": sequence, SURROGATE: ref}
         store.write(WriteBatch(derived={"k": ref}))
         for reader in self._both(store):
-            assert reader.derived(["k"]) == {"k": ref}
+            assert reader.find_derived(["k"]) == {"k": ref}
 
     def test_names_that_begin_alike_are_told_apart(self) -> None:
         """Found by search: the names of each pair have the same first 6 bytes."""
@@ -191,31 +191,31 @@ class StoreSuite(RefusalSuite):
             for reader in self._both(store):
                 found = reader.commits([one.id for one in made])
                 assert [found[one.id].notes.summary for one in made] == [*tickets]
-                assert reader.named(made[0].id[:16]) == sorted(one.id for one in made)
-                assert reader.named(made[0].id) == [made[0].id]
+                assert reader.names_with_prefix(made[0].id[:16]) == sorted(one.id for one in made)
+                assert reader.names_with_prefix(made[0].id) == [made[0].id]
 
     def test_any_limit_is_a_limit(self) -> None:
         store = self.store()
         names = chain_in(store, 3)
         for reader in self._both(store):
             for many in (3, 2**70):
-                assert reader.newest(many) == names[::-1]
+                assert reader.newest_commits(many) == names[::-1]
                 assert len(reader.chain(names[-1], many)) == 3
-                assert len(reader.named("ctx-", many)) == 3
+                assert len(reader.names_with_prefix("ctx-", many)) == 3
             for none in (0, -1, -(2**70)):
-                assert reader.newest(none) == reader.named("", none) == []
+                assert reader.newest_commits(none) == reader.names_with_prefix("", none) == []
 
     def test_everything_is_yielded_after_what_it_needs(self) -> None:
         store = self.store()
         names = chain_in(store, 3)
         seen: set[str] = set()
-        for thing in store.things():
+        for thing in store.iter_objects():
             assert seen.issuperset(thing.needs)
             seen.add(thing.name)
-        assert seen >= {*names, *store.named("art-")}
+        assert seen >= {*names, *store.names_with_prefix("art-")}
         counted = store.stats()
         assert counted.things["commit"] == counted.things["message"] == 3
-        assert counted.raw_bytes == sum(len(thing.body) for thing in store.things())
+        assert counted.raw_bytes == sum(len(thing.body) for thing in store.iter_objects())
         assert counted.logical_bytes >= counted.raw_bytes
 
     def test_sequences_come_back_in_order(self) -> None:
@@ -254,16 +254,16 @@ class StoreSuite(RefusalSuite):
         last = batch_of("same time", parent=names[-1], second=2, principal="a")
         store.write(last)
         for reader in self._both(store):
-            assert reader.latest("a", format_rfc3339(BEGINNING_US)) == names[0]
-            assert reader.latest("a", "2026-01-01T01:00:01.999999+01:00") == names[1]
-            assert reader.latest("a", "2027-01-01T00:00:00Z") == commit_in(last)
-            assert reader.latest("a", "2025-12-31T23:59:59.999999Z") is None
-            assert reader.latest("nobody", "2027-01-01T00:00:00Z") is None
-            assert reader.latest("b\ud800", "2027-01-01T00:00:00Z") is not None
-            refused(ValueError, reader.latest, "a", "yesterday")
-            everything = reader.newest(1000)
+            assert reader.latest_commit("a", format_rfc3339(BEGINNING_US)) == names[0]
+            assert reader.latest_commit("a", "2026-01-01T01:00:01.999999+01:00") == names[1]
+            assert reader.latest_commit("a", "2027-01-01T00:00:00Z") == commit_in(last)
+            assert reader.latest_commit("a", "2025-12-31T23:59:59.999999Z") is None
+            assert reader.latest_commit("nobody", "2027-01-01T00:00:00Z") is None
+            assert reader.latest_commit("b\ud800", "2027-01-01T00:00:00Z") is not None
+            refused(ValueError, reader.latest_commit, "a", "yesterday")
+            everything = reader.newest_commits(1000)
             assert everything[0] == commit_in(last)
-            assert reader.newest(1) == everything[:1]
+            assert reader.newest_commits(1) == everything[:1]
             assert {*names} <= {*everything}
 
     def test_names_are_found_by_their_beginnings(self) -> None:
@@ -273,30 +273,30 @@ class StoreSuite(RefusalSuite):
             store.write(batch)
         names = sorted([commit_in(b) for b in batches] + [ref for b in batches for ref in b.deltas])
         for reader in self._both(store):
-            assert reader.named("", 100) == names
+            assert reader.names_with_prefix("", 100) == names
             for beginning in ("ctx-", "art-", "c", names[3], names[3][:16], names[50][:9], "ctx-0"):
                 expected = [name for name in names if name.startswith(beginning)]
-                assert reader.named(beginning, 100) == expected
-                assert reader.named(beginning, 2) == expected[:2]
+                assert reader.names_with_prefix(beginning, 100) == expected
+                assert reader.names_with_prefix(beginning, 2) == expected[:2]
             for odd in ("x", "ctx-g", "CTX-", "ctx-%", "art-\ud800", names[3] + "0", "\0"):
-                assert reader.named(odd) == []
+                assert reader.names_with_prefix(odd) == []
 
     def test_annotating_changes_notes_and_nothing_else(self) -> None:
         store = self.store()
         names = chain_in(store, 3)
         before = store.chain(names[-1])
-        store.annotate(names[1], CommitNotes(summary="what it knew", labels=("x", "y")))
-        store.annotate(names[2], CommitNotes(labels=("x",)))
-        store.annotate(names[2], CommitNotes(labels=("x", "z")))
+        store.update_notes(names[1], CommitNotes(summary="what it knew", labels=("x", "y")))
+        store.update_notes(names[2], CommitNotes(labels=("x",)))
+        store.update_notes(names[2], CommitNotes(labels=("x", "z")))
         for reader in self._both(store):
             after = reader.chain(names[-1])
             assert [(s.id, s.commit) for s in after] == [(s.id, s.commit) for s in before]
             assert [s.notes.summary for s in after] == ["", "what it knew", ""]
-            assert reader.labelled() == {"x": names[1:], "y": [names[1]], "z": [names[2]]}
-            assert reader.labelled("x") == {"x": names[1:]}
-            assert reader.labelled("nothing") == {}
+            assert reader.commits_by_label() == {"x": names[1:], "y": [names[1]], "z": [names[2]]}
+            assert reader.commits_by_label("x") == {"x": names[1:]}
+            assert reader.commits_by_label("nothing") == {}
         odd: Any = CommitNotes(summary=b"x")  # type: ignore[arg-type]
-        refused(ValueError, store.annotate, names[0], odd)
+        refused(ValueError, store.update_notes, names[0], odd)
 
     def test_writers_at_once_all_succeed(self) -> None:
         store = self.store()

@@ -50,9 +50,9 @@ class LifecycleSuite(PurgeSuite):
             assert set(reader.objects(loose.objects)) < set(loose.objects), "what is shared stays"
             assert reader.deltas(loose.deltas) == {}
             assert reader.sequences([sequence]) == {}
-            assert reader.derived(["all of it"]) == {}
+            assert reader.find_derived(["all of it"]) == {}
             refused(ObjectNotFound, reader.raw, raw)
-            assert set(reader.named("")) == {kept, *_deltas_of(store, [kept])}
+            assert set(reader.names_with_prefix("")) == {kept, *_deltas_of(store, [kept])}
         self._is_whole(store)
         assert self._collect(store) == GcResult()
 
@@ -112,7 +112,7 @@ class LifecycleSuite(PurgeSuite):
         raw = {commits.hash_raw(data): data for data in (b"pin", b"copy", b"day", b"old", b"plain")}
         pin, copy, day, old, _ = raw
         store.write(WriteBatch(raw=raw))
-        store.keep(
+        store.set_retention(
             {
                 pin: RetentionPolicy("pin"),
                 copy: RetentionPolicy("replicate"),
@@ -122,16 +122,18 @@ class LifecycleSuite(PurgeSuite):
         )
         assert self._collect(store).things == 2
         for reader in self._both(store):
-            assert set(reader.named("art-")) == {pin, copy, day}
-            assert set(reader.kept()) == {pin, copy, day}
+            assert set(reader.names_with_prefix("art-")) == {pin, copy, day}
+            assert set(reader.retention()) == {pin, copy, day}
             refused(ObjectNotFound, reader.raw, old)
-        store.keep({pin: None, copy: None})
+        store.set_retention({pin: None, copy: None})
         for reader in self._both(store):
-            assert reader.kept() == {day: RetentionPolicy("ephemeral", later(24))}
+            assert reader.retention() == {day: RetentionPolicy("ephemeral", later(24))}
         assert self._collect(store).things == 2
-        assert {*store.named("art-")} - {copy} == {day}  # a backing store may have the copy
+        assert {*store.names_with_prefix("art-")} - {copy} == {
+            day
+        }  # a backing store may have the copy
         assert self._collect(store, hours=25).things == 1
-        assert store.kept() == {}
+        assert store.retention() == {}
         self._is_whole(store)
 
     def test_keeping_what_is_not_there_is_refused(self) -> None:
@@ -139,7 +141,7 @@ class LifecycleSuite(PurgeSuite):
         [name] = chain_in(store, 1)
         pin = RetentionPolicy("pin")
         for odd in ("", "art-", "ctx-" + "f" * 64, "art-" + "f" * 64, name[:12], "\0"):
-            refused(NameNotFound, store.keep, {name: pin, odd: pin})
+            refused(NameNotFound, store.set_retention, {name: pin, odd: pin})
         odd_policies: list[Any] = [
             RetentionPolicy("for ever"),  # type: ignore[arg-type]
             RetentionPolicy("ephemeral"),
@@ -148,16 +150,16 @@ class LifecycleSuite(PurgeSuite):
             RetentionPolicy("pin", later(1)),
         ]
         for odd_policy in odd_policies:
-            refused(ValueError, store.keep, {name: odd_policy})
+            refused(ValueError, store.set_retention, {name: odd_policy})
         for reader in self._both(store):
-            assert reader.kept() == {}
+            assert reader.retention() == {}
 
     def test_an_expired_commit_goes_with_what_only_it_needs(self) -> None:
         store = self.store()
         names = chain_in(store, 3, principal="ann")
         own = [*_deltas_of(store, names[2:])]
-        store.annotate(names[1], CommitNotes(summary="stays", labels=("x",)))
-        store.keep({names[2]: RetentionPolicy("ephemeral", later(1))})
+        store.update_notes(names[1], CommitNotes(summary="stays", labels=("x",)))
+        store.set_retention({names[2]: RetentionPolicy("ephemeral", later(1))})
         assert self._collect(store, hours=0.5) == GcResult()
         taken = self._collect(store)
         assert taken.commits == (names[2],)
@@ -165,11 +167,11 @@ class LifecycleSuite(PurgeSuite):
         for reader in self._both(store):
             assert reader.commits(names).keys() == {*names[:2]}
             assert reader.children(names[1]) == []
-            assert reader.newest() == names[1::-1]
-            assert reader.latest("ann", "2100-01-01T00:00:00Z") == names[1]
-            assert reader.named(names[2]) == []
-            assert reader.labelled() == {"x": [names[1]]}
-            assert reader.kept() == {}
+            assert reader.newest_commits() == names[1::-1]
+            assert reader.latest_commit("ann", "2100-01-01T00:00:00Z") == names[1]
+            assert reader.names_with_prefix(names[2]) == []
+            assert reader.commits_by_label() == {"x": [names[1]]}
+            assert reader.retention() == {}
             assert reader.deltas(own) == {}
             refused(NameNotFound, reader.chain, names[2])
         self._is_whole(store)
@@ -179,19 +181,19 @@ class LifecycleSuite(PurgeSuite):
         store = self.store()
         names = chain_in(store, 4)
         expired = RetentionPolicy("ephemeral", later(1))
-        store.keep(dict.fromkeys(names[:3], expired))
+        store.set_retention(dict.fromkeys(names[:3], expired))
         assert self._collect(store) == GcResult()
-        store.keep({names[3]: expired})
-        store.annotate(names[1], CommitNotes(labels=("release",)))
+        store.set_retention({names[3]: expired})
+        store.update_notes(names[1], CommitNotes(labels=("release",)))
         assert set(self._collect(store).commits) == {*names[2:]}
-        store.annotate(names[1], CommitNotes())
+        store.update_notes(names[1], CommitNotes())
         assert self._collect(store, [names[1]]) == GcResult()
-        store.keep({names[1]: RetentionPolicy("pin")})
+        store.set_retention({names[1]: RetentionPolicy("pin")})
         assert self._collect(store) == GcResult()
-        store.keep({names[1]: expired})
+        store.set_retention({names[1]: expired})
         assert set(self._collect(store).commits) == {*names[:2]}
         for reader in self._both(store):
-            assert reader.named("") == []
+            assert reader.names_with_prefix("") == []
             assert reader.objects([*self._things(reader)]) == {}
         self._is_whole(store)
 
@@ -204,7 +206,7 @@ class LifecycleSuite(PurgeSuite):
         body = commits.commit_bytes(batch.commits[0][0])
         stone = Tombstone(when="2026-01-31T12:00:00Z", by="ann", why="test")
         store.purge({name: body.replace(b"secret", b"purged")}, stone)
-        store.keep({name: RetentionPolicy("ephemeral", later(1))})
+        store.set_retention({name: RetentionPolicy("ephemeral", later(1))})
         assert self._collect(store).commits == (name,)
         for reader in self._both(store):
             assert reader.commits([name]) == {}
@@ -223,7 +225,7 @@ class LifecycleSuite(PurgeSuite):
                 objects=loose.objects, deltas=loose.deltas, raw={commits.hash_raw(b"x"): b"x"}
             )
         )
-        store.keep({names[-1]: RetentionPolicy("ephemeral", later(1))})
+        store.set_retention({names[-1]: RetentionPolicy("ephemeral", later(1))})
         before = self._everything(store)
         would = self._collect(store, dry_run=True)
         assert would.things == 4 + 3

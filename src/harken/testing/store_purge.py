@@ -85,14 +85,14 @@ class PurgeSuite:
             assert stored.id == name
             assert stored.commit == msgspec.structs.replace(commit, template="[purged]")
             assert stored.notes == notes
-            assert reader.labelled() == {"x": [name]}
+            assert reader.commits_by_label() == {"x": [name]}
             assert [one.id for one in reader.chain(name)] == [name, commit_in(root)]
             assert reader.children(commit_in(root)) == [name]
-            assert reader.newest() == [name, commit_in(root)]
-            assert reader.named("ctx-") == sorted([name, commit_in(root)])
-            assert {ref, *raw} <= set(reader.named("art-"))
+            assert reader.newest_commits() == [name, commit_in(root)]
+            assert reader.names_with_prefix("ctx-") == sorted([name, commit_in(root)])
+            assert {ref, *raw} <= set(reader.names_with_prefix("art-"))
             assert [reader.raw(one) for one in raw] == [b"[purged]"]
-            assert reader.derived([_SECRET, "k"]) == {}
+            assert reader.find_derived([_SECRET, "k"]) == {}
             assert set(reader.tombstones()) == {ref, name, *raw}
         self._is_gone(store)
         child = batch_of("after", parent=name, second=1)
@@ -195,7 +195,7 @@ class PurgeSuite:
             assert reader.objects([name]) == {name: new_part}
             assert [one.id for one in reader.chain(commit_in(child))] == [commit_in(child), commit]
             assert reader.commits([commit])[commit].commit == new_commit
-            assert reader.labelled() == {"x": [commit]}
+            assert reader.commits_by_label() == {"x": [commit]}
             assert reader.commits([new_commit.id]) == {}
         self._is_gone(store)
         other = self.store()
@@ -250,20 +250,27 @@ class PurgeSuite:
         return store.collect(roots, now=later(hours), grace_s=grace_s, dry_run=dry_run)
 
     def _things(self, store: Store) -> set[Hash]:
-        return {Hash(thing.name) for thing in store.things()}
+        return {Hash(thing.name) for thing in store.iter_objects()}
 
     def _everything(self, store: Store) -> object:
-        names = store.named("", 10_000)
+        names = store.names_with_prefix("", 10_000)
         stored = store.commits(CommitId(name) for name in names)
-        things = {thing.name: (thing.kind, thing.body) for thing in store.things()}
-        return names, stored, things, store.newest(10_000), store.kept(), store.labelled()
+        things = {thing.name: (thing.kind, thing.body) for thing in store.iter_objects()}
+        return (
+            names,
+            stored,
+            things,
+            store.newest_commits(10_000),
+            store.retention(),
+            store.commits_by_label(),
+        )
 
     def _is_whole(self, store: Store) -> None:
         for reader in self._both(store):
             assert fsck(reader) == []
             there: set[Name] = set()
             stones = reader.tombstones()
-            for thing in reader.things():
+            for thing in reader.iter_objects():
                 assert thing.kind is ObjectKind.FILE or thing.name == name_of(
                     thing.kind, thing.body
                 )
@@ -274,7 +281,7 @@ class PurgeSuite:
         """Assert that a text is nowhere: in no thing, and in no byte of a file."""
         self._is_whole(store)
         for reader in self._both(store):
-            for thing in reader.things():
+            for thing in reader.iter_objects():
                 assert text.encode() not in thing.body, thing.name
         for path in self.files(store):
             assert text.encode() not in path.read_bytes(), f"{text} is in {path.name}"

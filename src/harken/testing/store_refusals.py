@@ -145,8 +145,8 @@ class RefusalSuite:
             for odd in (batch, together):
                 refused(ObjectNotFound, store.write, odd)
         for reader in self._both(store):
-            assert reader.named("", 10) == sorted([commit, ref])
-            assert reader.newest() == [commit]
+            assert reader.names_with_prefix("", 10) == sorted([commit, ref])
+            assert reader.newest_commits() == [commit]
 
     def test_batches_that_name_each_other_may_be_deep(self) -> None:
         store, batch = self.store(), batch_of("Hi")
@@ -177,8 +177,8 @@ class RefusalSuite:
     def _is_empty(self, store: Store, batch: WriteBatch) -> None:
         for reader in self._both(store):
             assert reader.objects(batch.objects) == {}, "objects of a refused batch are there"
-            assert reader.named("") == [], "names of a refused batch are there"
-            assert reader.labelled() == {}, "labels of a refused batch are there"
+            assert reader.names_with_prefix("") == [], "names of a refused batch are there"
+            assert reader.commits_by_label() == {}, "labels of a refused batch are there"
 
 
 def _art(name: str) -> Any:

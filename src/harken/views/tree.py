@@ -108,9 +108,9 @@ def _row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
         task=_text(agent.spec.get("task")),
         birth=agent.birth or None,
         entries=len(agent.transcript or ()),
-        model_calls=agent.spent.model_calls,
-        tokens=agent.spent.tokens,
-        cost_usd=agent.spent.cost_usd,
+        model_calls=agent.usage.model_calls,
+        tokens=agent.usage.tokens,
+        cost_usd=agent.usage.cost_usd,
         rerun=rerun_said(agent.spec.get("rerun")),
     )
 

@@ -49,16 +49,16 @@ class ToolContext:
     """How a cause names the call: `msg_003`, or `msg_003.call_abc`."""
     user: User | None = None
     """Whom a tool may ask; None where there is nobody. What is asked and answered is logged."""
-    keeps: Callable[[str], bool] | None = None
+    denies_path: Callable[[str], bool] | None = None
     """Says of a path whether a rule keeps it from this call, though the call as such may run: a
     tool that finds paths leaves it out. None: no rule does."""
-    variables: Callable[[], Mapping[str, str | None]] = dict
+    environment_changes: Callable[[], Mapping[str, str | None]] = dict
     """What a program that the tool starts gets in its environment beside what we have ourselves;
     None is a variable that it does not get."""
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a program that the tool starts, from the one that we have."""
-        changes = self.variables()
+        changes = self.environment_changes()
         kept = {name: value for name, value in inherited.items() if name not in changes}
         return kept | {name: value for name, value in changes.items() if value is not None}
 
@@ -79,7 +79,7 @@ class Tool:
     """The same arguments as a type, against which calls are checked."""
     reads_only: bool = False
     """It changes nothing, so it may run beside others."""
-    changes: str = ""
+    changed_resource: str = ""
     """What it changes where that is something apart, such as an MCP server: tools that change the
     same wait for each other alone. Empty: the world."""
     idempotent: bool = False
@@ -90,7 +90,7 @@ class Tool:
     subject: str | None = None
     """The argument that says what a call is about; permission rules match it."""
     subject_kind: SubjectKind = "text"
-    sends: bool = False
+    sends_data: bool = False
     """It lets somebody outside know what it is called with: it is asked, though it only reads."""
     edits_files: bool = False
     """All that it changes is files below the world's folder. Rules that deny or ask `edit` or
@@ -112,7 +112,7 @@ class Tool:
             expected = "of at most 64 of a-z, A-Z, 0-9, _ and -"
             raise TypeError(f"{self.name!r} is no name {expected}: pass one to tool(name=...)")
 
-    def guarded(
+    def with_subject(
         self,
         *,
         by: str | None = None,
@@ -137,7 +137,7 @@ class Tool:
         )
 
     @property
-    def held_as(self) -> Sequence[str]:
+    def lock_key(self) -> Sequence[str]:
         """The tools whose rules that deny or ask hold for it: itself, and those that do the same.
 
         Who says that `edit` may not change a file does not mean that `write` may.

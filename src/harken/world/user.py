@@ -70,6 +70,6 @@ class User(Protocol):
         """Return the answer to a question. Raises UserUnavailable. Cancelling takes it back."""
         ...
 
-    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         """Allow an action or not. Raises UserUnavailable. Cancelling takes the question back."""
         ...

@@ -1,6 +1,6 @@
 """The World: the tools that exist, and the folder that agents live in.
 
-Whatever an agent does outside the tree of agents goes through `do_action`: parsed, permitted, one
+Whatever an agent does outside the tree of agents goes through `call_tool`: parsed, permitted, one
 change at a time, and whatever fails is a result. An agent's own list says which of the tools it
 may use. The only state is what agents know of files, and variables that tools and hooks share.
 """
@@ -77,7 +77,7 @@ class World:
         if mcp is not None:
             mcp.on_tools = self._take_tools
 
-    async def ready(self, servers: Collection[str] = ()) -> None:
+    async def wait_ready(self, servers: Collection[str] = ()) -> None:
         """Wait until the tools are there that come from elsewhere; one that cannot come is told of.
 
         Whoever asks a model waits for it. `servers` are those that the asking agent was given
@@ -100,7 +100,7 @@ class World:
         for name, offered in self.mcp.tools.items():
             self.tools.setdefault(name, offered)
 
-    async def do_action(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
+    async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Run a tool for an agent; what goes wrong is the result.
 
         Whether this agent may use the tool was checked by then. Raises what `caught` raises.
@@ -116,15 +116,15 @@ class World:
             checked = tool.check(arguments)
             await self.permissions.check(tool, checked, caller, self.folder)
             wish = PermissionRequest.of(tool, checked, caller, self.folder)
-            caller = replace(caller, keeps=self.permissions.keeps(wish))
-        async with nullcontext() if tool.reads_only else self.changing(tool.changes):
-            caller.agent.session.settle()  # all that led to what happens now is safe
+            caller = replace(caller, denies_path=self.permissions.keeps(wish))
+        async with nullcontext() if tool.reads_only else self.exclusive(tool.changed_resource):
+            caller.agent.session.sync()  # all that led to what happens now is safe
             content = await tool.run(arguments, caller)
         if isinstance(content, LoggedString):
             return ToolResult(str(content), substance=content.message_id)
         return ToolResult(content)
 
-    def changing(self, what: str = "") -> ReentrantHold:
+    def exclusive(self, what: str = "") -> ReentrantHold:
         """Hold what a tool changes: one at a time, whichever subtree it acts for.
 
         A tool that lets agents act while it runs holds the world for them: their tools wait for

@@ -29,7 +29,7 @@ class Heard:
         self.events: list[Event] = []
         self.lines: list[str] = []
         self._teller = self.teller()
-        stage.session.listen(self._hear)
+        stage.session.add_listener(self._hear)
 
     def _hear(self, event: Event) -> None:
         self.events.append(event)

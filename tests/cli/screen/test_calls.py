@@ -57,7 +57,7 @@ def test_a_tool_may_say_which_argument_it_is_about() -> None:
         """Edit."""
 
     arguments = '{"path": "a.py", "old": "x"}'
-    assert call_text("edit", arguments, edit.guarded(by="path")) == "edit(a.py)"
+    assert call_text("edit", arguments, edit.with_subject(by="path")) == "edit(a.py)"
 
 
 def test_output_is_shown_as_a_terminal_would_leave_it() -> None:

@@ -33,7 +33,7 @@ def text(lines: list[Line]) -> list[str]:
 
 def tree_of(one: Stage) -> LiveTree:
     tree = LiveTree(one.session.state, AgentActivity())
-    one.session.listen(tree.hear)
+    one.session.add_listener(tree.hear)
     return tree
 
 

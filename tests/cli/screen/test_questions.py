@@ -37,7 +37,7 @@ def leave_after(
 
     async def play() -> ApprovalDecision | None:
         questions = ScreenPrompts()
-        [task] = await asking(questions, questions.permit(wanted_ or wanted()))
+        [task] = await asking(questions, questions.approve(wanted_ or wanted()))
         question = questions.current
         assert question is not None
         for key in keys:
@@ -122,7 +122,7 @@ def test_questions_wait_for_each_other_and_cancelling_takes_one_back() -> None:
             questions.current.asked.agent if questions.current else None
         )
         names = ("Ann", "Bob", "Cleo")
-        tasks = await asking(questions, *(questions.permit(wanted(agent=name)) for name in names))
+        tasks = await asking(questions, *(questions.approve(wanted(agent=name)) for name in names))
         tasks[1].cancel()
         await asyncio.sleep(0)
         assert questions.current is not None
@@ -143,7 +143,7 @@ def text_of(lines: list[Line]) -> str:
 def shown(asked: UserQuestion | ApprovalRequest, height: int = 12, width: int = 60) -> str:
     async def play() -> str:
         questions = ScreenPrompts()
-        ask = questions.ask(asked) if isinstance(asked, UserQuestion) else questions.permit(asked)
+        ask = questions.ask(asked) if isinstance(asked, UserQuestion) else questions.approve(asked)
         [task] = await asking(questions, ask)
         assert questions.current is not None
         lines = ask_lines(questions.current, width, height, others=2)

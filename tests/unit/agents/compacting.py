@@ -84,8 +84,8 @@ class Scene:
     def commits(self, name: str = "main") -> list[StoredCommit]:
         """The commits of an agent, oldest first."""
         state = self.stage.session.agent(self.stage.id_of(name))
-        assert state.ctx is not None
-        return self.store.chain(CommitId(state.ctx))[::-1]
+        assert state.commit_id is not None
+        return self.store.chain(CommitId(state.commit_id))[::-1]
 
     def kept(self, stop: str = "compaction", name: str = "main") -> list[tuple[str, str]]:
         return plain(materialize(self.store, self.commits(name)[-1].id, stop).messages)

@@ -106,7 +106,7 @@ def test_plain_messages_to_start_from_are_logged_once_and_survive(
     live = everything(first.session)
     later = first.again()
     assert everything(later.session) == live
-    assert [m["content"] for m in later.root.sibling(again.agent_id).transcript] == said
+    assert [m["content"] for m in later.root.agent_by_id(again.agent_id).transcript] == said
 
 
 @pytest.mark.req("S0-37")
@@ -276,7 +276,7 @@ def test_agents_that_were_evicted_go_on_as_if_they_had_not_been(tmp_path: Path) 
                     unload_agent(one.session, agent_id)
                 assert not one.session.live
                 one = Stage(
-                    SmartAgent.attached(
+                    SmartAgent.from_state(
                         one.session, one.session.agents[one.root.agent_id], one.runtime
                     ),
                     one.session,
@@ -320,7 +320,7 @@ def test_a_terminated_agent_can_be_revived_to_be_read_after_a_resume(tmp_path: P
 def test_an_unknown_agent_is_named_with_those_that_exist(tmp_path: Path) -> None:
     one = cafe(tmp_path)
     with pytest.raises(NameNotFound, match="agent_004"):
-        one.root.sibling("agent_099")
+        one.root.agent_by_id("agent_099")
     with pytest.raises(NameNotFound, match="Jack, Jill"):
         one.root.subagent("Joe")
 

@@ -60,7 +60,7 @@ def resume(stage: Stage, store: MemoryStore, model: Play | None = None) -> Stage
 
 def chain(store: MemoryStore, stage: Stage, name: str = "main") -> list[StoredCommit]:
     """The commits of an agent, oldest first, as the store has them."""
-    ctx = stage.session.agents[AgentId(stage.id_of(name))].ctx
+    ctx = stage.session.agents[AgentId(stage.id_of(name))].commit_id
     assert ctx is not None
     return store.chain(CommitId(ctx))[::-1]
 
@@ -91,7 +91,7 @@ def test_there_is_a_commit_before_tools_act_and_one_with_results_and_answer(
     @tool
     def peek() -> str:
         """Look at the store."""
-        seen.append(len(store.named("ctx-")))
+        seen.append(len(store.names_with_prefix("ctx-")))
         return "seen"
 
     model = play(main=[calls(call("peek")), "done"])
@@ -111,7 +111,7 @@ def test_there_is_a_commit_before_tools_act_and_one_with_results_and_answer(
 def test_the_store_has_a_commit_before_the_log_says_so(tmp_path: Path, store: MemoryStore) -> None:
     scene = begin(tmp_path, play(main=["hello", "again"]), store)
     known: list[bool] = []
-    scene.session.listen(
+    scene.session.add_listener(
         lambda event: (
             known.append(CommitId(getattr(event, "ctx", "")) in store.commits(store_ids(store)))
             if type(event).__name__ == "ContextCommitted"
@@ -130,7 +130,7 @@ def test_the_store_has_a_commit_before_the_log_says_so(tmp_path: Path, store: Me
 
 
 def store_ids(store: MemoryStore) -> list[CommitId]:
-    return [CommitId(name) for name in store.named("ctx-")]
+    return [CommitId(name) for name in store.names_with_prefix("ctx-")]
 
 
 @pytest.mark.req("S2-28", "S2-29")
@@ -264,14 +264,14 @@ def test_where_the_log_missed_a_commit_it_is_merely_made_again(
 ) -> None:
     scene = begin(tmp_path, play(main=["one", "two"]), store)
     scene.ask("first")
-    made = len(store.named("ctx-"))
+    made = len(store.names_with_prefix("ctx-"))
     log = scene.log.read_bytes().splitlines(keepends=True)
     assert b"context_committed" in log[-1]
     scene.session.close()
     scene.log.write_bytes(b"".join(log[:-1]))
     again = resume(scene, store)
     assert [one.commit.checkpoint for one in chain(store, again)] == ["session_end"]
-    assert len(store.named("ctx-")) == made + 1
+    assert len(store.names_with_prefix("ctx-")) == made + 1
     assert kept(store, again) == context(again)
 
 

@@ -30,7 +30,7 @@ def dangling(folder: Path, *made: ToolCall, **more: Any) -> Path:
         if getattr(event, "role", None) == "assistant" and not stop_at:
             stop_at.append(len(lines(disk_log)))
 
-    session.listen(stop)
+    session.add_listener(stop)
     one.ask("Pay.")
     session.close()
     return cut_after(disk_log, stop_at[0])
@@ -78,7 +78,7 @@ def test_odd_calls_do_not_hinder_a_resume(tmp_path: Path, made: ToolCall) -> Non
 def test_a_model_call_that_was_cut_off_is_noted_and_made_again(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=["Hi."]))
     at: list[int] = []
-    one.session.listen(lambda _: at.append(len(lines(one.log))))
+    one.session.add_listener(lambda _: at.append(len(lines(one.log))))
     one.ask("hello")
     kinds = [row["event_type"] for row in one.rows()]
     one.session.close()

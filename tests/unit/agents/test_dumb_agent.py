@@ -23,10 +23,10 @@ class Echo(DumbAgent):
         self.count += 1
         return f"{self.count}: {heard}"
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         return {"count": self.count}
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         self.count = saved["count"]
 
 
@@ -47,7 +47,7 @@ def test_a_dumb_agent_fits_where_a_smart_one_does(tmp_path: Path) -> None:
     live = everything(one.session)
     later = one.again()
     assert everything(later.session) == live
-    assert later.session.agents[echo.agent_id].saved == {"count": 2}
+    assert later.session.agents[echo.agent_id].saved_state == {"count": 2}
     later.ask("Again.")
     assert later.result("c3")["content"] == "3: Three."
     check_log(later.log)

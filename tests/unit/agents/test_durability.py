@@ -45,7 +45,7 @@ class Remarks(Hook):
     def judge(self, question: HookQuestion) -> Comment:
         return Comment(f"about {question.point}")
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         return len(self.transcript)
 
 

@@ -41,7 +41,7 @@ class Once(Hook):
         self.seen += 1
         return Ok()
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         if isinstance(self.bad, Exception):
             raise self.bad
         return self.bad
@@ -139,7 +139,7 @@ def test_hooks_judge_each_result_once_wherever_a_crash_cuts(tmp_path: Path, used
     [acted, *_] = [at for at, row in enumerate(one.rows()) if "tool_calls" in row]
     for kept in range(acted + 1, len(one.rows()) + 1):
         later = resume(cut_after(one.log, kept), one.runtime.model, used)
-        if later.root.cut_off:
+        if later.root.has_open_calls:
             later.ask()
         came = [row["message_id"] for row in later.rows(role="tool") if "is_error" not in row]
         for name in ("guard", "second"):

@@ -58,10 +58,10 @@ class Counter(Hook):
             raise RuntimeError("cannot judge")
         return Deny(f"{self.seen} are too many") if self.seen > 3 else Ok()
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         return {"seen": self.seen}
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         self.seen = saved["seen"]
 
 
@@ -139,7 +139,9 @@ def test_a_subagent_gets_copies_of_the_hooks_with_a_state_of_their_own(tmp_path:
     Counter(one.session, runtime=one.runtime).install(one.root, "counter")
     one.ask("Go.")
     assert SENT == ["0", "1", "2", "0", "1"]  # main's task counts as one of its three
-    assert [state.saved for state in one.session.agents.values() if state.place == "hook"] == [
+    assert [
+        state.saved_state for state in one.session.agents.values() if state.place == "hook"
+    ] == [
         {"seen": 5},
         {"seen": 4},
     ]
@@ -363,7 +365,7 @@ def test_a_state_counts_with_its_verdict_only(tmp_path: Path, text: str) -> None
     for later, seen in ((1, 1), (2, 2)):  # the last line is the state, the verdict
         cut = cut_at(one.log, "agent_state_saved", 1, later=later)
         once = resume(cut, play(), send)
-        assert once.agent("counter").state.saved == {"seen": seen}
+        assert once.agent("counter").state.saved_state == {"seen": seen}
         assert once.agent("counter").seen == seen  # type: ignore[attr-defined]
         assert once.session.state.describe() == folded(cut).describe()
         check_log(cut)
@@ -381,7 +383,7 @@ def test_a_state_that_was_saved_in_vain_is_forgotten(tmp_path: Path) -> None:
     again = TranscriptEntry(agent_id=hook.agent_id, role="user", content="?", cause="msg_000")
     asked = later.session.append(again)
     hook.say("OK", asked)
-    assert (hook.state.saved, hook.state.saving) == ({"seen": 1}, None)
+    assert (hook.state.saved_state, hook.state.pending_state) == ({"seen": 1}, None)
 
 
 def in_older_order(rows: list[dict[str, Any]]) -> bytes:
@@ -427,6 +429,6 @@ def test_a_session_that_ended_between_a_state_and_its_verdict_goes_the_same(tmp_
     cut = cut_at(one.log, "agent_state_saved", 1, later=1)
     later = resume(cut, play(main=["-", "-", "-", line, "Done."]), send)
     later.ask()
-    assert later.agent("counter").state.saved == {"seen": 2}
+    assert later.agent("counter").state.saved_state == {"seen": 2}
     later.session.close()
     assert check(SessionViewer(cut).events).difference is None

@@ -112,7 +112,7 @@ def test_a_session_that_was_resumed_at_every_step_is_the_one_that_never_was(tmp_
 def test_at_every_event_the_log_so_far_gives_the_live_state(tmp_path: Path) -> None:
     one = full(tmp_path)
     states: list[dict[str, Any]] = []
-    one.session.listen(lambda _: states.append(everything(one.session)))
+    one.session.add_listener(lambda _: states.append(everything(one.session)))
     first = len(lines(one.log))
     one.ask("And Dan.")
     assert len(states) > 8

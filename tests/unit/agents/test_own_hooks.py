@@ -177,7 +177,7 @@ def test_a_guard_that_the_user_talked_with_watches_on(tmp_path: Path) -> None:
     assert Conversation(one.root).primary is h
     talk_with(h, "main", None)
     assert Conversation(one.root).primary is one.root
-    assert h.asked_at == {"response"}
+    assert h.hook_points == {"response"}
     say(one)
     assert h.transcript[-1]["role"] == "system"  # asked, and what it was asked is dropped
     assert one.rows(agent_id=h.agent_id, content="OK")
@@ -216,7 +216,7 @@ def test_no_crash_amid_a_move_leaves_copies_of_own_hooks_without_guards(tmp_path
     moved = next(at for at, row in enumerate(one.rows()) if row["event_type"] == "agent_moved")
     for kept in range(before, moved + 2):
         root, session = load_session(cut_after(one.log, kept), runtime=one.runtime, options=quick())
-        there = [hook for hook in root.sibling(one.id_of("kid")).hooks if hook.name != "main"]
+        there = [hook for hook in root.agent_by_id(one.id_of("kid")).hooks if hook.name != "main"]
         assert [hook.name for hook in there] in ([], ["guard"], ["mine", "guard"]), kept
         assert all(hook.transcript for hook in there)  # each knows what for
         session.close()

@@ -67,7 +67,7 @@ def test_a_session_that_a_full_store_did_not_take_is_committed_when_it_is_resume
     scene = begin(tmp_path, play(main=["one"]), store, told.append)
     scene.ask("first")
     still = resume(scene)
-    assert still.root.state.ctx is None
+    assert still.root.state.commit_id is None
     store.full = False
     again = resume(still)
     assert kept(store, again) == context(again)
@@ -95,7 +95,7 @@ def context(scene: Stage) -> list[str]:
 
 def kept(store: MemoryStore, scene: Stage) -> list[str]:
     """What the last commit of the root stands for."""
-    return texts(materialize(store, CommitId(str(scene.root.state.ctx))).messages)
+    return texts(materialize(store, CommitId(str(scene.root.state.commit_id))).messages)
 
 
 def texts(messages: Any) -> list[str]:

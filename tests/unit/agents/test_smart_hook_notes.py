@@ -23,7 +23,7 @@ def judge(hook: Agent, text: str = "x", subject: str | None = None) -> Verdict |
     """Put a question to a hook as `consult` does; return what it says."""
     from harken.agents.hooks.hook import ask
 
-    about = subject or hook.sibling(hook.state.parent or "").state.birth
+    about = subject or hook.agent_by_id(hook.state.parent or "").state.birth
     opinion = run(ask(hook, hook.state.parent, HookQuestion("response", "main", about, text)))
     return None if opinion is None else opinion.verdict
 

@@ -153,7 +153,7 @@ def test_who_takes_a_hooks_place_is_asked_in_its_stead(tmp_path: Path) -> None:
     assert run(Conversation(one.root).say("Go.")) == "Said."
     [s] = one.root.hooks
     assert (s.name, [hook.name for hook in s.hooks]) == ("s", ["h"])
-    assert s.hooks[0].asked_at == frozenset()
+    assert s.hooks[0].hook_points == frozenset()
     assert "[hook s]: I am s." in one.heard("main")
     assert one.heard("s")[0].startswith("You take my place. You are a hook")
     check_log(one.log)
@@ -303,7 +303,7 @@ def test_a_path_that_cannot_be_gone_to_its_end_moves_nobody(tmp_path: Path) -> N
     assert everything(one.session) == before
     b = talk_with(one.root, "a/b", None)
     assert (one.session.state.primary, b.name) == (b.agent_id, "b")
-    assert not any(hook.asked_at for hook in (*b.hooks, *b.hooks[0].hooks))
+    assert not any(hook.hook_points for hook in (*b.hooks, *b.hooks[0].hooks))
     talk_with(b, "a/main", None)
     assert one.session.state.primary == one.root.agent_id
     assert list(one.root.subagents["a"].subagents) == ["b"]
@@ -349,7 +349,7 @@ def test_a_result_that_was_lost_says_who_stands_there_now(tmp_path: Path) -> Non
         root, session = load_session(log, runtime=one.runtime, options=quick())
         [result] = rows(log, role="tool", tool_call_id="e1")
         assert result["content"].endswith(note)
-        assert Conversation(root).primary.cut_off
+        assert Conversation(root).primary.has_open_calls
         session.close()
 
 

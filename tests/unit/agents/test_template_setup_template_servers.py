@@ -215,12 +215,12 @@ def test_a_server_that_is_gone_is_a_result_that_the_model_reads(tmp_path: Path) 
 def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
     async def scene(permissions: Permissions, person: Person | None, tool: str) -> str:
         world = world_of(tmp_path, toy(), permissions=permissions)
-        await world.ready()
+        await world.wait_ready()
         model = play()
         here = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
         try:
             caller = ToolContext(here.root, here.root.state.birth, person)
-            result = await world.do_action(FunctionCall(tool, '{"text": "hi"}'), caller)
+            result = await world.call_tool(FunctionCall(tool, '{"text": "hi"}'), caller)
             return text_of(result.content)
         finally:
             await world.close()

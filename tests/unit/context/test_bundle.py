@@ -98,7 +98,7 @@ def opened(bundle: Path, store: SqliteStore) -> BundleImportResult:
 def everything(store: SqliteStore) -> dict[str, bytes | tuple[str, ...]]:
     """Return the bytes of all logs, and the names of all commits."""
     found = {path.name: path.read_bytes() for path in sessions(store).iterdir()}
-    return {**found, "commits": tuple(store.newest(1000))}
+    return {**found, "commits": tuple(store.newest_commits(1000))}
 
 
 def test_commits_and_logs_come_out_as_they_went_in(
@@ -286,7 +286,7 @@ def test_nothing_is_left_where_it_cannot_be_made(source: SqliteStore, out: Path)
         raise KeyboardInterrupt
 
     commit(source, None, "a")
-    wanted = BundleRequest(store=source, tips=source.newest(), created_at=NOON)
+    wanted = BundleRequest(store=source, tips=source.newest_commits(), created_at=NOON)
     for how in ({"on_copy": stop}, {"on_pack": stop}):
         with pytest.raises(KeyboardInterrupt):
             create_bundle(out, wanted, **how)
@@ -315,7 +315,9 @@ def test_credentials_leave_only_where_that_is_wanted(
 ) -> None:
     origin = CommitOrigin(principal="ann", template=f"for {OTHER}")
     tip = commit(source, None, f"the key is {KEY}", "thanks", origin=origin)
-    source.annotate(tip, show(source, tip).notes.__class__(summary=f"told {KEY}", labels=("x",)))
+    source.update_notes(
+        tip, show(source, tip).notes.__class__(summary=f"told {KEY}", labels=("x",))
+    )
     after = commit(source, tip, "more")
     raw = hash_raw(f"export K={OTHER}\n".encode())
     source.write(WriteBatch(raw={raw: f"export K={OTHER}\n".encode()}))

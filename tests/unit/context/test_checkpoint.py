@@ -125,7 +125,7 @@ def test_an_unknown_parent_is_an_error_and_nothing_is_written(store: WatchedStor
     with pytest.raises(ObjectNotFound):
         commit(store, CommitId("ctx-" + "0" * 64), "hi")
     assert not store.made
-    assert not store.named("")
+    assert not store.names_with_prefix("")
 
 
 @pytest.mark.req("S2-11")

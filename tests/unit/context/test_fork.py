@@ -57,4 +57,4 @@ def test_the_same_fork_twice_is_one(store: WatchedStore) -> None:
 def test_a_fork_of_nothing_is_refused(store: WatchedStore) -> None:
     with pytest.raises(NameNotFound):
         fork(store, CommitId("ctx-" + "0" * 64), BOB, ONE)
-    assert store.named("") == []
+    assert store.names_with_prefix("") == []

@@ -246,14 +246,14 @@ class Busy(WatchedStore):
 
     others = 1
 
-    def annotate(
+    def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
         if self.others:
             self.others -= 1
             now = self.commits([name])[name].notes
-            super().annotate(name, replace(now, labels=(*now.labels, f"label {self.others}")))
-        super().annotate(name, notes, was=was)
+            super().update_notes(name, replace(now, labels=(*now.labels, f"label {self.others}")))
+        super().update_notes(name, notes, was=was)
 
 
 @pytest.mark.req("S2-62")

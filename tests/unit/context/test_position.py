@@ -80,9 +80,9 @@ def test_a_commit_of_a_moment_stands_for_what_was_read_then(
         assert texts(store, made) == said(found)
         assert commit_at(store, found) == made
     assert commit_at(store, find_position(store, compacted)) == compacted
-    before = store.newest(1)
+    before = store.newest_commits(1)
     commit_at(store, find_position(store, compacted, "-1"))
-    assert store.newest(1) == before
+    assert store.newest_commits(1) == before
 
 
 def test_a_subagents_messages_are_numbered_from_its_beginning_on(

@@ -82,7 +82,7 @@ def written(store: Store) -> CommitId:
 def assert_gone(store: Store, *logs: Path) -> None:
     assert find_secret(store, logs, SECRET) == []
     assert fsck(store) == []
-    for thing in store.things():
+    for thing in store.iter_objects():
         assert not SECRET.is_in(thing.body)
         assert b"0123456789" not in thing.body
     for path in logs:
@@ -110,7 +110,7 @@ def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -
     assert leaked.commit.template == "with [purged]"
     assert leaked.notes.summary == "logged in with [purged]"
     assert leaked.notes.labels == ("[purged]", "login")
-    assert store.latest("[purged]", "2100-01-01T00:00:00Z") == leaked.id
+    assert store.latest_commit("[purged]", "2100-01-01T00:00:00Z") == leaked.id
     assert show(store, leaked.id).id == leaked.id
     stones = store.tombstones()
     assert leaked.id in stones
@@ -135,7 +135,7 @@ def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
         b"x" * 10 + b"[purged][purged] between [purged]clean" + b'{"text":"a [purged] b"}\n'
     )
     assert second == key[7:] + b" only[purged] between [purged]clean"
-    assert b"".join(store.pieces(names[0])) == first
+    assert b"".join(store.read_chunks(names[0])) == first
     assert store.raw(refs[4]) == pieces[4], "the end alone is no secret"
     stone = store.tombstones()[names[0]]
     assert stone.stand_in == commits.hash_raw(first)
@@ -195,7 +195,7 @@ def test_a_purge_that_was_cut_off_is_finished_by_the_next(store: Store, tmp_path
     hear(session, ROOT, KEY)
     session.close()
     for name, notes in found_in_store(store, SECRET).notes.items():
-        store.annotate(name, notes)
+        store.update_notes(name, notes)
     purge_text(store, [], PURGE)  # as far as this it came
     assert find_secret(store, [session.path], SECRET)
     purge_text(store, [session.path], PURGE)
@@ -212,13 +212,13 @@ def test_a_text_that_holds_things_together_is_refused_before_anything_changes(
     with new_session(tmp_path) as session:
         born(session)
         hear(session, ROOT, "hello")
-    things = list(store.things())
+    things = list(store.iter_objects())
     before = session.path.read_bytes()
     for text in ("content", "tool_call", parent[4:20], "transcript_entry"):
         purge = PurgeRequest(secret=Secret(text), by="ann", why="odd")
         with pytest.raises(PartOfStructure):
             purge_text(store, [session.path], purge)
-    assert list(store.things()) == things
+    assert list(store.iter_objects()) == things
     assert session.path.read_bytes() == before
 
 
@@ -241,6 +241,6 @@ def test_names_stay(store: Store) -> None:
     before = [(one.id, one.commit.artifact) for one in store.chain(tip)]
     purge_text(store, [], PURGE)
     assert [(one.id, one.commit.artifact) for one in store.chain(tip)] == before
-    kinds = {thing.kind for thing in store.things()}
+    kinds = {thing.kind for thing in store.iter_objects()}
     assert kinds >= {ObjectKind.PART, ObjectKind.MESSAGE, ObjectKind.DELTA, ObjectKind.COMMIT}
     assert store.deltas([ArtifactRef(ref) for _, ref in before]).keys() == {r for _, r in before}

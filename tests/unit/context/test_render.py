@@ -212,7 +212,7 @@ def test_a_large_conversation_is_kept_in_pieces(store: WatchedStore) -> None:
     first = render(store, tip, "events-v1")
     assert store.raw(first.ref) == first.read()
     assert render(store, tip, "events-v1") == first
-    assert len(store.named("art-", 100)) > 5
+    assert len(store.names_with_prefix("art-", 100)) > 5
 
 
 @pytest.mark.req("S2-55")

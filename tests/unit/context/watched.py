@@ -48,9 +48,9 @@ class WatchedStore(MemoryStore):
         self.asked["commits walked"] += len(found)
         return found
 
-    def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
+    def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         twins = [name for name in self.twins if name.startswith(beginning)]
-        return sorted([*super().named(beginning, limit), *twins])[:limit]
+        return sorted([*super().names_with_prefix(beginning, limit), *twins])[:limit]
 
     def artifact(self, ctx: CommitId) -> ArtifactRef:
         """Return what a commit names."""

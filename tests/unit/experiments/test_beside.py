@@ -45,7 +45,7 @@ class Slow(Hook):
     def begin(self) -> None:
         self.asked = 0
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         return question.point == "action"
 
     async def judge(self, question: HookQuestion) -> Verdict:

@@ -92,7 +92,7 @@ def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Pa
     [said] = [at for at, row in enumerate(one.rows()) if row.get("content") == "Done."][:1]
     for kept in range(begun + 1, said + 1):  # later nobody knows that hooks had more to say
         root, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
-        if root.cut_off:
+        if root.has_open_calls:
             run(root.response())
         run(root.response("More."))
         session.close()

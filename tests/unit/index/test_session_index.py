@@ -156,7 +156,7 @@ def test_again_only_what_is_new_is_read(imports: Imports) -> None:
     imports.update()
     assert imports.column("SELECT count(*) FROM messages") == [7]
     newest = imports.column("SELECT hex(c.name) FROM agents JOIN commits c ON c.id = tip_id")
-    assert newest == [imports.store.newest(1)[0][4:].upper()]
+    assert newest == [imports.store.newest_commits(1)[0][4:].upper()]
 
 
 def test_thousands_of_commits_are_read_in_their_order(imports: Imports) -> None:
@@ -207,7 +207,7 @@ def test_what_commits_said_that_are_gone_is_forgotten_and_heard_when_said_again(
     said(imports.store, "Coffee.", id="2")  # a copy, which says again what the second one did
     imports.update()
     assert imports.column("SELECT is_repeat FROM messages") == [0, 0, 0, 1]
-    imports.store.keep(
+    imports.store.set_retention(
         dict.fromkeys((second, last), RetentionPolicy("ephemeral", "2026-02-01T00:00:00Z"))
     )
     gone = imports.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0).commits

@@ -38,7 +38,7 @@ def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> Non
             made[name] = checkpoint(store, draft)
             with (tmp_path / "sessions" / f"{name}.jsonl").open("ab") as file:
                 file.write(made[name].encode() + b"\n")
-        store.keep({made["pinned"]: RetentionPolicy("pin")})
+        store.set_retention({made["pinned"]: RetentionPolicy("pin")})
         for name in ("old", "pinned", "labelled", "written"):
             path = tmp_path / "sessions" / f"{name}.jsonl"
             os.utime(path, (now - 8 * 86400, now - 8 * 86400))
@@ -47,8 +47,8 @@ def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> Non
             assert other.dropped == ["old"]
         left = {path.stem for path in (tmp_path / "sessions").glob("*.jsonl")}
         assert left == {"pinned", "labelled", "new", "written"}
-    assert set(store.kept()) == {made["old"], made["pinned"]}
-    assert store.kept()[made["old"]].policy == "ephemeral"
+    assert set(store.retention()) == {made["old"], made["pinned"]}
+    assert store.retention()[made["old"]].policy == "ephemeral"
     with pytest.raises(ConfigError):
         InteractionLoggingConfig(retention_days=0)
 

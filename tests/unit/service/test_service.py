@@ -232,7 +232,7 @@ def test_what_is_too_much_at_once_is_told_to_come_again() -> None:
 
 
 class Broken(MemoryStore):
-    def newest(self, limit: int = 20) -> Any:
+    def newest_commits(self, limit: int = 20) -> Any:
         raise ZeroDivisionError("with a secret")
 
 
@@ -249,7 +249,7 @@ def test_a_bug_is_one_line_without_what_was_asked_and_the_next_is_answered(
 
 
 class Harmed(MemoryStore):
-    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+    def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         yield bytes(100_000)
         raise ObjectCorrupted("s.db", name, reason="its pieces are others")
 

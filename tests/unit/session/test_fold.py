@@ -109,7 +109,7 @@ def test_terminate_takes_the_subtree_along(session: Session) -> None:
 def test_quit_takes_a_hook_off(session: Session) -> None:
     one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
     moved(session, one, "gone")
-    assert (agent(session).hooks, agent(session).left) == ([two], [one])
+    assert (agent(session).hooks, agent(session).former_hooks) == ([two], [one])
 
 
 def test_only_hooks_leave_as_such_and_only_while_they_are_gone(session: Session) -> None:
@@ -117,11 +117,11 @@ def test_only_hooks_leave_as_such_and_only_while_they_are_gone(session: Session)
     three = born(session, cause=BIRTH)
     for id_ in (two, one, three):
         moved(session, id_, "gone")
-    assert agent(session).left == [two, one]
+    assert agent(session).former_hooks == [two, one]
     moved(session, two, "subagent")
-    assert agent(session).left == [one]
+    assert agent(session).former_hooks == [one]
     moved(session, two, "gone")
-    assert agent(session).left == [one]
+    assert agent(session).former_hooks == [one]
 
 
 @pytest.mark.req("S0-20")
@@ -210,9 +210,9 @@ def test_a_saved_state_replaces_the_one_before(session: Session) -> None:
     state = {"count": 1, "seen": ["a"]}
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
     state["count"] = 2  # whoever saved it goes on working with it
-    assert session.agents[ROOT].saved == {"count": 1, "seen": ["a"]}
+    assert session.agents[ROOT].saved_state == {"count": 1, "seen": ["a"]}
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
-    assert agent(session).saved == {"count": 2, "seen": ["a"]}
+    assert agent(session).saved_state == {"count": 2, "seen": ["a"]}
 
 
 @pytest.mark.req("S0-21")
@@ -232,7 +232,7 @@ def test_a_commit_is_the_agents_last_one(session: Session) -> None:
             agent_id=ROOT, ctx="ctx-2", parent_ctx="ctx-1", checkpoint="turn_boundary"
         )
     )
-    assert agent(session).ctx == "ctx-2"
+    assert agent(session).commit_id == "ctx-2"
     assert members(session, committed)["parent_ctx"] == "ctx-1"
 
 
@@ -284,7 +284,7 @@ def test_a_response_adds_what_it_cost(session: Session) -> None:
         assert not folded(session.path).requests
     request = ask(session, ROOT)
     answered(session, ROOT, request, stop_reason="cancelled", partial="Once up")
-    spent = agent(session).spent
+    spent = agent(session).usage
     assert (spent.model_calls, spent.tokens, spent.cost_usd) == (3, 26, 0.75)
     assert members(session, request)["model"] == "scripted:x"
 

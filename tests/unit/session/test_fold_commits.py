@@ -71,7 +71,7 @@ def test_a_call_that_was_loaded_can_be_the_cause_of_a_birth(tmp_path: Path) -> N
     with loading(tmp_path, [acted("c1")]) as session:
         child = born(session, cause="msg_002", relation="subagent")
         assert session.agents[child].parent == ROOT
-        assert session.agents[child].born_from == CTX
+        assert session.agents[child].spawn_commit_id == CTX
 
 
 @pytest.mark.req("S2-28")
@@ -92,8 +92,8 @@ def test_a_commit_covers_what_it_says_until_an_edit(tmp_path: Path) -> None:
 
 def covered(session: Session) -> tuple[str | None, ...]:
     state: AgentState = session.agent(ROOT)
-    edited = None if state.edited is None else state.edited.message_id
-    return (state.ctx, state.committed, edited)
+    edited = None if state.uncommitted_edit is None else state.uncommitted_edit.message_id
+    return (state.commit_id, state.committed_upto, edited)
 
 
 @pytest.mark.req("S2-24")
@@ -105,5 +105,5 @@ def test_a_subagent_is_born_from_the_last_commit_of_its_parent(tmp_path: Path) -
         session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX))
         late = born(session, cause=call)
         session.append(ev.ContextCommitted(agent_id=ROOT, ctx="ctx-" + "2" * 64))
-        assert session.agents[early].born_from is None
-        assert session.agents[late].born_from == CTX
+        assert session.agents[early].spawn_commit_id is None
+        assert session.agents[late].spawn_commit_id == CTX

@@ -159,7 +159,7 @@ def test_an_agent_starts_from_a_commit(tmp_path: Path) -> None:
         want = [*STORE["ctx-one"], *live[1:]]
         assert plain(session.context(ROOT)) == want
         assert contexts(session) == {request: live, second: want}
-        assert agent(session).ctx == "ctx-one"
+        assert agent(session).commit_id == "ctx-one"
         assert members(session, MessageId("msg_002"))["ctx"] == "ctx-two"
         described = session.state.describe()
     resumed = again(session)
@@ -200,7 +200,7 @@ def test_a_log_that_verifies_and_makes_no_sense_names_its_line(session: Session)
     """No rule of today lets it be written; a newer writer's mistake is still no traceback."""
     byte = session.path.stat().st_size
     wrong = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 9)])
-    session.state.agents[ROOT].fresh.extend([MessageId("")] * 9)
+    session.state.agents[ROOT].new_entries.extend([MessageId("")] * 9)
     with pytest.raises(ValueError, match="keeps 0 to 9"):
         session.append(wrong)
     session.close()

@@ -33,25 +33,25 @@ def armed(session: Session, agent: AgentId, **triggers: object) -> None:
 def test_it_is_unheard_until_an_entry_represents_it(tmp_path: Path) -> None:
     session, _, child = pair(tmp_path)
     piece = happened(session, child)
-    assert session.agents[child].unheard == {piece: "[event x] it rains"}
-    assert session.agents[child].happened["x"].seen == {"drops": 3}
+    assert session.agents[child].undelivered == {piece: "[event x] it rains"}
+    assert session.agents[child].trigger_states["x"].seen == {"drops": 3}
     session = again(session)
-    assert session.agents[child].unheard == {piece: "[event x] it rains"}
+    assert session.agents[child].undelivered == {piece: "[event x] it rains"}
     hear(session, child, "[event x] it rains", substance=piece)
-    assert session.agents[child].unheard == {}
+    assert session.agents[child].undelivered == {}
     assert folded(session.path).describe() == session.state.describe()
 
 
 def test_who_heard_it_reports_until_its_parent_has_heard_what_it_said(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     hear(session, child, "it rains", substance=happened(session, child))
-    assert session.state.reporting == {child: None}
+    assert session.state.pending_reports == {child: None}
     said = say(session, child, "Take an umbrella.")
-    assert session.state.reporting == {child: said}
+    assert session.state.pending_reports == {child: said}
     hear(session, parent, "something else")
-    assert session.state.reporting == {child: said}
+    assert session.state.pending_reports == {child: said}
     hear(session, parent, "[Watcher]: Take an umbrella.", substance=said)
-    assert session.state.reporting == {}
+    assert session.state.pending_reports == {}
     assert folded(session.path).describe() == session.state.describe()
 
 
@@ -61,7 +61,7 @@ def test_a_compiled_result_tells_the_parent_too(tmp_path: Path) -> None:
     said = say(session, child)
     act(session, parent, "c2")
     result(session, parent, "c2", cause=[said])
-    assert session.state.reporting == {}
+    assert session.state.pending_reports == {}
 
 
 def test_what_stands_in_place_of_an_answer_is_reported_too(tmp_path: Path) -> None:
@@ -69,16 +69,16 @@ def test_what_stands_in_place_of_an_answer_is_reported_too(tmp_path: Path) -> No
     heard = hear(session, child, "it rains", substance=happened(session, child))
     piece = session.log_piece_of_text(child, "[stopped] no budget", heard)
     hear(session, parent, "[Watcher]: [stopped] no budget", substance=piece)
-    assert session.state.reporting == {}
+    assert session.state.pending_reports == {}
 
 
 def test_the_primary_agent_and_one_that_is_gone_report_to_nobody(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     hear(session, parent, "it rains", substance=happened(session, parent))
-    assert session.state.reporting == {}
+    assert session.state.pending_reports == {}
     hear(session, child, "it rains", substance=happened(session, child))
     session.append(ev.AgentMoved(agent_id=child, place="gone"))
-    assert session.state.reporting == {}
+    assert session.state.pending_reports == {}
 
 
 def test_a_name_that_is_given_again_is_another_trigger(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_name_that_is_given_again_is_another_trigger(tmp_path: Path) -> None:
     armed(session, parent, x={"kind": "time"}, y={"kind": "time"})
     happened(session, parent)
     armed(session, parent, x={"kind": "time"})
-    assert list(session.agents[parent].happened) == ["x"]
+    assert list(session.agents[parent].trigger_states) == ["x"]
     armed(session, parent)
     armed(session, parent, x={"kind": "time"})
-    assert session.agents[parent].happened == {}
+    assert session.agents[parent].trigger_states == {}
     session.append(ev.AgentConfigured(agent_id=parent, spec={"triggers": 5}))  # a foreign log
     assert folded(session.path).describe() == session.state.describe()

@@ -111,7 +111,7 @@ def test_a_state_that_a_resume_would_change_is_refused(session: Session, state: 
     event = ev.AgentStateSaved(agent_id=ROOT, state=state)
     with pytest.raises(InvalidEvent, match="cannot be written|not plain JSON"):
         session.append(event)
-    assert session.agents[ROOT].saved is None
+    assert session.agents[ROOT].saved_state is None
     hear(session, ROOT)
 
 
@@ -122,6 +122,6 @@ def test_a_state_that_a_resume_would_change_is_refused(session: Session, state: 
 def test_every_other_state_comes_back_as_it_was(session: Session, state: object) -> None:
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
     resumed = again(session)
-    assert resumed.agents[ROOT].saved == state
-    assert type(resumed.agents[ROOT].saved) is type(state)
+    assert resumed.agents[ROOT].saved_state == state
+    assert type(resumed.agents[ROOT].saved_state) is type(state)
     resumed.close()

@@ -89,12 +89,12 @@ def test_a_birth_may_have_a_cause_a_name_and_a_model(session: Session) -> None:
 def test_a_birth_comes_before_the_system_prompt_that_was_held_back(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         root = session.allocate_agent_id()
-        session.hold_back(root, [Message("system", "You are root.")])
+        session.defer_messages(root, [Message("system", "You are root.")])
         assert len(lines(session.path)) == 1
         session.log_agent_created(root)
         calling = act(session, root, "a")
         jack = session.allocate_agent_id()
-        session.hold_back(jack, [Message("system", "You are Jack."), Message("user", "Go.")])
+        session.defer_messages(jack, [Message("system", "You are Jack."), Message("user", "Go.")])
         birth = session.log_agent_created(jack, calling)
         hear(session, jack, "hello")
     after_birth = [line for line in lines(session.path) if line.get("agent_id") == jack]
@@ -105,7 +105,7 @@ def test_a_birth_comes_before_the_system_prompt_that_was_held_back(tmp_path: Pat
 
 
 def test_a_prompt_that_was_held_back_outlives_a_refused_birth(session: Session) -> None:
-    session.hold_back(AgentId("agent_002"), [Message("system", "You are Jack.")])
+    session.defer_messages(AgentId("agent_002"), [Message("system", "You are Jack.")])
     with pytest.raises(InvalidEvent):
         session.log_agent_created("agent_002", "msg_099")
     session.log_agent_created("agent_002", BIRTH)
@@ -285,7 +285,7 @@ def test_a_listener_gets_every_event_after_it_was_written_and_folded(session: Se
         written = ids(session.path)[-1] == event.message_id
         heard.append((event.message_id, written, session.state.next_message))
 
-    session.listen(listen)
+    session.add_listener(listen)
     session.append_all([ev.AgentStateSaved(agent_id=ROOT, state=n) for n in range(2)])
     assert heard == [("msg_002", True, 3), ("msg_003", True, 4)]
 
@@ -298,9 +298,9 @@ def test_a_listener_may_append_and_may_fail_without_harm_to_the_log(session: Ses
     def fail(event: ev.Event) -> None:
         raise ZeroDivisionError
 
-    session.listen(save_what_was_said)
+    session.add_listener(save_what_was_said)
     hear(session, ROOT, "one")
-    session.listen(fail)
+    session.add_listener(fail)
     with pytest.raises(ZeroDivisionError):
         hear(session, ROOT, "two")
     state = session.state.describe()

@@ -61,8 +61,8 @@ def test_settling_twice_syncs_once(tmp_path: Path) -> None:
     disk = RecordingDisk()
     with new_session(tmp_path, durability="turn", disk=disk) as session:
         born(session)
-        session.settle()
-        session.settle()
+        session.sync()
+        session.sync()
     assert disk.synced == [1, 2]
 
 
@@ -77,7 +77,7 @@ def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_settle(tmp_pa
         hear(session, ROOT)
     disk = RecordingDisk()
     resumed = Session.load(session.path, options=options(durability="turn", disk=disk))
-    resumed.settle()
+    resumed.sync()
     assert disk.writes == []
     assert disk.synced == [0]
     assert disk.folders == [tmp_path]
@@ -92,7 +92,7 @@ def test_after_a_failed_write_nothing_is_taken_and_nothing_is_promised(tmp_path:
     with pytest.raises(LogWriteError):
         hear(session, ROOT, "two")
     assert session.state.describe() == state
-    for attempt in (lambda: hear(session, ROOT), session.settle, session.close):
+    for attempt in (lambda: hear(session, ROOT), session.sync, session.close):
         with pytest.raises(LogWriteError):
             attempt()
     session.close()

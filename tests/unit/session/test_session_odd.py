@@ -24,7 +24,7 @@ def test_a_log_that_was_deleted_under_its_writer_acknowledges_nothing_more(tmp_p
     (tmp_path / "s.jsonl").unlink()
     session.log_transcript_entry(agent, {"role": "user", "content": "Hi"})
     with pytest.raises(LogWriteError, match="deleted"):
-        session.settle()
+        session.sync()
 
 
 def test_what_is_no_regular_file_is_no_log(tmp_path: Path) -> None:

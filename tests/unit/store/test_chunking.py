@@ -58,8 +58,8 @@ def test_what_is_inserted_changes_the_pieces_around_it_only(data: bytes) -> None
 def test_a_file_comes_back_whole_and_piece_by_piece(store: SqliteStore, data: bytes) -> None:
     name = put_file(store, io.BytesIO(data))
     assert name == hash_raw(data)
-    assert store.raw(name) == b"".join(store.pieces(name)) == data
-    assert [*store.named(name)] == [name]
+    assert store.raw(name) == b"".join(store.read_chunks(name)) == data
+    assert [*store.names_with_prefix(name)] == [name]
     assert fsck(store) == []
 
 
@@ -75,7 +75,7 @@ def test_a_file_that_grew_costs_what_is_new_in_it(store: SqliteStore) -> None:
 def test_equal_bytes_are_one_whether_cut_or_not(store: SqliteStore) -> None:
     name = put_file(store, [LINES])
     store.write(WriteBatch(raw={name: LINES}))
-    assert [thing.kind for thing in store.things() if thing.name == name] == [ObjectKind.FILE]
+    assert [thing.kind for thing in store.iter_objects() if thing.name == name] == [ObjectKind.FILE]
 
 
 def test_a_file_that_is_not_what_its_name_says_is_refused(store: SqliteStore) -> None:
@@ -87,7 +87,7 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(store: SqliteStore) ->
         store.write(WriteBatch(files={hash_raw(b"ab"): [*pieces]}))
     with pytest.raises(ObjectNotFound):
         store.write(WriteBatch(raw=pieces, files={hash_raw(b"ab"): [other]}))
-    assert store.named("art-") == []
+    assert store.names_with_prefix("art-") == []
     store.write(WriteBatch(raw=pieces, files={hash_raw(b"ab"): [*pieces]}))
     assert store.raw(hash_raw(b"ab")) == b"ab"
 

@@ -85,11 +85,11 @@ def test_all_before_a_commit_comes_with_it_and_nothing_else(target: Store) -> No
     trunk = grow(source, None, 40)
     branch = grow(source, trunk[9], 3, "branch")
     other = grow(source, trunk[30], 3, "other")
-    source.annotate(trunk[3], CommitNotes(summary="third", labels=("good",)))
+    source.update_notes(trunk[3], CommitNotes(summary="third", labels=("good",)))
     copied = copy_commits(source, target, [branch[-1]])
     assert copied.commits == 13
     same(source, target, branch[-1])
-    assert target.labelled() == {"good": [trunk[3]]}
+    assert target.commits_by_label() == {"good": [trunk[3]]}
     assert target.commits([trunk[10], other[0]]) == {}
 
 
@@ -120,8 +120,8 @@ def test_what_stays_where_it_is_keeps_its_notes() -> None:
     source, target = MemoryStore(), MemoryStore()
     [root] = grow(source, None, 1)
     copy_commits(source, target, [root])
-    target.annotate(root, CommitNotes(summary="mine"))
-    source.annotate(root, CommitNotes(summary="theirs"))
+    target.update_notes(root, CommitNotes(summary="mine"))
+    source.update_notes(root, CommitNotes(summary="theirs"))
     tips = grow(source, root, 1, "next")
     copy_commits(source, target, tips)
     assert [one.notes.summary for one in target.chain(tips[0])] == ["", "mine"]
@@ -145,7 +145,7 @@ def test_a_copy_that_is_cut_off_leaves_a_whole_store_and_goes_on(fails_at: int) 
     with pytest.raises(StoreWriteError):
         copy_commits(source, target, [tip], at_once_bytes=4_000)
     assert fsck(target) == []
-    before = len(target.named("ctx-", 1000))
+    before = len(target.names_with_prefix("ctx-", 1000))
     target.fails_at = None
     assert copy_commits(source, target, [tip]).commits == 100 - before
     same(source, target, tip)
@@ -313,7 +313,7 @@ def test_what_the_source_has_lost_is_named(which: int) -> None:
     source.lost = list(batch.objects)[which]
     with pytest.raises(ObjectNotFound, match=source.lost):
         copy_commits(source, target, [commit_in(batch)])
-    assert target.named("") == []
+    assert target.names_with_prefix("") == []
 
 
 def test_a_tip_that_is_not_there_is_refused() -> None:

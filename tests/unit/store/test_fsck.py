@@ -53,8 +53,8 @@ def everything(path: Path, names: list[CommitId]) -> object:
         deltas = store.deltas([stored.commit.artifact for stored in chain])
         messages = store.objects([entry.message for delta in deltas.values() for entry in delta])
         assert len(deltas) == len(chain)
-        artifacts = store.named("art-", 100)
-        return (chain, deltas, messages, artifacts, store.named("ctx-", 100))
+        artifacts = store.names_with_prefix("art-", 100)
+        return (chain, deltas, messages, artifacts, store.names_with_prefix("ctx-", 100))
     finally:
         store.close()
 

@@ -78,7 +78,7 @@ def conversation(store: Store, steps: int = 30) -> CommitId:
 
 
 def bodies(store: Store, *kinds: ObjectKind) -> set[str]:
-    return {thing.name for thing in store.things() if thing.kind in kinds}
+    return {thing.name for thing in store.iter_objects() if thing.kind in kinds}
 
 
 def evicted_whole(store: TieredStore) -> None:
@@ -110,15 +110,15 @@ def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
     tiered: TieredStore, behind: Behind
 ) -> None:
     tip = conversation(tiered)
-    tiered.annotate(tip, CommitNotes(summary="the end", labels=("x",)))
+    tiered.update_notes(tip, CommitNotes(summary="the end", labels=("x",)))
     before = commit_history(tiered, tip)
     evicted_whole(tiered)
     behind.is_away = True
     assert commit_history(tiered, tip) == before
     assert show(tiered, tip).notes.summary == "the end"
-    assert tiered.newest(3)[0] == tip
-    assert tiered.labelled() == {"x": [tip]}
-    assert tiered.named(tip[:16]) == [tip]
+    assert tiered.newest_commits(3)[0] == tip
+    assert tiered.commits_by_label() == {"x": [tip]}
+    assert tiered.names_with_prefix(tip[:16]) == [tip]
     assert tiered.children(before[1].id) == [tip]
     artifact = show(tiered, tip).commit.artifact
     [entry, _] = tiered.deltas([artifact])[artifact]
@@ -168,11 +168,11 @@ def test_what_is_pinned_stays_and_what_is_pinned_later_comes_back(tiered: Tiered
     pinned, other = conversation(tiered, 3), commit_in(batch_of("other"))
     tiered.write(batch_of("other"))
     tiered.push()
-    tiered.keep({pinned: RetentionPolicy("pin")})
+    tiered.set_retention({pinned: RetentionPolicy("pin")})
     needed = bodies(tiered.local, ObjectKind.PART)
     assert tiered.evict(0).things == 1
     assert len(bodies(tiered.local, ObjectKind.PART)) == len(needed) - 1
-    tiered.keep({other: RetentionPolicy("pin")})
+    tiered.set_retention({other: RetentionPolicy("pin")})
     assert bodies(tiered.local, ObjectKind.PART) == needed
 
 
@@ -201,7 +201,9 @@ def test_what_is_replicated_is_there_at_once(tiered: TieredStore, behind: Behind
     file = put_file(tiered, [data])
     tiered.write(WriteBatch(raw={hash_raw(b"small"): b"small"}))
     assert behind.newest() == []
-    tiered.keep({name: RetentionPolicy("replicate") for name in (tip, file, hash_raw(b"small"))})
+    tiered.set_retention(
+        {name: RetentionPolicy("replicate") for name in (tip, file, hash_raw(b"small"))}
+    )
     assert materialize(behind, tip).messages == materialize(tiered, tip).messages
     assert behind.raw(file) == data
     assert behind.raw(hash_raw(b"small")) == b"small"
@@ -213,10 +215,10 @@ def test_files_are_evicted_piece_by_piece_and_read_again(
 ) -> None:
     data = Random(3).randbytes(2_000_000)
     file = put_file(tiered, [data])
-    tiered.keep({file: RetentionPolicy("replicate")})
-    tiered.keep({file: None})
+    tiered.set_retention({file: RetentionPolicy("replicate")})
+    tiered.set_retention({file: None})
     assert tiered.evict(0).things > 2
-    assert b"".join(tiered.pieces(file)) == data
+    assert b"".join(tiered.read_chunks(file)) == data
     behind.is_away = True
     assert tiered.raw(file) == data
 
@@ -227,13 +229,13 @@ def test_what_only_the_backing_store_has_is_read_and_built_on(
     """As after a move to another machine."""
     tip = conversation(behind, 40)
     file = put_file(behind, [b"line\n" * 600_000])
-    behind.annotate(tip, CommitNotes(labels=("x",)))
+    behind.update_notes(tip, CommitNotes(labels=("x",)))
     before = materialize(behind, tip)
     behind.asked.clear()
     assert materialize(tiered, tip).messages == before.messages
     assert len(behind.asked) < 12, behind.asked
-    assert tiered.newest(1) == behind.newest(1)
-    assert tiered.labelled() == {"x": [tip]}
+    assert tiered.newest_commits(1) == behind.newest(1)
+    assert tiered.commits_by_label() == {"x": [tip]}
     assert tiered.raw(file) == behind.raw(file)
     newer = batch_of("go on", parent=tip)
     tiered.write(newer)
@@ -295,7 +297,7 @@ def test_pushing_sends_what_is_new_and_what_changed(tiered: TieredStore, behind:
     assert tiered.push().commits == 5
     assert tiered.push().commits == 0
     behind.is_away = True
-    tiered.annotate(tip, CommitNotes(summary="said offline", labels=("y",)))
+    tiered.update_notes(tip, CommitNotes(summary="said offline", labels=("y",)))
     behind.is_away = False
     tiered.push()
     assert behind.commits([tip])[tip].notes.summary == "said offline"
@@ -333,13 +335,13 @@ def test_a_file_that_was_purged_there_arrives_as_its_stand_in(
 def test_sequences_are_sent_with_what_they_are_made_of(tiered: TieredStore, behind: Behind) -> None:
     tip = conversation(tiered, 3)
     ref = materialize(tiered, tip).ref
-    tiered.keep({ref: RetentionPolicy("replicate")})
+    tiered.set_retention({ref: RetentionPolicy("replicate")})
     members = tiered.sequences([ref])[ref]
     assert behind.sequences([ref]) == {ref: members}
     assert behind.deltas(members).keys() == {*members}
     other = TieredStore(SqliteStore(tiered.local.path.with_name("other.db")), behind)
     assert other.sequences([ref]) == {ref: members}
-    other.keep({ref: RetentionPolicy("pin")})
+    other.set_retention({ref: RetentionPolicy("pin")})
     other.local.close()
 
 
@@ -347,8 +349,8 @@ def test_what_only_the_backing_store_has_is_annotated_there(
     tiered: TieredStore, behind: Behind
 ) -> None:
     tip = conversation(behind, 1)
-    tiered.annotate(tip, CommitNotes(summary="from afar"))
+    tiered.update_notes(tip, CommitNotes(summary="from afar"))
     assert behind.commits([tip])[tip].notes.summary == "from afar"
     behind.is_away = True
     with pytest.raises(StoreError, match="cannot be asked"):
-        tiered.annotate(tip, CommitNotes(summary="nobody there"))
+        tiered.update_notes(tip, CommitNotes(summary="nobody there"))

@@ -77,7 +77,7 @@ def test_small_packs_are_put_together_and_everything_is_still_found(path: Path) 
         deltas = reader.deltas([one.commit.artifact for one in reader.chain(names[-1])])
         messages = [entry.message for entries in deltas.values() for entry in entries]
         assert len(reader.objects(messages)) == len(names)
-        assert set(reader.named("", 10_000)) == {*names, *deltas}
+        assert set(reader.names_with_prefix("", 10_000)) == {*names, *deltas}
         assert fsck(reader) == []
     fresh.close()
     chain(store, 2, names[-1])
@@ -161,7 +161,7 @@ def test_what_is_interrupted_leaves_nobody_waiting(path: Path) -> None:
         "except KeyboardInterrupt: print('interrupted')\n"
         "for thread in threads: thread.join()\n"
         "store.write(batch_of('after'))\n"
-        "print(len(store.newest(10)))\n"
+        "print(len(store.newest_commits(10)))\n"
     )
     command = [sys.executable, "-c", program, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=ROOT, check=True)
@@ -181,11 +181,11 @@ def test_what_is_derived_is_found_as_long_as_it_is_there(path: Path) -> None:
     )
     store.write(WriteBatch(derived={"k": ref}))
     other = SqliteStore(path)
-    assert other.derived(["k", "\ud800", "nothing"]) == {"k": ref, "\ud800": ref}
+    assert other.find_derived(["k", "\ud800", "nothing"]) == {"k": ref, "\ud800": ref}
     with store.snapshot() as connection:
         pass
     connection.execute("UPDATE derived SET artifact = zeroblob(40) WHERE key = x'6b'")
-    assert other.derived(["k"]) == {}
+    assert other.find_derived(["k"]) == {}
     assert [finding.place for finding in fsck(store)] == ["derived k"]
     for one in (store, other):
         one.close()
@@ -195,12 +195,12 @@ def test_notes_are_not_replaced_where_they_are_not_what_one_knew(path: Path) -> 
     store, batch = SqliteStore(path), batch_of("a", notes=CommitNotes(summary="one"))
     store.write(batch)
     name = commit_in(batch)
-    store.annotate(name, CommitNotes(summary="two"), was=CommitNotes(summary="one"))
+    store.update_notes(name, CommitNotes(summary="two"), was=CommitNotes(summary="one"))
     with pytest.raises(NotesConflict):
-        store.annotate(name, CommitNotes(summary="three"), was=CommitNotes(summary="one"))
+        store.update_notes(name, CommitNotes(summary="three"), was=CommitNotes(summary="one"))
     assert store.commits([name])[name].notes.summary == "two"
     with pytest.raises(NameNotFound):
-        store.annotate(CommitId("ctx-" + "1" * 64), CommitNotes(), was=CommitNotes())
+        store.update_notes(CommitId("ctx-" + "1" * 64), CommitNotes(), was=CommitNotes())
     store.close()
 
 
@@ -208,7 +208,7 @@ def test_things_are_everything_with_what_they_need_first(path: Path) -> None:
     store = SqliteStore(path)
     names = chain(store, pack_table.BLOCK + 3)
     seen: set[str] = set()
-    for thing in store.things():
+    for thing in store.iter_objects():
         assert seen.issuperset(thing.needs)
         seen.add(thing.name)
     assert {*names} <= seen
@@ -218,7 +218,7 @@ def test_things_are_everything_with_what_they_need_first(path: Path) -> None:
     assert found.things == {**counts, "sequence": 0, "raw": 0}
     assert found.logical_bytes == found.raw_bytes > 0
     assert found.stored_bytes >= path.stat().st_size
-    assert {thing.kind for thing in store.things()} == {
+    assert {thing.kind for thing in store.iter_objects()} == {
         ObjectKind.PART,
         ObjectKind.MESSAGE,
         ObjectKind.DELTA,

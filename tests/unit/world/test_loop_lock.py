@@ -36,13 +36,13 @@ def test_inside_of_what_holds_a_thing_its_own_wait_for_each_other_and_others_for
     async def hold(name: str, *whats: str) -> None:
         for what in whats:
             await asyncio.sleep(0)
-            async with world.changing(what):
+            async with world.exclusive(what):
                 order.append(f"{name} {what}")
                 await asyncio.sleep(0)
                 order.append(f"{name} {what} end")
 
     async def outer() -> None:
-        async with world.changing("a"):
+        async with world.exclusive("a"):
             order.append("outer")
             await asyncio.gather(hold("one", "a"), hold("two", "a", "b"))
             order.append("outer end")
@@ -50,7 +50,7 @@ def test_inside_of_what_holds_a_thing_its_own_wait_for_each_other_and_others_for
     async def scene() -> None:
         task = asyncio.create_task(outer())
         other = asyncio.create_task(hold("other", "a"))
-        async with world.changing("b"):
+        async with world.exclusive("b"):
             for _ in range(20):
                 await asyncio.sleep(0)
             order.append("b is free")

@@ -76,7 +76,7 @@ WORLD = World([add, fail, dawdle, quote])
 
 
 def did(action: FunctionCall, world: World = WORLD) -> ToolResult:
-    return run(world.do_action(action, caller()))
+    return run(world.call_tool(action, caller()))
 
 
 @pytest.mark.req("S4-40")
@@ -122,7 +122,7 @@ def test_a_result_represents_what_a_tool_hands_through() -> None:
 @pytest.mark.parametrize(("answer", "settled"), [(YES, 1), (NO, 0)])
 def test_all_is_on_disk_before_a_tool_acts(answer: object, settled: int) -> None:
     world, someone = World([add], permissions=Permissions()), caller(Person([answer]))  # type: ignore[list-item]
-    result = run(world.do_action(call("add", a=1).function, someone))
+    result = run(world.call_tool(call("add", a=1).function, someone))
     assert result.is_error == (settled == 0)
     assert someone.agent.session.settled == settled
 
@@ -145,7 +145,7 @@ def test_files_shell_web_user_and_servers_are_all_asked_in_one_way(tmp_path: Pat
             someone = ToolContext(one.root, MessageId("msg_001"), Person(["Green."]))
 
             async def result(tool: str, **arguments: object) -> ToolResult:
-                return await here.world.do_action(call(tool, **arguments).function, someone)
+                return await here.world.call_tool(call(tool, **arguments).function, someone)
 
             for tool, arguments, said in (
                 ("write", {"path": "a.txt", "content": "tea\n"}, "a.txt"),
@@ -170,7 +170,7 @@ def test_a_cancelled_action_ends_what_it_started(tmp_path: Path) -> None:
 
     async def cancel() -> None:
         begin = call("bash", command="echo $$ > pid; mv pid begun; sleep 30").function
-        acting = asyncio.create_task(world.do_action(begin, caller()))
+        acting = asyncio.create_task(world.call_tool(begin, caller()))
         while not (tmp_path / "begun").exists():
             await asyncio.sleep(0.01)
         acting.cancel()

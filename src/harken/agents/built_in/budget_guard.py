@@ -73,7 +73,7 @@ class LimitUsage:
 class BudgetGuard(Hook):
     """Comments when shares of a limit are reached, denies what is expensive near the end."""
 
-    in_log: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result", "action"})
     Options = BudgetGuardOptions
     options: BudgetGuardOptions
@@ -83,7 +83,7 @@ class BudgetGuard(Hook):
         self._said: dict[str, float] = {}
         """Limit -> the highest share that was said of it."""
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether there is something to say."""
         if question.call is not None and not self._is_expensive(question.call.function.name):
             return False
@@ -155,11 +155,11 @@ class BudgetGuard(Hook):
             if limit:
                 yield LimitUsage(f"{key} {unit}", who, used, limit, unit)
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return what was said, so that a resume repeats nothing."""
         return {"said": dict(self._said)} if self._said else None
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         """Take back what was said."""
         said = saved_dict(saved, "said").items()
         self._said = {key: float(share) for key, share in said if isinstance(share, int | float)}

@@ -21,7 +21,7 @@ _NAMED = 20
 class ChangedFiles(Hook):
     """Comments, once per change, on files that the watched agent knows and that were changed."""
 
-    in_log: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
 
     def begin(self) -> None:
@@ -29,7 +29,7 @@ class ChangedFiles(Hook):
         self._reported: dict[str, str | None] = {}
         self._looked: tuple[HookQuestion, dict[str, str | None]] | None = None
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether there is anything new to say, or to forget."""
         self._looked = (question, self._changed())
         return self._looked[1] != self._reported
@@ -48,11 +48,11 @@ class ChangedFiles(Hook):
         watched = self.watched
         return {} if watched is None else dict(self.runtime.world.known.changed(watched))
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return what was reported, so that nothing is said again after a resume."""
         return {"reported": dict(self._reported)} if self._reported else None
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         """Take back what was reported."""
         reported = saved.get("reported") if isinstance(saved, dict) else None
         self._reported = dict(reported) if isinstance(reported, dict) else {}

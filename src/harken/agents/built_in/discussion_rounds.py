@@ -32,12 +32,12 @@ class DiscussionRounds(Hook):
     It keeps nothing: how many rounds there were is what the transcript says.
     """
 
-    in_log: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
     Options = DiscussionRoundsOptions
     options: DiscussionRoundsOptions
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether there were so many rounds that something is to be said of another one."""
         if question.call is None or question.call.function.name != DISCUSS:
             return False

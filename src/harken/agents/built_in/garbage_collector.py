@@ -43,7 +43,7 @@ class IdleSubagent:
 class GarbageCollector(Hook):
     """Comments on idle subagents, by name and with what they cost; again after as long."""
 
-    in_log: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
     Options = GarbageCollectorOptions
     options: GarbageCollectorOptions
@@ -55,7 +55,7 @@ class GarbageCollector(Hook):
         self._quiet_until = 0
         """Before so many requests nobody can be idle: derived, never saved."""
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether there is somebody to name."""
         watched = self.watched
         if watched is None or requests_of(watched) < self._quiet_until:
@@ -93,11 +93,11 @@ class GarbageCollector(Hook):
         self._quiet_until = now + max(soonest, 1 + every // 10)  # not each turn, with very many
         return idle
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return who was named, so that a resume repeats nothing."""
         return {"said": dict(self._said)} if self._said else None
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         """Take back who was named."""
         said = saved_dict(saved, "said").items()
         self._said = {id_: at for id_, at in said if isinstance(at, int)}
@@ -115,8 +115,10 @@ def last_active(state: AgentState) -> int:
 
     Its transcript need not be in memory for it.
     """
-    events = [state.birth, state.committed, *state.fresh[-1:]]
-    events += [event.message_id for event in (state.request, state.edited) if event is not None]
+    events = [state.birth, state.committed_upto, *state.new_entries[-1:]]
+    events += [
+        event.message_id for event in (state.request, state.uncommitted_edit) if event is not None
+    ]
     return max(reference_number(id_) for id_ in events if id_ is not None)
 
 

@@ -127,7 +127,7 @@ class PlanningModeOptions(HookOptions, frozen=True):
 class PlanningMode(Hook):
     """Denies what may change the world, until user and agent agree to go ahead."""
 
-    in_log: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result", "action"})
     Options = PlanningModeOptions
     options: PlanningModeOptions
@@ -136,7 +136,7 @@ class PlanningMode(Hook):
         """Nothing was said yet."""
         self._told = False
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether there is something to say, or planning is over."""
         watched = self.watched
         if watched is None:
@@ -220,11 +220,11 @@ class PlanningMode(Hook):
         options = {**options_dict(self.options), "inherited": True}
         return type(self)(agent.session, runtime=agent.runtime, options=options)
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return whether the agent knows, so that a resume repeats nothing."""
         return {"told": True} if self._told else None
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         """Take back whether the agent knows."""
         self._told = isinstance(saved, dict) and saved.get("told") is True
 
@@ -240,7 +240,7 @@ def start_planning(agent: Agent, cause: Cause = None, name: str = KIND) -> Hook:
     hook = PlanningMode(agent.session, runtime=agent.runtime)
     also = [cause] if isinstance(cause, str) else cause or []
     taken = [one.name for one in agent.hooks]
-    hook.put_above(agent, free_name(name, taken), [agent.state.birth, *also])
+    hook.install_with_copies(agent, free_name(name, taken), [agent.state.birth, *also])
     return hook
 
 
@@ -262,7 +262,7 @@ def stop_planning(agent: Agent, cause: Cause = None) -> bool:
 
 def planning(agent: Agent) -> list[Hook]:
     """Return the hooks that keep an agent in planning mode."""
-    hooks = [agent.sibling(one) for one in _planning(agent, agent.agent_id)]
+    hooks = [agent.agent_by_id(one) for one in _planning(agent, agent.agent_id)]
     return [hook for hook in hooks if isinstance(hook, Hook)]
 
 

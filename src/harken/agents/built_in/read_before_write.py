@@ -30,12 +30,12 @@ class ReadBeforeWriteOptions(HookOptions, frozen=True):
 class ReadBeforeWrite(Hook):
     """Denies a change of a file that the agent has not read, or that was changed since."""
 
-    in_log: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
     Options = ReadBeforeWriteOptions
     options: ReadBeforeWriteOptions
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether there is a reason to deny it."""
         return self._why_not(question) is not None
 

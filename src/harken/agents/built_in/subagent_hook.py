@@ -31,14 +31,14 @@ class BirthHook(Hook):
         self._let_through: dict[str, str] = {}
         """Call -> the name of who is made; forgotten when the call has its result."""
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether a subagent is to be made."""
         return question.call is not None and question.call.function.name in MAKING
 
     def judge(self, question: HookQuestion) -> Verdict:
         """Deny where a limit is reached; else note that one more is being made."""
         watched = self.watched
-        if watched is None or not self.concerns(question):
+        if watched is None or not self.should_ask(question):
             return Ok()
         name = name_made(question)
         reason = self.why_not(watched, name)

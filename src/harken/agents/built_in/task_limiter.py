@@ -85,8 +85,8 @@ class TaskLimiter(BirthHook):
         """Return who was made in all, by this hook's leave and by that of its copies."""
         made = Counter(self._made)
         for one in self.session.agents.values():
-            if one.id != self.agent_id and one.saved is not None and self._is_copy(one, top):
-                made.update(_counts(one.saved))
+            if one.id != self.agent_id and one.saved_state is not None and self._is_copy(one, top):
+                made.update(_counts(one.saved_state))
         return made
 
     def _is_copy(self, one: AgentState, top: AgentId) -> bool:
@@ -94,11 +94,11 @@ class TaskLimiter(BirthHook):
         is_same = one.name == self.name and one.spec.get("kind") == self.kind
         return is_same and any(a.id == top for a in upwards(self.session.state, one.id))
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return who was made."""
         return {"made": dict(self._made)} if self._made else None
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         """Take back who was made."""
         self._made = _counts(saved)
 

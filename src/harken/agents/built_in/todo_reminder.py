@@ -33,7 +33,7 @@ class TodoReminderOptions(HookOptions, frozen=True):
 class TodoReminder(Hook):
     """Comments with the list as it stands, after so many requests without a look at it."""
 
-    in_log: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
     Options = TodoReminderOptions
     options: TodoReminderOptions
@@ -44,7 +44,7 @@ class TodoReminder(Hook):
         self._quiet_until = 0
         """No need to look at the transcript before so many requests: derived, never saved."""
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether it is time; the transcript is read only where it may be."""
         watched = self.watched
         if watched is None or requests_of(watched) < self._quiet_until:
@@ -82,11 +82,11 @@ class TodoReminder(Hook):
             return self.options.without_list
         return any(line.startswith(_OPEN) for line in written.splitlines())
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return when it spoke last, so that a resume repeats nothing."""
         return {"said_at": self._said_at} if self._said_at else None
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         """Take back when it spoke last."""
         self._said_at = saved_number(saved, "said_at")
 

@@ -39,7 +39,7 @@ def entry_at(agent: Agent, subject: Reference) -> TranscriptEntry | None:
 
 def requests_of(agent: Agent) -> int:
     """Return how often an agent has asked its model; it only grows."""
-    return agent.state.spent.model_calls
+    return agent.state.usage.model_calls
 
 
 def top_of(hook: Hook) -> Agent | None:
@@ -55,7 +55,7 @@ def top_of(hook: Hook) -> Agent | None:
         if above.id != top and not _has_same(hook, above):
             break
         top = above.id
-    return hook.sibling(top)
+    return hook.agent_by_id(top)
 
 
 def _has_same(hook: Hook, agent: AgentState) -> bool:

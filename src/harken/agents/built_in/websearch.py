@@ -56,7 +56,7 @@ you to do is not for you."""
 class WebSearch(DumbAgent):
     """Answers one question from the web."""
 
-    portable: ClassVar[bool] = False  # a file that says what to search would search unasked
+    can_restore: ClassVar[bool] = False  # a file that says what to search would search unasked
 
     def begin(self) -> None:
         """Set up what is not in the log."""
@@ -69,11 +69,11 @@ class WebSearch(DumbAgent):
         """Return also the call that it works for, and the model of its readers."""
         return {**super().spec(), "call": self._call, "reader": self._model}
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return what was asked, and what was found."""
         return self._state or None
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         """Take it back."""
         self._state = dict(saved)
 
@@ -84,15 +84,15 @@ class WebSearch(DumbAgent):
         Raises BudgetExceeded.
         """
         states = [s for s in agent.session.agents.values() if s.spec.get("call") == call]
-        before = [agent.sibling(state.id) for state in states if state.spec.get("kind") == KIND]
+        before = [agent.agent_by_id(state.id) for state in states if state.spec.get("kind") == KIND]
         # One that is gone has said why there is no answer, or has answered.
-        usable = (one for one in before if not (_is_gone(one) and one.cut_off))
+        usable = (one for one in before if not (_is_gone(one) and one.has_open_calls))
         made = next(usable, None) or cls.born(agent, call)
         assert isinstance(made, WebSearch)
         if _is_gone(made):
             return made
-        if made.state.saved is None:
-            made.take_back(wanted)
+        if made.state.saved_state is None:
+            made.load_saved_state(wanted)
             made.save_state()
         if not _has_heard(made):
             question = agent.session.log_piece_of_text(agent.agent_id, wanted["question"], call)
@@ -114,7 +114,7 @@ class WebSearch(DumbAgent):
         """Answer the question that it was made for; later ones have no pages of their own."""
         if input is not None:
             self.harken(input)
-        if self.cut_off:
+        if self.has_open_calls:
             utterance = await self._answered()
         else:  # it had answered before a resume
             utterance = _last(self)
@@ -139,8 +139,8 @@ class WebSearch(DumbAgent):
             said.append(answer)
         ids = [str(one.message_id) for one in said if one.message_id is not None]
         utterance = self.say(_compiled(self._state, hits, said), ids or self._heard())
-        self.keep("turn_boundary")
-        self.session.settle()
+        self.checkpoint_if_due("turn_boundary")
+        self.session.sync()
         return utterance
 
     async def _found(self) -> Sequence[WebResult]:
@@ -168,7 +168,7 @@ class WebSearch(DumbAgent):
         name = f"page {number}"
         async with turn:
             ids = self.subagent_ids
-            reader = self.sibling(ids[name]) if name in ids else None
+            reader = self.agent_by_id(ids[name]) if name in ids else None
             try:
                 if reader is None or not _has_heard(reader):
                     page = await read_page(self._web.downloads, hit.url, most=CHARACTERS)
@@ -183,7 +183,7 @@ class WebSearch(DumbAgent):
         check_birth(self.session.state, self.agent_id)
         runtime, model = self.runtime, self.state.spec.get("reader")
         if model is not None:
-            runtime = replace(runtime, model=self.runtime.model_named(model))
+            runtime = replace(runtime, model=self.runtime.get_model(model))
         reader = SmartAgent(self.session, READER, runtime=runtime, tools=[])
         hooks = copies_for(reader, self)
         # Of a birth that no call of its own made, the birth of the agent above comes first.
@@ -229,8 +229,8 @@ def websearch_tool() -> Tool:
 
     websearch.__doc__ = _ABOUT.format(most=MOST_PAGES)
     # Run again after a crash it goes on: its agent is there, and so are the readers.
-    made = replace(tool(reads_only=True)(websearch), sends=True)
-    return made.guarded(by="question", kind="text")
+    made = replace(tool(reads_only=True)(websearch), sends_data=True)
+    return made.with_subject(by="question", kind="text")
 
 
 def _free_name(agent: Agent) -> str:

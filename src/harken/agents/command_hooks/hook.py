@@ -79,8 +79,8 @@ class Commands(HookOptions, frozen=True):
 
 def let_run(runtime: AgentRuntime, options: Commands) -> Commands:
     """Return commands that a person configured: from now on they are run, also after a resume."""
-    if runtime.let_run is not None:
-        runtime.let_run.add(options.digest)
+    if runtime.allowed_commands is not None:
+        runtime.allowed_commands.add(options.digest)
     return options
 
 
@@ -88,7 +88,7 @@ def let_run(runtime: AgentRuntime, options: Commands) -> Commands:
 class CommandHook(Hook):
     """Asks external commands."""
 
-    portable = False  # its spec names programs to run
+    can_restore = False  # its spec names programs to run
 
     Options = Commands
     options: Commands
@@ -113,19 +113,19 @@ class CommandHook(Hook):
             points.add("result")
         return {**super().spec(), "points": sorted(points)}
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return what is still to be said, and why the turn is still to end."""
         left = {"later": list(self._later), "interrupt": self._interrupt}
         return {name: one for name, one in left.items() if one} or None
 
-    def take_back(self, saved: Any) -> None:
+    def load_saved_state(self, saved: Any) -> None:
         """Take back what is still to be said, and why the turn is still to end."""
         left = saved if isinstance(saved, dict) else {}
         later, why = left.get("later"), left.get("interrupt")
         self._later = [one for one in later or () if isinstance(one, str)]
         self._interrupt = why if isinstance(why, str) else None
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether a command is to be run, or there is something left to say."""
         situation = self._situation(question)
         if self._later and question.point in ("input", "result"):
@@ -134,10 +134,12 @@ class CommandHook(Hook):
             return True
         return any(self._due(situation, event, names) for event, names in situation.events)
 
-    async def judged(self, question: HookQuestion, asked: MessageId) -> tuple[Verdict, MessageId]:
+    async def judge_question(
+        self, question: HookQuestion, asked: MessageId
+    ) -> tuple[Verdict, MessageId]:
         """Return what the commands say, with the message that says so. Raises TurnStopped."""
         self._asked = asked
-        return await super().judged(question, asked)
+        return await super().judge_question(question, asked)
 
     async def judge(self, question: HookQuestion) -> Verdict:
         """Return what the commands say. Raises TurnStopped where one of them ends the turn."""
@@ -221,7 +223,7 @@ class CommandHook(Hook):
     @property
     def is_let(self) -> bool:
         """Whether its commands may be run here: a log may come from anybody."""
-        known = self.runtime.let_run
+        known = self.runtime.allowed_commands
         self._is_let = self._is_let or known is None or self.options.digest in known
         return self._is_let
 
@@ -246,7 +248,7 @@ class CommandHook(Hook):
     def _watched(self) -> Agent:
         parent = self.state.parent
         assert parent is not None
-        return self.sibling(parent)
+        return self.agent_by_id(parent)
 
     def _due(
         self, situation: Situation, event: str, names: Sequence[str] | None
@@ -307,9 +309,9 @@ class CommandHook(Hook):
             self.session.append(
                 TranscriptEntry(agent_id=self.agent_id, role="system", content=f"[command] {line}")
             )
-            self.runtime.tell(f"hook {self.name}: {line}")
+            self.runtime.notify(f"hook {self.name}: {line}")
         for message in answer.messages:
-            self.runtime.tell(f"hook {self.name}: {' '.join(message.split())}")
+            self.runtime.notify(f"hook {self.name}: {' '.join(message.split())}")
 
     def _end_turn(self, situation: Situation, answer: HookOutput) -> None:
         """Raise TurnStopped where the turn shall end; a prompt that is blocked is not kept."""
@@ -388,7 +390,7 @@ class CommandHook(Hook):
             if world.user is None:
                 raise UserUnavailable("nobody is there to ask")
             user = LoggedUser(world.user, watched, situation.question.subject, for_hook=True)
-            leave = await user.permit(wanted)
+            leave = await user.approve(wanted)
         except (UserUnavailable, ToolError) as error:
             why = answer.reason or "a hook wants it"
             return f"the user's leave is needed ({why}), and there is none: {error}"

@@ -81,7 +81,7 @@ class Hook(DumbAgent):
     options={"requests": 5})`, and so is whatever a file or a configuration names. Its birth logs
     them in its spec, `{"kind": "reminder", "options": {"requests": 5}}` (nothing where all are as
     by default), and there they are found again after a resume. Options do not change: what changes
-    is state (`saved_state`).
+    is state (`dump_state`).
     """
 
     Options: ClassVar[type[HookOptions]] = HookOptions
@@ -106,7 +106,7 @@ class Hook(DumbAgent):
         self.options = options_from(self.kind, self.Options, options or {})
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
 
-    def prepare(self, state: AgentState) -> None:
+    def load_spec(self, state: AgentState) -> None:
         """Take the options of its birth.
 
         Raises ConfigError where the log has options that this kind does not have.
@@ -122,13 +122,13 @@ class Hook(DumbAgent):
     def watched(self) -> Agent | None:
         """The agent that it watches; None for one that stands nowhere."""
         watched = self.state.parent
-        return None if watched is None else self.sibling(watched)
+        return None if watched is None else self.agent_by_id(watched)
 
     def check_kind(self) -> None:
         """Raise TypeError if the class was not registered, or has no usable `judge`."""
         super().check_kind()
         made = type(self)
-        if made.judged is not Hook.judged:
+        if made.judge_question is not Hook.judge_question:
             return
         if made.judge is Hook.judge:
             near = nearest("judge", vars(made))
@@ -149,7 +149,9 @@ class Hook(DumbAgent):
         """Watch no longer, once the verdict that is being made is given: called in `judge`."""
         self._leaves = True
 
-    async def judged(self, question: HookQuestion, asked: MessageId) -> tuple[Verdict, MessageId]:
+    async def judge_question(
+        self, question: HookQuestion, asked: MessageId
+    ) -> tuple[Verdict, MessageId]:
         """Return what `judge` says, with the message that says so."""
         self._leaves = False
         said = self.judge(question)
@@ -218,7 +220,7 @@ def _at(watched: AgentId | None, hook: Agent) -> Agent | None:
     one = hook.state
     for _ in agents:
         if one.parent == watched:
-            return hook.sibling(one.id) if one.place == "hook" else None
+            return hook.agent_by_id(one.id) if one.place == "hook" else None
         if one.parent is None:
             return None
         one = agents[one.parent]
@@ -231,7 +233,7 @@ async def _ask(hook: Agent, question: HookQuestion) -> HookVerdict:
     )
     asked = hook.session.append(heard)
     try:
-        verdict, said = await hook.judged(question, asked)
+        verdict, said = await hook.judge_question(question, asked)
     except (LogError, ModelError, TurnEnded, TurnStopped):
         raise  # not this hook's failure: it reaches the user
     except asyncio.CancelledError as error:
@@ -290,7 +292,7 @@ async def consult(
     watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
         opinion = before = said.get(hook.agent_id)
-        if opinion is None and question.point in hook.asked_at and is_concerned(hook, question):
+        if opinion is None and question.point in hook.hook_points and is_concerned(hook, question):
             opinion = await ask(hook, watched, question)
         if opinion is None:
             continue
@@ -309,7 +311,7 @@ async def consult(
 def is_concerned(hook: Agent, question: HookQuestion) -> bool:
     """Whether a hook wants to be asked this; one that fails at that is asked."""
     try:
-        return hook.concerns(question)
+        return hook.should_ask(question)
     except Exception:
         _logger.exception("hook %s (%s) failed in concerns", hook.name, type(hook).__name__)
         return True

@@ -47,7 +47,7 @@ class LoggedUser:
             raise
         return LoggedString(answer, self._log("assistant", answer, question))
 
-    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         """Return what the user said, with its id as `said`. Raises UserUnavailable.
 
         A hook may say so in their place, before they are asked.
@@ -64,7 +64,7 @@ class LoggedUser:
         question = self._log("user", text, self.call)
         await call_user(self.agent, UserInputPending(kind="permission_prompt", tool=wanted.tool))
         try:
-            leave = await self.user.permit(wanted)
+            leave = await self.user.approve(wanted)
         except UserUnavailable as error:
             self._log("system", str(error), question)
             raise

@@ -109,7 +109,7 @@ async def notify_hooks(agent: Agent, happening: Happening) -> list[NotificationR
         except LogError:
             raise
         except Exception as error:  # noqa: BLE001 - the border: it is not there to guard
-            agent.runtime.tell(f"hook {hook.name} failed: {type(error).__name__}: {error}")
+            agent.runtime.notify(f"hook {hook.name} failed: {type(error).__name__}: {error}")
             continue
         if word is not None:
             words.append(word)

@@ -26,7 +26,7 @@ _BLOCKED = re.compile(r"\[hook .*?\]: Your response was blocked \((\d+) of \d+\)
 def pending_answer(agent: Agent) -> TranscriptEntry | None:
     """Return the last answer of an agent, where hooks are still to be asked, or heeded."""
     entry, state = _last_answer(agent), agent.state
-    if entry is None or state.request is None or entry.message_id not in state.fresh[:1]:
+    if entry is None or state.request is None or entry.message_id not in state.new_entries[:1]:
         return None  # no model call of its own brought it
     question = about(agent, entry)
     given = read_verdicts(agent, question)
@@ -93,7 +93,7 @@ def _is_sent_back(agent: Agent, denied: HookVerdict) -> bool:
 
 def _is_shown(agent: Agent, entry: TranscriptEntry) -> bool:
     """Whether a user was shown what hooks made of an answer; others get it without a line."""
-    shown = agent.session.state.shown
+    shown = agent.session.state.last_shown_message
     return agent.state.place != "primary" or shown == entry.message_id or _is_later(shown, entry)
 
 

@@ -135,7 +135,7 @@ def finish_verdicts(session: Session, revived: Any) -> None:
             continue
         if state.language_model is None:
             finish_leaving(session, state)
-        elif not (hook := revived(state.id)).cut_off:  # else hooks of its own still judge it
+        elif not (hook := revived(state.id)).has_open_calls:  # else hooks of its own still judge it
             after_verdict(hook)
 
 

@@ -164,7 +164,7 @@ def _verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Verdict 
     if said is None or entry.cause is not None:  # code has no hooks
         return None if said is None else verdict_of(said)
     try:
-        own = agent.sibling(hook.id)
+        own = agent.agent_by_id(hook.id)
     except NameNotFound:
         return verdict_of(said)
     question = about(own, entry)
@@ -181,7 +181,9 @@ def _left(agent: Agent, subject: Reference) -> list[AgentId]:
     """Return who was a hook of an agent when something was said or done, and has left since."""
     since, agents = reference_number(subject), agent.session.agents
     return [
-        *takewhile(lambda id_: reference_number(agents[id_].placed) > since, agent.state.left[::-1])
+        *takewhile(
+            lambda id_: reference_number(agents[id_].placed) > since, agent.state.former_hooks[::-1]
+        )
     ]
 
 
@@ -189,10 +191,10 @@ def _is_due(agent: Agent, hook_id: AgentId, question: HookQuestion) -> bool:
     if reference_number(agent.session.agents[hook_id].placed) > reference_number(question.subject):
         return False
     try:
-        hook = agent.sibling(hook_id)
+        hook = agent.agent_by_id(hook_id)
     except NameNotFound:
         return True  # nobody passes a guard that is not here
-    return question.point in hook.asked_at and is_concerned(hook, question)
+    return question.point in hook.hook_points and is_concerned(hook, question)
 
 
 def rewritten_arguments(agent: Agent, call: Reference) -> str | None:

@@ -171,7 +171,7 @@ def skill_tool(skills: Skills) -> Tool:
             raise ToolError(str(error)) from None
         return _said(found)
 
-    return tool(name=SKILL, description=_ABOUT, reads_only=True)(skill).guarded(by="name")
+    return tool(name=SKILL, description=_ABOUT, reads_only=True)(skill).with_subject(by="name")
 
 
 def skills_of(agent: Any) -> list[str] | None:

@@ -56,7 +56,7 @@ async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     hooks = copies_for(child, agent)
     guards = {name for name, hook in hooks if not is_made(hook.born_with)}
     hooks += hooks_of(template, child, guards)
-    agent.keep("spawn")  # the child's history goes on into that of its parent
+    agent.checkpoint_if_due("spawn")  # the child's history goes on into that of its parent
     child.log_birth(birth_cause(agent, call), name, "subagent")
     try:
         install(hooks, child)
@@ -85,12 +85,12 @@ def copies_for(
     own: also of hooks that the watched agent made; below: whether that other one is a subagent,
     see `Agent.copied_for`; there: originals whose copies it will have besides.
     """
-    watching = {*there, *(hook.original for hook in (child.hooks if is_born(child) else ()))}
-    hooks = [watched.sibling(id_) for id_ in watched.state.hooks]
+    watching = {*there, *(hook.original_id for hook in (child.hooks if is_born(child) else ()))}
+    hooks = [watched.agent_by_id(id_) for id_ in watched.state.hooks]
     guards = [hook for hook in hooks if not is_made(hook.state.spec)]
     made = [hook for hook in hooks if is_made(hook.state.spec)] if own else []
-    copied = [hook for hook in (*guards, *made) if hook.original not in watching]
-    copies = [(hook.name, hook.copied_for(child, below=below)) for hook in copied]
+    copied = [hook for hook in (*guards, *made) if hook.original_id not in watching]
+    copies = [(hook.name, hook.logged_copy_for(child, below=below)) for hook in copied]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
@@ -123,7 +123,7 @@ def current_agent_at(agent: Agent, one: Agent) -> Agent:
     agents, at = agent.session.agents, one.state
     for _ in agents:
         if at.parent == agent.agent_id:
-            return agent.sibling(at.id)
+            return agent.agent_by_id(at.id)
         if at.parent is None:
             break
         at = agents[at.parent]
@@ -133,7 +133,7 @@ def current_agent_at(agent: Agent, one: Agent) -> Agent:
 async def answer_of(agent: Agent, one: Agent) -> AgentReply:
     """Let a subagent answer; where another takes its place and owes the answer, let that one."""
     said = await one.response()
-    while (now := current_agent_at(agent, one)) is not one and now.cut_off:
+    while (now := current_agent_at(agent, one)) is not one and now.has_open_calls:
         one, said = now, await now.response()
     return AgentReply(one, said)
 
@@ -214,7 +214,7 @@ async def run_terminate(
 ) -> ToolResult:
     """End a subagent and everybody below it; the log keeps them. Raises InvalidArguments."""
     (child,) = get_subagents(agent, [arguments["name"]])
-    child.keep("session_end")
+    child.checkpoint_if_due("session_end")
     end_subtree(agent.session, child.agent_id, call)
     return ToolResult(f"Terminated subagent: {arguments['name']}")
 
@@ -224,7 +224,7 @@ def birth_cause(agent: Agent, call: Reference) -> Cause:
 
     Of a command of the user's that agent's own birth comes first.
     """
-    is_own = reference_message_id(call) in agent.session.state.owners
+    is_own = reference_message_id(call) in agent.session.state.cause_owners
     return call if is_own else [agent.state.birth, call]
 
 
@@ -278,7 +278,7 @@ def template_in(agent: Agent, given: str | None) -> Template | None:
     try:
         template = agent.runtime.templates.find(given.removeprefix("template:").strip())
         if template.model is not None:
-            agent.runtime.model_named(template.model)  # better now than when it shall answer
+            agent.runtime.get_model(template.model)  # better now than when it shall answer
     except HarkenError as error:
         raise InvalidArguments(f"instructions {given} cannot be used: {error}") from None
     known = {*ACTIONS, *agent.runtime.world.tools}
@@ -293,7 +293,7 @@ def template_in(agent: Agent, given: str | None) -> Template | None:
     for note in template.notes:
         if note not in told:
             told.add(note)
-            agent.runtime.tell(note)
+            agent.runtime.notify(note)
     return template
 
 
@@ -348,7 +348,7 @@ def get_subagents(agent: Agent, names: Sequence[str]) -> list[Agent]:
         if name not in ids:
             there = ", ".join(ids) or "none"
             raise InvalidArguments(f"there is no subagent {name!r}; there is: {there}")
-    return [agent.sibling(ids[name]) for name in dict.fromkeys(names)]
+    return [agent.agent_by_id(ids[name]) for name in dict.fromkeys(names)]
 
 
 def _participants(
@@ -362,11 +362,11 @@ def _participants(
     if speakers is not None:
         speak, listen = get_subagents(agent, speakers), get_subagents(agent, listeners or ())
         return speak, [one for one in listen if one not in speak]
-    speak = [agent.sibling(one) for one in state.speakers or state.subagents[-1:]]
+    speak = [agent.agent_by_id(one) for one in state.speakers or state.subagents[-1:]]
     if listeners is not None:
         listen = get_subagents(agent, listeners)
         return [one for one in speak if one not in listen], listen
-    listen = [agent.sibling(one) for one in state.listeners]
+    listen = [agent.agent_by_id(one) for one in state.listeners]
     return speak, [one for one in listen if one not in speak]
 
 

@@ -79,7 +79,7 @@ def blueprint_of(agent: Agent) -> AgentSnapshot:
         model=state.language_model,
         spec=kept,
         transcript=agent.transcript,
-        saved=state.saved,
+        saved=state.saved_state,
     )
 
 
@@ -91,12 +91,12 @@ def with_everybody(agent: Agent, call: str, *, is_users: bool) -> AgentSnapshot:
     user asks for this, hooks are as their copies begin.
     """
     state, agents = agent.state, agent.session.agents
-    hooks = [hook for hook in map(agent.sibling, state.hooks) if hook.portable]
+    hooks = [hook for hook in map(agent.agent_by_id, state.hooks) if hook.can_restore]
     if is_users:
         above = [with_everybody(hook, call, is_users=True) for hook in hooks]
     else:
         above = [plan for plan in map(_as_copied, hooks) if plan is not None]
-    below = [child for child in agent.subagents.values() if child.portable]
+    below = [child for child in agent.subagents.values() if child.can_restore]
     there = {child.agent_id: child.name for child in below}
     return msgspec.structs.replace(
         blueprint_of(agent),
@@ -150,13 +150,13 @@ def made_from(plan: AgentSnapshot, session: Session, runtime: AgentRuntime) -> A
     kind: type[Agent] = get_agent_class(plan.kind, runtime)
     state = AgentState(id=session.allocate_agent_id(), birth=MessageId(""))
     state.name, state.language_model = plan.name, plan.model
-    state.spec, state.saved = {"kind": plan.kind, **plan.spec}, plan.saved
+    state.spec, state.saved_state = {"kind": plan.kind, **plan.spec}, plan.saved
     try:
-        agent = kind.attached(session, state, runtime)
+        agent = kind.from_state(session, state, runtime)
     except BaseException:
         session.live.pop(state.id, None)
         raise
-    agent.begin_with(initial)
+    agent.set_initial_transcript(initial)
     return agent
 
 
@@ -172,7 +172,7 @@ def bear(agent: Agent, plan: AgentSnapshot, cause: Cause, name: str, relation: R
     )
     if plan.saved is not None:
         agent.session.append(AgentStateSaved(agent_id=agent.agent_id, state=plan.saved))
-    agent.take_initial()
+    agent.log_initial_transcript()
 
 
 def set_speakers(

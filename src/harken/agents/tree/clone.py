@@ -54,7 +54,7 @@ async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, A
         await above.finish_calls()
         (above,) = get_subagents(agent, [arguments["into"]])  # its hook may have taken its place
         above.check_free()
-    if not original.portable:
+    if not original.can_restore:
         raise InvalidArguments(f"{original.name} is one of its kind: it cannot be copied")
     check_name(above, name)
     check_birth(agent.session.state, above.agent_id)
@@ -82,7 +82,7 @@ def _copied(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
     there = {hook.born_with["original"] for _, hook in hooks}
     guards = copies_for(copy, original, own=False, below=False, there=there)
     hooks += guards  # what watches the original: a copy of it may do no more
-    above.keep("spawn")
+    above.checkpoint_if_due("spawn")
     bear(copy, plan, [above.state.birth, call], name, "subagent")
     try:
         install(hooks, copy)

@@ -121,10 +121,10 @@ async def run_dump(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     """Write an agent to a file, with all that stands above and below it. Raises ToolError."""
     name = arguments["name"]
     one: Agent = agent if name is None else get_subagents(agent, [name])[0]
-    if not one.portable:
+    if not one.can_restore:
         raise InvalidArguments(f"{one.name} is what its file would say: it cannot be dumped")
     root, path = await _place(agent, call, "dump", arguments["path"])
-    is_users = reference_message_id(call) not in agent.session.state.owners
+    is_users = reference_message_id(call) not in agent.session.state.cause_owners
     plan = with_everybody(one, call, is_users=is_users)
     try:
         data = encoded(plan, agent.session)
@@ -133,8 +133,8 @@ async def run_dump(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     if len(data) > WHOLE:
         size, most = size_text(len(data)), size_text(WHOLE)
         raise ToolError(f"the dump would have {size}, and {most} is the most: compact it before")
-    async with agent.runtime.world.changing():
-        agent.session.settle()
+    async with agent.runtime.world.exclusive():
+        agent.session.sync()
         _write(root, path, data)
     count = sum(1 for _ in plan.everybody())
     agents = "1 agent" if count == 1 else f"{count} agents"
@@ -174,7 +174,7 @@ async def _place(agent: ToolAgent, call: Reference, action: str, given: str) -> 
         raise ToolError(
             f"{root.shown(path)} decides which programs run later ({reason}): dump to another place"
         )
-    is_of_agent = reference_message_id(call) in agent.session.state.owners
+    is_of_agent = reference_message_id(call) in agent.session.state.cause_owners
     if world.permissions is not None and is_of_agent:
         user = None if world.user is None else LoggedUser(world.user, agent, call)
         tool = dataclasses.replace(ACTIONS[action], reads_only=action == "restore")

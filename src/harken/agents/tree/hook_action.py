@@ -53,7 +53,7 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     watched = watched_by(agent) if agent.state.place == "hook" else agent
     name, given = arguments["name"], arguments["instructions"]
     is_mine = watched is agent or not is_guard(agent.state.spec)  # what its own hook makes
-    owners = agent.session.state.owners
+    owners = agent.session.state.cause_owners
     is_own = is_mine and reference_message_id(call) in owners
     name = hook_name(
         watched, name, is_own=is_own, is_users=reference_message_id(call) not in owners
@@ -69,7 +69,7 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
         hook.born_with[SELF_MADE] = MADE
         if may_act({**hook.spec(), **hook.born_with}):
             guards = copies_for(hook, watched, own=False)
-    hook.put_above(watched, name, [watched.state.birth, call])
+    hook.install_with_copies(watched, name, [watched.state.birth, call])
     install(guards, hook)
     return ToolResult(f"Installed hook: {name} watches {watched.name}")
 
@@ -156,7 +156,7 @@ def watched_by(hook: Agent) -> Agent:
     state = hook.state
     if state.place != "hook" or state.parent is None:
         raise InvalidArguments(f"{hook.name} watches nobody: it is no hook")
-    return hook.sibling(state.parent)
+    return hook.agent_by_id(state.parent)
 
 
 def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool = False) -> str:

@@ -95,7 +95,7 @@ class HookFile:
         """
         try:
             kind = hook_kind(use, runtime)
-            if not kind.portable:
+            if not kind.can_restore:
                 raise ConfigError(f"{use} runs programs, which no hook file may name")
             options_from(use, kind.Options, self.options)
         except (ConfigError, NameNotFound) as error:
@@ -137,7 +137,7 @@ class HookFile:
     def _check_model(self, name: str, runtime: AgentRuntime) -> None:
         """Raise ConfigError where there is no such model: better now than when it is asked."""
         try:
-            runtime.model_named(name)
+            runtime.get_model(name)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {error}") from None
 

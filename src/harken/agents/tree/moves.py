@@ -64,7 +64,7 @@ async def run_talk_with(
 
     An agent leads to subagents alone: it has no authority over hooks. A user leads to both.
     """
-    is_own = reference_message_id(call) in agent.session.state.owners
+    is_own = reference_message_id(call) in agent.session.state.cause_owners
     taken = talk_with(agent, arguments["name"], call, hooks=not is_own)
     return ToolResult(f"{taken.name} has taken your place.")
 
@@ -153,7 +153,7 @@ def _check_names(
     """
     place, above = first.state.place, first.state.parent
     if above is not None:
-        higher = first.sibling(above)
+        higher = first.agent_by_id(above)
         _check_row(higher, place, taker.name, but=(first.agent_id, taker.agent_id))
     _check_row(taker, now, before.name, but=(before.agent_id,))
 
@@ -206,7 +206,7 @@ def _changed(agent: Agent, members: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _points_at(hook: Agent) -> list[str] | None:
     """Return where a hook is asked, as its spec says it; None: everywhere."""
-    asked_at = hook.asked_at
+    asked_at = hook.hook_points
     return None if asked_at == POINTS else sorted(asked_at)
 
 

@@ -66,7 +66,7 @@ class AgentRestorer:
                 for one in (agent, *(copy for _, copy in copies)):
                     self.session.live.pop(one.agent_id, None)
             raise
-        self.agent.keep("spawn")
+        self.agent.checkpoint_if_due("spawn")
         child, _ = self._made[id(plan)]
         try:
             self._bear(plan, birth_cause(self.agent, self.call), "subagent", name)
@@ -102,7 +102,7 @@ class AgentRestorer:
             kind = get_agent_class(plan.kind, self.runtime)
         except NameNotFound as error:
             raise InvalidArguments(f"the dump cannot be restored here: {error}") from None
-        if not kind.portable:
+        if not kind.can_restore:
             raise InvalidArguments(f"{plan.name} is a {plan.kind}: no file may say what that does")
         spec = self._spec(plan)
         return msgspec.structs.replace(

@@ -60,7 +60,7 @@ async def obey(agent: Agent, command: str, doing: Doing) -> ToolResult:
     if not result.is_error:
         _tell(agent, cause, command, text_of(result.content))
         _tell_who_took_over(agent, cause, command, primary)
-    agent.session.settle()
+    agent.session.sync()
     return result
 
 
@@ -80,9 +80,9 @@ def _tell_who_took_over(
     now = agent.session.state.primary
     if now is None or before is None or now in (before, agent.agent_id):
         return
-    taker = agent.sibling(now)
-    if not taker.cut_off:  # else it was told something that it has to answer
-        _tell(taker, cause, command, TAKEN_OVER.format(agent.sibling(before).name))
+    taker = agent.agent_by_id(now)
+    if not taker.has_open_calls:  # else it was told something that it has to answer
+        _tell(taker, cause, command, TAKEN_OVER.format(agent.agent_by_id(before).name))
 
 
 async def instruct(agent: ToolAgent, command: Reference, text: str) -> ToolResult:
@@ -102,6 +102,6 @@ async def dismiss(agent: ToolAgent, command: Reference, name: str) -> ToolResult
         there = ", ".join(hooks) or "none"
         raise InvalidArguments(f"no hook {name!r} watches {agent.name}; there is: {there}")
     hooks[name].check_free()
-    hooks[name].keep("session_end")
+    hooks[name].checkpoint_if_due("session_end")
     end_subtree(agent.session, hooks[name].agent_id, command)
     return ToolResult(f"Removed hook: {name}")

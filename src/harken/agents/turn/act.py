@@ -42,7 +42,7 @@ class CallFootprint:
     """Names of the subagents that it touches; None where that may be any of them."""
     reads_world: bool = False
     """Whether it is a tool: a tool that changes the world may read it, too."""
-    changes_world: bool = False
+    changed_resource: bool = False
 
     @property
     def is_structural(self) -> bool:
@@ -55,7 +55,7 @@ class CallFootprint:
 
     def _shares_world(self, later: CallFootprint) -> bool:
         both = self.reads_world and later.reads_world
-        return both and (self.changes_world or later.changes_world)
+        return both and (self.changed_resource or later.changed_resource)
 
     def _shares_agents(self, later: CallFootprint) -> bool:
         if not (self.is_structural and later.is_structural):
@@ -157,7 +157,7 @@ def footprint(agent: ToolAgent, call: OpenCall) -> CallFootprint:
         named = affected_subtrees(agent, call.name, parse_arguments_or_empty(call.arguments))
         return CallFootprint(subtrees=None if named is None else frozenset(named))
     reads_only = tool is None or tool.reads_only
-    return CallFootprint(frozenset(), reads_world=True, changes_world=not reads_only)
+    return CallFootprint(frozenset(), reads_world=True, changed_resource=not reads_only)
 
 
 async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
@@ -205,8 +205,10 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
     user = agent.runtime.world.user
     is_nobody = user is None and not is_spoken_for(agent)
     asked = None if is_nobody else LoggedUser(user, agent, call.reference)
-    caller = ToolContext(agent, call.reference, asked, variables=partial(variables, agent))
-    return await agent.runtime.world.do_action(FunctionCall(call.name, text), caller)
+    caller = ToolContext(
+        agent, call.reference, asked, environment_changes=partial(variables, agent)
+    )
+    return await agent.runtime.world.call_tool(FunctionCall(call.name, text), caller)
 
 
 async def _gates(agent: ToolAgent, action: str, arguments: Mapping[str, Any]) -> list[TurnLock]:
@@ -218,7 +220,7 @@ async def _gates(agent: ToolAgent, action: str, arguments: Mapping[str, Any]) ->
     )
     spoken_with = {*(state.speakers or state.subagents[-1:]), *state.listeners}
     gates = [
-        agent.sibling(id_).gate
+        agent.agent_by_id(id_).gate
         for name, id_ in agent.subagent_ids.items()
         if (name in named if named is not None else id_ in spoken_with or id_ in live)
     ]
@@ -236,7 +238,7 @@ def variables(agent: ToolAgent) -> Mapping[str, str | None]:
     try:
         own = {} if checkpoints is None else checkpoints.variables(agent.session, agent.agent_id)
     except OSError as error:
-        agent.runtime.tell(f"programs are not told which commit their agent is at: {error}")
+        agent.runtime.notify(f"programs are not told which commit their agent is at: {error}")
         own = {}
     return {**agent.runtime.world.environment, VARIABLE: None, **own}
 

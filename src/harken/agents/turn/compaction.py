@@ -66,7 +66,7 @@ class CompactionResult:
 class Compactor(Agent):
     """Sums up what another agent has in its context."""
 
-    portable = False
+    can_restore = False
 
     def __init__(self, above: ToolAgent, messages: Sequence[ChatMessage]) -> None:
         """Make one, without its birth, that reads these messages."""
@@ -91,7 +91,7 @@ class Compactor(Agent):
         """Return the summary. Raises ModelError, also where there is none, and BudgetExceeded."""
         self.harken(asked)
         call = await ask(self, model, tools, self.runtime.on_chunk)
-        self.close_calls()
+        self.close_open_calls()
         text = text_of(call.answer.content).strip()
         if not text:
             raise ModelError(f"{model.name} gave no summary")
@@ -116,7 +116,7 @@ class Compactor(Agent):
 def tokens_used(agent: ToolAgent) -> int:
     """Return how many tokens the next request of an agent takes."""
     context = agent.session.context(agent.agent_id)
-    return count_context_tokens(context, agent.state.counted, agent.toolbox().schemas)
+    return count_context_tokens(context, agent.state.counted_tokens, agent.toolbox().schemas)
 
 
 async def compact(
@@ -151,7 +151,7 @@ async def compact(
     )
     task = _Task(question(wanted), cut, gain * before if least else None)
     summary = await _summed_up(agent, model, task, fits=fits)
-    agent.keep("compaction")
+    agent.checkpoint_if_due("compaction")
     await notify_hooks(agent, HasCompacted(trigger=trigger, summary=str(summary)))
     return CompactionResult(summary, len(gone) - len(kept), before, tokens_used(agent))
 

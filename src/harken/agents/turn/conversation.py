@@ -75,7 +75,9 @@ class Conversation:
         """
         self.speaker = self.primary
         said = await self.speaker.response(text)
-        while (primary := self.primary).agent_id != self.speaker.agent_id and primary.cut_off:
+        while (
+            primary := self.primary
+        ).agent_id != self.speaker.agent_id and primary.has_open_calls:
             self.speaker = primary
             said = await primary.response()
         return said

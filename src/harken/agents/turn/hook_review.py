@@ -31,13 +31,13 @@ _MADE_UP = (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL)
 
 def is_asked(agent: ToolAgent, point: HookPoint) -> bool:
     """Whether any hook of an agent is asked at a point."""
-    return any(point in hook.asked_at for hook in agent.hooks)
+    return any(point in hook.hook_points for hook in agent.hooks)
 
 
 def new_inputs(agent: ToolAgent) -> list[ChatMessage]:
     """Return what was heard since the last model call, hooks' own comments aside."""
     context = agent.session.context(agent.agent_id)
-    fresh = context[len(context) - len(agent.state.fresh) :]
+    fresh = context[len(context) - len(agent.state.new_entries) :]
     return [one for one in fresh if one.role == "user" and not getattr(one, "cause", None)]
 
 
@@ -46,7 +46,7 @@ def new_results(agent: ToolAgent) -> list[TranscriptEntry]:
 
     Not what stands in the place of a result where a call was cut off: no tool said that.
     """
-    if not agent.state.spent.model_calls:
+    if not agent.state.usage.model_calls:
         return []  # what it began with are another's results
     last = agent.state.request
     asked = -1 if last is None else reference_number(last.message_id)
@@ -83,7 +83,7 @@ async def comment_on(agent: ToolAgent, point: HookPoint, messages: Sequence[Chat
 async def _judgement(agent: ToolAgent, question: HookQuestion) -> CombinedVerdict:
     """Ask the hooks that have not said anything of it, also before a resume."""
     said = read_verdicts(agent, question)
-    hooks = [agent.sibling(id_) for id_ in [*said, *hooks_left_to_ask(agent, said)]]
+    hooks = [agent.agent_by_id(id_) for id_ in [*said, *hooks_left_to_ask(agent, said)]]
     return await consult(hooks, question, said)
 
 

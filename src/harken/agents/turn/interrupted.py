@@ -63,7 +63,7 @@ def finish_watching(session: Session, revived: Callable[[AgentId], Agent]) -> No
             end_subtree(session, state.id, state.birth)
     for state in hooks:
         if state.spec.get("reaches") and is_live(state.id):
-            revived(state.id).reach()
+            revived(state.id).copy_to_subagents()
 
 
 def _abandon_made(agent: Agent, call: OpenCall) -> None:

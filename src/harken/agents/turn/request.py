@@ -31,7 +31,7 @@ async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | No
     if not request.messages:
         raise ConfigError(f"{agent.name} has heard nothing yet: tell it something first")
     seen = ObservedCall(session=session, agent_id=agent.agent_id, model=model.name, request=request)
-    told = partial(tell_all, agent.runtime.observers, warn=agent.runtime.tell)
+    told = partial(tell_all, agent.runtime.observers, warn=agent.runtime.notify)
     told(lambda one: one.on_context_assembled(seen))
     request_id = session.append(
         LlmRequest(
@@ -48,7 +48,7 @@ async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | No
     told(lambda one: one.on_llm_request(asked))
     call = ModelCall(session, agent.agent_id, request_id)
     try:
-        with reporting_retries(agent.runtime.tell):
+        with reporting_retries(agent.runtime.notify):
             await call.run(model, request, on_chunk)
     finally:
         if call.response is not None and call.response.message_id:
@@ -61,7 +61,7 @@ def request_of(agent: Agent, tools: Toolset) -> ModelRequest:
     """Return what a model is asked; the hash of a context that was hashed before goes on."""
     context = agent.session.context(agent.agent_id)
     state = agent.state
-    done, context_hash = state.hashed
+    done, context_hash = state.context_hash_state
     for at in range(done, len(context)):
         context_hash = extend_context_hash(context_hash, context[at])
     return ModelRequest(

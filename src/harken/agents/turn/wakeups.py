@@ -59,7 +59,7 @@ class TriggerListener:
         self._tried: dict[AgentId, Collection[MessageId]] = {}
         """What an agent had not heard when it failed: that alone is no reason to try again."""
         self._failure: BaseException | None = None
-        session.listen(self._hear)
+        session.add_listener(self._hear)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -69,7 +69,7 @@ class TriggerListener:
         if sources is not None:
             sources.listening = True
         state = self.session.state
-        for agent_id in list(state.reporting):  # a crash has kept its answer from its parent
+        for agent_id in list(state.pending_reports):  # a crash has kept its answer from its parent
             if state.is_live(agent_id) and agent_id != state.primary:
                 self._begin_turn(agent_id, is_owed=True)
         self._stir()
@@ -130,7 +130,7 @@ class TriggerListener:
     async def _watch(self, sources: Sources, key: Key, armed: AnyArmed) -> None:
         """Tell of all that one source tells of, until it is over."""
         agent_id, name, _ = key
-        last = self.session.agents[agent_id].happened.get(name)
+        last = self.session.agents[agent_id].trigger_states.get(name)
         try:
             if last is None or not armed.is_once:  # else only this was cut off
                 make = partial(sources.source, armed, agent_id, last)
@@ -165,7 +165,7 @@ class TriggerListener:
     async def _heard(self, agent_id: AgentId, told: list[MessageId]) -> None:
         """Return when an agent has heard most of what it was told."""
         while True:
-            unheard = self.session.agents[agent_id].unheard
+            unheard = self.session.agents[agent_id].undelivered
             told[:] = [piece for piece in told if piece in unheard]
             if len(told) < UNHEARD:
                 return
@@ -187,7 +187,7 @@ class TriggerListener:
         except InvalidEvent:  # it was armed in another session
             piece.cause = self.session.agents[agent_id].birth
             self.session.append(piece)
-        self.session.settle()
+        self.session.sync()
         if happening.on_logged is not None:
             happening.on_logged()
         return piece.message_id
@@ -244,14 +244,14 @@ class TriggerListener:
         except LogError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - the border: nobody waits for this turn
-            self.runtime.tell(f"{name} was woken and could not answer: {error}")
+            self.runtime.notify(f"{name} was woken and could not answer: {error}")
         finally:
             del self._turns[agent_id]
             self._stir()
 
     async def _answer(self, agent: Agent) -> LoggedString:
         """Let an agent take its turn; where it has answered already, return that."""
-        if isinstance(agent, DumbAgent) and not agent.has_news and not agent.cut_off:
+        if isinstance(agent, DumbAgent) and not agent.has_news and not agent.has_open_calls:
             last = (agent.state.transcript or [])[-1]
             return LoggedString(text_of(last.content), last.message_id)
         is_hook = agent.state.place == "hook"  # then it is asked nothing meanwhile
@@ -262,7 +262,7 @@ class TriggerListener:
     def _tell_parent(self, agent: Agent, said: LoggedString) -> None:
         """Let the agent above hear an answer that nobody waited for, when it can."""
         state = agent.state
-        if state.parent is None or agent.agent_id not in self.session.state.reporting:
+        if state.parent is None or agent.agent_id not in self.session.state.pending_reports:
             return
         if state.place == "hook":
             text, substance, cause = f"[hook {agent.name}]: {said}", None, said.message_id
@@ -290,7 +290,7 @@ def news_of(session: Session, agent_id: AgentId) -> set[MessageId]:
     agent = session.live.get(agent_id)
     told = agent.news if isinstance(agent, Agent) else ()
     links = (entry.substance or entry.cause for entry in told)
-    return {*session.agents[agent_id].unheard, *(MessageId(str(link)) for link in links)}
+    return {*session.agents[agent_id].undelivered, *(MessageId(str(link)) for link in links)}
 
 
 async def _ended(tasks: Collection[asyncio.Task[None]]) -> None:

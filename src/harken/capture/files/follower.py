@@ -128,7 +128,7 @@ class FileFollower:
         if not files:
             return
         if self._pinned is None:
-            self._pinned = frozenset(self.store.kept())
+            self._pinned = frozenset(self.store.retention())
         for file in files:
             if file.name not in self._known:
                 self._known[file.name] = self._first(file)
@@ -179,7 +179,7 @@ class FileFollower:
             return
         if has_grown and known.is_ours and known.raw is not None:
             with suppress(NameNotFound):
-                self.store.keep({ArtifactRef(known.raw): None})
+                self.store.set_retention({ArtifactRef(known.raw): None})
         known.raw, known.is_ours = report.raw, report.raw not in (self._pinned or ())
 
     def _new(self, report: Report, new: int) -> tuple[StoredCommit, ...]:

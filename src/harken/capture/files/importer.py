@@ -161,7 +161,7 @@ class Importer:
                         found[name] = _reports.decode(one.record)
         tips = {CommitId(tip.ctx) for report in found.values() for tip in report.tips}
         there = known_of(self._store, tips)
-        kept = self._store.kept()
+        kept = self._store.retention()
         return {
             name: report
             for name, report in found.items()
@@ -271,7 +271,7 @@ class Importer:
         waiting.write(self._store)
         self._there.clear()  # from here on the store knows
         if waiting.pins:
-            self._store.keep(dict.fromkeys(waiting.pins, RetentionPolicy("pin")))
+            self._store.set_retention(dict.fromkeys(waiting.pins, RetentionPolicy("pin")))
 
 
 class _Shelf:
@@ -285,7 +285,7 @@ class _Shelf:
             return put_file(self._store, opened)
 
     def pieces(self, name: ArtifactRef) -> Iterable[bytes]:
-        return self._store.pieces(name)
+        return self._store.read_chunks(name)
 
 
 def _report(ending: FileSummary, history: CommitBuilder) -> Report:

@@ -139,7 +139,7 @@ class StreamCommits:
         main = self._voices.get("")
         tip = None
         if self._session:  # else it would go on with whatever run had no name, either
-            tip = self._store.latest(self._principal(""), format_rfc3339(self._clock()))
+            tip = self._store.latest_commit(self._principal(""), format_rfc3339(self._clock()))
         if heard.agent and main is not None:
             self._commit(main, "turn_boundary")
             tip = main.tip

@@ -56,8 +56,10 @@ def hooks_lines(talk: CommandContext, agent_id: AgentId) -> Iterator[str]:
     rows = SessionViewer(session.path).watches()
     came = {row.hook: row for row in rows if row.kind == "installed"}
     for hook_id in session.agents[agent_id].hooks:
-        state, hook = session.agents[hook_id], talk.primary.sibling(hook_id)
-        points = [one for one in ("input", "action", "result", "response") if one in hook.asked_at]
+        state, hook = session.agents[hook_id], talk.primary.agent_by_id(hook_id)
+        points = [
+            one for one in ("input", "action", "result", "response") if one in hook.hook_points
+        ]
         asked = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
         kind = f"code ({state.spec.get('kind')})"
         if state.language_model is not None:
@@ -82,7 +84,7 @@ def _last_said(talk: CommandContext, agent_id: AgentId) -> str | None:
 )
 def _tools(talk: CommandContext, rest: str) -> None:
     ids = [find_agent(talk, rest)] if rest else [*paths(talk.session)]
-    agents = [talk.primary.sibling(one) for one in ids]
+    agents = [talk.primary.agent_by_id(one) for one in ids]
     said: dict[tuple[str, ...], str] = {}
     lines: list[str] = []
     for agent, path in zip(agents, map(paths(talk.session).get, ids), strict=True):

@@ -62,7 +62,7 @@ def _said_last(talk: CommandContext) -> tuple[Agent, int]:
         if talk.session.agents[last.agent_id].place == "gone":
             name = talk.session.agents[last.agent_id].name or last.agent_id
             raise ConfigError(f"{name}, who heard what you said last, is gone: /undo cannot go on")
-        agent = agent.sibling(last.agent_id)
+        agent = agent.agent_by_id(last.agent_id)
     context = talk.session.context(agent.agent_id)
     said = [at for at, message in enumerate(context) if _is_said(message)]
     id_ = None if last is None else last.message_id

@@ -44,7 +44,7 @@ def _model(talk: CommandContext, rest: str) -> None:
     agent.check_free()
     name = _named(names, rest) if rest.isdecimal() else rest
     try:
-        model = agent.runtime.model_named(anchored(name))
+        model = agent.runtime.get_model(anchored(name))
     except ScriptError as error:
         raise ConfigError(str(error)) from None
     talk.act(partial(_set_model, agent, model.name))
@@ -61,7 +61,7 @@ async def _set_model(agent: SmartAgent, name: str) -> ToolResult:
     if name != agent.language_model:
         changed = AgentConfigured(agent_id=agent.agent_id, language_model=name)
         agent.session.append(changed)
-        agent.session.settle()
+        agent.session.sync()
     return ToolResult(f"{agent.name} goes on with {model_text(name)}")
 
 

@@ -131,7 +131,11 @@ def owes_since(agent: Agent, first: MessageId) -> bool:
     context = agent.session.context(agent.agent_id)
     heard = next((one for one in reversed(context) if getattr(one, "cause", None) is None), None)
     number = parse_id_number(getattr(heard, "message_id", ""), "msg_")
-    return agent.cut_off and number is not None and number >= (parse_id_number(first, "msg_") or 0)
+    return (
+        agent.has_open_calls
+        and number is not None
+        and number >= (parse_id_number(first, "msg_") or 0)
+    )
 
 
 def _enter(action: str) -> None:
@@ -206,7 +210,7 @@ def _talk_with(talk: CommandContext, rest: str) -> None:
     if agent_id == talk.primary.agent_id:
         talk.say(f"you talk with {talk.primary.name}; there is: {_others(talk)}")
         return
-    if isinstance(talk.primary.sibling(agent_id), Hook):
+    if isinstance(talk.primary.agent_by_id(agent_id), Hook):
         raise ConfigError(f"{rest} is a hook made of code: there is nobody to talk with")
     arguments = ACTIONS["talk_with"].check({"name": there[agent_id]})
     act(
@@ -304,7 +308,7 @@ async def _install(kind: type[Hook], name: str, agent: ToolAgent, command: Refer
     """Put a hook of code above an agent. Raises InvalidArguments."""
     name = hook_name(agent, name, is_users=True)
     hook = kind(agent.session, runtime=agent.runtime)
-    hook.put_above(agent, name, [agent.state.birth, command])
+    hook.install_with_copies(agent, name, [agent.state.birth, command])
     return ToolResult(f"Installed hook: {name} watches {agent.name}")
 
 

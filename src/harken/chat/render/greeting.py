@@ -47,7 +47,7 @@ def replay(opened: OpenChat, past: list[Event]) -> Iterator[Piece]:
         yield note(f"… {count(earlier, 'earlier exchange')} (/view perspective main)")
     for event in past[prompts[-EXCHANGES:][0] :] if prompts else ():
         yield from teller.tell(event)
-    if primary.cut_off:
+    if primary.has_open_calls:
         yield note("The last turn was cut off: Enter goes on with it.", "yellow")
 
 

@@ -155,7 +155,7 @@ class CommandHost:
     async def wake(self) -> None:
         """Wait for what comes from elsewhere, while the user types."""
         world = self.runtime.world
-        await world.ready()
+        await world.wait_ready()
         if world.mcp is not None:
             self.prompts = await world.mcp.prompts()
 

@@ -122,7 +122,7 @@ class KeyActions:
         buffer = self.inputs.buffer
         text = self.pastes.unfold(buffer.text).strip()
         if not text:
-            if not self.turns.running and self.turns.opened.primary.cut_off:
+            if not self.turns.running and self.turns.opened.primary.has_open_calls:
                 self.turns.start(None)
             buffer.reset()
             return

@@ -111,7 +111,7 @@ class ScreenPrompts:
         """Return the answer to a question. Cancelling takes it back."""
         return str(await self._put(asked, "words"))
 
-    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         """Allow an action or not. Cancelling takes the question back."""
         leave: ApprovalDecision = await self._put(wanted, "choose")
         return leave

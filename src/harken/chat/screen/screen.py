@@ -206,7 +206,7 @@ class Screen:
         for event in past:
             self._count(event)
         pieces += replay(self.opened, past)
-        self.opened.session.listen(self.ears.on_event)
+        self.opened.session.add_listener(self.ears.on_event)
         self.stage.print(pieces)
 
     def _take(self, batch: Sequence[Heard]) -> None:
@@ -284,7 +284,7 @@ class Screen:
         if ended.error is not None:
             pieces.append(failure(ended.error))
         elif ended.stopped:
-            rest = "; Enter goes on with it" if self.opened.primary.cut_off else ""
+            rest = "; Enter goes on with it" if self.opened.primary.has_open_calls else ""
             pieces.append(note(f"stopped{rest}", "yellow"))
         if ended.note:
             pieces.append(note(ended.note))

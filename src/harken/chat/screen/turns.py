@@ -72,7 +72,7 @@ class TypeAhead:
     def take_back(self) -> str:
         r"""Take all out, as one text to edit.
 
-        >>> TypeAhead(["a", "b"]).take_back()
+        >>> TypeAhead(["a", "b"]).load_saved_state()
         'a\n\nb'
         """
         text = "\n\n".join(self.messages)
@@ -207,7 +207,7 @@ class Turns:
             return
         primary = self.opened.primary
         owes = False
-        if primary.agent_id != before and primary.cut_off:
+        if primary.agent_id != before and primary.has_open_calls:
             owes = owes_since(primary, first)
             if not owes:
                 notes.append(f"Enter lets {primary.name} answer what it heard last")

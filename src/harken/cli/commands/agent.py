@@ -95,7 +95,7 @@ class _Work:
         talk = self._chat.opened.conversation
         try:
             with self._chat.listening():
-                if prompt is not None or talk.primary.cut_off:
+                if prompt is not None or talk.primary.has_open_calls:
                     self._chat.ask(prompt, self._in_time)
                 while self._runner.run(self._in_time(talk.news(to_the_end=True))):
                     self._answer()

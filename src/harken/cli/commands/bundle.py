@@ -60,7 +60,7 @@ def create_command(
         store = _store_of(home, opening)
         tips, logs = _named(NameResolver(home, store), wanted)
         if not wanted:
-            tips, logs = store.newest(2**62), home.logs()
+            tips, logs = store.newest_commits(2**62), home.logs()
             if not tips and not logs:
                 raise ConfigError(f"{home.folder}: there is neither a commit nor a session yet")
         asked = BundleRequest(

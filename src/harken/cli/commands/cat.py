@@ -38,7 +38,7 @@ def pieces_of(store: Store, name: ArtifactRef) -> Iterator[bytes]:
         return iter([encode_delta(entries)[1], b"\n"])
     for names in store.sequences([name]).values():
         return iter([encode_sequence(names)[1], b"\n"])
-    return store.pieces(name)
+    return store.read_chunks(name)
 
 
 def _is_text(data: bytes) -> bool:

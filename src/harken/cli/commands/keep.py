@@ -45,8 +45,8 @@ def command(
                 find_any(store, name) if name.startswith("art-") else resolver.commit(name)
                 for name in names
             ]
-            store.keep(dict.fromkeys(found, keeping(how, seconds, system_clock())))
-        rows = [{"name": n, **row(k)} for n, k in sorted(store.kept().items())]
+            store.set_retention(dict.fromkeys(found, keeping(how, seconds, system_clock())))
+        rows = [{"name": n, **row(k)} for n, k in sorted(store.retention().items())]
         if as_json:
             print_json(rows)
             return
@@ -73,5 +73,5 @@ def row(kept: RetentionPolicy) -> dict[str, str]:
 def line(store: Store, name: str, kept: dict[str, str]) -> str:
     """Return one line about something that is kept otherwise than usual."""
     until = f" until {kept['until'][:16].replace('T', ' ')}" if "until" in kept else ""
-    there = "" if store.named(name, 1) else "  (not there any more)"
+    there = "" if store.names_with_prefix(name, 1) else "  (not there any more)"
     return f"{name[: len(PREFIX) + SHOWN]}  {kept['policy']}{until}{there}"

@@ -170,7 +170,7 @@ class RerunEnvironment:
             models=model_finder(home, settings),
             checkpoints=checkpoints,
             templates=settings.templates,
-            let_run=AllowedCommands(home),
+            allowed_commands=AllowedCommands(home),
             compact_at=settings.compact_at or None,
             windows=settings.windows,
             on_notice=lambda notice: click.echo(one_line(notice, 500), err=True),
@@ -179,7 +179,7 @@ class RerunEnvironment:
         def live(stem: str) -> World:
             outputs = home.folder / "outputs" / stem
             box = confined(home, settings, outputs=outputs)
-            around = WorldSettings(outputs, box, runtime.tell, home)
+            around = WorldSettings(outputs, box, runtime.notify, home)
             permissions = permissions_of(settings, home.folder)
             return open_world(ChatOptions(), settings, permissions, None, around)
 

@@ -97,7 +97,7 @@ def info_of(store: Store, tell: ProgressCallback) -> StoreInfo:
     stats = store.stats()
     principals: Counter[str] = Counter()
     oldest = newest = ""
-    names = store.newest(2**62)
+    names = store.newest_commits(2**62)
     for at in range(0, len(names), _AT_ONCE):
         for one in store.commits(names[at : at + _AT_ONCE]).values():
             principals[one.commit.principal] += 1
@@ -110,7 +110,7 @@ def info_of(store: Store, tell: ProgressCallback) -> StoreInfo:
         oldest=oldest,
         newest=newest,
         largest=tuple(largest(store, tell, sum(stats.things.values()))),
-        kept=len(store.kept()),
+        kept=len(store.retention()),
         purged=len(store.tombstones()),
     )
 
@@ -119,7 +119,7 @@ def largest(store: Store, tell: ProgressCallback, total: int) -> list[ObjectSize
     """Return the largest things, the largest first."""
 
     def sizes() -> Iterator[ObjectSize]:
-        for done, thing in enumerate(store.things()):
+        for done, thing in enumerate(store.iter_objects()):
             tell(done, total)
             yield ObjectSize(len(thing.body), thing.kind.name.lower(), thing.name)
 

@@ -183,7 +183,7 @@ def _copy_commits(wanted: BundleRequest, folder: Path, copy: Store, on_copy: Tol
 
 def _manifest(folder: Path, wanted: BundleRequest, found: Credentials) -> Manifest:
     with closing(SqliteStore(folder / STORE)) as store:
-        names = store.newest(2**62)
+        names = store.newest_commits(2**62)
         commits = (one for some in _slices(names) for one in store.commits(some).values())
         inner = {one.commit.parent for one in commits}
     logs = sorted((folder / SESSIONS).iterdir())

@@ -190,7 +190,7 @@ def _store(path: Path, database: Path, manifest: Manifest) -> Iterator[SqliteSto
 def _check_store(path: Path, store: SqliteStore, manifest: Manifest) -> None:
     for finding in fsck(store):
         raise BundleError(path, f"has a damaged store: {finding.place}: {finding.problem}")
-    if len(store.newest(2**62)) != manifest.commits:
+    if len(store.newest_commits(2**62)) != manifest.commits:
         raise BundleError(path, "has a store of other commits than its manifest says")
     tips = manifest.tip_ids()
     if len(store.commits(tips)) != len(tips):

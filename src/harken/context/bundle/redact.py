@@ -24,7 +24,7 @@ def redact_store(copy: Store, found: Credentials, when: str) -> None:
     """Take credentials out of a store that is a copy. Raises StoreError, PartOfStructure."""
     held = found_in_store(copy, found)
     for name, notes in held.notes.items():
-        copy.annotate(name, notes)
+        copy.update_notes(name, notes)
     if held.stand_ins:
         copy.purge(held.stand_ins, Tombstone(when=when, by=BY, why=WHY))
 

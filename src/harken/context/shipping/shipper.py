@@ -52,7 +52,7 @@ def staged(
         copy_commits(store, copy, names)
         held = found_in_store(copy, found)
         for name, notes in held.notes.items():
-            copy.annotate(name, notes)
+            copy.update_notes(name, notes)
         if held.stand_ins:
             stone = Tombstone(when=format_rfc3339(clock()), by=BY, why=WHY)
             copy.purge(held.stand_ins, stone)

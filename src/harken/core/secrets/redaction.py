@@ -1,9 +1,9 @@
 """Redaction: replace credentials in a text by their kind.
 
 A credential is known by a shape that its issuer made to be recognized
-(`harken.core.secrets.patterns`), or by the name before it (`harken.core.secrets.named`). Nothing is
-guessed from how random a text looks, so hashes, ids and code stay, and a password in prose is not
-found: this is a net, not a wall.
+(`harken.core.secrets.patterns`), or by the name before it (`harken.core.secrets.named_secrets`).
+Nothing is guessed from how random a text looks, so hashes, ids and code stay, and a password in
+prose is not found: this is a net, not a wall.
 
 A finding never holds the secret. A redacted text holds no shape: redacting twice changes nothing.
 A text that is JSON (a line of a log) may be given as it stands, and is JSON afterwards.
@@ -17,7 +17,7 @@ from itertools import chain
 
 from blake3 import blake3
 
-from harken.core.secrets.named import NAMED
+from harken.core.secrets.named_secrets import NAMED
 from harken.core.secrets.patterns import FRAMED, RUN, SHORTEST, WORDS
 from harken.core.secrets.shape import Shape
 

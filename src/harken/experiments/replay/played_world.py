@@ -66,7 +66,7 @@ class PlayedWorld(RecordedWorld):
             for tool in recorded_tools(schemas, like)
         }
 
-    async def do_action(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
+    async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Answer a call as it was answered. It ends where it was cut off before that."""
         made = self._script.again.named(caller.call)
         key, recorded = self._by_call.get(made, (None, None))
@@ -78,7 +78,7 @@ class PlayedWorld(RecordedWorld):
             self.say_again(reference, self.calls.said.get(reference, ()), caller)
             await self._script.until(None)
             self._script.crash()
-        return await super().do_action(action, caller)
+        return await super().call_tool(action, caller)
 
     async def _turn(self, call: RecordedCall) -> None:
         """Wait until a call ended in the record: others act meanwhile as they did then."""

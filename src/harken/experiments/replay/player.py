@@ -94,7 +94,7 @@ class Replayer:
             on_notice=self.notes.append,
         )
         self.session = Session(log, options=self._options)
-        self.session.listen(self._hear)
+        self.session.add_listener(self._hear)
 
     async def play(self) -> None:
         """Do everything again, as far as it goes on as it did.
@@ -224,7 +224,7 @@ class Replayer:
         self.script.again = AgentEventLists()
         for event in read(log):
             self._hear(event)
-        self.session.listen(self._hear)
+        self.session.add_listener(self._hear)
 
     def _offer(self, event: ev.Event) -> None:
         """Let agents see the tools that they saw then."""
@@ -296,7 +296,7 @@ class Replayer:
         lane = lane.removeprefix(f"{USER} of ")
         agent = load_agent(self.session, self.script.again.agents[lane], self._runtime)
         while agent.state.place == "hook" and agent.state.parent is not None:
-            agent = agent.sibling(agent.state.parent)
+            agent = agent.agent_by_id(agent.state.parent)
         return agent
 
     def _is_of_a_call(self, cause: ev.Cause) -> bool:
@@ -345,10 +345,10 @@ class Replayer:
         if self._answering is None:
             return False
         if coming is None:  # nobody went on
-            return self._answering.cut_off or bool(self.session.state.requests)
+            return self._answering.has_open_calls or bool(self.session.state.requests)
         if isinstance(coming, ev.TranscriptEntry) and self._is_input(coming):
             lane, _ = self.recorded.places[coming.message_id]
-            return lane == self.script.lane(self._answering) and self._answering.cut_off
+            return lane == self.script.lane(self._answering) and self._answering.has_open_calls
         return self._is_of_a_resume(coming)
 
     def _is_input(self, event: ev.TranscriptEntry) -> bool:

@@ -43,7 +43,7 @@ class RecordedAgent(Hook):
         """Nothing is to be saved yet."""
         self._saves: ev.AgentStateSaved | None = None
 
-    def prepare(self, state: AgentState) -> None:
+    def load_spec(self, state: AgentState) -> None:
         """Nothing depends on the options of its birth: what it said stands in the record."""
         self.options = HookOptions()
 
@@ -54,9 +54,9 @@ class RecordedAgent(Hook):
         """Return what the birth recorded."""
         return dict(self.given or super().spec())
 
-    def saved_state(self) -> Any:
+    def dump_state(self) -> Any:
         """Return the state that was saved then, else the one that is saved now."""
-        return self.state.saved if self._saves is None else self._saves.state
+        return self.state.saved_state if self._saves is None else self._saves.state
 
     def with_state(self, entry: ev.TranscriptEntry) -> list[ev.Event]:
         """Return what it says and the state in the order of the record: the older one differs."""
@@ -64,7 +64,7 @@ class RecordedAgent(Hook):
         saved = self._changed_state(entry.cause if is_first else None)
         return [*saved, entry] if is_first else [entry, *saved]
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         """Whether it is still to be asked just this; what is asked at once waits its turn."""
         subject = self.script.again.named(question.subject)
         asked = self.script.questions_coming(self.script.lane(self), subject)

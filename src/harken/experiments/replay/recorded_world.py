@@ -126,7 +126,7 @@ class RecordedWorld(World):
             self.user, self.permissions = live.user, live.permissions
             self.variables, self.known = live.variables, live.known
 
-    async def do_action(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
+    async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Answer a call from the record, with all that was logged because of it."""
         recorded = self.calls.take(caller.agent.name, action)
         if recorded is not None:
@@ -134,7 +134,7 @@ class RecordedWorld(World):
             return self.answer(recorded, caller)
         self.differing.append((caller.agent.name, action))
         if self.live is not None and action.name in self.live.tools:
-            return await self.live.do_action(action, caller)
+            return await self.live.call_tool(action, caller)
         return ToolResult(NOT_RECORDED.format(action.name), is_error=True)
 
     def answer(self, recorded: RecordedCall, caller: ToolContext) -> ToolResult:

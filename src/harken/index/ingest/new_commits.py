@@ -35,7 +35,7 @@ def unread(store: Store, known: Callable[[Sequence[CommitId]], set[CommitId]]) -
     """
     limit = _FIRST
     while True:
-        newest = store.newest(limit)
+        newest = store.newest_commits(limit)
         there = known(newest)
         is_all = len(newest) < limit
         if is_all or there.issuperset(newest[len(newest) // 2 :]):

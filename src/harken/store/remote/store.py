@@ -82,16 +82,16 @@ class RemoteStore:
         return self._read("sequences", names, ObjectKind.SEQUENCE, values.decode_sequence)
 
     def raw(self, name: ArtifactRef) -> bytes:
-        return b"".join(self.pieces(name))
+        return b"".join(self.read_chunks(name))
 
-    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+    def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         if not _FULL.fullmatch(name):
             raise ObjectNotFound(self.address, name)
         parts = self._connection.flow(f"/v1/store/raw/{name}")
         first = next(parts, b"")
         return self._checked(name, chain([first], parts))
 
-    def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
+    def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         found: dict[str, ArtifactRef] = {}
         for some in _slices(keys):
             found |= self._asked("derived", wire.Derived, keys=some).derived
@@ -126,17 +126,17 @@ class RemoteStore:
     def children(self, name: CommitId) -> list[CommitId]:
         return self._asked("children", wire.CommitList, name=name).commits
 
-    def latest(self, principal: str, at: str) -> CommitId | None:
+    def latest_commit(self, principal: str, at: str) -> CommitId | None:
         return self._asked("latest", wire.MaybeCommit, principal=principal, at=at).id
 
-    def newest(self, limit: int = 20) -> list[CommitId]:
+    def newest_commits(self, limit: int = 20) -> list[CommitId]:
         most = max(0, min(limit, wire.MOST_LISTED))
         found = self._asked("newest", wire.CommitList, limit=most).commits
         if len(found) == most < limit:
             raise StoreError(self.address, f"has more than {most} commits: ask for fewer")
         return found
 
-    def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
+    def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         most = max(0, min(limit, wire.MOST_NAMES))
         found = self._asked("named", wire.NameList, beginning=beginning, limit=most).names
         if not all(name.startswith(beginning) for name in found):
@@ -144,10 +144,10 @@ class RemoteStore:
         if len(found) == most < limit:  # there may be more than one answer holds: ask for less
             found = []
             for longer in _longer(beginning):
-                found += self.named(longer, limit - len(found))
+                found += self.names_with_prefix(longer, limit - len(found))
         return [ArtifactRef(name) for name in found]
 
-    def annotate(
+    def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
         values.check_notes(notes)
@@ -157,10 +157,10 @@ class RemoteStore:
             if self.commits([name])[name].notes != notes:
                 raise
 
-    def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
+    def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         return self._asked("labelled", wire.LabelList, label=label).labels
 
-    def things(self) -> Iterator[StoredObject]:
+    def iter_objects(self) -> Iterator[StoredObject]:
         frames = wire.frames(self._connection.flow("/v1/store/things"))
         while (data := self._believed(next, frames, None)) is not None:
             thing = self._believed(wire.unpack, data, wire.PackedThing)
@@ -171,10 +171,10 @@ class RemoteStore:
     def stats(self) -> StoreStats:
         return self._told("stats", StoreStats)
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
+    def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         self._asked("keep", wire.DoneBody, kept=dict(names))
 
-    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
+    def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         found = self._told("kept", wire.RetentionBody).kept
         return {ArtifactRef(name): keeping for name, keeping in found.items() if keeping}
 

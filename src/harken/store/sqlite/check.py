@@ -276,7 +276,7 @@ def _left(tables: _Tables) -> Iterator[StoreFinding]:
 def _of_files(store: SqliteStore, tables: _Tables) -> Iterator[StoreFinding]:
     for name in tables.files:
         try:
-            for _ in store.pieces(name):
+            for _ in store.read_chunks(name):
                 pass
         except HarkenError as error:
             yield StoreFinding(name, str(error))

@@ -135,9 +135,9 @@ class SqliteStore:
         return {ArtifactRef(n): self._read(n, body, read) for n, body in found.items()}
 
     def raw(self, name: ArtifactRef) -> bytes:
-        return b"".join(self.pieces(name))
+        return b"".join(self.read_chunks(name))
 
-    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+    def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         for kind, body in self._found([name], ObjectKind.RAW, ObjectKind.FILE).values():
             if kind is ObjectKind.RAW:
                 return iter([body])
@@ -154,7 +154,7 @@ class SqliteStore:
             return [name] if kind is ObjectKind.RAW else file_from(body).pieces
         raise ObjectNotFound(self.path, name)
 
-    def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
+    def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._reading() as connection:
             return derived.find(connection, keys)
 
@@ -197,18 +197,18 @@ class SqliteStore:
             where = "WHERE parent = ? ORDER BY time_us, id"
             return self._names(connection, commit_table.some(connection, where, [row.id]))
 
-    def latest(self, principal: str, at: str) -> CommitId | None:
+    def latest_commit(self, principal: str, at: str) -> CommitId | None:
         until_us = parse_rfc3339(at)
         with self._reading() as connection:
             found = self._names(connection, commit_table.latest(connection, principal, until_us))
         return found[0] if found else None
 
-    def newest(self, limit: int = 20) -> list[CommitId]:
+    def newest_commits(self, limit: int = 20) -> list[CommitId]:
         with self._reading() as connection:
             rows = commit_table.some(connection, "ORDER BY id DESC LIMIT ?", [_bounded(limit)])
             return self._names(connection, rows)
 
-    def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
+    def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         found: list[CommitId | ArtifactRef] = []
         limit = _bounded(limit)
         with self._reading() as connection:
@@ -219,7 +219,7 @@ class SqliteStore:
                 found += self._names(connection, rows)
         return found
 
-    def annotate(
+    def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
         values.check_notes(notes)
@@ -230,14 +230,14 @@ class SqliteStore:
                 raise NotesConflict(self.path, name)
             commit_table.annotate(connection, row, name, notes)
 
-    def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
+    def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         found: dict[str, list[CommitId]] = {}
         with self._reading() as connection:
             for text, row in commit_table.labelled(connection, label):
                 found.setdefault(text, []).extend(self._names(connection, [row]))
         return found
 
-    def keep(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
+    def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         for keeping in names.values():
             if keeping is not None:
                 check_keeping(keeping)
@@ -247,7 +247,7 @@ class SqliteStore:
                 self._check_can_be_kept(connection, name)
             kept.enter_retention(connection, names)
 
-    def kept(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
+    def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         with self._reading() as connection:
             return {ArtifactRef(name): one for name, one in kept.kept(connection).items()}
 
@@ -298,7 +298,7 @@ class SqliteStore:
         with self._reading() as connection:
             return tombs.tombstones(connection)
 
-    def things(self) -> Iterator[StoredObject]:
+    def iter_objects(self) -> Iterator[StoredObject]:
         with self._reading() as connection:
             row = pack_table.row_of(connection, 0)
         while row is not None:
@@ -311,7 +311,7 @@ class SqliteStore:
                 row = pack_table.row_of(connection, row.end)
 
     def stats(self) -> StoreStats:
-        return stats(self.things(), self.path)
+        return stats(self.iter_objects(), self.path)
 
     def close(self) -> None:
         self._database.close()
@@ -392,7 +392,7 @@ class SqliteStore:
         elif name not in self._evicted(connection, name) and (
             not name.startswith("art-") or self._thing(name) is None
         ):
-            raise NameNotFound("commit or artifact", name, self.named("", 3))
+            raise NameNotFound("commit or artifact", name, self.names_with_prefix("", 3))
 
     def _joined(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
         for piece in pieces:

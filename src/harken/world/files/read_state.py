@@ -110,7 +110,7 @@ def _known(hash_: str, seen: Any, lines: Any) -> FileReadState:
 class _Agent:
     """What is derived for one agent, up to a place in its context."""
 
-    layout: object = None
+    context_prefix: object = None
     """Of the agent's state: another one where the context is no longer what it was."""
     position: int = 0
     """At the message whose calls are under way, else at the end."""
@@ -223,8 +223,8 @@ class KnownFiles:
         state = agent.session.agent(agent.agent_id)
         mine = self._sessions.setdefault(agent.session, {}).setdefault(agent.agent_id, _Agent())
         context = agent.session.context(agent.agent_id)
-        if mine.layout is not state.layout or mine.position > len(context):
-            mine.layout, mine.position, mine.files = state.layout, 0, {}
+        if mine.context_prefix is not state.context_prefix or mine.position > len(context):
+            mine.context_prefix, mine.position, mine.files = state.context_prefix, 0, {}
         acting = {reference_message_id(call) for call in _under_way(agent)}
         if mine.written:
             written = mine.written.items()

@@ -39,14 +39,14 @@ def file_tools(root: Root) -> list[Tool]:
     """Return the tools for the files below a folder, which should be the folder of the world."""
     files = Files(root)
     return [
-        tool(name="read", reads_only=True)(files.read).guarded(by="path"),
-        tool(name="write")(files.write).guarded(
+        tool(name="read", reads_only=True)(files.read).with_subject(by="path"),
+        tool(name="write")(files.write).with_subject(
             by="path", edits_files=True, preview=files.preview_write
         ),
-        tool(name="edit")(files.edit).guarded(
+        tool(name="edit")(files.edit).with_subject(
             by="path", edits_files=True, preview=files.preview_edit
         ),
-        tool(name="ls", reads_only=True)(files.ls).guarded(by="path"),
+        tool(name="ls", reads_only=True)(files.ls).with_subject(by="path"),
     ]
 
 

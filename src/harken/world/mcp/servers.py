@@ -251,7 +251,7 @@ class McpServers:
             there = self._readable(granted_to(caller))
             return await resources.content(*resources.parse_resource_uri(resource, there))
 
-        return [mcp_resources, mcp_read.guarded(by="resource")]
+        return [mcp_resources, mcp_read.with_subject(by="resource")]
 
 
 def _has_resources(connection: McpConnection) -> bool:

@@ -94,7 +94,7 @@ def _tool(
         function=call,
         arguments=_Anything,
         reads_only=reads_only,
-        changes=f"mcp {server.name}",
+        changed_resource=f"mcp {server.name}",
         idempotent=reads_only or idempotent,
         reserved=server.reserved,
     )

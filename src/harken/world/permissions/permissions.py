@@ -101,7 +101,7 @@ class PermissionRequest:
 
     def holds(self, rule: PermissionRule) -> Literal["yes", "no", "unknown"]:
         """Whether it is what a rule denies or asks; where the tool does not say, it is."""
-        if not any(rule.concerns(name, self.agents) for name in self.tool.held_as):
+        if not any(rule.concerns(name, self.agents) for name in self.tool.lock_key):
             return "no"
         if rule.pattern is None or not self.subjects:
             return "yes"
@@ -196,7 +196,7 @@ class Permissions:
             return Decision("denied", "in plan mode nothing is changed: say what you plan")
         if doubtful or any(wish.holds(rule) != "no" for rule in self.rules.ask):
             return ASK
-        if wish.tool.reads_only and not wish.tool.sends:
+        if wish.tool.reads_only and not wish.tool.sends_data:
             return FREE
         if wish.is_allowed_by(self.rules.allow):
             is_sensitive = bool(wish.sensitivity(self.steering))
@@ -213,7 +213,7 @@ class Permissions:
         """
         if wish.tool.subject_kind != "path":
             return None
-        names, agents = wish.tool.held_as, wish.agents
+        names, agents = wish.tool.lock_key, wish.agents
         rules = [
             rule
             for rule in (*self.rules.deny, *self.rules.ask)
@@ -256,7 +256,7 @@ class Permissions:
             self.unasked += 1
             raise ToolError(_nobody(wish, rules))
         try:
-            leave = await caller.user.permit(wanted)
+            leave = await caller.user.approve(wanted)
         except UserUnavailable as error:
             self.unasked += 1
             raise ToolError(f"{_nobody(wish, rules)} ({error})") from None

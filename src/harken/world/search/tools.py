@@ -40,8 +40,8 @@ def search_tools(root: Root, engine: Engine, *, within_s: float = _WITHIN_S) -> 
     """Return the tools that find files below a folder; a search takes at most `within_s`."""
     searches = Searches(root, engine, within_s=within_s)
     return [
-        tool(name="glob", reads_only=True)(searches.glob).guarded(by="path"),
-        tool(name="grep", reads_only=True)(searches.grep).guarded(by="path", shows_files=True),
+        tool(name="glob", reads_only=True)(searches.glob).with_subject(by="path"),
+        tool(name="grep", reads_only=True)(searches.grep).with_subject(by="path", shows_files=True),
     ]
 
 
@@ -268,14 +268,14 @@ def _fitting(place: _Place, names: Iterable[str]) -> list[str]:
 
 def _without_kept(place: _Place, names: Sequence[str], caller: ToolContext | None) -> _Left:
     """Leave out files that rules keep from a caller."""
-    if caller is None or caller.keeps is None:
+    if caller is None or caller.denies_path is None:
         return _Left(names, 0)
-    free = [name for name in names if not caller.keeps(f"{place.folder}/{name}")]
+    free = [name for name in names if not caller.denies_path(f"{place.folder}/{name}")]
     return _Left(free, len(names) - len(free))
 
 
 def _is_kept(path: Path, caller: ToolContext | None) -> bool:
-    return caller is not None and caller.keeps is not None and caller.keeps(str(path))
+    return caller is not None and caller.denies_path is not None and caller.denies_path(str(path))
 
 
 def _changed_ns(path: str) -> int:

@@ -106,7 +106,7 @@ class Shell:
         )
         about += "" if self.sandbox is None else f"\n{self.sandbox.about}"
         made = replace(tool(description=about)(bash), note=self.note)
-        return made.guarded(by="command", kind="command", preview=preview)
+        return made.with_subject(by="command", kind="command", preview=preview)
 
     @property
     def note(self) -> str:
@@ -177,7 +177,7 @@ class Shell:
             raise ToolError(f"the command was not run: {self.refusal}")
         # Passed on, not read: nothing here depends on what is in it.
         inherited = os.environ if self.environment is None else self.environment
-        added = {} if caller is None else caller.variables()
+        added = {} if caller is None else caller.environment_changes()
         environment = dict(inherited) if caller is None else caller.environment(inherited)
         visible = visible_variables(environment, named=self.named, hide=self.hide)
         hidden = hidden_in(command, environment, visible)

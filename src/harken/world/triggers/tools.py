@@ -136,7 +136,7 @@ def _run_in_background(sources: Sources) -> Tool:
     async def preview(command: str, **_: object) -> str:
         return f"{command}\n(in the background, as long as the session)"
 
-    made = tool(run_in_background).guarded(by="command", kind="command", preview=preview)
+    made = tool(run_in_background).with_subject(by="command", kind="command", preview=preview)
     return replace(made, acts_as="bash", note=sources.shell.note)
 
 

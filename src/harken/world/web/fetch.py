@@ -63,5 +63,5 @@ def fetch_tool(downloads: Downloads) -> Tool:
     async def preview(url: str, begin: int = 0) -> str:
         return f"GET {FetchTarget.of(url)}"
 
-    made = replace(tool(reads_only=True)(fetch), sends=True)
-    return made.guarded(by="url", kind="url", preview=preview)
+    made = replace(tool(reads_only=True)(fetch), sends_data=True)
+    return made.with_subject(by="url", kind="url", preview=preview)

@@ -45,8 +45,8 @@ def test_a_subagent_gets_a_copy_and_all_is_the_same_after_a_resume(
 def test_a_state_that_cannot_be_read_is_none(tmp_path: Path, name: str, saved: Any) -> None:
     one = hooked(tmp_path, name, {"main": ["Hello."]})
     hook = one.agent(name)
-    hook.take_back(saved)  # type: ignore[attr-defined]
-    assert hook.saved_state() is None  # type: ignore[attr-defined]
+    hook.load_saved_state(saved)  # type: ignore[attr-defined]
+    assert hook.dump_state() is None  # type: ignore[attr-defined]
     assert one.ask("Hi.") == "Hello."
 
 

@@ -108,7 +108,7 @@ def test_who_has_read_again_hears_no_more(tmp_path: Path, file: Path) -> None:
     one.ask("Read it again.")
     one.ask("Anything new?")
     assert len(heard_of_changes(one)) == 1
-    assert one.session.agent(one.id_of("changed-files")).saved is None
+    assert one.session.agent(one.id_of("changed-files")).saved_state is None
 
 
 @pytest.mark.req("S4-42")
@@ -135,8 +135,8 @@ def test_a_state_that_cannot_be_read_is_none(tmp_path: Path, saved: object) -> N
     one = watched(tmp_path)
     hook = one.agent("changed-files")
     assert isinstance(hook, ChangedFiles)
-    hook.take_back(saved)
-    assert hook.saved_state() is None
+    hook.load_saved_state(saved)
+    assert hook.dump_state() is None
 
 
 def test_many_files_are_counted_and_odd_names_are_one_line() -> None:

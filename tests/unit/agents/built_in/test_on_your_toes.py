@@ -39,5 +39,5 @@ def test_a_bare_disagreement_is_sent_back_and_a_fair_one_is_heard(tmp_path: Path
     )
     assert "Spaces are best." in cast.read_by("toes")[1][-1]
     assert [m["role"] for m in hook.transcript] == ["system"]
-    assert hook.asked_at == {"response"}
+    assert hook.hook_points == {"response"}
     check_log(one.log)

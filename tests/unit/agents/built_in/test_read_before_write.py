@@ -24,7 +24,7 @@ def overwriting(folder: Path) -> Tool:
         (folder / file).write_text(text)
         return "saved"
 
-    return save.guarded(by="file", kind="path", edits_files=True)
+    return save.with_subject(by="file", kind="path", edits_files=True)
 
 
 def saving(tmp_path: Path, *, hook: bool = True, options: Any = None, **parts: list[Any]) -> Stage:

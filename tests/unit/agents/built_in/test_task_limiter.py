@@ -65,7 +65,7 @@ def test_copies_count_together_with_the_one_above(tmp_path: Path) -> None:
     assert len(denials(one, NAME, "b")) == 1
     made = {name: one.session.agent(one.id_of(name)).name for name in ("a", "a1", "b", "b1")}
     assert len(made) == 4
-    saved = [state.saved for state in one.session.agents.values() if state.name == NAME]
+    saved = [state.saved_state for state in one.session.agents.values() if state.name == NAME]
     assert saved[:2] == [{"made": {"a": 1, "b": 1}}, {"made": {"a1": 1}}]
 
 

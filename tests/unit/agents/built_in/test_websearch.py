@@ -266,7 +266,7 @@ def test_what_hooks_made_of_an_answer_holds_wherever_it_is_cut_off(
     )
     for count in range(first, len(lines)):
         again = searching(cut_after(one.log, count).parent, site, runtime=runtime)
-        if again.root.cut_off:
+        if again.root.has_open_calls:
             again.ask()
         assert "degrees" not in again.result()["content"], count
         again.session.close()
@@ -274,5 +274,5 @@ def test_what_hooks_made_of_an_answer_holds_wherever_it_is_cut_off(
 
 def test_it_is_a_tool_as_others_are() -> None:
     made = websearch_tool()
-    assert (made.reads_only, made.sends, made.subject) == (True, True, "question")
+    assert (made.reads_only, made.sends_data, made.subject) == (True, True, "question")
     assert f"at most {module.MOST_PAGES}" in made.description

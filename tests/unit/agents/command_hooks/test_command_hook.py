@@ -98,7 +98,7 @@ def test_a_blocked_prompt_never_reaches_the_model(tmp_path: Path) -> None:
     [request] = one.runtime.model.asked  # type: ignore[union-attr]
     assert [message.content for message in request.messages] == ["You are main.", "Hello!"]
     one = one.again()
-    assert not one.root.cut_off
+    assert not one.root.has_open_calls
     assert "My secret is 42." in one.heard("main")
     check_log(one.log)
 
@@ -115,7 +115,7 @@ def test_wherever_a_log_is_cut_a_blocked_prompt_stays_unread(tmp_path: Path) -> 
         one.log.write_bytes(b"".join(lines[:end]))
         model = play(main=["Hello.", "Fine."])
         again = one.again(model=model)
-        if again.root.cut_off:
+        if again.root.has_open_calls:
             again.ask()
         again.ask("Good?")
         assert not any("secret" in text for request in model.asked for text in texts_in(request))
@@ -175,7 +175,7 @@ class Somebody:
     async def ask(self, asked: UserQuestion) -> str:
         raise AssertionError(asked)
 
-    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         self.wanted.append(wanted)
         return ApprovalDecision(allowed=self.allows, reason="" if self.allows else "not today")
 

@@ -95,7 +95,7 @@ def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
     run(cancel())
     assert not any(map(is_alive, pids(tmp_path / "pid")))
     one = one.again()
-    assert one.root.cut_off
+    assert one.root.has_open_calls
 
 
 def test_what_stays_in_the_background_is_noted_and_lives(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def wherever_it_is_cut(
         (tmp_path / "told.jsonl").write_text("")
         before = one.rows()
         again = one.again(model=model)
-        if again.root.cut_off:
+        if again.root.has_open_calls:
             again.ask()
         yield before, again
         again.session.close()

@@ -39,7 +39,7 @@ class Somebody:
     async def ask(self, asked: UserQuestion) -> str:
         return "yes"
 
-    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         self.wanted.append(wanted)
         return ApprovalDecision(allowed=True)
 
@@ -63,7 +63,7 @@ def watched(
     windows = ContextWindows({"*": window} if window else {})
     told = [] if notices is None else notices
     runtime = AgentRuntime(
-        model=model, world=world, windows=windows, on_notice=told.append, let_run=let_run
+        model=model, world=world, windows=windows, on_notice=told.append, allowed_commands=let_run
     )
     one = stage(tmp_path, model, runtime=runtime)
     options = Commands(read_hooks(section, "settings.json").entries, may_allow)
@@ -132,9 +132,9 @@ def test_a_no_ends_the_turn_after_a_crash_too(tmp_path: Path) -> None:
     refused = [row.get("role") for row in one.rows()].index("tool") + 1
     root, session = load_session(cut_after(one.log, refused), runtime=one.runtime, options=quick())
     later = Stage(root, session, one.runtime)
-    assert later.root.cut_off
+    assert later.root.has_open_calls
     assert later.ask() == "[stopped] hook claude-hooks: enough"
-    assert later.agent(NAME).state.saved is None
+    assert later.agent(NAME).state.saved_state is None
     check_log(later.log)
 
 

@@ -18,7 +18,7 @@ from tests.agent_kit import Play, Row, Stage, call, calls, check_log, play, quic
 from tests.unit.agents.hooking import SENT, send, watch
 from tests.unit.world.permissions.people import YES, Person, Silent
 
-SEND = send.guarded(by="text")
+SEND = send.with_subject(by="text")
 TEA = calls(call("ask_user", question="Tea?", options=["green", "black"]))
 
 

@@ -54,7 +54,7 @@ class Redacting(Judging):
 class Seldom(Judging):
     """Has nothing to say."""
 
-    def concerns(self, question: HookQuestion) -> bool:
+    def should_ask(self, question: HookQuestion) -> bool:
         return False
 
 
@@ -109,15 +109,15 @@ def test_a_guard_is_asked_once_about_each_answer_wherever_a_log_is_cut(
     live = one.ask("Go.")
     assert live == ("[redacted]" if count < 3 else "[stopped] hooks blocked the answer 3 times")
     expected = [row["content"] for row in answers(one)]
-    assert not one.root.cut_off
+    assert not one.root.has_open_calls
     one.session.close()
     for kept in cuts(one):
         later = resumed(cut_after(one.log, kept), one)
         is_whole = kept == cuts(one)[-1]
         shown = bool(later.rows(agent_id="user") or later.rows(event_type="piece_of_text"))
-        assert later.root.cut_off is not shown, kept
-        assert not (is_whole and later.root.cut_off)
-        if later.root.cut_off:
+        assert later.root.has_open_calls is not shown, kept
+        assert not (is_whole and later.root.has_open_calls)
+        if later.root.has_open_calls:
             assert later.ask() == live, kept
         assert [row["content"] for row in answers(later)] == expected, kept
         ids = [row["message_id"] for row in answers(later)]
@@ -127,12 +127,12 @@ def test_a_guard_is_asked_once_about_each_answer_wherever_a_log_is_cut(
         assert len(later.rows(agent_id="user")) == (count < 3), kept
         heard = [text for text in later.heard("main") if text.endswith(": Well.")]
         assert len(heard) == len(ids), kept
-        assert not later.root.cut_off, kept
+        assert not later.root.has_open_calls, kept
         before = everything(later.session)
         later.session.close()
         last = resumed(later.log, one)
         assert everything(last.session) == before
-        assert not last.root.cut_off, kept
+        assert not last.root.has_open_calls, kept
         last.session.close()
         assert check(SessionViewer(last.log).events).difference is None, kept
         check_log(last.log)
@@ -146,14 +146,14 @@ def test_a_smart_guard_is_asked_about_an_answer_that_was_cut_off(tmp_path: Path)
     one.session.close()
     for kept in cuts(one):
         later = resumed(cut_after(one.log, kept), one)
-        if later.root.cut_off:
+        if later.root.has_open_calls:
             assert later.ask() == "Done."
         [answer] = answers(later)
         verdicts = later.rows(role="assistant", agent_id=later.id_of("guard"))
         assert [row["content"] for row in verdicts] == ["OK"], kept
         asked = later.rows(role="user", agent_id=later.id_of("guard"))
         assert {row["cause"] for row in asked} == {answer["message_id"]}
-        assert not resumed(later.log, closed(later)).root.cut_off
+        assert not resumed(later.log, closed(later)).root.has_open_calls
 
 
 def closed(one: Stage) -> Stage:
@@ -172,15 +172,15 @@ def test_without_hooks_that_watch_there_an_answer_is_given(tmp_path: Path) -> No
         (tmp_path / str(number)).mkdir()
         one = begun(tmp_path / str(number), play(main=["Done."]), *hooks)
         one.ask("Go.")
-        assert not resumed(cut_at_answer(one), one).root.cut_off
+        assert not resumed(cut_at_answer(one), one).root.has_open_calls
 
 
 def test_a_hook_that_came_later_does_not_judge_what_was_said(tmp_path: Path) -> None:
     one = begun(tmp_path, play(main=["Done."]))
     one.ask("Go.")
     Strict(one.session, runtime=one.runtime).install(one.root, "late")
-    assert not one.root.cut_off
-    assert not resumed(one.log, closed(one)).root.cut_off
+    assert not one.root.has_open_calls
+    assert not resumed(one.log, closed(one)).root.has_open_calls
 
 
 def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
@@ -191,11 +191,11 @@ def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
 
     watch(one, response=fails)
     assert one.ask("Go.") == "[stopped] hooks blocked the answer 3 times"
-    assert not one.root.cut_off
+    assert not one.root.has_open_calls
     text = "[hook failed] RuntimeError: cannot"
     at = next(n for n, row in enumerate(lines(one.log)) if row.get("content") == text)
     later = resumed(cut_after(closed(one).log, at + 1), one)
-    assert later.root.cut_off
+    assert later.root.has_open_calls
     assert later.ask() == "Bad."  # now it does not fail
     heard = [line for line in later.heard("main") if "blocked" in line]
     why = "(1 of 3): the hook failed (RuntimeError: cannot)"
@@ -213,7 +213,7 @@ def test_a_guard_that_nobody_registered_lets_no_answer_through(tmp_path: Path) -
     one.ask("Go.")
     log = cut_at_answer(one)
     root, session = load_session(log, runtime=AgentRuntime(model=Play({})), options=quick())
-    assert root.cut_off
+    assert root.has_open_calls
     session.close()
 
 
@@ -222,7 +222,7 @@ def test_an_answer_that_was_judged_is_not_judged_again(tmp_path: Path) -> None:
     one.ask("Go.")
     assert one.ask() == "Good."
     later = resumed(one.log, closed(one))
-    assert not later.root.cut_off
+    assert not later.root.has_open_calls
     assert later.ask() == "Good."
     assert len(later.rows(role="user", agent_id=later.id_of(Strict.kind))) == 2
 
@@ -232,9 +232,9 @@ def test_who_has_changed_places_owes_nothing_of_before(tmp_path: Path) -> None:
     one.ask("Go.")
     later = resumed(cut_at_answer(one), one)
     main, ann = later.root, later.root.subagent("Ann")
-    assert main.cut_off
+    assert main.has_open_calls
     for now, before in ((ann, main), (main, ann)):
         move = AgentMoved(agent_id=now.agent_id, place="primary", cause=main.state.birth)
         move.replaces, move.replaced_as = before.agent_id, "subagent"
         later.session.append(move)
-    assert not main.cut_off
+    assert not main.has_open_calls

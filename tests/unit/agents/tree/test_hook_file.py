@@ -198,7 +198,7 @@ def test_a_hook_that_is_code_is_found_by_its_kind_and_by_a_file_with_options(
         "subagents": False,
     }
     assert [spec["kind"] for spec in specs[1:]] == ["todo-reminder", "test-judge"]
-    assert one.root.hooks[0].asked_at == {"input"}
+    assert one.root.hooks[0].hook_points == {"input"}
     one.ask("Go.")
     assert [hook.name for hook in one.agent("kim").hooks] == ["todo-reminder", "test-judge"]
 

@@ -36,14 +36,14 @@ def test_endo_puts_a_subagent_in_the_place_of_its_parent_and_meta_undoes_it(tmp_
     )
     before = one.session.state.primary
     assert one.ask("Teach me.") == "[moved] pupil answers now"
-    pupil = one.root.sibling(one.session.state.primary or "")
-    assert (pupil.name, pupil.cut_off) == ("pupil", True)
+    pupil = one.root.agent_by_id(one.session.state.primary or "")
+    assert (pupil.name, pupil.has_open_calls) == ("pupil", True)
     assert [hook.agent_id for hook in pupil.hooks] == [before]
     assert run(pupil.response()) == "Why?"
     assert run(pupil.response("Gravity.")) == "[moved] main answers now"
     assert one.session.state.primary == before
     assert one.root.subagent_ids == {"pupil": pupil.agent_id}
-    assert one.root.cut_off
+    assert one.root.has_open_calls
     check_log(one.log)
 
 
@@ -134,7 +134,7 @@ def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:
         budget=Budget(model_calls=2),
     )
     one.ask("Go.")
-    b = one.root.sibling(one.session.state.primary or "")
+    b = one.root.agent_by_id(one.session.state.primary or "")
     assert b.state.spec["budget"] == {"model_calls": 2}
     assert "has used 2 of 2 model calls" in run(b.response("Go on."))
 
@@ -150,7 +150,7 @@ def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
         budget=Budget(live_subagents=2),
     )
     one.ask("Go.")
-    a = one.root.sibling(one.session.state.primary or "")
+    a = one.root.agent_by_id(one.session.state.primary or "")
     run(a.response())
     for id_ in ("t3", "h1"):
         assert "agent a may have 2 live subagents, and has them" in one.result(id_, "a")["content"]

@@ -52,7 +52,7 @@ def test_when_asked_to_an_agent_goes_on_with_its_instructions_and_a_summary(
     assert scene.kept() == scene.context()
     full = [text for _, text in scene.kept("root")]
     assert full == ["You are main.", "first", "one", "second", "two"]
-    assert not scene.root.cut_off
+    assert not scene.root.has_open_calls
     assert scene.is_exact()
     check_log(scene.stage.log)
 
@@ -389,7 +389,7 @@ def test_what_a_hook_could_not_judge_yet_is_judged_though_a_user_compacts(
     else:
         with pytest.raises(ModelError, match="waits for its hooks"):
             compacted(scene)
-    assert scene.root.cut_off
+    assert scene.root.has_open_calls
     assert scene.ask() == "three"
     last = "third" if point == "input" else "three"
     assert asked[2:] == [last, last]
@@ -464,7 +464,7 @@ def test_a_turn_that_was_cut_off_keeps_what_was_asked(tmp_path: Path) -> None:
         scene.ask("second")
     compacted(scene)
     assert scene.context()[1:] == [GOES_ON, ("user", "second")]
-    assert scene.root.cut_off
+    assert scene.root.has_open_calls
     assert scene.ask() == "two"
 
 

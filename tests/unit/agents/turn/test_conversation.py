@@ -62,6 +62,6 @@ def test_what_is_owed_is_still_owed_after_a_failure_and_a_resume(tmp_path: Path)
         run(Conversation(one.root).say("Let your deputy answer."))
     again = one.again(play(main=[], Deputy=["Deputy speaking."]))
     talk = Conversation(again.root)
-    assert talk.primary.cut_off
+    assert talk.primary.has_open_calls
     assert run(talk.say()) == "Deputy speaking."
     check_log(again.log)

@@ -109,7 +109,7 @@ def test_a_subagent_answers_and_its_parent_hears_of_it_and_answers_the_user(tmp_
     [said] = one.rows(agent_id=one.id_of("Watcher"), role="assistant")
     [heard] = one.rows(agent_id="agent_001", substance=said["message_id"])
     assert (heard["role"], heard["content"]) == ("user", "[Watcher]: It rings, they say.")
-    assert one.session.state.reporting == {}
+    assert one.session.state.pending_reports == {}
     check_log(one.log)
     live = everything(one.session)
     assert everything(woken_stage_again(one).session) == live
@@ -133,7 +133,7 @@ def test_an_answer_climbs_the_tree_up_to_the_user(tmp_path: Path) -> None:
     run(day())
     assert one.heard("Middle")[1:] == ["[Low]: Low heard."]
     assert one.heard("main")[1:] == ["[Middle]: Middle heard."]
-    assert one.session.state.reporting == {}
+    assert one.session.state.pending_reports == {}
 
 
 def test_a_parent_in_a_turn_hears_it_between_two_steps(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_in_a_discussion_it_is_heard_by_who_speaks_and_nobody_is_told_twice(tmp_
 
     run(day())
     assert one.heard("main")[1:] == ["Ask the watcher."]
-    assert one.session.state.reporting == {}
+    assert one.session.state.pending_reports == {}
     assert Message("user", "[event bell] it rings").content in told(
         one.runtime.model.asked_of("Watcher")[-1]  # type: ignore[union-attr]
     )

@@ -150,7 +150,7 @@ def test_what_was_not_whole_is_labelled_when_it_is(watch: Watch, session: Transc
     watch.write(session.data)
     (news,) = watch.later()
     assert len(news.commits) == 1
-    assert watch.store.labelled(SUPERSEDED) == {SUPERSEDED: [early.id]}
+    assert watch.store.commits_by_label(SUPERSEDED) == {SUPERSEDED: [early.id]}
 
 
 def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
@@ -165,7 +165,7 @@ def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
     session.answer(text("Here, too."))
     watch.write(session.data)
     watch.later()
-    assert watch.store.labelled(SUPERSEDED) == {}
+    assert watch.store.commits_by_label(SUPERSEDED) == {}
 
 
 def test_only_the_newest_bytes_of_a_file_are_kept_and_what_others_kept(
@@ -180,7 +180,7 @@ def test_only_the_newest_bytes_of_a_file_are_kept_and_what_others_kept(
         watch.write(session.data)
         (news,) = watch.later()
         kept.append(news.report.raw)
-    assert set(watch.store.kept()) == {first.report.raw, kept[-1]}
+    assert set(watch.store.retention()) == {first.report.raw, kept[-1]}
 
 
 @pytest.mark.parametrize("is_another", [False, True])
@@ -197,7 +197,7 @@ def test_a_file_that_was_cut_or_replaced_takes_nothing_away(
     other.answer(text("There is."))
     watch.write(other.data if is_another else short)
     watch.later()
-    assert whole.report.raw in watch.store.kept()
+    assert whole.report.raw in watch.store.retention()
     read = watch.store.chain(CommitId(whole.report.tips[0].ctx), 10)
     assert not any(SUPERSEDED in one.notes.labels for one in read)
 

@@ -74,7 +74,7 @@ def test_a_file_becomes_commits_and_its_bytes_are_kept(desk: Desk) -> None:
     assert (one.report.format, one.report.lines, one.report.bad_lines) == ("claude-code-v1", 4, 0)
     raw = ArtifactRef(one.report.raw or "")
     assert desk.store.raw(raw) == path.read_bytes()
-    assert desk.store.kept() == {raw: RetentionPolicy("pin")}
+    assert desk.store.retention() == {raw: RetentionPolicy("pin")}
 
 
 def test_a_commit_says_when_and_whose_and_nothing_of_this_machine(desk: Desk) -> None:
@@ -246,7 +246,7 @@ def test_a_large_file_is_read_from_the_store_and_gives_the_same(desk: Desk, tmp_
     path = desk.write("a.jsonl", made)
     one = desk.run()["a.jsonl"]
     assert tip(one) == tip(small.run()["a.jsonl"])
-    raw = b"".join(desk.store.pieces(ArtifactRef(one.report.raw or "")))
+    raw = b"".join(desk.store.read_chunks(ArtifactRef(one.report.raw or "")))
     assert raw == path.read_bytes()
 
 

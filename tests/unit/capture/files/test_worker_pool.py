@@ -180,7 +180,7 @@ def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> N
     for jobs, store in ((1, MemoryStore()), (2, SqliteStore(tmp_path / "s.db"))):
         catalogue = Catalogue(None)
         done = list(Importer(store, catalogue, jobs=jobs).run(files))
-        runs.append((done, {thing.name for thing in store.things()}))
+        runs.append((done, {thing.name for thing in store.iter_objects()}))
         catalogue.close()
         store.close()
     assert runs[0] == runs[1]

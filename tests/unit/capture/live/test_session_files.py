@@ -151,7 +151,7 @@ def test_a_file_that_comes_too_late_is_what_holds(run: Run) -> None:
     run.write(f"{SESSION}.jsonl", transcript().data)
     run.recording.end()
     assert run.store.commits([run.settled[-1]])[run.settled[-1]].commit.checkpoint == "import"
-    assert len(run.store.labelled(SUPERSEDED)[SUPERSEDED]) == 1
+    assert len(run.store.commits_by_label(SUPERSEDED)[SUPERSEDED]) == 1
 
 
 def test_a_question_is_answered_with_what_there_is(run: Run) -> None:

@@ -187,7 +187,7 @@ def test_a_subagent_has_a_chain_of_its_own_that_begins_where_it_was_called() -> 
     stream.answer("msg_b", words("Tea."), call="t1")
     ran.take(stream)
     ran.chain.end()
-    asked = ran.store.latest(f"claude:{SESSION}/t1", "2026-12-31T00:00:00.000000Z")
+    asked = ran.store.latest_commit(f"claude:{SESSION}/t1", "2026-12-31T00:00:00.000000Z")
     assert asked is not None
     assert ran.said(asked) == [
         "user: Tea or coffee?",

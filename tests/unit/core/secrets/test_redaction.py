@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.secrets.named import NAMED
+from harken.core.secrets.named_secrets import NAMED
 from harken.core.secrets.patterns import FRAMED, SHAPES, SHORTEST, WORDS
 from harken.core.secrets.redaction import findings, redact
 

@@ -60,6 +60,6 @@ def test_what_was_understood_is_committed(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     with Provider(answering) as provider, recording(tmp_path / "s", store) as record:
         a_messages(wrap_client(sync_anthropic(provider.url), record))
-    (ctx,) = store.newest()
+    (ctx,) = store.newest_commits()
     assert store.commits([ctx])[ctx].commit.message_count == 2
     store.close()

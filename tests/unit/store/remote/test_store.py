@@ -94,7 +94,7 @@ def test_a_service_that_is_away_is_named_with_its_address() -> None:
     store = RemoteStore(url, patience_s=0.1)
     start = time.monotonic()
     with pytest.raises(StoreError, match=rf"{url}: cannot be reached .*harken serve"):
-        store.newest()
+        store.newest_commits()
     assert time.monotonic() - start < 20
     store.close()
 
@@ -104,7 +104,7 @@ def test_a_service_that_is_away_is_named_with_its_address() -> None:
 def test_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
     store = RemoteStore(socket=tmp_path / "s", patience_s=0)
     with pytest.raises(StoreError, match=f"unix:{tmp_path}/s: cannot be reached"):
-        store.newest()
+        store.newest_commits()
     store.close()
 
 
@@ -112,7 +112,7 @@ def test_another_token_is_refused_without_saying_it() -> None:
     with service() as url:
         store = RemoteStore(url, token="a-wrong-one")
         with pytest.raises(StoreError, match="token") as refused:
-            store.newest()
+            store.newest_commits()
         assert "a-wrong-one" not in str(refused.value)
         store.close()
 
@@ -136,14 +136,14 @@ def test_a_token_does_not_cross_a_network_in_the_clear() -> None:
 def test_a_line_that_breaks_is_taken_up_again() -> None:
     liar = Liar(b'{"commits":[]}', cut=2)
     with told(liar) as store:
-        assert store.newest() == []
+        assert store.newest_commits() == []
     assert len(liar.asked) == 3
 
 
 def test_a_line_that_breaks_again_and_again_is_given_up() -> None:
     liar = Liar(cut=100)
     with told(liar) as store, pytest.raises(StoreError, match="cannot be reached"):
-        store.newest()
+        store.newest_commits()
     assert len(liar.asked) == 4
 
 
@@ -151,7 +151,7 @@ def test_a_service_that_has_too_much_to_do_is_asked_again() -> None:
     busy = b'{"error":{"code":"busy","message":"later"}}'
     liar = Liar(busy, status=503)
     with told(liar) as store, pytest.raises(StoreError, match="later"):
-        store.newest()
+        store.newest_commits()
     assert len(liar.asked) == 4
 
 
@@ -172,7 +172,7 @@ def test_a_service_that_has_too_much_to_do_is_asked_again() -> None:
 )
 def test_what_is_no_service_is_an_error_and_no_crash(status: int, kind: str, body: bytes) -> None:
     with told(Liar(body, kind, status)) as store, pytest.raises(StoreError):
-        store.newest()
+        store.newest_commits()
 
 
 def packed(value: object) -> Liar:
@@ -235,9 +235,9 @@ def test_a_chain_longer_than_an_answer_is_put_together() -> None:
         chain = store.chain(parent)
         assert [one.id for one in chain] == [commit.id for commit, _ in commits[::-1]]
         assert store.commits([one.id for one in chain]).keys() == {one.id for one in chain}
-        beginning = store.named("ctx-", 10**9)
+        beginning = store.names_with_prefix("ctx-", 10**9)
         assert beginning == sorted(one.id for one in chain)
-        assert len(store.newest(10**9)) == len(chain)
+        assert len(store.newest_commits(10**9)) == len(chain)
 
 
 def test_many_names_are_asked_for_in_few_round_trips() -> None:
@@ -268,9 +268,9 @@ def test_a_file_larger_than_a_request_goes_and_comes_by_pieces(tmp_path: Path) -
         for ref, piece in raw.items():
             store.write(WriteBatch(raw={ref: piece}))
         store.write(WriteBatch(files={name: [*raw]}))
-        assert b"".join(store.pieces(name)) == store.raw(name) == b"".join(pieces)
-        assert {thing.name for thing in store.things()} == {name, *raw}
-        part = next(store.pieces(name))  # and no more: the rest is left
+        assert b"".join(store.read_chunks(name)) == store.raw(name) == b"".join(pieces)
+        assert {thing.name for thing in store.iter_objects()} == {name, *raw}
+        part = next(store.read_chunks(name))  # and no more: the rest is left
         assert pieces[0].startswith(part)
         assert store.stats().raw_bytes > 10_000_000
     kept.close()
@@ -284,7 +284,7 @@ def test_an_answer_that_ends_too_early_is_noticed() -> None:
     whole = [wire.frame(wire.PackedThing(ObjectKind.PART, body)) for body in batch.objects.values()]
     for stream in (b"".join(whole), whole[0][:-1], b"\xff" * 8, wire.frame("odd") + wire.END):
         with told(Liar(stream, wire.BYTES)) as store, pytest.raises(StoreError):
-            list(store.things())
+            list(store.iter_objects())
 
 
 def test_what_was_purged_is_believed_only_with_its_tombstone() -> None:
@@ -303,15 +303,15 @@ def test_after_closing_and_after_a_fork_it_says_so(tmp_path: Path) -> None:
         child = os.fork()
         if child == 0:  # pragma: no cover - in another process
             try:
-                store.newest()
+                store.newest_commits()
             except StoreError as error:
                 os._exit(7 if "fork" in str(error) else 1)
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        assert store.newest() == []
+        assert store.newest_commits() == []
         store.close()
         with pytest.raises(StoreError, match="is closed"):
-            store.newest()
+            store.newest_commits()
 
 
 def test_what_the_disk_of_the_service_says_comes_without_its_path(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_what_the_disk_of_the_service_says_comes_without_its_path(tmp_path: Path
     with remote(kept) as store:
         kept.close()
         with pytest.raises(StoreError, match="is closed") as error:
-            store.newest()
+            store.newest_commits()
     assert str(tmp_path) not in str(error.value)
 
 
@@ -329,9 +329,9 @@ def test_notes_that_are_as_wished_are_no_conflict() -> None:
         batch, before, after = batch_of("Hi"), CommitNotes(), CommitNotes(summary="after")
         store.write(batch)
         for _ in range(2):
-            store.annotate(commit_in(batch), after, was=before)
+            store.update_notes(commit_in(batch), after, was=before)
         with pytest.raises(NotesConflict):
-            store.annotate(commit_in(batch), CommitNotes(summary="other"), was=before)
+            store.update_notes(commit_in(batch), CommitNotes(summary="other"), was=before)
 
 
 def test_a_commit_that_was_acknowledged_is_read_by_another_client() -> None:

@@ -76,7 +76,7 @@ def test_what_is_older_than_the_grace_goes(store: SqliteStore, clock: Clock) -> 
     later = put(store, b"later")
     assert gone(store, clock, 59) == 0
     assert gone(store, clock, 61) == 1
-    assert store.named("art-") == [later]
+    assert store.names_with_prefix("art-") == [later]
     assert gone(store, clock, 91) == 1
 
 
@@ -98,7 +98,7 @@ def test_what_is_written_again_is_young_again(store: SqliteStore, clock: Clock) 
     clock.minute = 200
     put(store, b"something else")
     assert gone(store, clock, 300) == 2
-    assert store.named(name) == []
+    assert store.names_with_prefix(name) == []
 
 
 def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -> None:
@@ -108,7 +108,7 @@ def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -
     for batch in (spared, expired, freed):
         store.write(batch)
     gone_by = RetentionPolicy("ephemeral", "2026-01-01T00:00:00Z")
-    store.keep({commit_in(one): gone_by for one in (spared, expired, freed)})
+    store.set_retention({commit_in(one): gone_by for one in (spared, expired, freed)})
     loose = batch_of("loose")
     store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
     calls: list[int] = []
@@ -116,8 +116,8 @@ def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -
     def meanwhile(done: int, total: int) -> None:
         calls.append(done)
         if len(calls) == 1:  # the snapshot is being read
-            other.keep({pinned: RetentionPolicy("pin"), commit_in(freed): None})
-            other.annotate(commit_in(spared), CommitNotes(labels=("x",)))
+            other.set_retention({pinned: RetentionPolicy("pin"), commit_in(freed): None})
+            other.update_notes(commit_in(spared), CommitNotes(labels=("x",)))
             other.write(WriteBatch(commits=loose.commits))
             other.write(WriteBatch(raw={again: b"4"}))
             ref = sequence_of_raw(other, named)
@@ -126,8 +126,8 @@ def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -
     taken = store.collect([], now=LATER, grace_s=0, on_progress=meanwhile)
     assert calls
     assert taken.commits == (commit_in(expired),)
-    assert {*store.named("art-")} >= {pinned, named, again, *loose.deltas}
-    assert dropped not in store.named("art-")
+    assert {*store.names_with_prefix("art-")} >= {pinned, named, again, *loose.deltas}
+    assert dropped not in store.names_with_prefix("art-")
     assert store.commits([commit_in(loose), commit_in(spared), commit_in(freed)]).keys() == {
         commit_in(loose),
         commit_in(spared),
@@ -172,7 +172,7 @@ def test_packs_with_few_survivors_are_put_together(store: SqliteStore) -> None:
     collect_all(store)
     assert packs(store) < before / 4
     assert store.stats().stored_bytes < size / 4
-    assert len(store.newest(100)) == 40
+    assert len(store.newest_commits(100)) == 40
     assert fsck(store) == []
 
 
@@ -187,18 +187,18 @@ def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
     with closing(sqlite3.connect(store.path)) as connection:
         connection.execute("UPDATE pack SET data = zeroblob(length(data)) WHERE id = 1")
         connection.commit()
-    names = store.newest(100)
+    names = store.newest_commits(100)
     for dry_run in (True, False):
         with pytest.raises(ObjectCorrupted, match="harken store fsck"):
             collect_all(store, dry_run=dry_run)
-    assert store.newest(100) == names
+    assert store.newest_commits(100) == names
 
 
 def test_what_is_evicted_and_not_needed_is_forgotten(store: SqliteStore) -> None:
     names = [put(store, data) for data in (b"1" * 1000, b"2" * 1000)]
-    store.keep({names[0]: RetentionPolicy("ephemeral", LATER)})
+    store.set_retention({names[0]: RetentionPolicy("ephemeral", LATER)})
     assert evict(store, 0, lambda some: some).things == 2
-    assert store.named("art-") == sorted(names)
+    assert store.names_with_prefix("art-") == sorted(names)
     assert store.collect([], now="2099-01-01T00:00:00Z", grace_s=0) == GcResult()
-    assert store.named("art-") == [names[0]]
+    assert store.names_with_prefix("art-") == [names[0]]
     assert fsck(store) == []

@@ -62,7 +62,7 @@ def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStor
 def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> None:
     contents = contents_of(read_from(SAID, FILE))
     store.write_named(contents)
-    assert {thing.name: thing.body for thing in store.things()} == {
+    assert {thing.name: thing.body for thing in store.iter_objects()} == {
         name: thing.body for name, thing in contents.things.items()
     }
     whole = hash_raw(FILE + FILE)
@@ -84,7 +84,9 @@ def test_what_was_named_is_a_batch_too(store: SqliteStore) -> None:
     memory = MemoryStore()
     for each in (memory, store):
         each.write(batch_from(contents))
-    assert {thing.name for thing in memory.things()} == {thing.name for thing in store.things()}
+    assert {thing.name for thing in memory.iter_objects()} == {
+        thing.name for thing in store.iter_objects()
+    }
     (commit,) = contents.commits
     assert name_commit(commit.commit, commit.notes)[1] == commit
 
@@ -95,7 +97,9 @@ def test_a_new_process_reads_both(store: SqliteStore) -> None:
     with closing(SqliteStore(store.path)) as other:
         assert other.objects(batch.objects) == batch.objects
         assert other.raw(hash_raw(FILE)) == FILE
-        assert {thing.name for thing in other.things()} == {thing.name for thing in store.things()}
+        assert {thing.name for thing in other.iter_objects()} == {
+            thing.name for thing in store.iter_objects()
+        }
 
 
 def test_a_file_says_that_not_every_harken_can_read_it(store: SqliteStore) -> None:
@@ -117,7 +121,7 @@ def test_without_the_file_or_without_the_commit_the_other_one_stays(store: Sqlit
     store.write(batch)
     store.collect([], now="2036-01-31T12:00:00Z", grace_s=0)
     assert store.objects(batch.objects) == batch.objects
-    assert hash_raw(FILE) not in store.named("art-")
+    assert hash_raw(FILE) not in store.names_with_prefix("art-")
     store.write(batch)
     stand_in = FILE.replace(SAID[3].encode(), b"[purged]")
     store.purge({hash_raw(FILE): stand_in}, STONE)

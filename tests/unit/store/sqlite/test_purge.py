@@ -105,7 +105,7 @@ def test_what_was_derived_goes_and_what_others_need_of_it_stays(store: SqliteSto
         WriteBatch(derived={"a": hash_raw(rendered), "b": ref, "c": hash_raw(shared)}),
     )
     store.purge({}, STONE)
-    assert store.derived(["a", "b", "c"]) == {}
+    assert store.find_derived(["a", "b", "c"]) == {}
     assert not held(store)
     assert store.deltas([ref])
     assert store.raw(file) == b"shared!"
@@ -118,8 +118,8 @@ def test_the_name_of_who_was_purged_is_gone_too(store: SqliteStore) -> None:
     [(commit, _)] = batch.commits
     store.purge({commit.id: commit_bytes(commit).replace(SECRET.encode(), b"[purged]")}, STONE)
     assert not held(store)
-    assert store.latest("[purged]", "2100-01-01T00:00:00Z") == commit.id
-    assert store.latest(SECRET, "2100-01-01T00:00:00Z") is None
+    assert store.latest_commit("[purged]", "2100-01-01T00:00:00Z") == commit.id
+    assert store.latest_commit(SECRET, "2100-01-01T00:00:00Z") is None
     assert fsck(store) == []
 
 

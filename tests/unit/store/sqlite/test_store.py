@@ -124,7 +124,7 @@ def test_processes_that_make_and_write_one_store_at_once_lose_nothing(path: Path
     ]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     store = SqliteStore(path)
-    assert len(store.named("ctx-", 100)) == 60
+    assert len(store.names_with_prefix("ctx-", 100)) == 60
     assert fsck(store) == []
     store.close()
 
@@ -166,7 +166,7 @@ def test_threads_that_ended_leave_no_file_open(path: Path) -> None:
     store, batch = SqliteStore(path), batch_of("Hi")
     store.write(batch)
     for _ in range(20):
-        thread = threading.Thread(target=store.named, args=["ctx-"])
+        thread = threading.Thread(target=store.names_with_prefix, args=["ctx-"])
         thread.start()
         thread.join()
     assert len(store._database._open) <= 3
@@ -250,7 +250,7 @@ def test_the_latest_is_found_by_an_index(path: Path) -> None:
 def test_a_batch_with_nothing_is_written(path: Path) -> None:
     store = SqliteStore(path)
     store.write(WriteBatch())
-    assert store.named("") == []
+    assert store.names_with_prefix("") == []
     store.close()
 
 
@@ -270,7 +270,7 @@ READ = (
     "from harken.testing.store import batch_of\n"
     "os.setgid(65534); os.setuid(65534)\n"
     "store = SqliteStore(sys.argv[1])\n"
-    "[tip] = store.newest()\n"
+    "[tip] = store.newest_commits()\n"
     "print([m.content for m in materialize(store, tip).messages])\n"
     "try: store.write(batch_of('more'))\n"
     "except HarkenError as error: print(type(error).__name__)\n"
@@ -317,7 +317,7 @@ def test_a_store_that_was_removed_or_replaced_acknowledges_nothing(path: Path) -
         store.write(batch_of("Ho"))
     SqliteStore(path).close()
     with pytest.raises(StoreError, match="removed or replaced"):
-        store.annotate(commit_in(batch), CommitNotes())
+        store.update_notes(commit_in(batch), CommitNotes())
     store.close()
 
 
@@ -335,7 +335,7 @@ def test_opening_it_twice_in_a_process_ends_no_lock_of_the_first(path: Path) -> 
     subprocess.run([sys.executable, "-c", program, path], check=True, cwd=ROOT)
     first.write(batch_of("two"))
     other = SqliteStore(path)
-    assert len(other.newest()) == 2
+    assert len(other.newest_commits()) == 2
     other.close()
     first.close()
 
@@ -344,17 +344,17 @@ def test_opening_it_twice_in_a_process_ends_no_lock_of_the_first(path: Path) -> 
 def test_listing_opens_no_packs(path: Path) -> None:
     store = SqliteStore(path)
     names = steps(store, 70)
-    store.annotate(names[3], CommitNotes(labels=("x",)))
+    store.update_notes(names[3], CommitNotes(labels=("x",)))
     with store.snapshot() as connection:
         pass
     connection.execute("UPDATE pack SET data = zeroblob(10)")
     store.close()
     store = SqliteStore(path)
-    assert store.newest(100) == names[::-1]
-    assert store.labelled() == {"x": [names[3]]}
-    assert store.latest("iree/reviewer", "2100-01-01T00:00:00Z") == names[-1]
+    assert store.newest_commits(100) == names[::-1]
+    assert store.commits_by_label() == {"x": [names[3]]}
+    assert store.latest_commit("iree/reviewer", "2100-01-01T00:00:00Z") == names[-1]
     assert store.children(names[0]) == [names[1]]
-    assert store.named("ctx-", 100) == sorted(names)
+    assert store.names_with_prefix("ctx-", 100) == sorted(names)
     store.close()
 
 
@@ -376,8 +376,8 @@ def test_values_of_wrong_types_are_damage_not_a_crash(path: Path, damage: str) -
     """STRICT is for writing: a flipped bit may make anything of a value."""
     store = SqliteStore(path)
     names = steps(store, 3)
-    store.annotate(names[0], CommitNotes(labels=("x",)))
-    objects = [thing.name for thing in store.things() if len(thing.name) == 64]
+    store.update_notes(names[0], CommitNotes(labels=("x",)))
+    objects = [thing.name for thing in store.iter_objects() if len(thing.name) == 64]
     store.close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema=ON")
@@ -393,14 +393,14 @@ def test_values_of_wrong_types_are_damage_not_a_crash(path: Path, damage: str) -
     connection.close()
     store = SqliteStore(path)
     questions: list[Callable[[], object]] = [
-        store.newest,
-        store.labelled,
-        lambda: store.named("", 100),
+        store.newest_commits,
+        store.commits_by_label,
+        lambda: store.names_with_prefix("", 100),
         lambda: store.chain(names[-1]),
         lambda: store.commits(names),
         lambda: store.children(names[0]),
         lambda: store.objects(map(Hash, objects)),
-        lambda: [*store.things()],
+        lambda: [*store.iter_objects()],
         lambda: store.write(batch_of("more")),
     ]
     for question in questions:
@@ -433,6 +433,6 @@ def test_a_damaged_generation_is_an_error(path: Path) -> None:
     connection.close()
     store = SqliteStore(path)
     with pytest.raises(StoreError, match="damaged"):
-        store.newest()
+        store.newest_commits()
     assert [finding.place for finding in fsck(store)] == ["file"]
     store.close()

@@ -235,7 +235,7 @@ class Clerk(DumbAgent):
         said = []
         for action in (read("a.txt"), write("a.txt", "code\n"), edit("a.txt", "code", "done")):
             caller = ToolContext(self, self.state.birth)
-            result = await self.runtime.world.do_action(action.function, caller)
+            result = await self.runtime.world.call_tool(action.function, caller)
             said.append(text_of(result.content))
         return "\n".join(said)
 

@@ -489,7 +489,7 @@ def test_a_loop_that_ends_takes_its_servers_along_and_another_starts_them_anew(
     world = World(mcp=McpServers([toy()], around=around))
 
     async def pid() -> int:
-        await world.ready()
+        await world.wait_ready()
         return int(str(await world.tools["mcp__toy__child"].run({})))
 
     first = asyncio.run(pid())

@@ -27,7 +27,7 @@ class Person:
         assert isinstance(answer, str)
         return answer
 
-    async def permit(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         self.wanted.append(wanted)
         answer = await self._answer()
         assert isinstance(answer, ApprovalDecision)

@@ -67,9 +67,9 @@ async def _diff(path: str, text: str = "") -> str:
     return f"--- {path}"
 
 
-READ = read.guarded(by="path")
-EDIT = edit.guarded(by="path", edits_files=True, preview=_diff)
-BASH = bash.guarded(by="command", kind="command")
+READ = read.with_subject(by="path")
+EDIT = edit.with_subject(by="path", edits_files=True, preview=_diff)
+BASH = bash.with_subject(by="command", kind="command")
 TOOLS = (READ, EDIT, BASH, send)
 
 
@@ -114,7 +114,7 @@ def test_a_mode_says_what_holds_in_general(
 
 def test_without_a_folder_no_edit_is_below_it() -> None:
     assert decided(EDIT, "src/a", "edits", folder=None) == "ask"
-    assert decided(edit.guarded(edits_files=True), "src/a", "edits") == "free"
+    assert decided(edit.with_subject(edits_files=True), "src/a", "edits") == "free"
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_a_rule_that_denies_or_asks_one_way_to_change_a_file_holds_for_all(rule:
         """Move."""
         return path
 
-    writing = write.guarded(by="path", edits_files=True)
-    moving = move.guarded(by="path", edits_files=True)
+    writing = write.with_subject(by="path", edits_files=True)
+    moving = move.with_subject(by="path", edits_files=True)
     for one in (EDIT, writing, moving):
         assert decided(one, "src/a", "all", deny=[rule]) == "denied"
         assert decided(one, "src/a", "all", ask=[rule]) == "ask"
@@ -198,13 +198,13 @@ def test_a_rule_that_denies_or_asks_one_way_to_change_a_file_holds_for_all(rule:
 
 
 def test_a_rule_that_allows_is_for_the_tool_that_it_names_alone() -> None:
-    writing = write.guarded(by="path", edits_files=True)
+    writing = write.with_subject(by="path", edits_files=True)
     assert decided(writing, "src/a", allow=["edit(src/**)"]) == "ask"
     assert decided(writing, "src/a", allow=["write(src/**)"]) == "free"
 
 
 def test_what_shows_files_is_held_as_reading_them_is() -> None:
-    cat = tool(name="cat", reads_only=True)(read.function).guarded(by="path", shows_files=True)
+    cat = tool(name="cat", reads_only=True)(read.function).with_subject(by="path", shows_files=True)
     assert decided(cat, "secret/a", deny=["read(secret/**)"]) == "denied"
     assert decided(cat, "secret/a", ask=["read(secret/**)"]) == "ask"
     assert decided(cat, "a", deny=["read(secret/**)"]) == "free"
@@ -247,7 +247,7 @@ def test_of_several_paths_all_must_be_allowed_and_none_denied() -> None:
         """Move."""
         return ""
 
-    made = move.guarded(by="paths", edits_files=True)
+    made = move.with_subject(by="paths", edits_files=True)
 
     def decision(paths: list[str], mode: Mode = "ask", **rules: list[str]) -> str:
         wish = PermissionRequest(made, {"paths": paths}, ["main"], Path("/project"))
@@ -274,7 +274,7 @@ class Asking:
     def doing(self, tool_name: str, **arguments: Any) -> Coroutine[Any, Any, ToolResult]:
         caller = ToolContext(self.one.root, "msg_001", self.person)
         action: FunctionCall = call(tool_name, **arguments).function
-        return self.one.runtime.world.do_action(action, caller)
+        return self.one.runtime.world.call_tool(action, caller)
 
 
 Make = Callable[..., Asking]

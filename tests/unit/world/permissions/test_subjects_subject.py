@@ -181,10 +181,10 @@ def copy(paths: list[str], to: str | None = None, count: int = 1) -> str:
     ("made", "texts"),
     [
         (copy, []),
-        (copy.guarded(by="paths"), ["a", "b"]),
-        (copy.guarded(by="to"), []),
-        (copy.guarded(by="count"), ["3"]),
-        (copy.guarded(by="not an argument"), []),
+        (copy.with_subject(by="paths"), ["a", "b"]),
+        (copy.with_subject(by="to"), []),
+        (copy.with_subject(by="count"), ["3"]),
+        (copy.with_subject(by="not an argument"), []),
     ],
 )
 def test_what_a_call_is_about_is_the_argument_that_its_tool_names(
@@ -195,8 +195,8 @@ def test_what_a_call_is_about_is_the_argument_that_its_tool_names(
 
 
 def test_how_it_is_matched_follows_from_the_tool_or_is_said() -> None:
-    assert copy.guarded(by="to").subject_kind == "text"
-    assert copy.guarded(by="path").subject_kind == "path"
-    assert copy.guarded(by="to", edits_files=True).subject_kind == "path"
-    assert copy.guarded(by="path", kind="text").subject_kind == "text"
-    assert copy.guarded(by="to", kind="command").subject_kind == "command"
+    assert copy.with_subject(by="to").subject_kind == "text"
+    assert copy.with_subject(by="path").subject_kind == "path"
+    assert copy.with_subject(by="to", edits_files=True).subject_kind == "path"
+    assert copy.with_subject(by="path", kind="text").subject_kind == "text"
+    assert copy.with_subject(by="to", kind="command").subject_kind == "command"

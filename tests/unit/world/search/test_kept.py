@@ -32,10 +32,10 @@ class Looking:
         self.person = Person([YES])
 
     def __call__(self, name: str, **arguments: object) -> str:
-        session = SimpleNamespace(agents={}, settle=lambda: None)
+        session = SimpleNamespace(agents={}, sync=lambda: None)
         agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)
         caller = ToolContext(agent, "msg_001", self.person)
-        result = run(self.world.do_action(call(name, **arguments).function, caller))
+        result = run(self.world.call_tool(call(name, **arguments).function, caller))
         return text_of(result.content)
 
 

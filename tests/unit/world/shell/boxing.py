@@ -54,7 +54,11 @@ class Box:
         return Shell(self.work, box.outputs, sandbox=box, environment=environ)
 
     def run(self, command: str, timeout_s: float = 20, **variables: str) -> str:
-        caller = ToolContext(None, "msg_001", variables=lambda: variables) if variables else None
+        caller = (
+            ToolContext(None, "msg_001", environment_changes=lambda: variables)
+            if variables
+            else None
+        )
         return asyncio.run(self.shell().run(command, timeout_s, caller))
 
     def write(self, files: Mapping[str, str]) -> None:

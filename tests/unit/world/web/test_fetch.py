@@ -258,7 +258,7 @@ def test_what_is_no_address_of_a_page_is_refused(url: str) -> None:
 
 def test_the_tool_reads_only_and_yet_is_asked() -> None:
     made = fetch_tool(Downloads())
-    assert (made.reads_only, made.sends, made.subject, made.subject_kind) == (
+    assert (made.reads_only, made.sends_data, made.subject, made.subject_kind) == (
         True,
         True,
         "url",

@@ -279,7 +279,7 @@ def onward_wish(
     if onward is None:
         return None
     permissions = opened.runtime.world.permissions
-    agent = opened.primary.sibling(onward.agent_id or opened.primary.agent_id)
+    agent = opened.primary.agent_by_id(onward.agent_id or opened.primary.agent_id)
     systems = [
         text_of(m.content) for m in opened.session.context(agent.agent_id)[:1] if m.role == "system"
     ]

@@ -238,7 +238,7 @@ def by_time(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
 
 def written_last(store: Store, limit: int) -> Iterator[StoredCommit]:
     """Yield the commits that were written last, newest first."""
-    names = store.newest(limit)
+    names = store.newest_commits(limit)
     for at in range(0, len(names), AT_ONCE):
         some = names[at : at + AT_ONCE]
         by_name = store.commits(some)

@@ -64,7 +64,7 @@ def test_a_login_lets_in_and_without_one_it_is_said_how_to_have_one(
             assert (described.state, described.needs_login) == ("failed", True)
             login = await logged_in(one, tmp_path)
             assert (login.scope, login.place) == ("read", one.url.removesuffix("/mcp"))  # type: ignore[union-attr]
-            await here.world.ready()  # as before the next question to the model
+            await here.world.wait_ready()  # as before the next question to the model
             async with asyncio.timeout(10):
                 while GREET not in here.world.tools:
                     await asyncio.sleep(0.01)
