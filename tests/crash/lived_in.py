@@ -107,11 +107,11 @@ def lists(packs: Mapping[int, Things]) -> Questions:
     made = [CommitId(name) for things in packs.values() for name in things.of(ObjectKind.COMMIT)]
     last = made[-1]
     return {
-        "newest": lambda store: store.newest(999),
-        "names": lambda store: [store.named(some, 9) for some in ("ctx-1", "art-1")],
+        "newest": lambda store: store.newest_commits(999),
+        "names": lambda store: [store.names_with_prefix(some, 9) for some in ("ctx-1", "art-1")],
         "labels": lambda store: store.commits_by_label(),
         "children": lambda store: {ctx: store.children(ctx) for ctx in made[::20]},
-        "latest": lambda store: [store.latest(f"p{at}", LATE) for at in range(4)],
+        "latest": lambda store: [store.latest_commit(f"p{at}", LATE) for at in range(4)],
         "chain": lambda store: store.chain(last),
         "conversation": lambda store: materialize(store, last, "root").messages,
     }

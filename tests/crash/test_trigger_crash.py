@@ -30,7 +30,7 @@ def die(event):
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-one.session.listen(die)
+one.session.add_listener(die)
 happen(one)
 asyncio.run(go_on(one))
 """

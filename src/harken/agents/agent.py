@@ -395,9 +395,9 @@ class Agent:
     def is_in_log(self) -> bool:
         """Whether the object may be let go by itself, since it keeps nothing that the log has not.
 
-        Its class says so of itself (`in_log`), not of those that derive from it.
+        Its class says so of itself (`can_unload`), not of those that derive from it.
         """
-        return bool(vars(type(self)).get("in_log")) and not self.is_busy
+        return bool(vars(type(self)).get("can_unload")) and not self.is_busy
 
     def hear_news(self, most: int | None = None) -> list[TranscriptEntry]:
         """Hear what there is to hear, or the first so many of it; return the entries.

@@ -33,7 +33,7 @@ class Session:
     settled: int = 0
     agents: dict[str, object] = field(default_factory=dict)
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         self.settled += 1
 
 

@@ -72,7 +72,7 @@ class TypeAhead:
     def take_back(self) -> str:
         r"""Take all out, as one text to edit.
 
-        >>> TypeAhead(["a", "b"]).load_saved_state()
+        >>> TypeAhead(["a", "b"]).take_back()
         'a\n\nb'
         """
         text = "\n\n".join(self.messages)
