@@ -1,7 +1,7 @@
-"""Build excerpts of a text around the terms of a search query.
+"""Excerpts: the place in a text where something that was looked for stands.
 
-Terms are matched as the index matches them: consecutive words with any separators between them,
-ignoring case and accents.
+One idea: it is looked for as the index does it: whole words in a row, whatever stands between them,
+without regard to case and accents.
 """
 
 from __future__ import annotations
@@ -15,127 +15,127 @@ from functools import lru_cache
 from harken.index.message_text import spaced
 from harken.index.query import Term, TextQuery
 
-MAX_LEAD_CHARS, MAX_EXCERPT_CHARS = 60, 200
-"""Number of characters of an excerpt before the first match, and in total."""
-_MAX_FOLDED_CHARS = 200_000
-"""Accents are removed from at most so many characters of a text."""
+BEFORE, WHOLE = 60, 200
+"""How many characters an excerpt has before the first place, and altogether."""
+_FOLDED = 200_000
+"""Accents are taken from so many characters of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A one-line excerpt of a text."""
+    """A piece of a text, on one line."""
 
     pieces: tuple[tuple[str, bool], ...]
-    """Consecutive pieces of text, and whether each of them is a match."""
+    """Texts in a row, and whether each was looked for."""
 
     @property
     def text(self) -> str:
-        """The full text of the excerpt."""
+        """All of it."""
         return "".join(text for text, _ in self.pieces)
 
     @property
     def marks(self) -> list[tuple[int, int]]:
-        """Start and end offsets of the matches in the text, in characters."""
-        spans, offset = [], 0
-        for text, is_match in self.pieces:
-            if is_match:
-                spans.append((offset, offset + len(text)))
-            offset += len(text)
-        return spans
+        """Where in the text it stands: beginnings and ends, in characters."""
+        found, at = [], 0
+        for text, is_found in self.pieces:
+            if is_found:
+                found.append((at, at + len(text)))
+            at += len(text)
+        return found
 
 
 def excerpt(texts: Sequence[str], query: TextQuery) -> Snippet:
-    """Return an excerpt around the first match in several texts, or the start of the first text."""
-    pattern = _compile_query(query)
+    """Return where the first of several texts has what is looked for; else how they begin."""
+    pattern = _pattern(query)
     for text in texts:
-        searched = text
-        offset = _find_first(pattern, text, query)
-        if offset is None and not text.isascii():
-            searched = _strip_accents(text[:_MAX_FOLDED_CHARS])
-            offset = _find_first(pattern, searched, query)
-        if offset is not None:
-            return _build_snippet(text, searched, offset, pattern)
-    first_text = next((text for text in texts if text.strip()), "")
-    return _build_snippet(first_text, first_text, 0, pattern)
+        shown = text
+        at = _first(pattern, text, query)
+        if at is None and not text.isascii():
+            shown = _folded(text[:_FOLDED])
+            at = _first(pattern, shown, query)
+        if at is not None:
+            return _cut(text, shown, at, pattern)
+    begins = next((text for text in texts if text.strip()), "")
+    return _cut(begins, begins, 0, pattern)
 
 
-def _find_first(pattern: re.Pattern[str], text: str, query: TextQuery) -> int | None:
-    """Return the offset of the first match. May return a later one if the first is slow to find."""
-    lowered, start = text.lower(), 0
-    if len(lowered) == len(text):  # Then offsets agree, and `str.find` is much faster.
-        offsets = _find_all(lowered, [term.text.rstrip("*").lower() for term in query.terms])
-        offsets = offsets or _find_all(lowered, [_strip_accents(term.words[0]).lower() for term in query.terms])
-        if not offsets:
+def _first(pattern: re.Pattern[str], text: str, query: TextQuery) -> int | None:
+    """Return where something that is looked for begins: the first, unless that is hard to find."""
+    low, start = text.lower(), 0
+    if len(low) == len(text):  # then a place of one is a place of the other, found far quicker
+        places = _places(low, [term.text.rstrip("*").lower() for term in query.terms])
+        places = places or _places(low, [_folded(term.words[0]).lower() for term in query.terms])
+        if not places:
             return None
-        start = max(min(offsets) - 1, 0)
-    match = pattern.search(text, start) or (pattern.search(text) if start else None)
-    return None if match is None else match.start()
+        start = max(min(places) - 1, 0)
+    found = pattern.search(text, start) or (pattern.search(text) if start else None)
+    return None if found is None else found.start()
 
 
-def _find_all(text: str, needles: Iterable[str]) -> list[int]:
-    return [offset for offset in (text.find(needle) for needle in needles) if offset >= 0]
+def _places(text: str, wanted: Iterable[str]) -> list[int]:
+    return [at for at in (text.find(one) for one in wanted) if at >= 0]
 
 
-def _build_snippet(text: str, searched: str, offset: int, pattern: re.Pattern[str]) -> Snippet:
-    """Return an excerpt around an offset. `searched` has the same length as `text`."""
-    start = max(offset - MAX_LEAD_CHARS, 0)
-    if start:
-        space = text.find(" ", start, offset)
-        start = start if space < 0 else space + 1
-    end = min(start + MAX_EXCERPT_CHARS, len(text))
+def _cut(text: str, shown: str, at: int, pattern: re.Pattern[str]) -> Snippet:
+    """Return an excerpt around a place; `shown`: the text as it is looked at, place by place."""
+    begin = max(at - BEFORE, 0)
+    if begin:
+        space = text.find(" ", begin, at)
+        begin = begin if space < 0 else space + 1
+    end = min(begin + WHOLE, len(text))
     if end < len(text):
-        space = text.rfind(" ", offset + MAX_LEAD_CHARS, end)
+        space = text.rfind(" ", at + BEFORE, end)
         end = end if space < 0 else space
-    pieces: list[tuple[str, bool]] = [("… ", False)] if start else []
-    last = start
-    for match in pattern.finditer(searched, start, end):
-        pieces += [(text[last : match.start()], False), (text[match.start() : match.end()], True)]
-        last = match.end()
+    pieces: list[tuple[str, bool]] = [("… ", False)] if begin else []
+    last = begin
+    for found in pattern.finditer(shown, begin, end):
+        pieces += [(text[last : found.start()], False), (text[found.start() : found.end()], True)]
+        last = found.end()
     pieces.append((text[last:end], False))
     if end < len(text):
         pieces.append((" …", False))
-    return Snippet(tuple(_join_lines(pieces)))
+    return Snippet(tuple(_on_one_line(pieces)))
 
 
-def _join_lines(pieces: Iterable[tuple[str, bool]]) -> Iterable[tuple[str, bool]]:
-    """Collapse each run of whitespace to one blank, and remove it at the start."""
-    previous = " "
-    for text, is_match in pieces:
-        line = _BLANKS_PATTERN.sub(" ", text)
-        line = line.removeprefix(" ") if previous == " " else line
+def _on_one_line(pieces: Iterable[tuple[str, bool]]) -> Iterable[tuple[str, bool]]:
+    """Yield the pieces with one blank for each stretch of white space, none at the beginning."""
+    before = " "
+    for text, is_found in pieces:
+        line = _BLANKS.sub(" ", text)
+        line = line.removeprefix(" ") if before == " " else line
         if line:
-            previous = line[-1]
-            yield line, is_match
+            before = line[-1]
+            yield line, is_found
 
 
 @lru_cache(16)
-def _compile_query(query: TextQuery) -> re.Pattern[str]:
-    """Compile a pattern that matches every term of a query."""
-    return re.compile("|".join(map(_term_pattern, query.terms)), re.IGNORECASE)
+def _pattern(query: TextQuery) -> re.Pattern[str]:
+    """Return what finds the terms of a query."""
+    return re.compile("|".join(map(_of_term, query.terms)), re.IGNORECASE)
 
 
-def _term_pattern(term: Term) -> str:
+def _of_term(term: Term) -> str:
     """Return the pattern of a term: its words with anything but letters and digits between."""
-    words = [re.escape(_strip_accents(word)) for word in term.words]
+    words = [re.escape(_folded(word)) for word in term.words]
     first, last = term.words[0], term.words[-1]
-    prefix = "" if _is_alone(first) else r"(?<![^\W_])"
-    suffix = "" if _is_alone(last) else r"[^\W_]*" if term.is_beginning else r"(?![^\W_])"
-    return prefix + r"[\W_]*".join(words) + suffix
+    begins = "" if _is_alone(first) else r"(?<![^\W_])"
+    ends = "" if _is_alone(last) else r"[^\W_]*" if term.is_beginning else r"(?![^\W_])"
+    return begins + r"[\W_]*".join(words) + ends
 
 
 def _is_alone(word: str) -> bool:
-    """Whether a word is a character of a script without word separators, which matches anywhere."""
+    """Whether a word is a character that is looked for wherever it stands."""
     return len(word) == 1 and spaced(word) != word
 
 
-def _strip_accents(text: str) -> str:
-    """Return a text without accents, with the same number of characters."""
-    return text if text.isascii() else "".join(map(_base_letter, text))
+def _folded(text: str) -> str:
+    """Return a text without accents, as many characters as before."""
+    return text if text.isascii() else "".join(map(_base, text))
 
 
 @lru_cache(4096)
-def _base_letter(character: str) -> str:
+def _base(character: str) -> str:
     return unicodedata.normalize("NFD", character)[0] if character.isalpha() else character
 
 
-_BLANKS_PATTERN = re.compile(r"\s+")
+_BLANKS = re.compile(r"\s+")

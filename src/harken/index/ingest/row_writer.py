@@ -1,9 +1,9 @@
-"""Assign row ids, buffer rows, and write them in one transaction.
+"""The ledger: rows of facts as they are entered, in one transaction.
 
-Rows get their ids before they are written, so that many rows are inserted at once and related rows
-can refer to each other. Ids of existing rows are looked up once and cached.
+One idea: rows get their numbers here, before they are written, so that many are written at once and
+those that belong together know each other. What was written before is asked for once.
 
-Times are whole microseconds since 1970, UTC.
+Times as the facts have them: whole microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harken.index.row_ids import Numbers
 
 
 def time_us(text: str | None) -> int | None:
-    """Parse an RFC 3339 time. Return None if it is missing or invalid.
+    """Return the time that a text says; None: it says none.
 
     >>> time_us("1970-01-01T00:00:01Z"), time_us("noon"), time_us(None)
     (1000000, None, None)
@@ -32,7 +32,7 @@ def time_us(text: str | None) -> int | None:
 
 
 Row: TypeAlias = tuple[Any, ...]
-_COLUMN_COUNTS = {
+_WIDTHS = {
     "messages": 15,
     "tool_calls": 11,
     "requests": 15,
@@ -44,87 +44,87 @@ _COLUMN_COUNTS = {
     "log_agents": 4,
     "words": 2,
 }
-"""Table -> number of its columns."""
-_SORTED_TABLES = frozenset({"messages", "words"})
-"""Tables whose rows are added out of order, but are written much faster when sorted by id."""
+"""Table -> how many columns it has."""
+_BY_NUMBER = frozenset({"messages", "words"})
+"""Whose rows are not added in their order, and written much faster in it."""
 
 
 class RowWriter:
-    """A buffer of new rows. The caller begins and ends the transaction."""
+    """Rows that are being entered. Whoever makes one has begun a transaction, and ends it."""
 
     def __init__(self, database: apsw.Connection) -> None:
-        """Continue after the existing rows."""
+        """Go on after the rows that are there."""
         self.database = database
         self._next = {
             name: _next_id(database, name)
             for name in ("sessions", "agents", "commits", "tool_calls", "requests")
         }
         self._numbers = Numbers(database)
-        self._rows: dict[str, list[Row]] = {name: [] for name in _COLUMN_COUNTS}
+        self._rows: dict[str, list[Row]] = {name: [] for name in _WIDTHS}
         self._sessions: dict[str, int] = {}
         self._agents: dict[tuple[int, str], int] = {}
         self.keys: set[int] = set()
-        """New deduplication keys of messages."""
+        """Keys of what was said that are new."""
 
     def number(self, table: str) -> int:
-        """Return the next free row id of a table."""
-        number = self._next[table]
+        """Return the number of the next row of a table."""
+        found = self._next[table]
         self._next[table] += 1
-        return number
+        return found
 
     def message_number(self, time_us: int) -> int:
-        """Return the next message id for a time. Pass 0 if the time is unknown."""
+        """Return the number of the next message that was said at a time; 0: it is not known."""
         return self._numbers.next(time_us)
 
     def add(self, table: str, *row: object) -> None:
-        """Buffer a row; values are in the order of the columns."""
+        """Enter a row; all of its columns, in their order."""
         self._rows[table].append(row)
 
     def session(self, name: str, runtime: str, native: str) -> int:
-        """Return the row id of a session. Create the row if it does not exist."""
+        """Return the row of a session, which is made where there is none."""
         if name not in self._sessions:
-            row = self.one("SELECT id FROM sessions WHERE name = ?", name)
-            if row is None:
-                row = self.number("sessions")
+            found = self.one("SELECT id FROM sessions WHERE name = ?", name)
+            if found is None:
+                found = self.number("sessions")
                 self.database.execute(
                     "INSERT INTO sessions VALUES (?, ?, ?, ?, '', '', '', '', NULL, NULL, NULL)",
-                    (row, name, runtime, native),
+                    (found, name, runtime, native),
                 )
-            self._sessions[name] = row
+            self._sessions[name] = found
         return self._sessions[name]
 
     def agent(
         self, session: int, principal: str, name: str, *, template: str = "", parent: int | None
     ) -> int:
-        """Return the row id of an agent. Create the row if it does not exist."""
+        """Return the row of an agent, which is made where there is none."""
         key = (session, principal)
         if key not in self._agents:
             query = "SELECT id FROM agents WHERE session_id = ? AND principal = ?"
-            row = self.one(query, *key)
-            if row is None:
-                row = self.number("agents")
+            found = self.one(query, *key)
+            if found is None:
+                found = self.number("agents")
                 self.database.execute(
                     "INSERT INTO agents VALUES (?, ?, ?, ?, ?, ?, NULL)",
-                    (row, session, name, principal, template, parent),
+                    (found, session, name, principal, template, parent),
                 )
-            self._agents[key] = row
+            self._agents[key] = found
         return self._agents[key]
 
     def one(self, query: str, *values: object) -> Any:
-        """Return the first value of the first row, or None if there are no rows."""
+        """Return the first value of the first row; None: there is none."""
         row = self.database.execute(query, values).fetchone()
         return None if row is None else row[0]
 
     def rows(self, query: str, values: Iterable[object]) -> Iterator[Row]:
-        """Yield the rows of a query that ends in `... IN`, for a list of values."""
+        """Return the rows of a query that ends where a list of values stands: `... IN`."""
         return query_in(self.database, query, values)
 
     def known(self, keys: Iterable[int]) -> set[int]:
-        """Return those keys that already exist."""
+        """Return the keys that were entered before."""
         return {key for (key,) in self.rows("SELECT key FROM said WHERE key IN", keys)}
 
     def write(self) -> None:
-        """Write the buffered rows."""
+        """Write the rows that were entered."""
         for table, rows in self._rows.items():
             self._write(table, rows)
             rows.clear()
@@ -133,11 +133,11 @@ class RowWriter:
         self.keys.clear()
 
     def _write(self, table: str, rows: list[Row]) -> None:
-        if table in _SORTED_TABLES:
+        if table in _BY_NUMBER:
             rows.sort(key=itemgetter(0))
-        placeholders = ",".join("?" * _COLUMN_COUNTS[table])
-        target = "words (rowid, text)" if table == "words" else table
-        self.database.executemany(f"INSERT INTO {target} VALUES ({placeholders})", rows)  # noqa: S608 - names of ours
+        marks = ",".join("?" * _WIDTHS[table])
+        into = "words (rowid, text)" if table == "words" else table
+        self.database.executemany(f"INSERT INTO {into} VALUES ({marks})", rows)  # noqa: S608 - names of ours
 
 
 def _next_id(database: apsw.Connection, table: str) -> int:
