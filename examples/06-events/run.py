@@ -19,7 +19,7 @@ async def play(example: Example) -> None:
         tools = [*local_tools(folder, outputs=folder / "outputs"), *trigger_tools(sources)]
         world = World(tools, folder=folder, permissions=Permissions(mode="all"))
         world.sources = sources
-        async with example.open("shopkeeper", world=world) as shop, shop.add_listener():
+        async with example.open("shopkeeper", world=world) as shop, shop.listen():
             print(await shop.say("Have somebody watch stock.csv, and tell me when tea runs out."))
             await asyncio.sleep(0.5)  # watching has begun
             (folder / "stock.csv").write_text("tea,0\n")

@@ -251,10 +251,10 @@ def test_a_hook_that_fails_at_what_concerns_it_is_reported_and_asked(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     root, session = Stage(tmp_path).load()
-    kind = hook("unsure", judge=ok, concerns=fail, points=frozenset({"response"}))
+    kind = hook("unsure", judge=ok, should_ask=fail, points=frozenset({"response"}))
     kind(session, runtime=root.runtime).install(root)
     assert ask(root, "Hello") == "Hi"
-    assert "hook unsure (Unsure) failed in concerns" in caplog.text
+    assert "hook unsure (Unsure) failed in should_ask" in caplog.text
     assert "LookupError: no price in Hi" in caplog.text
 
 

@@ -216,7 +216,7 @@ def test_where_no_call_can_succeed_it_ends_at_once(store: WatchedStore) -> None:
 
 def test_a_store_that_cannot_be_written_ends_it() -> None:
     class Full(WatchedStore):
-        def annotate(
+        def update_notes(
             self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
         ) -> None:
             raise StoreWriteError("here", reason="the disk is full")

@@ -200,7 +200,7 @@ def test_what_is_replicated_is_there_at_once(tiered: TieredStore, behind: Behind
     data = b"a large file\n" * 400_000
     file = put_file(tiered, [data])
     tiered.write(WriteBatch(raw={hash_raw(b"small"): b"small"}))
-    assert behind.newest() == []
+    assert behind.newest_commits() == []
     tiered.set_retention(
         {name: RetentionPolicy("replicate") for name in (tip, file, hash_raw(b"small"))}
     )
@@ -234,7 +234,7 @@ def test_what_only_the_backing_store_has_is_read_and_built_on(
     behind.asked.clear()
     assert materialize(tiered, tip).messages == before.messages
     assert len(behind.asked) < 12, behind.asked
-    assert tiered.newest_commits(1) == behind.newest(1)
+    assert tiered.newest_commits(1) == behind.newest_commits(1)
     assert tiered.commits_by_label() == {"x": [tip]}
     assert tiered.raw(file) == behind.raw(file)
     newer = batch_of("go on", parent=tip)

@@ -313,7 +313,7 @@ def is_concerned(hook: Agent, question: HookQuestion) -> bool:
     try:
         return hook.should_ask(question)
     except Exception:
-        _logger.exception("hook %s (%s) failed in concerns", hook.name, type(hook).__name__)
+        _logger.exception("hook %s (%s) failed in should_ask", hook.name, type(hook).__name__)
         return True
 
 

@@ -180,12 +180,12 @@ def test_a_store_does_not_follow_into_a_forked_process(path: Path) -> None:
         "from harken.store.sqlite.store import SqliteStore\n"
         "store = SqliteStore(sys.argv[1])\n"
         "if os.fork() == 0:\n"
-        "    try: store.named('')\n"
+        "    try: store.names_with_prefix('')\n"
         "    except StoreError as error: print(error, flush=True)\n"
         "    store.close()\n"
         "    os._exit(0)\n"
         "os.wait()\n"
-        "print(store.named(''))\n"
+        "print(store.names_with_prefix(''))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, path], capture_output=True, text=True, check=True, cwd=ROOT
