@@ -6,15 +6,29 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import pytest
 
 import harken
+import harken.errors
 
-H: Any = harken
-"""The package without its types: type checkers refuse most of these mistakes, programs do not."""
+PACKAGES = [
+    harken,
+    *(
+        import_module(f"harken.{name}")
+        for name in (
+            *("agents", "context", "formats", "interactions", "llm"),
+            *("recording", "session", "store", "world"),
+        )
+    ),
+]
+EXPORTS = {name: getattr(package, name) for package in PACKAGES for name in package.__all__}
+H: Any = SimpleNamespace(**vars(harken.errors) | EXPORTS)
+"""All public names without their types: type checkers refuse most of these mistakes, programs do not."""
 SILENT = H.SessionOptions(durability="none")
 Row: TypeAlias = tuple[Callable[["Stage"], object], type[Exception], str]
 

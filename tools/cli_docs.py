@@ -72,148 +72,38 @@ than people.
 
 PYTHON_HEAD = """# Python
 
-All of `from harken import ...`. A name is imported when it is first used; `import harken` itself
-opens no file, reads no environment and prints nothing. What words such as *session* or *hook* mean
+What a program needs that runs agents, reads a session and keeps contexts is in `harken`; the rest is
+public in its package (`from harken.store import MemoryStore`). All errors are in `harken.errors`, kits
+for tests in `harken.testing`. A name is imported when it is first used; `import harken` itself opens
+no file, reads no environment and prints nothing. What words such as *session* or *hook* mean
 stands in the [glossary](../glossary.md).
 """
 
 GROUPS = {
     "Sessions": ["load_session", "AgentRuntime", "Session", "SessionOptions", "LoggedString"],
     "Agents": [
-        "Agent",
-        "SmartAgent",
-        "DumbAgent",
-        "Conversation",
-        "HookFiles",
-        "Skills",
-        "skill_tool",
-        "Budget",
-        "Templates",
-        "register_agent_class",
-        "load_agent",
-        "unload_agent",
+        *("Agent", "SmartAgent", "DumbAgent", "Conversation", "Budget", "Templates", "Skills"),
+        *("register_agent_class", "start_from_commit"),
     ],
-    "Hooks": ["Hook", "HookPoint", "HookQuestion", "Verdict", "Ok", "Comment", "Deny", "Rewrite"],
+    "Hooks": ["Hook", "HookQuestion", "Ok", "Comment", "Deny", "Rewrite"],
+    "The world": [
+        *("World", "local_world", "Tool", "tool", "ToolContext", "ToolError"),
+        *("Permissions", "User"),
+    ],
     "Models": [
-        "resolve_model",
-        "AnthropicModel",
-        "OpenAIModel",
-        "ModelEndpoint",
-        "Provider",
-        "ScriptedModel",
-        "FunctionModel",
-        "ReplayModel",
-    ],
-    "Your own model": [
-        "Model",
-        "ModelRequest",
-        "Message",
-        "Chunk",
-        "TextDelta",
-        "ThinkingDelta",
-        "ToolCallDelta",
-        "Finish",
-    ],
-    "Tools": [
-        "tool",
-        "Tool",
-        "ToolContext",
-        "ToolError",
-        "World",
-        "local_world",
-        "local_tools",
-        "local_triggers",
-        "trigger_tools",
-    ],
-    "Memory": ["memory_tool", "NotesMemory"],
-    "Permission to act": [
-        "Permissions",
-        "PermissionRules",
-        "User",
-        "UserQuestion",
-        "ApprovalRequest",
-        "ApprovalDecision",
-        "UserUnavailable",
+        *("Model", "ScriptedModel", "FunctionModel", "AnthropicModel", "OpenAIModel"),
+        *("resolve_model", "Message"),
     ],
     "Views": ["SessionViewer"],
-    "Calls of other programs": [
-        "InteractionLogger",
-        "InteractionLoggingConfig",
-        "wrap_client",
-        "Recorder",
-        "RecorderOptions",
-        "CapturedRequest",
-        "CapturedResponse",
-        "ClientHints",
-        "RequestRebuilder",
-    ],
-    "Commits": [
-        "checkpoint",
-        "CommitDraft",
-        "CommitOrigin",
-        "Checkpointer",
-        "materialize",
-        "MaterializedContext",
-        "start_from_commit",
-        "fork",
-        "compact",
-        "snapshot",
-        "commit_history",
-        "diff",
-        "CommitDiff",
-        "render",
-        "RenderedConversation",
-        "CompactionResult",
-        "ContextWindows",
-        "ContextSocketServer",
-        "current_context",
-    ],
-    "Stores": [
-        "Store",
-        "WriteBatch",
-        "StoredCommit",
-        "RetentionPolicy",
-        "GcResult",
-        "Tombstone",
-        "StoreStats",
-        "SqliteStore",
-        "MemoryStore",
-        "RemoteStore",
-        "TieredStore",
-        "copy_commits",
-        "fsck",
-        "StoreFinding",
-    ],
-    "FormatRegistry": ["Format", "ConversationEntry", "FormatRegistry"],
-    "Errors": [
-        "HarkenError",
-        "LogError",
-        "LogCorrupted",
-        "LogLocked",
-        "LogWriteError",
-        "LogDeleted",
-        "InvalidEvent",
-        "NameNotFound",
-        "ConfigError",
-        "ModelError",
-        "AgentBusy",
-        "BudgetExceeded",
-        "StoreError",
-        "InvalidStore",
-        "StoreVersionUnsupported",
-        "StoreLocked",
-        "StoreWriteError",
-        "ObjectNotFound",
-        "ObjectCorrupted",
-        "ObjectTooLarge",
-        "ArtifactNotMessages",
-        "NotesConflict",
-        "BundleError",
-        "FormatError",
-        "AmbiguousName",
-    ],
-    "Older names": ["SessionLogger", "MessageString"],
+    "Contexts": ["SqliteStore", "checkpoint", "materialize", "fork", "render", "fsck"],
+    "Errors": ["HarkenError", "ConfigError", "ModelError"],
 }
+"""The names of `harken`, by subject."""
+PACKAGES = (
+    *("harken.agents", "harken.world", "harken.llm", "harken.session", "harken.store"),
+    *("harken.context", "harken.formats", "harken.recording", "harken.interactions"),
+)
+"""The other packages with public names; `harken.errors` and `harken.testing` say theirs."""
 
 
 def cli_page() -> str:
@@ -246,6 +136,11 @@ def python_page() -> str:
         lines.append(f"## {group}\n")
         for name in names:
             lines += entry(name, getattr(harken, name))
+    for package in map(importlib.import_module, PACKAGES):
+        summary = (package.__doc__ or "").split("\n")[0]
+        lines.append(f"## {package.__name__}\n\n{summary}\n")
+        for name in package.__all__:
+            lines += entry(name, getattr(package, name))
     return "\n".join(lines)
 
 

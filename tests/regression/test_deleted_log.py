@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import LogDeleted
+from harken.errors import LogDeleted
 from harken.session.session import Session
 from tests.session_kit import born, hear, options
 

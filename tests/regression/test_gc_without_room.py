@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from harken import ObjectTooLarge, StoreError
 from harken.core.commits import Hash, hash_raw
+from harken.errors import ObjectTooLarge, StoreError
 from harken.store.base import RetentionPolicy, WriteBatch
 from harken.store.batch import LARGEST_BODY, contents_of
 from harken.store.sqlite.store import SqliteStore

@@ -55,14 +55,14 @@ def declared() -> set[str]:
 def test_all_is_what_type_checkers_and_programs_see() -> None:
     assert sorted(harken.__all__) == list(harken.__all__)
     assert declared() == set(harken.__all__)
-    assert set(harken._HOMES) == set(harken.__all__)
+    assert set(harken._MODULES) == set(harken.__all__)
     assert set(harken.__all__) <= set(dir(harken))
 
 
 @pytest.mark.parametrize("name", harken.__all__)
 def test_a_public_name_is_importable_and_documented(name: str) -> None:
     value = getattr(harken, name)
-    home = importlib.import_module(harken._HOMES[name])
+    home = importlib.import_module(harken._MODULES[name])
     assert getattr(home, name) is value
     if inspect.isclass(value) or inspect.isfunction(value):
         assert value.__doc__

@@ -1,1 +1,40 @@
 """Agents: the loop, the tree, its actions, and the hooks above it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harken.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from harken.agents.agent import load_agent, unload_agent
+    from harken.agents.checkpointer import Checkpointer
+    from harken.agents.templates.skills import skill_tool
+    from harken.agents.tree.hook_file import HookFiles
+    from harken.agents.turn.compaction import CompactionResult
+    from harken.core.verdict import HookPoint, Verdict
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "load_agent": "harken.agents.agent",
+            "skill_tool": "harken.agents.templates.skills",
+            "unload_agent": "harken.agents.agent",
+            "Checkpointer": "harken.agents.checkpointer",
+            "CompactionResult": "harken.agents.turn.compaction",
+            "HookFiles": "harken.agents.tree.hook_file",
+            "HookPoint": "harken.core.verdict",
+            "Verdict": "harken.core.verdict",
+        },
+    )
+
+__all__ = [
+    "Checkpointer",
+    "CompactionResult",
+    "HookFiles",
+    "HookPoint",
+    "Verdict",
+    "load_agent",
+    "skill_tool",
+    "unload_agent",
+]

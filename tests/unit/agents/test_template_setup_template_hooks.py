@@ -14,11 +14,11 @@ from harken import (
     HookQuestion,
     Ok,
     Permissions,
-    Verdict,
     World,
     register_agent_class,
     tool,
 )
+from harken.agents import Verdict
 from harken.agents.templates.claude_code import ClaudeAgents
 from harken.agents.templates.template import Templates
 from harken.core.messages import Message

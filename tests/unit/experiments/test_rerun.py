@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from harken import (
-    AgentRuntime,
-    Deny,
-    ReplayModel,
-    Session,
-    SessionViewer,
-    World,
-    load_session,
-    tool,
-)
+from harken import AgentRuntime, Deny, Session, SessionViewer, World, load_session, tool
 from harken.agents.checkpointer import Checkpointer
 from harken.context.history import show
 from harken.context.materialize import resolver
@@ -28,6 +19,7 @@ from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.provider_rules import ContextRefused
 from harken.experiments.rerun import FAILED, REASON, RerunResult, rerun
+from harken.llm import ReplayModel
 from harken.llm.base import Model, tools_hash
 from harken.session.session import entry_of
 from harken.store.base import Store

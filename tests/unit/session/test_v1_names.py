@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harken import LoggedString, MessageString, Session, SessionLogger
+from harken import LoggedString, Session
+from harken.session import MessageString, SessionLogger
 from harken.session.log.reader import LogReadReport, events
 
 pytestmark = pytest.mark.req("S1-04")

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from harken import AgentRuntime, LogError, ModelError, ToolContext, World, tool
+from harken import AgentRuntime, ModelError, ToolContext, World, tool
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import FunctionCall
+from harken.errors import LogError
 from harken.world.local import local_tools
 from harken.world.permissions.permissions import Permissions
 from harken.world.result import ToolError, ToolResult

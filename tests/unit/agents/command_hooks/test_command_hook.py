@@ -9,7 +9,7 @@ from socket import AF_UNIX, socket
 
 import pytest
 
-from harken import unload_agent
+from harken.agents import unload_agent
 from harken.core.messages import Message
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from tests.agent_kit import Line, call, calls, check_log, play
