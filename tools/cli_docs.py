@@ -72,11 +72,11 @@ than people.
 
 PYTHON_HEAD = """# Python
 
-What a program needs that runs agents, reads a session and keeps contexts is in `harken`; the rest is
-public in its package (`from harken.store import MemoryStore`). All errors are in `harken.errors`, kits
-for tests in `harken.testing`. A name is imported when it is first used; `import harken` itself opens
-no file, reads no environment and prints nothing. What words such as *session* or *hook* mean
-stands in the [glossary](../glossary.md).
+What a program needs that runs agents, reads a session and keeps contexts is in `harken`; the rest
+is public in its package (`from harken.store import MemoryStore`). All errors are in
+`harken.errors`, kits for tests in `harken.testing`. A name is imported when it is first used;
+`import harken` itself opens no file, reads no environment and prints nothing. What words such as
+*session* or *hook* mean stands in the [glossary](../glossary.md).
 """
 
 GROUPS = {

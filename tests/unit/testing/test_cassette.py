@@ -127,7 +127,9 @@ def test_a_project_that_does_not_use_it_pays_nothing() -> None:
     environ = {**os.environ, "PYTHONPATH": str(SRC)}
     command = [sys.executable, "-c", code]
     ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    assert ran.stdout.strip() == "['harken', 'harken.testing', 'harken.testing.cassette']"
+    assert ran.stdout.strip() == (
+        "['harken', 'harken.core', 'harken.core.lazy', 'harken.testing', 'harken.testing.cassette']"
+    )
 
 
 def test_the_kit_has_what_it_says() -> None:
