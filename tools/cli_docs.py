@@ -80,7 +80,14 @@ is public in its package (`from harken.store import MemoryStore`). All errors ar
 """
 
 GROUPS = {
-    "Sessions": ["load_session", "AgentRuntime", "Session", "SessionOptions", "LoggedString"],
+    "Sessions": [
+        "agent",
+        "load_session",
+        "AgentRuntime",
+        "Session",
+        "SessionOptions",
+        "LoggedString",
+    ],
     "Agents": [
         *("Agent", "SmartAgent", "DumbAgent", "Conversation", "Budget", "Templates", "Skills"),
         *("register_agent_class", "start_from_commit"),
@@ -95,7 +102,7 @@ GROUPS = {
         *("resolve_model", "Message"),
     ],
     "Views": ["SessionViewer"],
-    "Contexts": ["SqliteStore", "checkpoint", "materialize", "fork", "render", "fsck"],
+    "Contexts": ["SqliteStore", "checkpoint", "materialize", "fork", "render"],
     "Errors": ["HarkenError", "ConfigError", "ModelError"],
 }
 """The names of `harken`, by subject."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from harken.core.lazy import lazy_exports
 
 _MODULES = {
+    "agent": "harken.agents.session_agent",
     "checkpoint": "harken.context.checkpoint",
     "fork": "harken.context.fork",
-    "fsck": "harken.store.fsck",
     "load_session": "harken.agents.load",
     "local_world": "harken.world.local",
     "materialize": "harken.context.materialize",
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from harken.agents.hooks.hook import Hook
     from harken.agents.load import load_session, start_from_commit
     from harken.agents.runtime import AgentRuntime
+    from harken.agents.session_agent import agent
     from harken.agents.smart_agent import SmartAgent
     from harken.agents.templates.skills import Skills
     from harken.agents.templates.template import Templates
@@ -86,7 +87,6 @@ if TYPE_CHECKING:
     from harken.llm.resolve import resolve_model
     from harken.llm.scripted import FunctionModel, ScriptedModel
     from harken.session.session import Session, SessionOptions
-    from harken.store.fsck import fsck
     from harken.store.sqlite.store import SqliteStore
     from harken.views.viewer import SessionViewer
     from harken.world.local import local_world
@@ -135,9 +135,9 @@ __all__ = [
     "ToolError",
     "User",
     "World",
+    "agent",
     "checkpoint",
     "fork",
-    "fsck",
     "load_session",
     "local_world",
     "materialize",
