@@ -1,8 +1,8 @@
-"""`Format`: how some runtime writes its conversations down.
+"""The `Format` of a conversation file: its reader and its writer.
 
-One idea: a format is read into entries and, where it can be, written from entries. So there is one
-function for each format and direction, and none for each pair of formats: entries are the hub.
-A new format is one file and one entry in a registry (`harken.formats.registry`).
+A format is read into entries and, if it can be, written from entries. There is one function for
+each format and direction, not for each pair of formats: entries are the hub. A new format is one
+file and one line in a registry (`harken.formats.registry`).
 
 Source: docs/how-to/add-a-format.md. `harken.testing.FormatSuite` tests a format.
 """
@@ -19,45 +19,50 @@ from harken.core.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class ConversationEntry:
-    """An entry of a delta, with the message itself in place of its name."""
+    """A delta entry with the message itself in place of its object name."""
 
     message: Message
     time: str | None = None
-    """UTC, RFC 3339, where it is known."""
+    """UTC, RFC 3339. None if it is unknown."""
     source: dict[str, Any] | None = None
-    """Native ids, usage and the like, as the runtime that it came from has them."""
+    """Native ids, usage and similar data of the runtime that the entry comes from."""
 
 
 Reader: TypeAlias = Callable[[bytes], list[ConversationEntry]]
-"""Reads a conversation, oldest first. Raises FormatError for bytes that are not of the format,
-whatever they are, and nothing else."""
+"""Parses a conversation, oldest entry first. Raises FormatError, and nothing else, for bytes that
+are not of the format.
+"""
 Writer: TypeAlias = Callable[[Sequence[ConversationEntry]], bytes | None]
-"""Writes a conversation, the same bytes each time; None: this one cannot be said in the format."""
+"""Serializes a conversation deterministically. Returns None if the format cannot represent it."""
 Joiner: TypeAlias = Callable[[Iterable[bytes]], bytes]
-"""Makes one of the deltas of a chain, oldest first. Raises FormatError."""
+"""Joins the deltas of a chain, oldest first, into one delta. Raises FormatError."""
 Upgrade: TypeAlias = Callable[[bytes], bytes]
-"""Maps the fields of an older version. Raises FormatError."""
+"""Converts the bytes of an older version. Raises FormatError."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A format: its name, and what can be done with it."""
+    """A conversation format: its name and the operations that it supports."""
 
     name: str
-    """With the version, such as `events-v1`: the `format` of commits. What is written under a name
-    stays readable under it; a change is a new version with a new name."""
+    """The name with its version, such as `events-v1`: the `format` of commits. Bytes written under
+    a name stay readable under it; a change is a new version with a new name.
+    """
     media_type: str = "application/octet-stream"
     reads: Reader | None = None
-    """None: it is not read, as what is written for people is not."""
+    """None if the format is not read, as with text that is written for people."""
     writes: Writer | None = None
-    """None: it is not written; a narrative takes its place."""
+    """None if the format is not written; a narrative is used instead."""
     joins: Joiner | None = None
-    """None: deltas are not joined as bytes, but read and written anew."""
+    """None if deltas are not joined as bytes but parsed and serialized again."""
     older: Mapping[str, Upgrade] = field(default_factory=dict)
-    """Names of older versions whose bytes it maps: only of these, the ones named here."""
+    """Upgrades by the names of older versions. Only the versions listed are accepted."""
     revision: int = 1
-    """Counted up when the same entries give other bytes: what was written before is made anew. Of
-    a format of Harken, the registry says it, too."""
+    """Incremented when the same entries give other bytes, so that cached renderings are rebuilt.
+    For a format of Harken, the registry repeats this number.
+    """
     is_exact: bool = False
-    """Whether what was written is read as it was: every message, its time and its source."""
+    """Whether a written conversation is read back unchanged: every message, its time and its
+    source.
+    """

@@ -1,8 +1,8 @@
-"""Events: what happened in a conversation, one typed and timed fact each. The hub of all formats.
+"""Typed events of a conversation, the hub of all formats.
 
-One idea: an event can be read alone, by whoever knows [S2] and nothing of Harken: a type, a time
-and a payload of that type. What only the way back to a message needs stands beside the payload,
-in one member of Harken's own.
+An event has a type, a time and a payload of that type. It can be read alone by a program that knows
+[S2] but not Harken. Data that only Harken needs to rebuild a message stands beside the payload, in
+the member `harken`.
 
 Source: docs/formats/events-v1.md.
 """
@@ -22,47 +22,48 @@ from harken.errors import FormatError
 
 NAME = "events-v1"
 INSTRUCTIONS = "instructions"
-"""The subtype of a system event that is a system prompt; all others are about the runtime."""
+"""The subtype of a system event that is a system prompt. All other subtypes are about the runtime.
+"""
 _OWN = "harken"
 
 
 class _Payload(msgspec.Struct, tag_field="type", frozen=True):
-    """What all payloads share: their type is that of the event."""
+    """The base of all payloads. The tag of a payload is the type of its event."""
 
 
 class PromptEvent(_Payload, tag="prompt", frozen=True):
-    """What an agent was told by somebody outside."""
+    """A message to an agent from a user or another program."""
 
     content: str
     source: str = "user"
 
 
 class ResponseEvent(_Payload, tag="response", frozen=True):
-    """What an agent answered."""
+    """Text of an agent's answer."""
 
     content: str
 
 
 class ThinkingEvent(_Payload, tag="thinking", frozen=True):
-    """What a model thought, and the signature that its provider wants to see again."""
+    """Thinking of a model, with the signature that its provider verifies later."""
 
     content: str
     signature: str | None = None
 
 
 class ToolCallEvent(_Payload, tag="tool_call", frozen=True):
-    """What an agent wants a tool to do."""
+    """A tool call by an agent."""
 
     id: str
     name: str
     input: Any = msgspec.field(default_factory=dict)
-    """The arguments as a JSON value; where they are no plain JSON object, their text."""
+    """The arguments as a JSON value, or as text if they are not a plain JSON object."""
     server_tool: bool = False
-    """Whether the provider runs it."""
+    """Whether the provider runs the tool."""
 
 
 class ToolResultEvent(_Payload, tag="tool_result", frozen=True):
-    """What a tool answered."""
+    """The result of a tool call."""
 
     content: str = ""
     tool_use_id: str = ""
@@ -70,7 +71,7 @@ class ToolResultEvent(_Payload, tag="tool_result", frozen=True):
 
 
 class SystemEvent(_Payload, tag="system", frozen=True):
-    """Something about the runtime (`init`, `compact_boundary`), or a system prompt."""
+    """A system prompt, or an event of the runtime (`init`, `compact_boundary`)."""
 
     subtype: str
     message: str | None = None
@@ -78,7 +79,7 @@ class SystemEvent(_Payload, tag="system", frozen=True):
 
 
 class MetricEvent(_Payload, tag="metric", frozen=True):
-    """What a session took, and how it ended."""
+    """Usage of a session, and how it ended."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -92,13 +93,13 @@ class MetricEvent(_Payload, tag="metric", frozen=True):
 
 
 class ErrorEvent(_Payload, tag="error", frozen=True):
-    """Something that failed, not in a tool."""
+    """An error outside of tools."""
 
     message: str
 
 
 class OutputEvent(_Payload, tag="output", frozen=True):
-    """What has no type here: JSON text, kept verbatim."""
+    """JSON text without a type of its own, stored verbatim."""
 
     raw: str
 
@@ -117,19 +118,20 @@ Payload: TypeAlias = (
 PAYLOADS: dict[str, type[_Payload]] = {
     str(kind.__struct_config__.tag): kind for kind in _Payload.__subclasses__()
 }
-"""The types of events."""
+"""Payload classes by event type."""
 
 
 class HarkenExtension(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a message is beyond what its events say by themselves; it stands at the first of them.
+    """Message data that the events of a message do not carry. It is stored on the first of them.
 
-    All members but `events` are left out where the events say the same.
+    All members but `events` are omitted if the events carry the same data.
     """
 
     events: int = 1
-    """How many events the message is, from this one on."""
+    """The number of events of the message, including this one."""
     parts: list[dict[str, Any] | None] | None = None
-    """Its parts, as they are hashed; null: as the event at this place says."""
+    """The parts as they are hashed. A null part equals the one that the event at its index gives.
+    """
     occurrence: Occurrence | None = None
     source: dict[str, Any] | None = None
     time: str | None = None
@@ -137,57 +139,58 @@ class HarkenExtension(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event."""
+    """A timed event with its payload."""
 
     payload: Payload
     timestamp: str | None = None
-    """UTC, RFC 3339, where it is known."""
+    """UTC, RFC 3339. None if it is unknown."""
     own: HarkenExtension | None = None
-    """None: the event says all, or another before it does."""
+    """None if the event carries all data, or if an earlier event of the message has the extension.
+    """
 
     @property
     def type(self) -> str:
-        """Which of the types it has."""
+        """The type of the event, such as `prompt`."""
         return str(self.payload.__struct_config__.tag)
 
 
 def event_dict(event: Event) -> dict[str, Any]:
-    """Return an event as plain values: `type`, `timestamp`, a payload under the type's name.
+    """Return an event as a JSON object: `type`, `timestamp`, and a payload under the type's name.
 
     >>> event_dict(Event(PromptEvent("Hi")))
     {'type': 'prompt', 'prompt': {'content': 'Hi', 'source': 'user'}}
     """
     payload = msgspec.structs.asdict(event.payload)
-    found: dict[str, Any] = {"type": event.type}
+    record: dict[str, Any] = {"type": event.type}
     if event.timestamp is not None:
-        found["timestamp"] = event.timestamp
-    found[event.type] = {name: value for name, value in payload.items() if value is not None}
+        record["timestamp"] = event.timestamp
+    record[event.type] = {name: value for name, value in payload.items() if value is not None}
     if event.own is not None:
-        found[_OWN] = canonical.to_canonical_bytes(event.own).decode()
-    return found
+        record[_OWN] = canonical.to_canonical_bytes(event.own).decode()
+    return record
 
 
 def event_from(data: object) -> Event:
-    """Read an event from plain values; one of an unknown type becomes an output event.
+    """Parse an event from a JSON object. An event of an unknown type becomes an OutputEvent.
 
     Raises FormatError.
     """
     if not isinstance(data, dict) or not is_json(data):
         raise FormatError(NAME, f"an event is a map of JSON values, not {type(data).__name__}")
     type_ = data.get("type")
-    kind = PAYLOADS.get(type_) if isinstance(type_, str) else None
+    payload_type = PAYLOADS.get(type_) if isinstance(type_, str) else None
     try:
         timestamp = msgspec.convert(data.get("timestamp"), str | None)
-        if kind is None:
+        if payload_type is None:
             return Event(OutputEvent(canonical.to_json_line(data).decode()), timestamp)
-        payload: Any = msgspec.convert({**_map(data.get(type_)), "type": type_}, kind)
-        return Event(payload, timestamp, _own(data.get(_OWN)))
+        payload: Any = msgspec.convert({**_check_map(data.get(type_)), "type": type_}, payload_type)
+        return Event(payload, timestamp, _parse_extension(data.get(_OWN)))
     except (ValueError, RecursionError) as error:
         raise FormatError(NAME, f"an event of the type {type_!a}: {error}") from None
 
 
 def is_json(value: object) -> bool:
-    """Whether a value is one that JSON has."""
+    """Whether a value is a JSON value with finite numbers."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and is_json(inner) for name, inner in value.items())
     if isinstance(value, list):
@@ -197,7 +200,7 @@ def is_json(value: object) -> bool:
     return value is None or isinstance(value, str | int)
 
 
-def _own(text: object) -> HarkenExtension | None:
+def _parse_extension(text: object) -> HarkenExtension | None:
     if text is None:
         return None
     if not isinstance(text, str):
@@ -208,7 +211,7 @@ def _own(text: object) -> HarkenExtension | None:
     return own
 
 
-def _map(value: object) -> Mapping[str, Any]:
+def _check_map(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("its payload is a map")
     return value

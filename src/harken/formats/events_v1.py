@@ -1,10 +1,10 @@
-"""`events-v1`: a conversation as a CBOR array of events. The format of all of Harken's commits.
+"""`events-v1`: a conversation as a CBOR array of events, the format of Harken's commits.
 
-One idea: an array can be read item by item, and two arrays are joined by counting: so deltas of a
-chain become one without anybody understanding an event, whoever wrote it.
+An array can be read item by item, and two arrays are joined by adding their counts. So the deltas
+of a chain are joined without decoding the meaning of any event.
 
-The bytes follow from the events: definite lengths, shortest heads, floats in 64 bits, members in
-the order in which they are given. Tags and indefinite lengths are neither written nor read.
+The bytes are a function of the events: definite lengths, shortest heads, floats in 64 bits, members
+in the order in which they are given. Tags and indefinite lengths are neither written nor read.
 
 Source: docs/formats/events-v1.md.
 """
@@ -24,15 +24,15 @@ from harken.formats.events import NAME, Event, event_dict, event_from
 from harken.formats.hub import entries_of, events_of
 
 MOST_BYTES = 1 << 29
-"""How long a rendering may be."""
-_DEPTH = 96
-"""How deep one event may be; arguments are written as a value up to 64 levels."""
+"""The maximum length of a rendering."""
+_MAX_DEPTH = 96
+"""The maximum nesting of one event. Arguments are written as a value up to 64 levels."""
 _ARRAY = 0x80
 _LENGTHS = {0x98: 1, 0x99: 2, 0x9A: 4, 0x9B: 8}
 
 
 class _NoTags(dict[int, Callable[[Any, bool], Any]]):
-    """Has a decoder for every tag, and each refuses."""
+    """A tag table for the decoder in which every tag is refused."""
 
     def __contains__(self, tag: object) -> bool:
         return True
@@ -45,22 +45,22 @@ class _NoTags(dict[int, Callable[[Any, bool], Any]]):
 
 
 def encode(events: Iterable[Event]) -> bytes:
-    """Return events as bytes. Raises ValueError for a text that UTF-8 cannot hold."""
+    """Encode events as CBOR. Raises ValueError for a text that UTF-8 cannot encode."""
     return cbor2.dumps([event_dict(event) for event in events])
 
 
 def decode(data: bytes) -> list[Event]:
-    """Return the events in bytes, whoever wrote them. Raises FormatError."""
-    return [event_from(item) for item in _items(data)]
+    """Decode events, also from untrusted bytes. Raises FormatError."""
+    return [event_from(item) for item in _iter_items(data)]
 
 
 def joined(pieces: Iterable[bytes]) -> bytes:
-    """Return the events of all pieces, in order, byte for byte. Raises FormatError."""
+    """Join arrays of events, in order, byte for byte. Raises FormatError."""
     total, bodies = 0, []
     for piece in pieces:
-        count, start = _head(piece)
-        for _ in _items(piece):
-            pass  # whole, or refused
+        count, start = _read_array_head(piece)
+        for _ in _iter_items(piece):
+            pass  # Decoding checks that the piece is complete.
         total += count
         bodies.append(memoryview(piece)[start:])
     out = io.BytesIO()
@@ -68,31 +68,33 @@ def joined(pieces: Iterable[bytes]) -> bytes:
     return b"".join([out.getvalue(), *bodies])
 
 
-def _items(data: bytes) -> Iterator[Any]:
-    """Yield the items of an array, one by one: what is no array of them costs nothing."""
+def _iter_items(data: bytes) -> Iterator[Any]:
+    """Yield the items of an array. The bytes are decoded lazily."""
     if len(data) > MOST_BYTES:
         raise FormatError(NAME, f"it has {len(data)} bytes, at most {MOST_BYTES} are read")
-    count, start = _head(data)
+    count, start = _read_array_head(data)
     file = io.BytesIO(data)
     file.seek(start)
     decoder = cbor2.CBORDecoder(
         file,
         semantic_decoders=_NoTags(),
-        max_depth=_DEPTH,
+        max_depth=_MAX_DEPTH,
         allow_indefinite=False,
         allow_duplicate_keys=False,
     )
-    for at in range(count):
+    for index in range(count):
         try:
             item = decoder.decode()
         except (cbor2.CBORError, ValueError, RecursionError, MemoryError) as error:
-            raise FormatError(NAME, f"event {at} of {count}: {error.__cause__ or error}") from None
+            raise FormatError(
+                NAME, f"event {index} of {count}: {error.__cause__ or error}"
+            ) from None
         yield item
-    if _goes_on(decoder):
+    if _has_more_bytes(decoder):
         raise FormatError(NAME, f"bytes follow its {count} events")
 
 
-def _goes_on(decoder: cbor2.CBORDecoder) -> bool:
+def _has_more_bytes(decoder: cbor2.CBORDecoder) -> bool:
     try:
         decoder.read(1)
     except cbor2.CBORDecodeEOF:
@@ -100,8 +102,8 @@ def _goes_on(decoder: cbor2.CBORDecoder) -> bool:
     return True
 
 
-def _head(data: bytes) -> tuple[int, int]:
-    """Return how many items the array at the beginning has, and where the first one is."""
+def _read_array_head(data: bytes) -> tuple[int, int]:
+    """Return the number of items of the array, and the offset of the first item."""
     first = data[0] if data else 0
     if _ARRAY <= first < _ARRAY + 24:
         return first - _ARRAY, 1
@@ -111,19 +113,19 @@ def _head(data: bytes) -> tuple[int, int]:
     return int.from_bytes(data[1 : 1 + length]), 1 + length
 
 
-def _reads(data: bytes) -> list[ConversationEntry]:
+def _read(data: bytes) -> list[ConversationEntry]:
     return entries_of(decode(data))
 
 
-def _writes(entries: Sequence[ConversationEntry]) -> bytes:
+def _write(entries: Sequence[ConversationEntry]) -> bytes:
     return encode(chain.from_iterable(map(events_of, entries)))
 
 
 FORMAT = Format(
     name=NAME,
     media_type="application/cbor",
-    reads=_reads,
-    writes=_writes,
+    reads=_read,
+    writes=_write,
     joins=joined,
     is_exact=True,
 )

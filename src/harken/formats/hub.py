@@ -1,12 +1,11 @@
-"""Entries as events, and events as entries: `entries_of(events_of(entry)) == [entry]`.
+"""Conversion between entries and events: `entries_of(events_of(entry)) == [entry]`.
 
-One idea: what events say by themselves is a message already, the one that any stream of events of
-another runtime gives. So a message is written as events for whoever reads them; these are read as
-if they were foreign; and only what then differs is added in Harken's own member. Nothing has to
-be said twice, and there is no case in which something is forgotten.
+Events carry a message by themselves, the same one that a stream of events of another runtime gives.
+A message is written as events for other readers; these events are read as if they were foreign; and
+only the difference is added in Harken's own member. So no data is stored twice, and none is lost.
 
-A message is one event, but for an answer: each of its parts is one, and the first says how many
-there are. So messages stay apart, whatever is joined with what.
+A message is one event. An answer is one event for each of its parts, and the first event holds
+their number. So messages stay separate when events are joined.
 """
 
 from __future__ import annotations
@@ -54,70 +53,72 @@ from harken.formats.tool_calls import as_object, clean, spoken
 _PurePart: TypeAlias = dict[str, Any]
 _SERVER_TOOL = "server_tool_use"
 _INTEGERS = range(-(2**63), 2**64)
-"""What CBOR says without a tag, as far as others can read it, too."""
+"""Integers that CBOR encodes without a tag and that other readers accept."""
 
 
 def events_of(entry: ConversationEntry) -> list[Event]:
-    """Return the events of an entry, one or more. Raises ValueError as `split`."""
+    """Return the events of an entry, one or more. Raises ValueError as `split_occurrence`."""
     pure, occurrence = split_occurrence(entry.message)
     payloads = _payloads(pure, occurrence)
-    said, varying = split_occurrence(_message(payloads))
-    is_said = canonical.to_canonical_bytes(varying) == canonical.to_canonical_bytes(occurrence)
+    carried, carried_occurrence = split_occurrence(_message(payloads))
+    is_carried = canonical.to_canonical_bytes(carried_occurrence) == canonical.to_canonical_bytes(
+        occurrence
+    )
     time = entry.time
     timestamp = time if time is None or clean(time) == time else None
-    own = HarkenExtension(
+    extension = HarkenExtension(
         events=len(payloads),
-        parts=_unsaid(pure.parts, said.parts),
-        occurrence=None if is_said else occurrence,
+        parts=_changed_parts(pure.parts, carried.parts),
+        occurrence=None if is_carried else occurrence,
         source=entry.source,
         time=None if timestamp == time else time,
     )
-    is_marked = pure.role == "assistant" or own != HarkenExtension()
-    first = Event(payloads[0], timestamp, own if is_marked else None)
+    is_marked = pure.role == "assistant" or extension != HarkenExtension()
+    first = Event(payloads[0], timestamp, extension if is_marked else None)
     return [first, *(Event(payload, timestamp) for payload in payloads[1:])]
 
 
 def entries_of(events: Sequence[Event]) -> list[ConversationEntry]:
-    """Return what events say, oldest first; what is no message is passed over.
+    """Return the entries of events, oldest first. Events that are no message are skipped.
 
-    In events of others, answers, thoughts and calls that follow each other are one message.
+    In events of other programs, consecutive answers, thoughts and calls are one message.
     Raises FormatError.
     """
-    found: list[ConversationEntry] = []
-    at = 0
-    while at < len(events):
-        group = _group(events, at)
+    entries: list[ConversationEntry] = []
+    index = 0
+    while index < len(events):
+        group = _message_events(events, index)
         if _is_message(group[0]):
-            found.append(_entry(group))
-        at += len(group)
-    return found
+            entries.append(_build_entry(group))
+        index += len(group)
+    return entries
 
 
-def _group(events: Sequence[Event], at: int) -> Sequence[Event]:
-    """Return the events of one message, or one that is none."""
-    own, end = events[at].own, at + 1
-    if own is not None:
-        end = at + own.events
-        group = events[at:end]
-        rest = group[1:]
-        if len(group) < own.events or any(e.own or not _is_spoken(e) for e in rest):
-            raise FormatError(NAME, f"a message of {own.events} events is not whole")
-        if rest and not _is_spoken(group[0]):
-            raise FormatError(NAME, f"a message of {own.events} events is no answer")
-    elif _is_spoken(events[at]) and _is_message(events[at]):
-        while end < len(events) and _goes_on(events[end]):
+def _message_events(events: Sequence[Event], start: int) -> Sequence[Event]:
+    """Return the events of the message at an index, or the one event that is no message."""
+    extension, end = events[start].own, start + 1
+    if extension is not None:
+        end = start + extension.events
+        group = events[start:end]
+        followers = group[1:]
+        if len(group) < extension.events or any(e.own or not _is_answer_part(e) for e in followers):
+            raise FormatError(NAME, f"a message of {extension.events} events is not whole")
+        if followers and not _is_answer_part(group[0]):
+            raise FormatError(NAME, f"a message of {extension.events} events is no answer")
+    elif _is_answer_part(events[start]) and _is_message(events[start]):
+        while end < len(events) and _continues_answer(events[end]):
             end += 1
-    return events[at:end]
+    return events[start:end]
 
 
-def _is_spoken(event: Event) -> bool:
-    """Whether it can be a part of an answer."""
+def _is_answer_part(event: Event) -> bool:
+    """Whether an event can be part of an answer."""
     kinds = ResponseEvent | ThinkingEvent | ToolCallEvent | OutputEvent
     return isinstance(event.payload, kinds)
 
 
-def _goes_on(event: Event) -> bool:
-    return event.own is None and _is_spoken(event) and _is_message(event)
+def _continues_answer(event: Event) -> bool:
+    return event.own is None and _is_answer_part(event) and _is_message(event)
 
 
 def _is_message(event: Event) -> bool:
@@ -133,37 +134,47 @@ def _is_message(event: Event) -> bool:
     return False
 
 
-def _entry(group: Sequence[Event]) -> ConversationEntry:
-    own, timestamp = group[0].own, group[0].timestamp
+def _build_entry(group: Sequence[Event]) -> ConversationEntry:
+    extension, timestamp = group[0].own, group[0].timestamp
     try:
         message = _message([event.payload for event in group])
-        if own is None:
+        if extension is None:
             return ConversationEntry(message, timestamp)
-        if own.parts is not None or own.occurrence is not None:
-            message = _exact(message, own)
+        if extension.parts is not None or extension.occurrence is not None:
+            message = _restore_message(message, extension)
     except (LookupError, TypeError, AttributeError, ValueError, StopIteration) as error:
         raise FormatError(NAME, f"a message that does not fit together ({error!r})") from None
-    return ConversationEntry(message, timestamp if own.time is None else own.time, own.source)
+    return ConversationEntry(
+        message, timestamp if extension.time is None else extension.time, extension.source
+    )
 
 
-def _exact(message: Message, own: HarkenExtension) -> Message:
-    """Return the message that was meant, where events alone say less. Checked: it is foreign."""
+def _restore_message(message: Message, extension: HarkenExtension) -> Message:
+    """Restore the message that the events alone do not carry.
+
+    The result is validated, because the extension may be foreign.
+    """
     pure, occurrence = split_occurrence(message)
     parts = pure.parts
-    if own.parts is not None:
-        parts = [pure.parts[at] if p is None else p for at, p in enumerate(own.parts)]
-    joined = join_occurrence(MessageContent(pure.role, parts), own.occurrence or occurrence)
+    if extension.parts is not None:
+        parts = [pure.parts[index] if p is None else p for index, p in enumerate(extension.parts)]
+    joined = join_occurrence(MessageContent(pure.role, parts), extension.occurrence or occurrence)
     checked = message_from(msgspec.to_builtins(joined))
     split_occurrence(checked)
     return checked
 
 
-def _unsaid(parts: list[_PurePart], said: list[_PurePart]) -> list[_PurePart | None] | None:
-    if parts == said:
+def _changed_parts(
+    parts: list[_PurePart], carried: list[_PurePart]
+) -> list[_PurePart | None] | None:
+    if parts == carried:
         return None
-    if len(parts) != len(said):
+    if len(parts) != len(carried):
         return [*parts]
-    return [None if one == other else one for one, other in zip(parts, said, strict=True)]
+    return [
+        None if part == carried_part else part
+        for part, carried_part in zip(parts, carried, strict=True)
+    ]
 
 
 def _payloads(pure: MessageContent, occurrence: Occurrence) -> list[Payload]:
@@ -177,23 +188,23 @@ def _payloads(pure: MessageContent, occurrence: Occurrence) -> list[Payload]:
             id_ = clean(occurrence.tool_call_id or "")
             return [ToolResultEvent(readable(result["content"]), id_, result["is_error"])]
     ids = iter(occurrence.calls)
-    found = []
-    for at, part in enumerate(pure.parts):
+    payloads = []
+    for index, part in enumerate(pure.parts):
         id_ = clean(next(ids)["id"]) if part["type"] == "tool_call" else ""
-        found.append(_spoken(part, id_, occurrence.metas.get(str(at))))
-    return found or [ResponseEvent("")]
+        payloads.append(_part_payload(part, id_, occurrence.metas.get(str(index))))
+    return payloads or [ResponseEvent("")]
 
 
 def readable(parts: Iterable[_PurePart]) -> str:
-    r"""Return what a person or a foreign program reads of parts: texts, and marks for all else.
+    r"""Return parts as text for people and foreign programs, with marks for all other parts.
 
     >>> readable([{"type": "text", "text": "See:"}, {"type": "image", "media_type": "image/png"}])
     'See:\n\n[image image/png]'
     """
-    return "\n\n".join(clean(_readable(part)) for part in parts)
+    return "\n\n".join(clean(_format_part(part)) for part in parts)
 
 
-def _readable(part: _PurePart) -> str:
+def _format_part(part: _PurePart) -> str:
     match part:
         case {"type": "text", "text": str(text)}:
             return text
@@ -206,55 +217,60 @@ def _readable(part: _PurePart) -> str:
     return f"[{part['type']}]"
 
 
-def _spoken(part: _PurePart, id_: str, meta: dict[str, Any] | None) -> Payload:
-    """Return a part of an answer as others read it."""
+def _part_payload(part: _PurePart, id_: str, meta: dict[str, Any] | None) -> Payload:
+    """Return the payload for one part of an answer."""
     match part["type"]:
         case "text":
             return ResponseEvent(clean(part["text"]))
         case "thinking":
             signature = (meta or {}).get("signature")
-            is_one = isinstance(signature, str) and signature and clean(signature) == signature
-            return ThinkingEvent(clean(part["text"]), signature if is_one else None)
+            is_valid = isinstance(signature, str) and signature and clean(signature) == signature
+            return ThinkingEvent(clean(part["text"]), signature if is_valid else None)
         case "tool_call":
             return ToolCallEvent(id_, clean(part["name"]), _input(part["arguments"]))
         case "other":
-            return _block(part)
+            return _native_payload(part)
     return OutputEvent(canonical.to_canonical_bytes(part).decode())
 
 
-def _block(part: _PurePart) -> Payload:
-    """Return a native block: a call of a server's tool, or the block itself where it is one."""
+def _native_payload(part: _PurePart) -> Payload:
+    """Return the payload of a native block: a server tool call, or the block verbatim."""
     data = clean(part["data"])
     block = as_object(data)
     if block is None or block.get("type") != part["kind"] or part["kind"] in PART_TYPES:
         return OutputEvent(canonical.to_canonical_bytes(part).decode())
     match block:
-        case {"type": "server_tool_use", "id": str(id_), "name": str(name), "input": dict(given)}:
-            return ToolCallEvent(id_, name, _plain(given, "{}"), server_tool=True)
+        case {
+            "type": "server_tool_use",
+            "id": str(id_),
+            "name": str(name),
+            "input": dict(arguments),
+        }:
+            return ToolCallEvent(id_, name, _value_or_text(arguments, "{}"), server_tool=True)
     return OutputEvent(data)
 
 
 def _input(arguments: str) -> Any:
-    """Return arguments as a value that all can read; what is no plain JSON object stays a text."""
+    """Return arguments as a JSON value, or as text if they are not a plain JSON object."""
     value = as_object(arguments)
-    return clean(arguments) if value is None else _plain(value, clean(arguments))
+    return clean(arguments) if value is None else _value_or_text(value, clean(arguments))
 
 
-def _plain(value: dict[str, Any], otherwise: str) -> Any:
-    return value if _fits(value) else otherwise
+def _value_or_text(value: dict[str, Any], otherwise: str) -> Any:
+    return value if _has_portable_integers(value) else otherwise
 
 
-def _fits(value: object) -> bool:
-    """Whether all integers in a value are ones that every reader of CBOR has."""
+def _has_portable_integers(value: object) -> bool:
+    """Whether all integers in a value are in the range that every CBOR reader supports."""
     if isinstance(value, dict):
-        return all(map(_fits, value.values()))
+        return all(map(_has_portable_integers, value.values()))
     if isinstance(value, list):
-        return all(map(_fits, value))
+        return all(map(_has_portable_integers, value))
     return not isinstance(value, int) or value in _INTEGERS
 
 
 def _message(payloads: Sequence[Payload]) -> Message:
-    """Return what events of one message say by themselves."""
+    """Return the message that events carry without an extension."""
     match payloads[0]:
         case PromptEvent(content=content):
             return Message("user", content)
@@ -271,18 +287,22 @@ def _item(payload: Payload) -> Part | ToolCall:
             return TextPart(content)
         case ThinkingEvent(content=content, signature=signature):
             return ThinkingPart(content, {"signature": signature} if signature else None)
-        case ToolCallEvent(id=id_, name=name, input=given, server_tool=False):
-            text = given if isinstance(given, str) else canonical.to_json_line(given).decode()
+        case ToolCallEvent(id=id_, name=name, input=arguments, server_tool=False):
+            text = (
+                arguments
+                if isinstance(arguments, str)
+                else canonical.to_json_line(arguments).decode()
+            )
             return ToolCall(id_, FunctionCall(name, text))
-        case ToolCallEvent(id=id_, name=name, input=given):
-            block = {"type": _SERVER_TOOL, "id": id_, "name": name, "input": given}
+        case ToolCallEvent(id=id_, name=name, input=arguments):
+            block = {"type": _SERVER_TOOL, "id": id_, "name": name, "input": arguments}
             return UnknownPart(_SERVER_TOOL, canonical.to_json_line(block).decode())
         case OutputEvent(raw=raw):
-            return _part_in(raw)
-    raise AssertionError(payload)  # `_group` lets nothing else through
+            return _parse_part(raw)
+    raise AssertionError(payload)  # `_message_events` yields no other payloads.
 
 
-def _part_in(raw: str) -> Part:
+def _parse_part(raw: str) -> Part:
     value = canonical.from_json(raw.encode())
     kind = value.get("type") if isinstance(value, dict) else None
     if kind == "image":

@@ -1,13 +1,8 @@
-"""Images on the wire: the ones that providers take, and a note in place of all others.
+"""Validation of images before they are sent to a provider.
 
-A request with an image that a provider cannot read is refused, and so is every later request of
-the same conversation. So an image is looked at before it is sent: its bytes say what it is, how
-large, and whether it is whole.
-
-What the bytes of an image say: its kind, how large it is, and whether it is whole.
-
-A provider refuses a request with a broken or too large image in it, and so every later request
-of that conversation. So whoever reads an image, or sends one, looks at it first.
+A provider refuses a request with a broken, too large or unknown image in it, and so every later
+request of the same conversation. So the media type, the size and the completeness of an image are
+read from its bytes before it is sent, and a note replaces an image that no provider accepts.
 
 Source: PNG 1.2 §5, ITU T.81 annex B, GIF89a, the WebP container specification.
 """
@@ -23,37 +18,37 @@ from dataclasses import dataclass
 from harken.core.messages import ImagePart, TextPart
 
 LARGEST_BYTES = 5_242_880 * 3 // 4
-"""5 MiB in base64: what providers take of one image."""
+"""The maximum size of an image for providers: 5 MiB in base64."""
 
 
 LARGEST_SIDE = 8000
-"""Pixels."""
+"""The maximum width or height in pixels."""
 
 
 _SOF = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
-"""The segments of a JPEG that have its size in them."""
+"""Markers of the JPEG segments that hold the image size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What kind of image a content is, and how large."""
+    """The media type and size of an image."""
 
     media_type: str
     width: int
     height: int
     is_whole: bool
-    """Whether it ends as such an image ends."""
+    """Whether the data ends with the end marker of its format."""
 
     @property
     def is_damaged(self) -> bool:
-        """Whether something of it is missing, as far as its beginning and end tell."""
+        """Whether the header or the end of the image is missing."""
         return not (self.width and self.height and self.is_whole)
 
 
 def image_of(data: bytes) -> Image | None:
-    """Return what image a content is; None where it is none that providers take.
+    """Read the header of an image. Return None if it is no image type that providers accept.
 
-    Width and height are 0 where its beginning is damaged.
+    Width and height are 0 if the header is damaged.
     """
     for magic, (media_type, read) in _KINDS.items():
         if data.startswith(magic) and (magic != b"RIFF" or data[8:12] == b"WEBP"):
@@ -80,7 +75,9 @@ def _webp(data: bytes) -> tuple[int, int, bool]:
     is_whole = len(data) >= size + 8
     kind = data[12:16]
     if kind == b"VP8X":
-        width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
+        width, height = (
+            1 + int.from_bytes(data[offset : offset + 3], "little") for offset in (24, 27)
+        )
     elif kind == b"VP8L":
         (bits,) = struct.unpack_from("<I", data, 21)
         width, height = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
@@ -90,18 +87,18 @@ def _webp(data: bytes) -> tuple[int, int, bool]:
 
 
 def _jpeg(data: bytes) -> tuple[int, int, bool]:
-    """Go from segment to segment until one has the size in it."""
-    at = 2
+    """Walk the segments until one holds the size."""
+    offset = 2
     while True:
-        while data[at + 1] == 0xFF:
-            at += 1  # a fill byte
-        start, marker, length = struct.unpack_from(">BBH", data, at)
+        while data[offset + 1] == 0xFF:
+            offset += 1  # a fill byte
+        start, marker, length = struct.unpack_from(">BBH", data, offset)
         if start != 0xFF:
-            raise IndexError(at)
+            raise IndexError(offset)
         if marker in _SOF:
-            height, width = struct.unpack_from(">HH", data, at + 5)
-            return width, height, data.rfind(b"\xff\xd9") > at
-        at += 2 + length
+            height, width = struct.unpack_from(">HH", data, offset + 5)
+            return width, height, data.rfind(b"\xff\xd9") > offset
+        offset += 2 + length
 
 
 _KINDS: dict[bytes, tuple[str, Callable[[bytes], tuple[int, int, bool]]]] = {
@@ -114,7 +111,8 @@ _KINDS: dict[bytes, tuple[str, Callable[[bytes], tuple[int, int, bool]]]] = {
 
 
 MAX_BASE64 = 5 * 1024 * 1024
-"""How long the base64 text of one image may be: what Anthropic takes, the least of all."""
+"""The maximum length of the base64 text of one image: the limit of Anthropic, which is the lowest.
+"""
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]*);base64,", re.IGNORECASE)
 
 
@@ -129,29 +127,29 @@ def sendable(image: ImagePart) -> ImagePart | TextPart:
     if data is None and in_url:
         data = url[in_url.end() :]
     if data is not None:
-        return _inline(data, image.media_type or (in_url["type"] if in_url else None))
+        return _check_inline(data, image.media_type or (in_url["type"] if in_url else None))
     if re.match(r"https?://\S+\Z", url, re.IGNORECASE) and url.isascii():
         return ImagePart(url=url)
     return _note(image.media_type)
 
 
-def _inline(data: str, said: str | None) -> ImagePart | TextPart:
+def _check_inline(data: str, media_type: str | None) -> ImagePart | TextPart:
     data = "".join(data.split())
     if len(data) > MAX_BASE64:
         return TextPart(f"[an image of {len(data) * 3 // 4} bytes, too large to be shown]")
     try:
         content = binascii.a2b_base64(data, strict_mode=True)
     except ValueError:
-        return _note(said)
+        return _note(media_type)
     image = image_of(content)
     if image is None or image.is_damaged:
-        return _note(said)
+        return _note(media_type)
     if max(image.width, image.height) > LARGEST_SIDE:
         size = f"{image.width} x {image.height} pixels"
         return TextPart(f"[an image of {size}, too large to be shown]")
     return ImagePart(image.media_type, data)
 
 
-def _note(said: str | None) -> TextPart:
-    kind = re.sub(r"[^\w/+.-]", "", said or "", flags=re.ASCII)[:60]
+def _note(media_type: str | None) -> TextPart:
+    kind = re.sub(r"[^\w/+.-]", "", media_type or "", flags=re.ASCII)[:60]
     return TextPart(f"[an image{f' ({kind})' if kind else ''} that cannot be shown]")

@@ -1,7 +1,7 @@
-"""Records: the JSON objects of which most files of other runtimes consist, one in a line.
+"""Typed access to JSON objects, the records of most session files of other runtimes.
 
-One idea: whatever stands in a record is foreign. So a member is read as the type that it should
-have, or it is not there; and what is kept as it is, is kept such that every writer can say it.
+Records are untrusted. A member is returned only if it has the expected type, and a value that is
+stored as it is, is first made safe for every writer.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from harken.core import canonical
 
 Record: TypeAlias = dict[str, Any]
 
-_DEPTH = 32
-"""What is nested deeper is kept as text: those who write it have limits, too."""
-_TITLE_CHARACTERS = 80
+_MAX_DEPTH = 32
+"""Values nested deeper are stored as text, because other writers have limits, too."""
+_MAX_TITLE_CHARS = 80
 _INTEGERS = range(-(2**63), 2**64)
 
 
 def get_text(record: Record, name: str) -> str:
-    """Return a member that is a text; empty: it is none.
+    """Return a member that is a string, or an empty string.
 
     >>> get_text({"id": 5, "name": "Jill"}, "name")
     'Jill'
@@ -30,33 +30,33 @@ def get_text(record: Record, name: str) -> str:
 
 
 def get_object(record: Record, name: str) -> Record:
-    """Return a member that is an object; empty: it is none."""
+    """Return a member that is an object, or an empty object."""
     value = record.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def get_objects(record: Record, name: str) -> list[Record]:
-    """Return the objects of a member that is a list; empty: it is none."""
+    """Return the objects in a member that is a list, or an empty list."""
     value = record.get(name)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def get_count(record: Record, name: str) -> int | None:
-    """Return a member that is a count; None: it is none."""
+    """Return a member that is a count. Return None if it is not."""
     value = record.get(name)
-    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
-    return value if is_one else None
+    is_valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
+    return value if is_valid else None
 
 
 def title_of(prompt: str) -> str:
-    """Return the beginning of a prompt, on one line."""
-    return " ".join(prompt[: 8 * _TITLE_CHARACTERS].split())[:_TITLE_CHARACTERS]
+    """Return the beginning of a prompt on one line."""
+    return " ".join(prompt[: 8 * _MAX_TITLE_CHARS].split())[:_MAX_TITLE_CHARS]
 
 
-def to_safe_json(value: Any, levels: int = _DEPTH) -> Any:
-    """Return a JSON value that every writer can say: not too deep, with numbers that all know."""
+def to_safe_json(value: Any, levels: int = _MAX_DEPTH) -> Any:
+    """Return a JSON value that every writer can encode: limited in depth, with portable numbers."""
     if isinstance(value, dict | list) and levels == 0:
-        return _written(value)
+        return _encode_as_text(value)
     if isinstance(value, dict):
         return {name: to_safe_json(item, levels - 1) for name, item in value.items()}
     if isinstance(value, list):
@@ -69,7 +69,7 @@ def to_safe_json(value: Any, levels: int = _DEPTH) -> Any:
 
 
 def members_not_in(whole: Record, said: Record) -> Record:
-    """Return the members of `whole` that `said` does not have so: what it takes to restore it."""
+    """Return the members of `whole` that are missing or different in `said`, for restoring it."""
     return {
         name: to_safe_json(value)
         for name, value in whole.items()
@@ -77,7 +77,7 @@ def members_not_in(whole: Record, said: Record) -> Record:
     }
 
 
-def _written(value: object) -> str:
+def _encode_as_text(value: object) -> str:
     try:
         return canonical.to_json_line(value).decode()
     except (ValueError, RecursionError):

@@ -1,11 +1,11 @@
-"""`messages-v1`: what a model reads, as the bodies of requests to the two kinds of providers.
+"""`messages-v1`: a conversation as the request bodies of both kinds of providers.
 
-One idea: all that a provider refuses is dealt with in the formats of the providers; here both of
-their bodies stand beside each other, so that whoever continues the conversation takes one. Reading
-takes the one that is there; of two, Anthropic's, which keeps more apart.
+The modules of the providers handle everything that a provider refuses; here both bodies stand side
+by side, and a client that continues the conversation uses one of them. The reader takes the body
+that is present, and Anthropic's if both are, because it keeps more structure.
 
-It is a rendering: what a request cannot say (times, sources, thoughts of a model that is not
-asked) is left out. So it is not joined as bytes: a request is closed at its end.
+It is a rendering: data that a request cannot carry (times, sources, thoughts of other models) is
+left out. It is not joined as bytes, because a request is closed at its end.
 
 Source: docs/formats/messages-v1.md.
 """
@@ -28,7 +28,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], list[Message]]] = {
 }
 
 
-def _reads(data: bytes) -> list[ConversationEntry]:
+def _read(data: bytes) -> list[ConversationEntry]:
     try:
         value = canonical.from_json(data)
     except ValueError as error:
@@ -40,7 +40,7 @@ def _reads(data: bytes) -> list[ConversationEntry]:
     raise FormatError(NAME, f"it has no body of a request as {' or '.join(_READERS)}")
 
 
-def _writes(entries: Sequence[ConversationEntry]) -> bytes:
+def _write(entries: Sequence[ConversationEntry]) -> bytes:
     messages = [entry.message for entry in entries]
     bodies = {
         "anthropic": anthropic.build_request_body(messages),
@@ -49,4 +49,4 @@ def _writes(entries: Sequence[ConversationEntry]) -> bytes:
     return canonical.to_json_line(bodies) + b"\n"
 
 
-FORMAT = Format(name=NAME, media_type="application/json", reads=_reads, writes=_writes)
+FORMAT = Format(name=NAME, media_type="application/json", reads=_read, writes=_write)

@@ -1,10 +1,10 @@
-"""The formats that there are: Harken's own, those of installed packages, those of a program.
+"""The registry of formats: those of Harken, of installed packages, and of the running program.
 
-One idea: a format is imported when it is asked for. So nobody pays for formats that are not used,
-and a broken package is an error for whoever names its format, and for nobody else.
+A format is imported on its first use. So unused formats cost no start time, and a broken package is
+an error only for callers that name its format.
 
-A package enters a format under the entry point `harken.formats`: the name of the format, and where
-the `Format` is. What is built in cannot be replaced.
+A package registers a format under the entry point `harken.formats`: the name of the format and the
+location of the `Format`. A built-in format cannot be replaced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _BUILT_IN = {
     "pi-v3": "harken.formats.runtimes.pi.reader",
 }
 _REVISIONS: dict[str, int] = {}
-"""Of those that are not in the first: so what is found again needs no import of its format."""
+"""Revisions of the built-in formats, if not 1. A cached rendering is looked up without importing
+its format.
+"""
 
 
 def _installed() -> Iterable[EntryPoint]:
@@ -49,60 +51,63 @@ class FormatRegistry:
     def __init__(
         self, *more: Format, installed: Callable[[], Iterable[EntryPoint]] = _installed
     ) -> None:
-        """Have the formats of Harken, those of installed packages, and `more`."""
+        """Register the formats of Harken, of installed packages, and `more`."""
         self._installed = installed
-        self._points: Mapping[str, EntryPoint] | None = None
+        self._points_by_name: Mapping[str, EntryPoint] | None = None
         self._loaded: dict[str, Format] = {}
         for format_ in more:
             self.register(format_)
 
     def register(self, format: Format) -> Format:
-        """Add a format; return it. Raises ValueError where another one has its name."""
+        """Add a format and return it. Raises ValueError if another format has its name."""
         if format.name in _BUILT_IN or self._loaded.get(format.name, format) is not format:
             raise ValueError(f"there is a format {format.name} already; a change has a new name")
         self._loaded[format.name] = format
         return format
 
     def get(self, name: str) -> Format | None:
-        """Return the format with this name; None: nobody here knows it.
+        """Return the format with this name. Return None if no such format is registered.
 
-        Raises ConfigError where the package that has it cannot be used.
+        Raises ConfigError if the package of the format cannot be loaded.
         """
         if name not in self._loaded:
             if name in _BUILT_IN:
                 self._loaded[name] = importlib.import_module(_BUILT_IN[name]).FORMAT
-            elif name in self._entered():
-                self._loaded[name] = _loaded(self._entered()[name])
+            elif name in self._entry_points():
+                self._loaded[name] = _loaded(self._entry_points()[name])
         return self._loaded.get(name)
 
     def revision(self, name: str) -> int:
-        """Return which writer a format has; no format of Harken is imported for that.
+        """Return the revision of a format's writer, without importing formats of Harken.
 
-        1: the first, or nobody here knows it. Raises ConfigError as `get`.
+        The revision of an unknown format is 1. Raises ConfigError as `get`.
         """
         if name in _BUILT_IN:
             return _REVISIONS.get(name, 1)
-        found = self.get(name)
-        return 1 if found is None else found.revision
+        format_ = self.get(name)
+        return 1 if format_ is None else format_.revision
 
     def find(self, given: str) -> Format:
-        """Return the format with this name, or the only one whose name begins so.
+        """Return the format with this name, or the only one with this prefix.
 
-        Raises NameNotFound and AmbiguousName, which list what there is, ConfigError as `get`.
+        Raises NameNotFound and AmbiguousName, which list the candidates, and ConfigError as `get`.
         """
         names = [name for name in self.names() if given and name.startswith(given)]
-        found = self.get(given if given in names else names[0] if len(names) == 1 else "")
-        if found is not None:
-            return found
+        format_ = self.get(given if given in names else names[0] if len(names) == 1 else "")
+        if format_ is not None:
+            return format_
         if names:
             raise AmbiguousName("format", given, names)
         raise NameNotFound("format", given, self.names())
 
     def reader(self, name: str) -> Reader | None:
-        """Return what reads bytes of this format: its own, or a later version that maps them."""
-        found = self.get(name)
-        if found is not None:
-            return found.reads
+        """Return the reader for bytes of a format. Return None if there is none.
+
+        A later version of the format may read them with an upgrade.
+        """
+        format_ = self.get(name)
+        if format_ is not None:
+            return format_.reads
         for later in filter(None, map(self.get, self.names())):
             if name in later.older and later.reads is not None:
                 upgrade, reads = later.older[name], later.reads
@@ -110,31 +115,31 @@ class FormatRegistry:
         return None
 
     def names(self) -> list[str]:
-        """Return the names of all formats, sorted; nothing is imported."""
-        return sorted({*_BUILT_IN, *self._entered(), *self._loaded})
+        """Return the names of all formats, sorted, without imports."""
+        return sorted({*_BUILT_IN, *self._entry_points(), *self._loaded})
 
-    def _entered(self) -> Mapping[str, EntryPoint]:
-        if self._points is None:
-            self._points = {point.name: point for point in self._installed()}
-        return self._points
+    def _entry_points(self) -> Mapping[str, EntryPoint]:
+        if self._points_by_name is None:
+            self._points_by_name = {point.name: point for point in self._installed()}
+        return self._points_by_name
 
 
 def _loaded(point: EntryPoint) -> Format:
     try:
-        found = point.load()
-    except Exception as error:  # the border to a package of others
-        raise _unusable(point, f"{type(error).__name__}: {error}") from error
-    if not isinstance(found, Format):
-        raise _unusable(point, f"it is no Format but {type(found).__name__}")
-    if found.name != point.name:
-        raise _unusable(point, f"it calls itself {found.name}")
-    return found
+        format_ = point.load()
+    except Exception as error:  # A foreign package may raise anything.
+        raise _unusable_error(point, f"{type(error).__name__}: {error}") from error
+    if not isinstance(format_, Format):
+        raise _unusable_error(point, f"it is no Format but {type(format_).__name__}")
+    if format_.name != point.name:
+        raise _unusable_error(point, f"it calls itself {format_.name}")
+    return format_
 
 
-def _unusable(point: EntryPoint, reason: str) -> ConfigError:
-    where = f"{point.value}, which a package enters"
-    return ConfigError(f"the format {point.name} ({where}) cannot be used: {reason}")
+def _unusable_error(point: EntryPoint, reason: str) -> ConfigError:
+    location = f"{point.value}, which a package enters"
+    return ConfigError(f"the format {point.name} ({location}) cannot be used: {reason}")
 
 
 FORMATS = FormatRegistry()
-"""What this process knows; `FORMATS.register` adds to it."""
+"""The registry of this process; `FORMATS.register` adds to it."""

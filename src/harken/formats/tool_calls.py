@@ -1,8 +1,8 @@
-"""Tool calls on the wire: ids, names and arguments that a provider takes, and where calls stand.
+"""Encoding of tool calls for providers: ids, names, arguments and the positions of calls.
 
-A model may write any name and any arguments, and a server may leave ids out or repeat them. What
-is sent back must fit what providers check, and be the same each time: it follows from the call
-and from the calls before it alone.
+A model may write any name and any arguments, and a server may omit or repeat ids. The encoded call
+must pass the checks of providers and be the same in each request: it depends only on the call and
+on the calls before it.
 """
 
 from __future__ import annotations
@@ -32,79 +32,79 @@ from harken.core.messages import (
 from harken.core.stream import PartDelta
 
 MAX_COUNT = 1 << 40
-"""No answer has so many tokens: a count that says so is none."""
-_DEPTH = 64
-"""Arguments that are nested deeper are sent as text: servers and libraries have limits, too."""
+"""Exclusive limit for token counts. A larger count is invalid."""
+_MAX_DEPTH = 64
+"""Arguments nested deeper are sent as text, because servers and libraries have limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedToolCall:
-    """A call as it can be sent."""
+    """A tool call in the form that providers accept."""
 
     id: str
     name: str
     arguments: dict[str, Any]
     text: str
-    """The arguments as JSON text: verbatim, where the model wrote an object."""
+    """The arguments as JSON text: verbatim if the model wrote an object."""
     meta: Meta
-    """What varies with the call; nothing of it is sent unless the format knows what it is."""
+    """Provider data of the call. Only members that the format knows are sent."""
 
 
 class Ids(Protocol):
-    """Gives each call of a conversation an id of its own."""
+    """Assigns each call of a conversation a unique id."""
 
     def new(self, raw: str) -> str:
-        """Return the id of the next call; the same calls in the same order get the same ids."""
+        """Return the id of the next call. The same calls in the same order get the same ids."""
         ...
 
 
 @dataclass(slots=True)
 class CallIds:
-    """Gives each call of a conversation an id of its own, of at most `length` characters.
+    """Assigns each call of a conversation a unique id of at most `length` characters.
 
-    An id that is well formed and new stays as it is.
+    A well-formed id that is not in use yet stays unchanged.
     """
 
     length: int
-    _taken: set[str] = field(default_factory=set)
+    _used_ids: set[str] = field(default_factory=set)
 
     def new(self, raw: str) -> str:
-        """Return the id of the next call; the same calls in the same order get the same ids."""
-        base = wanted = well_formed(raw, self.length) or "call"
+        """Return the id of the next call. The same calls in the same order get the same ids."""
+        base = candidate = well_formed(raw, self.length) or "call"
         count = 1
-        while wanted in self._taken:
+        while candidate in self._used_ids:
             count += 1
             end = f"_{count}"
-            wanted = base[: self.length - len(end)] + end
-        self._taken.add(wanted)
-        return wanted
+            candidate = base[: self.length - len(end)] + end
+        self._used_ids.add(candidate)
+        return candidate
 
 
 @dataclass(slots=True)
 class ShortIds:
-    """Gives each call an id of nine letters and digits, as Mistral and its templates demand.
+    """Assigns each call an id of nine letters and digits, as Mistral and its templates require.
 
-    One that is such an id, and new, stays as it is.
+    An id of this form that is not in use yet stays unchanged.
 
     >>> ids = ShortIds()
     >>> ids.new("D681PevKs"), ids.new("call_0"), ids.new("call_0")
     ('D681PevKs', 'a49649a15', '2ec0689e5')
     """
 
-    _taken: set[str] = field(default_factory=set)
+    _used_ids: set[str] = field(default_factory=set)
 
     def new(self, raw: str) -> str:
-        """Return the id of the next call; the same calls in the same order get the same ids."""
-        wanted, count = raw, 0
-        while not re.fullmatch("[a-zA-Z0-9]{9}", wanted) or wanted in self._taken:
+        """Return the id of the next call. The same calls in the same order get the same ids."""
+        candidate, count = raw, 0
+        while not re.fullmatch("[a-zA-Z0-9]{9}", candidate) or candidate in self._used_ids:
             count += 1
-            wanted = hashlib.sha256(clean(f"{count} {raw}").encode()).hexdigest()[:9]
-        self._taken.add(wanted)
-        return wanted
+            candidate = hashlib.sha256(clean(f"{count} {raw}").encode()).hexdigest()[:9]
+        self._used_ids.add(candidate)
+        return candidate
 
 
 def well_formed(text: str, length: int) -> str:
-    """Return a name or id with the letters that all providers take, cut to `length`.
+    """Replace characters that providers refuse in names and ids, and truncate to `length`.
 
     >>> well_formed("mcp/read file", 64)
     'mcp_read_file'
@@ -113,7 +113,7 @@ def well_formed(text: str, length: int) -> str:
 
 
 def wire_call(call: ToolCall, ids: Ids, name_length: int) -> EncodedToolCall:
-    """Return a call as it can be sent; arguments that are no JSON object stand below `input`."""
+    """Return a call that can be sent. Arguments that are no JSON object are wrapped in `input`."""
     text = call.function.arguments
     arguments = as_object(text)
     if arguments is None:
@@ -125,43 +125,43 @@ def wire_call(call: ToolCall, ids: Ids, name_length: int) -> EncodedToolCall:
 
 
 def as_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object in a text, such that it can be sent; None where it holds none."""
+    """Parse a JSON object that can be sent. Return None if the text is not one."""
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
         try:
-            value = _plain(json.loads(text))
+            value = _sanitize_value(json.loads(text))
         except (ValueError, RecursionError):
             return None
-    if not isinstance(value, dict) or _is_deeper(value, _DEPTH):
+    if not isinstance(value, dict) or _is_deeper_than(value, _MAX_DEPTH):
         return None
     return value
 
 
 def clean(text: str) -> str:
-    """Return a text as UTF-8 can say it: a lone surrogate becomes a question mark."""
+    """Replace lone surrogates with question marks, so that the text can be encoded as UTF-8."""
     if text.isascii():
         return str(text)
     return text.encode("utf-8", "replace").decode()
 
 
-def _plain(value: Any) -> Any:
-    """Return a JSON value without what only Python's reader lets through."""
+def _sanitize_value(value: Any) -> Any:
+    """Return a JSON value without values that only Python's parser accepts."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_sanitize_value(item) for item in value]
     if isinstance(value, dict):
-        return {clean(name): _plain(item) for name, item in value.items()}
+        return {clean(name): _sanitize_value(item) for name, item in value.items()}
     return value
 
 
-def _is_deeper(value: object, levels: int) -> bool:
+def _is_deeper_than(value: object, levels: int) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return any(
-        levels == 0 or _is_deeper(item, levels - 1)
+        levels == 0 or _is_deeper_than(item, levels - 1)
         for item in inner
         if isinstance(item, dict | list)
     )
@@ -169,36 +169,36 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 @dataclass(slots=True)
 class CallPositions:
-    """Where calls stand among the parts of an answer that streams.
+    """Tracks the positions of calls among the parts of a streamed answer.
 
-    Calls after all parts need no place, and that is the rule: so a call gets its place when a
-    part follows it, and then every other call, too.
+    By default, calls follow all parts and need no position. When a part follows a call, that call
+    and every later call get a slot.
     """
 
     waiting: list[str] = field(default_factory=list)
     """Ids of calls that no part has followed yet."""
-    _used: bool = False
+    _has_slots: bool = False
 
     def part(self) -> list[PartDelta]:
-        """Return what goes before the next part."""
+        """Return the slots to emit before the next part."""
         if not self.waiting:
             return []
-        self._used = True
+        self._has_slots = True
         due, self.waiting = self.waiting, []
         return [PartDelta(ToolCallSlot(id_)) for id_ in due]
 
     def call(self, id_: str) -> list[PartDelta]:
-        """Return what goes before the next call."""
-        if self._used:
+        """Return the slot to emit before the next call, if it needs one."""
+        if self._has_slots:
             return [PartDelta(ToolCallSlot(id_))]
         self.waiting.append(id_)
         return []
 
 
 def spoken(items: Sequence[Part | ToolCall]) -> Message:
-    """Return the assistant message that says these parts and makes these calls, in this order.
+    """Build the assistant message with these parts and calls, in this order.
 
-    Calls that share an id have no places, and stand after all parts.
+    If calls share an id, they get no slots and follow all parts.
 
     >>> from harken.core.messages import FunctionCall
     >>> spoken([TextPart("I look."), ToolCall("c1", FunctionCall("look", "{}"))]).content
@@ -208,15 +208,17 @@ def spoken(items: Sequence[Part | ToolCall]) -> Message:
     parts = [item for item in items if not isinstance(item, ToolCall)]
     has_places = len({call.id for call in calls}) == len(calls)
     if has_places and any(isinstance(item, ToolCall) for item in items[: len(parts)]):
-        placed = [ToolCallSlot(item.id) if isinstance(item, ToolCall) else item for item in items]
-        return Message("assistant", placed, calls)
+        items_with_slots = [
+            ToolCallSlot(item.id) if isinstance(item, ToolCall) else item for item in items
+        ]
+        return Message("assistant", items_with_slots, calls)
     return Message("assistant", content_of(parts), calls or None)
 
 
 def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
-    """Yield the parts and calls of a message, each once, whatever the places say.
+    """Yield the parts and calls of a message, each once, in the order of the slots.
 
-    A call without a place stands after all parts.
+    A call without a slot follows all parts.
 
     >>> from harken.core.messages import FunctionCall
     >>> [type(item).__name__ for item in in_order(spoken([ToolCall("c", FunctionCall("f", "{}"))]))]
@@ -227,15 +229,18 @@ def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
         if not isinstance(part, ToolCallSlot):
             yield part
             continue
-        placed = next((call for call in waiting if call.id == part.id), None)
-        if placed is not None:
-            waiting.remove(placed)
-            yield placed
+        matching_call = next((call for call in waiting if call.id == part.id), None)
+        if matching_call is not None:
+            waiting.remove(matching_call)
+            yield matching_call
     yield from waiting
 
 
 def content_of(parts: Sequence[Part]) -> Content:
-    """Return parts as a message has them: one plain text as a string, nothing as None."""
+    """Return parts as message content.
+
+    A single plain text becomes a string, no parts become None.
+    """
     if len(parts) == 1 and isinstance(parts[0], TextPart) and not parts[0].meta:
         return parts[0].text
     content: list[ContentPart] = [*parts]

@@ -1,4 +1,4 @@
-"""`AnthropicModel`: models of Anthropic, and of all that speak its Messages protocol."""
+"""`AnthropicModel`: a client for Anthropic's Messages API and compatible servers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from harken.llm.http_model import HttpModelClient, Import, ModelEndpoint, Vendor
 from harken.llm.prices import Cost
 
 MAX_TOKENS = 32_000
-"""How long an answer may be where the parameters do not say it, as the provider demands: what the
-smallest limit of the current models allows, and more than an agent's turn needs."""
+"""The default limit of an answer, because the provider requires one: the smallest limit of the
+current models, and more than an agent's turn needs."""
 
 _ANTHROPIC = Vendor(
     sdk="anthropic",
@@ -28,12 +28,12 @@ _ANTHROPIC = Vendor(
 
 @check_arguments
 class AnthropicModel:
-    """A model that is asked through the SDK of Anthropic.
+    """A model that is called through the SDK of Anthropic.
 
-    Parameters of a request are sent as they are (`max_tokens`, `thinking`, `output_config`, ...),
-    also ones that the SDK does not know; one that is None is left out. The prefix is cached in
-    steps unless a parameter `cache_control` says otherwise. Thinking with `budget_tokens` begins
-    after the calls that another model has made: the API takes none in their midst.
+    Parameters of a request are sent unchanged (`max_tokens`, `thinking`, `output_config`, ...),
+    also ones that the SDK does not know; a parameter that is None is omitted. The prefix is cached
+    in steps unless a parameter `cache_control` overrides it. Thinking with `budget_tokens` begins
+    after the calls of another model: the API accepts no such thinking between them.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class AnthropicModel:
         cost: Cost | None = None,
         import_sdk: Import = importlib.import_module,
     ) -> None:
-        """Make a model. `name` is its name in logs, `model` its name at the provider."""
+        """Create a model. `name` is its name in logs, `model` its name at the provider."""
         self.name, self.model = name, model
         self._service = HttpModelClient(
             _ANTHROPIC, endpoint or ModelEndpoint(), name, cost=cost, import_sdk=import_sdk
@@ -56,7 +56,7 @@ class AnthropicModel:
         self._service.warm_up()
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
+        """Stream an answer. Raises ModelError, and ConfigError if the SDK is not installed."""
         body = build_request(self.model, request, self._service.endpoint)
         return self._service.answer(body, AnthropicStreamDecoder(model=self.model))
 
@@ -64,18 +64,18 @@ class AnthropicModel:
 def build_request(
     model: str, request: ModelRequest, endpoint: ModelEndpoint | None = None
 ) -> dict[str, Any]:
-    """Return the whole body of a request, with its cache breakpoints."""
+    """Return the complete body of a request, with its cache breakpoints."""
     body: Mapping[str, Any] = messages.build_request_body(
         request.messages, request.tools, model=model
     )
     if "cache_control" not in request.parameters:
         body = messages.marked(body)
     parameters = {"max_tokens": MAX_TOKENS, **request.parameters}
-    if _is_manual(parameters.get("thinking")) and messages.lacks_thinking(body):
+    if _has_thinking_budget(parameters.get("thinking")) and messages.lacks_thinking(body):
         del parameters["thinking"]
-    sent = (endpoint or ModelEndpoint()).sent(parameters)
-    return {**sent, "model": model, **body, "stream": True}
+    members = (endpoint or ModelEndpoint()).sent(parameters)
+    return {**members, "model": model, **body, "stream": True}
 
 
-def _is_manual(thinking: object) -> bool:
+def _has_thinking_budget(thinking: object) -> bool:
     return isinstance(thinking, Mapping) and "budget_tokens" in thinking

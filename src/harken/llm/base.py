@@ -1,8 +1,8 @@
 """The protocol between agents and models: a request goes in, chunks stream out.
 
-A model is a name and a stream. It keeps no conversation: everything it may look at is in the
-request, so that a resumed agent asks exactly what the live one would have asked. Cancelling the
-task that reads a stream cancels the call; what arrived until then is in the `Draft`.
+A model is a name and a stream. It keeps no conversation: everything it may depend on is in the
+request, so that a resumed agent sends exactly the requests of the live one. Cancelling the task
+that reads a stream cancels the call; the chunks received until then are in the `StreamAccumulator`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ ToolSchema: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """Everything that one model call may depend on."""
+    """The complete input of one model call."""
 
     agent: str
-    """The name of the asking agent, its id where it has none."""
+    """The name of the calling agent, or its id if it has no name."""
     messages: Sequence[ChatMessage]
     """The context, oldest first."""
     tools: Sequence[ToolSchema] = ()
@@ -32,59 +32,59 @@ class ModelRequest:
     context_hash: str = ""
     """Rolling hash of `messages`."""
     tools_hash: str | None = None
-    """Identity of `tools`; None where there are none."""
+    """The hash of `tools`. None if there are none."""
 
     @property
     def hash(self) -> str:
-        """The identity of the request: context, tools and parameters, not who asks whom."""
+        """The hash of context, tools and parameters, independent of agent and model."""
         return request_hash(self.context_hash, self.tools_hash, self.parameters)
 
 
 def request_hash(
     context_hash: str, tools_hash: str | None, parameters: Mapping[str, Any] | None
 ) -> str:
-    """Return the identity of a request, also of one that stands in a log: 64 hex digits."""
-    covered = {"context": context_hash, "tools": tools_hash, "parameters": dict(parameters or {})}
-    return canonical.hash_value(canonical.REQUEST, covered)
+    """Return the hash of a request, also of a logged one: 64 hex digits."""
+    content = {"context": context_hash, "tools": tools_hash, "parameters": dict(parameters or {})}
+    return canonical.hash_value(canonical.REQUEST, content)
 
 
 def tools_hash(tools: Sequence[ToolSchema]) -> str:
-    """Return the identity of a list of tool schemas: 64 hex digits."""
+    """Return the hash of a list of tool schemas: 64 hex digits."""
     return canonical.hash_value(canonical.TOOLS, [dict(tool) for tool in tools])
 
 
 class Model(Protocol):
-    """Something that answers requests.
+    """A language model that answers requests.
 
-    One that knows how many tokens it reads at once says so as `context_window`, which is no part of
-    the protocol: agents compact their context before it is full.
+    A model with a known context size has it as `context_window`, which is no part of the protocol:
+    agents compact their context before it is full.
     """
 
     @property
     def name(self) -> str:
-        """How the log calls it: `anthropic/...`, `scripted:FILE`, `replay:SESSION`."""
+        """The name in the log: `anthropic/...`, `scripted:FILE`, `replay:SESSION`."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Answer a request, piece by piece, ending with `Finish`.
+        """Stream the answer to a request, ending with `Finish`.
 
-        Raises ModelError where the call fails; never anything else for a failure outside.
+        Raises ModelError if the call fails, and no other exception for an external failure.
         Call ids are unique among the calls of the context that have no result.
         """
         ...
 
 
 ModelResolver: TypeAlias = Callable[[str], Model]
-"""Turns a model's name into the model. Raises ConfigError for one that it does not know."""
+"""Returns the model with a name. Raises ConfigError for an unknown name."""
 
 
 class MessageWindow(Sequence[ChatMessage]):
-    """The first `size` messages of a list that may grow meanwhile, without copying it."""
+    """The first `size` messages of a list that may grow, without a copy."""
 
     __slots__ = ("_messages", "_size")
 
     def __init__(self, messages: Sequence[ChatMessage], size: int) -> None:
-        """Look at the first `size` of `messages`, which may only be appended to."""
+        """Create a view of the first `size` of `messages`, which may only be appended to."""
         self._messages, self._size = messages, size
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
-"""Windows: how long a prompt each model takes, from a table of dated data.
+"""Context windows of models, from a table of dated data.
 
-What is not in the table is not known: nothing is guessed from a name.
+A model that is not in the table has no known window: no value is inferred from its name.
 """
 
 from __future__ import annotations
@@ -18,47 +18,50 @@ from harken.core.arguments import check_arguments
 from harken.llm.prices import fits
 
 
-class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much a model reads at once."""
+class _WindowRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The context window of a model or of a name pattern."""
 
     model: str
-    """Its full name, or the beginning of one and a `*`."""
+    """The full name, or a prefix and a `*`."""
     tokens: Annotated[int, msgspec.Meta(ge=1)]
-    """Of prompt, answer aside, where a provider says that; else of both together."""
+    """The maximum prompt, if the provider documents it separately; else prompt and answer together.
+    """
 
 
 @check_arguments
 class ContextWindows:
-    """A table of windows: those that somebody gives, before those that come with the package."""
+    """A table of context windows: user-defined ones before those of the package."""
 
     def __init__(self, own: Mapping[str, int] | None = None) -> None:
-        """Put these first: name or pattern -> tokens. The package's are read when one is asked."""
+        """Put `own` first: name or pattern -> tokens. The package's table is read on first use."""
         self.own = dict(own or {})
-        self._found: dict[str, int | None] = {}
+        self._tokens_by_model: dict[str, int | None] = {}
 
     def tokens(self, model: str) -> int | None:
-        """Return how many tokens a model reads at most; None: that is not known."""
-        if model not in self._found:
-            self._found[model] = _find(self.own, model) or _find(built_in(), model)
-        return self._found[model]
+        """Return the context window of a model in tokens. Return None if it is unknown."""
+        if model not in self._tokens_by_model:
+            self._tokens_by_model[model] = _find_tokens(self.own, model) or _find_tokens(
+                built_in(), model
+            )
+        return self._tokens_by_model[model]
 
 
-def _find(windows: Mapping[str, int], model: str) -> int | None:
-    ranked = [(rank, tokens) for name, tokens in windows.items() if (rank := fits(name, model))]
-    return max(ranked)[1] if ranked else None
+def _find_tokens(windows: Mapping[str, int], model: str) -> int | None:
+    matches = [(rank, tokens) for name, tokens in windows.items() if (rank := fits(name, model))]
+    return max(matches)[1] if matches else None
 
 
-class _List(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Windows that were read at one place."""
+class _WindowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rows from one source, read at one date."""
 
     source: str
     read: date
-    windows: list[_Row]
+    windows: list[_WindowRow]
 
 
 @cache
 def built_in() -> dict[str, int]:
-    """Return the windows that come with the package; the file is read once."""
+    """Return the windows of the package. The file is read once."""
     text = Path(__file__).with_name("context_windows.toml").read_text("utf-8")
-    lists = msgspec.convert(tomllib.loads(text)["list"], list[_List])
-    return {row.model: row.tokens for one in lists for row in one.windows}
+    lists = msgspec.convert(tomllib.loads(text)["list"], list[_WindowList])
+    return {row.model: row.tokens for list_ in lists for row in list_.windows}

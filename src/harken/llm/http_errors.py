@@ -1,8 +1,8 @@
-"""How a call of a service fails: which kind of failure it is, and one line that a person can use.
+"""Classification of failed model calls, with one line of advice for the user.
 
-Errors of SDKs and of the HTTP library below them are told apart by the names of their classes,
-which both vendors share, so nothing is imported for it. What a provider says is quoted, shortened,
-and never holds a key.
+Exceptions of SDKs and of the HTTP library below them are classified by their class names, which
+both vendors share, so no module is imported for it. A provider's message is quoted, truncated, and
+never contains a key.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from typing import Any
 from harken.core import canonical
 from harken.errors import Failure, ModelError
 
-_QUOTED = 240
-_KEY = 8
-"""So many letters in a row of a key are a part of it; a shorter key is none."""
-_TOO_LONG = re.compile(
+_MAX_QUOTE_CHARS = 240
+_MIN_KEY_CHARS = 8
+"""The minimum length of a substring of a key that counts as a part of it. A shorter key is no
+secret."""
+_TOO_LONG_PATTERN = re.compile(
     r"prompt is too long|input is too long|context[_ ](length|window|limit|size)"
     r"|maximum (context|prompt) length|maximum model length|exceeds? the maximum number of tokens"
     r"|reduce the length of the (messages|prompt|input)|request_too_large|exceed_context_size",
     re.IGNORECASE,
 )
-_NO_MODEL = re.compile(
+_NO_MODEL_PATTERN = re.compile(
     r"model_not_found|not a valid model|model\b.{0,80}\b(does not exist|not found)", re.IGNORECASE
 )
-_KINDS: dict[str, Failure] = {
+_FAILURES_BY_TYPE: dict[str, Failure] = {
     "authentication_error": "auth",
     "permission_error": "auth",
     "invalid_api_key": "auth",
@@ -43,9 +44,9 @@ _KINDS: dict[str, Failure] = {
     "request_too_large": "context_too_long",
     "invalid_request_error": "refused",
 }
-"""What providers call a failure in an event of a stream."""
-_REQUEST = re.compile(r"[\w.:-]{4,64}", re.ASCII)
-_TOO_SHORT = frozenset({"max_tokens", "length"})
+"""Failures by the providers' error types in stream events."""
+_REQUEST_ID_PATTERN = re.compile(r"[\w.:-]{4,64}", re.ASCII)
+_LENGTH_REASONS = frozenset({"max_tokens", "length"})
 _REFUSALS = frozenset({"refusal", "content_filter"})
 _STATUSES: dict[int, Failure] = {
     401: "auth",
@@ -59,20 +60,20 @@ _TIMEOUT = frozenset({"APITimeoutError", "TimeoutException", "TimeoutError"})
 _NETWORK = frozenset(
     {"APIConnectionError", "TransportError", "StreamError", "InvalidURL", "OSError"}
 )
-_UNREADABLE = frozenset({"DecodingError", "UnicodeDecodeError", "JSONDecodeError"})
-_END_OF_KEY = 3
-"""So many of the last letters of a key are not shown, also without a mask before them."""
+_DECODING_ERRORS = frozenset({"DecodingError", "UnicodeDecodeError", "JSONDecodeError"})
+_KEY_END_CHARS = 3
+"""The number of last characters of a key that are redacted, also without a mask before them."""
 _MASK = r"(?:[*•●·]{2,}|\.{3,}|…|[xX]{4,})"
-_WORD = re.compile(
+_WORD_PATTERN = re.compile(
     rf"(?<![\w*•●·….-])(?P<before>{_MASK})?(?P<word>[\w-]{{1,40}}?)(?P<after>{_MASK})?(?![\w-])"
 )
-_MASKED = re.compile(r"[\w-]*(?:[*•●·]{3,}|[xX]{6,})[\w*•●·-]*")
-_ENDING = re.compile(
+_MASKED_PATTERN = re.compile(r"[\w-]*(?:[*•●·]{3,}|[xX]{6,})[\w*•●·-]*")
+_ENDING_PATTERN = re.compile(
     r"(?i:(?<=ending in )|(?<=ending with )|(?<=ends in )|(?<=ends with )|(?<=ending: ))"
     r"[\"'`]?[\w*•●·….-]{2,12}(?!\w)"
 )
-"""Letters that a provider calls the last of a key."""
-_KEY_LIKE = re.compile(
+"""Matches characters that a provider describes as the end of a key."""
+_KEY_PATTERN = re.compile(
     r"(?i:bearer|basic)\s+\S+|(?<=provided: )\S+"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|nvapi)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}"
     r"|\b(?=[A-Za-z]*\d)[A-Za-z0-9]{32,}"
@@ -81,7 +82,7 @@ _KEY_LIKE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelErrorFactory:
-    """Makes the errors of one model, each with the kind and one line of text."""
+    """Creates the errors of one model, each with a failure kind and one line of text."""
 
     model: str
     host: str
@@ -89,83 +90,87 @@ class ModelErrorFactory:
     key_name: str | None = None
     timeout_s: float = 600
     request: str = ""
-    """What the provider calls the request, so that it can be found there; empty: unknown."""
+    """The provider's id of the request, for its support. Empty if unknown."""
 
     def about(self, headers: Mapping[str, str]) -> ModelErrorFactory:
-        """Return those that name the request of an answer with these headers."""
-        known = (headers.get(name) or "" for name in ("request-id", "x-request-id"))
-        return replace(self, request=next(filter(self._is_id, known), ""))
+        """Return a copy for the request that the response headers name."""
+        request_ids = (headers.get(name) or "" for name in ("request-id", "x-request-id"))
+        return replace(self, request=next(filter(self._is_id, request_ids), ""))
 
     def of(self, error: Exception) -> ModelError:
-        """Return what an SDK or its HTTP library raised as a ModelError."""
+        """Convert an exception of an SDK or its HTTP library to a ModelError."""
         names = {kind.__name__ for kind in type(error).__mro__}
         status = getattr(error, "status_code", None)
         if isinstance(status, int):
-            said = getattr(error, "body", None) or str(error)
+            body = getattr(error, "body", None) or str(error)
             headers = getattr(getattr(error, "response", None), "headers", {})
-            return self.about(headers).told(said, status)
+            return self.about(headers).told(body, status)
         cause = error.__cause__ or error
         if type(cause).__name__ == "ConnectTimeout":
-            return self._error("network", "no connection in time")
+            return self._build_error("network", "no connection in time")
         if names & _TIMEOUT:
-            return self._error("timeout", None)
+            return self._build_error("timeout", None)
         if names & _NETWORK:
-            return self._error("network", str(cause) or type(cause).__name__)
-        if names & _UNREADABLE:
-            return self._error("malformed", str(error))
-        return self._error("failed", f"{type(error).__name__}: {error}")
+            return self._build_error("network", str(cause) or type(cause).__name__)
+        if names & _DECODING_ERRORS:
+            return self._build_error("malformed", str(error))
+        return self._build_error("failed", f"{type(error).__name__}: {error}")
 
     def told(self, said: Any, status: int | None = None) -> ModelError:
-        """Return the failure that a service told of, in an event where there is no status."""
+        """Return the error that a service reported; `status` is None for a stream event."""
         code = said.get("code") if isinstance(said, dict) else None
         if status is None and isinstance(code, int) and 400 <= code < 600:
             status = code
-        return self._error(_why(status, said), said, status)
+        return self._build_error(_classify(status, said), said, status)
 
     def unstreamed(self, body: bytes, media_type: str) -> ModelError:
-        """Return the failure of an answer that is no stream: it may hold an error all the same."""
+        """Return the error of a response that is no stream. It may hold an error object."""
         reason = f"no stream of events, but {media_type or 'nothing'}"
         try:
-            said = canonical.from_json(body)
+            value = canonical.from_json(body)
         except ValueError:
             return self.malformed(b"", reason)
-        if isinstance(said, dict) and said.get("error"):
-            return self.told(said["error"])
-        if isinstance(said, dict) and said.get("object") == "error":
-            return self.told(said)
+        if isinstance(value, dict) and value.get("error"):
+            return self.told(value["error"])
+        if isinstance(value, dict) and value.get("object") == "error":
+            return self.told(value)
         return self.malformed(body, reason)
 
     def malformed(self, data: bytes, reason: str) -> ModelError:
-        """Return the failure of an answer that cannot be read, with its first bytes."""
-        begins = f": {data[:80].decode('utf-8', 'replace')}" if data else ""
-        return self._error("malformed", reason + begins)
+        """Return the error of a response that cannot be parsed, with its first bytes."""
+        excerpt = f": {data[:80].decode('utf-8', 'replace')}" if data else ""
+        return self._build_error("malformed", reason + excerpt)
 
     def cut_off(self) -> ModelError:
-        """Return the failure of a stream that ended too early."""
-        return self._error("network", "the answer was cut off before its end")
+        """Return the error of a stream that ended too early."""
+        return self._build_error("network", "the answer was cut off before its end")
 
     def no_answer(self, stop_reason: str) -> ModelError:
-        """Return the failure of an answer that came to its end and is none."""
+        """Return the error of a complete response without content."""
         why: Failure = "refused" if stop_reason in _REFUSALS else "failed"
-        more = "allow it more tokens (max_tokens), then go on" if stop_reason in _TOO_SHORT else ""
-        said = f"an answer that says nothing, or broke off ({stop_reason})"
-        return self._error(why, said, advice=more)
+        advice = (
+            "allow it more tokens (max_tokens), then go on"
+            if stop_reason in _LENGTH_REASONS
+            else ""
+        )
+        text = f"an answer that says nothing, or broke off ({stop_reason})"
+        return self._build_error(why, text, advice=advice)
 
-    def _error(
-        self, why: Failure, said: Any, status: int | None = None, *, advice: str = ""
+    def _build_error(
+        self, why: Failure, body: Any, status: int | None = None, *, advice: str = ""
     ) -> ModelError:
         facts = [str(status)] if status is not None else []
         facts += [f"request {self.request}"] if self.request else []
         code = f" ({', '.join(facts)})" if facts else ""
-        text = f"{self.model}: {self.host} {self._what(why)}{code}"
-        quoted = self.quoted(_words(said))
+        text = f"{self.model}: {self.host} {self._describe(why)}{code}"
+        quoted = self.quoted(_find_message(body))
         return ModelError(
             f"{text}{f': {quoted}' if quoted else ''}; {advice or self._advice(why)}",
             why=why,
             status=status,
         )
 
-    def _what(self, why: Failure) -> str:
+    def _describe(self, why: Failure) -> str:
         return {
             "auth": "does not accept the key" if self.key else "wants a key and was given none",
             "unknown_model": "does not know this model, or the address is wrong",
@@ -195,83 +200,88 @@ class ModelErrorFactory:
         }[why]
 
     def quoted(self, text: str) -> str:
-        """Return what a provider said: one line, shortened, and without anything like a key."""
-        line = " ".join(self._redacted(text).split()).rstrip(" .;:")
-        return line if len(line) <= _QUOTED else f"{line[: _QUOTED - 3]}..."
+        """Return a provider's message: one line, truncated, and without anything like a key."""
+        line = " ".join(self._redact(text).split()).rstrip(" .;:")
+        return line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 3]}..."
 
-    def _redacted(self, text: str) -> str:
-        text = text[: 10 * _QUOTED]
-        if self.key and len(self.key) < _KEY:  # `x`, `none`: a word, and no secret in others
+    def _redact(self, text: str) -> str:
+        text = text[: 10 * _MAX_QUOTE_CHARS]
+        if self.key and len(self.key) < _MIN_KEY_CHARS:  # A key such as `none` is a plain word.
             text = re.sub(rf"(?<!\w){re.escape(self.key)}(?!\w)", "[key]", text)
         elif self.key:
             text = text.replace(self.key, "[key]")
-            text = re.sub(r"[\w*.+/=-]{6,}", self._unless_of_key, text)
-            text = _WORD.sub(self._unless_end_of_key, text)
-        for pattern in (_MASKED, _KEY_LIKE, _ENDING):
+            text = re.sub(r"[\w*.+/=-]{6,}", self._redact_key_part, text)
+            text = _WORD_PATTERN.sub(self._redact_key_end, text)
+        for pattern in (_MASKED_PATTERN, _KEY_PATTERN, _ENDING_PATTERN):
             text = pattern.sub("[key]", text)
         return text
 
-    def _unless_end_of_key(self, match: re.Match[str]) -> str:
-        """Return a word, unless the key begins or ends with it; a mask before or after it counts.
+    def _redact_key_end(self, match: re.Match[str]) -> str:
+        """Redact a word if the key begins or ends with it. A mask before or after it counts.
 
-        Providers show the last letters of a key, which is enough to tell it from others.
+        Providers show the last letters of a key, which is enough to distinguish keys.
         """
         key = self.key or ""
         word = match["word"]
         is_masked = bool(match["before"] or match["after"])
-        least = 1 if is_masked else _END_OF_KEY
-        is_end = len(word) >= least and (key.endswith(word) or (is_masked and key.startswith(word)))
+        min_length = 1 if is_masked else _KEY_END_CHARS
+        is_end = len(word) >= min_length and (
+            key.endswith(word) or (is_masked and key.startswith(word))
+        )
         return "[key]" if is_end else match[0]
 
-    def _unless_of_key(self, match: re.Match[str]) -> str:
-        """Return a word, unless it shares eight letters in a row with the key."""
-        return "[key]" if self._shares(match[0]) else match[0]
+    def _redact_key_part(self, match: re.Match[str]) -> str:
+        """Redact a word that shares eight consecutive characters with the key."""
+        return "[key]" if self._contains_key_part(match[0]) else match[0]
 
-    def _shares(self, word: str) -> bool:
+    def _contains_key_part(self, word: str) -> bool:
         key = self.key or ""
-        return any(word[at : at + _KEY] in key for at in range(len(word) - _KEY + 1))
+        return any(
+            word[start : start + _MIN_KEY_CHARS] in key
+            for start in range(len(word) - _MIN_KEY_CHARS + 1)
+        )
 
     def _is_id(self, text: str) -> bool:
-        return bool(_REQUEST.fullmatch(text)) and not self._shares(text)
+        return bool(_REQUEST_ID_PATTERN.fullmatch(text)) and not self._contains_key_part(text)
 
 
-def _why(status: int | None, said: Any) -> Failure:
-    """Return the kind of a failure, by its status, and by what the provider says of it."""
-    kinds = [value for value in _strings(said) if value in _KINDS]
-    text = " ".join(_strings(said))
-    if status in (None, 400, 413, 422) and _TOO_LONG.search(text):
+def _classify(status: int | None, body: Any) -> Failure:
+    """Classify a failure by its status and the provider's message."""
+    kinds = [value for value in _iter_strings(body) if value in _FAILURES_BY_TYPE]
+    text = " ".join(_iter_strings(body))
+    if status in (None, 400, 413, 422) and _TOO_LONG_PATTERN.search(text):
         return "context_too_long"
-    if status in (None, 400) and _NO_MODEL.search(text):
+    if status in (None, 400) and _NO_MODEL_PATTERN.search(text):
         return "unknown_model"
     if status in _STATUSES:
         return _STATUSES[status]
     if status is not None and 300 <= status < 400:
-        return "unknown_model"  # it is somewhere else: the address is wrong
+        return "unknown_model"  # A redirect means that the base URL is wrong.
     if status is not None and status >= 500:
         return "overloaded"
     if kinds:
-        return _KINDS[kinds[-1]]
+        return _FAILURES_BY_TYPE[kinds[-1]]
     return "refused" if status is not None and status >= 400 else "failed"
 
 
-def _words(said: Any) -> str:
-    """Return the message in what a provider said, whatever its shape."""
-    if isinstance(said, list) and said:
-        return _words(said[0])
-    if isinstance(said, dict):
+def _find_message(body: Any) -> str:
+    """Return the message in an error body of any shape."""
+    if isinstance(body, list) and body:
+        return _find_message(body[0])
+    if isinstance(body, dict):
         for name in ("error", "message", "detail"):
-            inner = said.get(name)
+            inner = body.get(name)
             if inner:
-                return _words(inner)
-        return " ".join(_strings(said))
-    text = said if isinstance(said, str) else "" if said is None else str(said)
+                return _find_message(inner)
+        return " ".join(_iter_strings(body))
+    text = body if isinstance(body, str) else "" if body is None else str(body)
     return re.sub(r"<[^>]*>", " ", text) if text.lstrip().startswith("<") else text
 
 
-def _strings(said: Any, depth: int = 4) -> Iterator[str]:
-    """Yield the texts in what a provider said: outer ones first."""
-    if isinstance(said, str):
-        yield said
-    elif isinstance(said, dict | list) and depth:
-        for value in said.values() if isinstance(said, dict) else said:
-            yield from _strings(value, depth - 1)
+def _iter_strings(body: Any, depth: int = 4) -> Iterator[str]:
+    """Yield the strings in an error body, outer ones first."""
+    if isinstance(body, str):
+        yield body
+    elif isinstance(body, dict | list) and depth:
+        for value in body.values() if isinstance(body, dict) else body:
+            yield from _iter_strings(value, depth - 1)

@@ -1,8 +1,8 @@
-"""What models behind a network share: a service is asked, and what fails says so in one line.
+"""`HttpModelClient`: calls of models behind HTTP, through the SDK of a vendor.
 
-One idea: a vendor's SDK sends the request, knows its service's headers and asks again where that
-may help; the answer is read as it streams, event by event. Whatever goes wrong on the way, in the
-SDK, the network or the answer, is a `ModelError` that tells a person what, where and what to do.
+The SDK sends the request, knows its service's headers and retries where that may help; the response
+is decoded as it streams, event by event. Any failure of the SDK, the network or the response
+becomes a `ModelError` that names the model, the cause and a remedy.
 
 The invariant: no text that leaves this module holds a key.
 """
@@ -33,46 +33,51 @@ Import: TypeAlias = Callable[[str], Any]
 """Imports a module by its name."""
 
 PATIENCE_S = 60
-"""Where a service asks to come back later than this, nobody waits: a person would see nothing."""
+"""If a service asks for a longer delay before a retry, the call fails at once, because a user would
+see no progress."""
 CONNECT_S = 10.0
-"""How long a connection may take."""
+"""The timeout of connecting."""
 _NO_PROXY = {"http://": None, "https://": None, "all://": None}
-"""Instead of the proxies that the environment names."""
-_DRAIN_S = 0.1
-_LATE = "anyio._backends._asyncio"
-"""What the SDKs would import in the first request, which a person waits for."""
+"""Replaces the proxies of the environment."""
+_DRAIN_TIMEOUT_S = 0.1
+_LATE_IMPORT = "anyio._backends._asyncio"
+"""A module that the SDKs would otherwise import during the first request, which a user waits for.
+"""
 MAX_ERROR = 64 * 1024
-"""How many bytes are read of an answer that is an error, or no stream: its message stands first."""
-_ERROR_S = 10.0
-"""For how long the body of an error is read."""
-_UNWHOLE = frozenset({"error", "cancelled", "interrupted", "abort", "insufficient_system_resource"})
-"""How an answer ends that is none: what a log says of failed calls, vLLM and DeepSeek of theirs."""
+"""The number of bytes read of a response that is an error or no stream. Its message is at the
+beginning."""
+_ERROR_TIMEOUT_S = 10.0
+"""The timeout of reading the body of an error."""
+_FAILURE_REASONS = frozenset(
+    {"error", "cancelled", "interrupted", "abort", "insufficient_system_resource"}
+)
+"""Stop reasons of failed answers, in Harken's logs and of vLLM and DeepSeek."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEndpoint:
-    """Where a service is, and how patiently it is asked."""
+    """The address of a service and the settings of its client."""
 
     base_url: str | None = None
-    """None: the vendor's own."""
+    """None for the vendor's own."""
     api_key: str | None = field(default=None, repr=False)
-    """None: the service wants none."""
+    """None if the service requires no key."""
     key_name: str | None = None
-    """Where a person would set the key, for the text of errors: `ANTHROPIC_API_KEY`."""
+    """The name of the variable of the key, for error texts: `ANTHROPIC_API_KEY`."""
     timeout_s: float = 600
-    """How long the service may say nothing, before an answer and within it."""
+    """The maximum time without data, before and during a response."""
     max_retries: int = 4
-    """How often it is asked again where it is busy or cannot be reached."""
+    """The maximum number of retries if the service is busy or cannot be reached."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with each request, beside what the SDK sends."""
+    """Sent with each request, in addition to those of the SDK."""
     omit: tuple[str, ...] = ()
-    """Parameters that the service refuses: they are never sent."""
+    """Parameters that the service refuses and that are never sent."""
     short_ids: bool = False
-    """Whether the service takes no ids of calls but such of nine letters and digits."""
+    """Whether the service accepts only call ids of nine letters and digits."""
 
     def sent(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of a request's parameters that are sent: not what is None, or refused."""
+        """Return the parameters to send, without those that are None or refused."""
         return {
             name: value
             for name, value in parameters.items()
@@ -82,34 +87,34 @@ class ModelEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """An SDK, and how its service is asked."""
+    """An SDK and the address of its service."""
 
     sdk: str
-    """The module, which is also the name of the extra that installs it."""
+    """The module, and the name of the extra that installs it."""
     client: str
     base_url: str
     path: str
 
 
 class StreamDecoder(Protocol):
-    """Turns the events of one answer into chunks."""
+    """Decodes the events of one response into chunks."""
 
     ended: bool
-    """Whether the answer said that it is at its end."""
+    """Whether the end event was received."""
     unusual: bool
-    """Whether it was billed in a way that usage and a table of prices do not tell."""
+    """Whether the response was billed in a way that usage and a table of prices do not show."""
 
     def chunks(self, event: Any) -> Iterable[Chunk]:
-        """Yield the chunks of an event, a JSON value. Raises ValueError where it makes no sense."""
+        """Yield the chunks of an event, a JSON value. Raises ValueError if it is malformed."""
         ...
 
     def finish(self) -> Finish | None:
-        """Return the end of the answer; None where it was cut off."""
+        """Return the end of the response. Return None if it was cut off."""
         ...
 
 
 class HttpModelClient:
-    """One service, through the SDK of its vendor. The SDK is imported when it is first used."""
+    """A client of one service through the SDK of its vendor, which is imported on first use."""
 
     def __init__(
         self,
@@ -120,7 +125,7 @@ class HttpModelClient:
         cost: Cost | None = None,
         import_sdk: Import = importlib.import_module,
     ) -> None:
-        """Prepare to ask; `name` is what errors call the model."""
+        """Create a client. `name` is the name of the model in errors."""
         self.endpoint = endpoint
         self.failures = ModelErrorFactory(
             model=name,
@@ -133,22 +138,22 @@ class HttpModelClient:
         self._clients = _Clients(self._make_client)
 
     def warm_up(self) -> None:
-        """Import the SDK and make a client, ahead of the first request; from any thread.
+        """Import the SDK and create a client, ahead of the first request; from any thread.
 
-        Raises ConfigError where the SDK is not installed.
+        Raises ConfigError if the SDK is not installed.
         """
         self._clients.warm_up()
 
     async def answer(
         self, body: Mapping[str, Any], decoder: StreamDecoder
     ) -> AsyncGenerator[Chunk]:
-        """Ask, and yield the chunks of the answer, ending with its `Finish`.
+        """Send a request, and yield the chunks of the answer, ending with its `Finish`.
 
-        Closing the generator closes the connection. Raises ModelError, where the answer is none
-        after its `Finish`, which says what it used; ConfigError where the SDK is not installed.
+        Closing the generator closes the connection. Raises ModelError, for an unusable answer after
+        its `Finish`, which holds the usage, and ConfigError if the SDK is not installed.
         """
-        is_silent, says_nothing = True, True
-        failures, begun = self.failures, bytearray()
+        is_silent, is_empty = True, True
+        failures, beginning = self.failures, bytearray()
         try:
             client = await self._clients.client()
             stream = await client.post(
@@ -159,32 +164,32 @@ class HttpModelClient:
                 stream_cls=self._sdk().AsyncStream[object],
             )
             failures = failures.about(stream.response.headers)
-            async with aclosing(_events(stream.response, decoder, begun)) as events:
+            async with aclosing(_iter_events(stream.response, decoder, beginning)) as events:
                 async for event in events:
                     is_silent = False
-                    for chunk in _read(event, decoder, failures):
-                        says_nothing = says_nothing and isinstance(chunk, ThinkingDelta)
+                    for chunk in _decode_event(event, decoder, failures):
+                        is_empty = is_empty and isinstance(chunk, ThinkingDelta)
                         yield chunk
             kind = stream.response.headers.get("content-type", "")
             if is_silent and "event-stream" not in kind:
-                raise failures.unstreamed(bytes(begun), kind)
+                raise failures.unstreamed(bytes(beginning), kind)
         except (ModelError, ConfigError):
             raise
-        except Exception as error:  # noqa: BLE001 - the border: whatever an SDK raises is told
-            if decoder.finish() is None:  # else all is said, and only the goodbye was lost
+        except Exception as error:  # noqa: BLE001 - an SDK may raise anything
+            if decoder.finish() is None:  # Otherwise the answer is complete.
                 raise failures.of(error) from None
         finish = decoder.finish()
         if finish is None:
             raise failures.cut_off()
-        yield finish if decoder.unusual else self._priced(finish, asked=body["model"])
-        if says_nothing or finish.stop_reason in _UNWHOLE:
+        yield finish if decoder.unusual else self._with_cost(finish, asked=body["model"])
+        if is_empty or finish.stop_reason in _FAILURE_REASONS:
             raise failures.no_answer(finish.stop_reason)
 
-    def _priced(self, finish: Finish, *, asked: str) -> Finish:
-        """Return the end of an answer with what it cost.
+    def _with_cost(self, finish: Finish, *, asked: str) -> Finish:
+        """Return the end of an answer with its cost.
 
-        What the service itself says of the cost stands; else the price of the model that answered
-        is looked up, and then that of the model that was asked for.
+        A cost reported by the service takes precedence; else the price of the answering model is
+        used, and then that of the requested model.
         """
         if self._cost is None or finish.usage is None or finish.cost_usd is not None:
             return finish
@@ -198,7 +203,7 @@ class HttpModelClient:
         sdk = self._vendor.sdk
         try:
             return self._import(sdk)
-        except Exception as error:  # noqa: BLE001 - what is half installed fails in its own ways
+        except Exception as error:  # noqa: BLE001 - a partial install may raise anything
             raise ConfigError(
                 f"the package {sdk} is needed and cannot be imported ({error}): "
                 f"pip install 'harken[{sdk}]'"
@@ -207,9 +212,9 @@ class HttpModelClient:
     def _make_client(self) -> Any:
         sdk = self._sdk()
         with suppress(ImportError):
-            self._import(_LATE)
+            self._import(_LATE_IMPORT)
         try:
-            return self._client_of(sdk)
+            return self._build_client(sdk)
         except (AttributeError, TypeError) as error:
             version = getattr(sdk, "__version__", "of unknown version")
             raise ConfigError(
@@ -217,31 +222,31 @@ class HttpModelClient:
                 f"pip install --upgrade 'harken[{self._vendor.sdk}]'"
             ) from None
 
-    def _client_of(self, sdk: Any) -> Any:
-        """Return a client that goes where it is sent and nowhere else.
+    def _build_client(self, sdk: Any) -> Any:
+        """Return a client that contacts only its base URL.
 
-        A redirect would carry a conversation to somebody whom nobody has chosen. What is on this
-        machine is not asked through a proxy, which would look for it on its own. Headers that the
-        environment gives to the SDK may hold keys, and are for its vendor: they are not sent.
+        A redirect would send a conversation to a host that the user has not chosen. A local service
+        is not contacted through a proxy, which would resolve the address on its own host. Headers
+        of the SDK's environment variables may hold keys for its vendor, so they are not sent.
         """
         endpoint = self.endpoint
         base_url = endpoint.base_url or self._vendor.base_url
         timeout = sdk.Timeout(endpoint.timeout_s, connect=CONNECT_S)
         client = getattr(sdk, self._vendor.client)(
-            api_key=endpoint.api_key or "none",  # else the SDK would look for one on its own
+            api_key=endpoint.api_key or "none",  # Without a key, the SDK reads the environment.
             base_url=base_url,
             timeout=timeout,
             max_retries=endpoint.max_retries,
             default_headers=endpoint.headers,
             http_client=sdk.DefaultAsyncHttpxClient(
                 timeout=timeout,
-                event_hooks={"response": [_not_too_patient, _not_too_long]},
+                event_hooks={"response": [_limit_retry_delay, _limit_error_body]},
                 follow_redirects=False,
-                mounts=_NO_PROXY if _is_here(base_url) else {},
+                mounts=_NO_PROXY if _is_local(base_url) else {},
             ),
         )
         watch_retries(client, self.failures.model, endpoint.max_retries)
-        client._custom_headers = dict(endpoint.headers)  # noqa: SLF001 - there is no other way
+        client._custom_headers = dict(endpoint.headers)  # noqa: SLF001 - no public API
         for name in ("organization", "project"):
             if hasattr(client, name):
                 setattr(client, name, None)
@@ -249,56 +254,58 @@ class HttpModelClient:
 
 
 class _Clients:
-    """The clients of one service: one for each event loop, to which its connections belong."""
+    """The clients of one service by event loop, because connections belong to a loop."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self._spare: Any = None
         self._lock = Lock()
         self._ready: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-        self._kept: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
+        self._closers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
             WeakKeyDictionary()
         )
 
     def warm_up(self) -> None:
-        """Make a client for the loop that asks for one next."""
+        """Create a client for the next loop that requests one."""
         with self._lock:
             if self._spare is None:
                 self._spare = self._make()
 
     async def client(self) -> Any:
-        """Return the client of the running loop; it is closed when the loop ends."""
+        """Return the client of the running loop. It is closed when the loop ends."""
         loop = asyncio.get_running_loop()
         while loop not in self._ready:
-            await asyncio.to_thread(self.warm_up)  # it takes a second: the loop goes on meanwhile
+            await asyncio.to_thread(self.warm_up)  # Importing an SDK takes about a second.
             with self._lock:
                 spare = None if loop in self._ready else self._spare
                 if spare is not None:
                     self._ready[loop], self._spare = spare, None
             if spare is not None:
-                # asyncio closes the generators that are still open when a loop ends: nothing else
-                # tells of that end, and connections left open would be warned about.
-                self._kept[loop] = self._keep(loop, spare)
-                await anext(self._kept[loop])
+                # asyncio closes open generators when a loop ends. There is no other hook for
+                # the end of a loop, and open connections would cause warnings.
+                self._closers[loop] = self._close_with_loop(loop, spare)
+                await anext(self._closers[loop])
         return self._ready[loop]
 
-    async def _keep(self, loop: asyncio.AbstractEventLoop, client: Any) -> AsyncGenerator[None]:
+    async def _close_with_loop(
+        self, loop: asyncio.AbstractEventLoop, client: Any
+    ) -> AsyncGenerator[None]:
         try:
             yield
         finally:
             self._ready.pop(loop, None)
-            self._kept.pop(loop, None)
+            self._closers.pop(loop, None)
             await client.close()
 
 
-async def _events(
-    response: Any, decoder: StreamDecoder, begun: bytearray
+async def _iter_events(
+    response: Any, decoder: StreamDecoder, beginning: bytearray
 ) -> AsyncGenerator[ServerEvent]:
-    """Yield the events of an answer, then close it.
+    """Yield the events of a response, then close it.
 
-    Where it is no stream, its beginning is added to `begun`: it may tell of an error. After the
-    last event nothing is waited for, but what comes at once is read: only a connection that was
-    read to its end can be used again.
+    The beginning of a response that is no stream is added to `beginning`, because it may be an
+    error. After the last event, only data that is available at once is read: a connection can be
+    reused only if it was read to its end.
     """
     reader = EventReader()
     is_silent, is_stream = True, "event-stream" in response.headers.get("content-type", "")
@@ -308,13 +315,13 @@ async def _events(
                 for event in reader.feed(piece):
                     is_silent = False
                     yield event
-                if is_silent and not is_stream and len(begun) <= MAX_ERROR:
-                    begun += piece
-                elif is_silent and begun.lstrip().startswith((b"{", b"[", b"<")):
-                    return  # JSON or a page, which is not read to an end that may never come
+                if is_silent and not is_stream and len(beginning) <= MAX_ERROR:
+                    beginning += piece
+                elif is_silent and beginning.lstrip().startswith((b"{", b"[", b"<")):
+                    return  # The end of a JSON body or an HTML page may never arrive.
                 if decoder.ended:
                     with suppress(Exception):
-                        async with asyncio.timeout(_DRAIN_S):
+                        async with asyncio.timeout(_DRAIN_TIMEOUT_S):
                             await anext(pieces, None)
                     return
         for event in reader.end():
@@ -323,10 +330,10 @@ async def _events(
         await response.aclose()
 
 
-def _read(
+def _decode_event(
     event: ServerEvent, decoder: StreamDecoder, failures: ModelErrorFactory
 ) -> Iterable[Chunk]:
-    """Return the chunks of an event. Raises ModelError where it tells of a failure."""
+    """Decode the chunks of an event. Raises ModelError if the event reports a failure."""
     try:
         value = event.data.decode() if event.data == b"[DONE]" else canonical.from_json(event.data)
     except ValueError:
@@ -344,8 +351,8 @@ def _read(
         raise failures.malformed(event.data, str(error)) from None
 
 
-async def _not_too_patient(response: Any) -> None:
-    """Keep an SDK from sleeping through what a service asks it to wait."""
+async def _limit_retry_delay(response: Any) -> None:
+    """Prevent the SDK from waiting for a retry delay above the limit."""
     headers = response.headers
     try:
         wait_s = float(headers.get("retry-after-ms") or 0) / 1000
@@ -356,25 +363,25 @@ async def _not_too_patient(response: Any) -> None:
         response.headers["x-should-retry"] = "false"
 
 
-async def _not_too_long(response: Any) -> None:
-    """Keep an SDK from reading the body of an error to its end, which may never come.
+async def _limit_error_body(response: Any) -> None:
+    """Prevent the SDK from reading the body of an error to its end, which may never arrive.
 
-    What has arrived when the connection breaks, or in ten seconds, is what it says.
+    The bytes that arrived until the connection breaks, or within ten seconds, are the body.
     """
     if response.status_code < 300:
         return
     body = bytearray()
     with suppress(Exception):
-        async with asyncio.timeout(_ERROR_S), aclosing(response.aiter_bytes()) as pieces:
+        async with asyncio.timeout(_ERROR_TIMEOUT_S), aclosing(response.aiter_bytes()) as pieces:
             async for piece in pieces:
                 body += piece
                 if len(body) > MAX_ERROR:
                     break
     await response.aclose()
-    response._content = bytes(body)  # noqa: SLF001 - where `aread` puts it; there is no other way
+    response._content = bytes(body)  # noqa: SLF001 - `aread` sets it; no public API
 
 
-def _is_here(url: str) -> bool:
+def _is_local(url: str) -> bool:
     try:
         return is_loopback(urlsplit(url).hostname or "")
     except ValueError:
@@ -382,7 +389,7 @@ def _is_here(url: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """Return the host of a URL, without what stands before it of a user."""
+    """Return the host of a URL, without user information."""
     try:
         host = urlsplit(url).netloc
     except ValueError:

@@ -1,7 +1,7 @@
-"""`ModelObserver`: who is told of every model call, without the agents knowing.
+"""`ModelObserver`: callbacks for every model call of a session.
 
-One idea: an observer sees what is in the log anyway, at the moment at which it happens. It changes
-nothing: what it raises is told to a person, and the call goes on.
+An observer receives data that is also in the log, at the time of the event. It changes nothing: an
+exception of an observer becomes a warning, and the call continues.
 
 Source: spec [S3] "Callback Integration Point".
 """
@@ -20,40 +20,43 @@ from harken.session.session import Session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCall:
-    """A model call that an agent is about to make, or has made."""
+    """A model call before or after it is made."""
 
     session: Session
     agent_id: AgentId
     model: str
     request: ModelRequest
-    """With the context as the model reads it, its tools and parameters."""
+    """Holds the context as the model reads it, the tools and the parameters."""
     request_id: MessageId | None = None
-    """The event of the request; None: it is not in the log yet."""
+    """The event of the request. None if it is not in the log yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedAnswer:
-    """How a model call ended."""
+    """The end of a model call."""
 
     call: ObservedCall
     response: LlmResponse
     answer: TranscriptEntry | None = None
-    """What was answered; None: nothing usable arrived."""
+    """The answer. None if no usable data arrived."""
 
 
 class ModelObserver(Protocol):
-    """Told in this order, once each, of every model call. It must not block for long."""
+    """Callbacks that are called in this order, once for each model call.
+
+    They must not block for long.
+    """
 
     def on_context_assembled(self, call: ObservedCall) -> None:
-        """Hear what will be asked; the log does not have the request yet."""
+        """Receive the context of the next request, which is not in the log yet."""
         ...
 
     def on_llm_request(self, call: ObservedCall) -> None:
-        """Hear that the request is in the log, and the model is asked now."""
+        """Receive the request that was logged and is sent now."""
         ...
 
     def on_llm_response(self, answer: ObservedAnswer) -> None:
-        """Hear how the call ended, also where it failed or was cancelled; the log has it."""
+        """Receive the logged end of the call, also if it failed or was cancelled."""
         ...
 
 
@@ -62,10 +65,10 @@ def tell_all(
     tell: Callable[[ModelObserver], None],
     warn: Callable[[str], None],
 ) -> None:
-    """Tell each of the observers something; what one raises is a warning."""
+    """Notify all observers. An exception of an observer becomes a warning."""
     for observer in observers:
         try:
             tell(observer)
-        except Exception as error:  # noqa: BLE001 - the border: a call does not fail with it
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            warn(f"an observer of model calls failed ({type(observer).__name__}): {what}")
+        except Exception as error:  # noqa: BLE001 - a model call does not fail with it
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            warn(f"an observer of model calls failed ({type(observer).__name__}): {text}")

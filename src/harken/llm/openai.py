@@ -1,4 +1,4 @@
-"""`OpenAIModel`: models of OpenAI, and of all that speak its Chat Completions protocol."""
+"""`OpenAIModel`: a client for OpenAI's Chat Completions API and compatible servers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _OPENAI = Vendor(
 
 @check_arguments
 class OpenAIModel:
-    """A model that is asked through the SDK of OpenAI: Ollama, vLLM, OpenRouter, ... by base URL.
+    """A model that is called through the SDK of OpenAI: Ollama, vLLM, OpenRouter, ... by base URL.
 
-    Parameters of a request are sent as they are (`max_completion_tokens`, `reasoning_effort`,
-    ...), also ones that the SDK does not know; one that is None is left out. To OpenAI itself
-    `max_tokens` goes as `max_completion_tokens`: the only name that its reasoning models take.
+    Parameters of a request are sent unchanged (`max_completion_tokens`, `reasoning_effort`, ...),
+    also ones that the SDK does not know; a parameter that is None is omitted. For OpenAI itself
+    `max_tokens` is renamed to `max_completion_tokens`, the only name that its reasoning models
+    accept.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class OpenAIModel:
         cost: Cost | None = None,
         import_sdk: Import = importlib.import_module,
     ) -> None:
-        """Make a model. `name` is its name in logs, `model` its name at the provider."""
+        """Create a model. `name` is its name in logs, `model` its name at the provider."""
         self.name, self.model = name, model
         self._service = HttpModelClient(
             _OPENAI, endpoint or ModelEndpoint(), name, cost=cost, import_sdk=import_sdk
@@ -51,7 +52,7 @@ class OpenAIModel:
         self._service.warm_up()
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
+        """Stream an answer. Raises ModelError, and ConfigError if the SDK is not installed."""
         body = build_request(self.model, request, self._service.endpoint)
         return self._service.answer(body, OpenAIStreamDecoder(model=self.model))
 
@@ -59,7 +60,7 @@ class OpenAIModel:
 def build_request(
     model: str, request: ModelRequest, endpoint: ModelEndpoint | None = None
 ) -> dict[str, Any]:
-    """Return the whole body of a request; it asks for the usage at the end of the stream."""
+    """Return the complete body of a request, with usage at the end of the stream."""
     endpoint = endpoint or ModelEndpoint()
     body = messages.build_request_body(
         request.messages, request.tools, model=model, short_ids=endpoint.short_ids
@@ -69,11 +70,11 @@ def build_request(
     if _is_openai(endpoint) and "max_tokens" in parameters:
         limit = parameters.pop("max_tokens")
         parameters.setdefault("max_completion_tokens", limit)
-    sent = endpoint.sent(parameters)
-    return {**sent, "model": model, **body, "stream": True}
+    members = endpoint.sent(parameters)
+    return {**members, "model": model, **body, "stream": True}
 
 
 def _is_openai(endpoint: ModelEndpoint) -> bool:
-    """Whether it is OpenAI itself: all its models take the new name of a parameter, not the old."""
+    """Whether the endpoint is OpenAI itself, which requires the new name of a parameter."""
     host = host_of(endpoint.base_url or _OPENAI.base_url)
     return host == "api.openai.com" or host.endswith(".api.openai.com")

@@ -1,7 +1,7 @@
-"""Prices: what a model call cost, from a table of dated data.
+"""Costs of model calls, from a table of dated prices.
 
-The price is that of the day of the call. What is not known costs None, never 0: a model that is
-not in the table, a count that the provider did not give, tokens of a kind without a rate.
+The price is that of the day of the call. An unknown cost is None, never 0: for a model that is not
+in the table, a count that the provider did not send, or tokens of a kind without a rate.
 """
 
 from __future__ import annotations
@@ -22,56 +22,57 @@ from harken.core.events import Usage
 Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 """USD per million tokens."""
 Cost: TypeAlias = Callable[[Usage, str], float | None]
-"""Says what a call of a model cost, in USD, by its provider's name for it; None: not known."""
+"""Returns the cost of a call in USD by its usage and the provider's name of the model. None if it
+is unknown."""
 
-_SNAPSHOT = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
+_SNAPSHOT_PATTERN = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What tokens of each kind cost."""
+    """Prices by kind of token."""
 
     input: Rate
     """Tokens of the prompt that were neither read from a cache nor written to one."""
     output: Rate
     cache_read: Rate | None = None
-    """None: not known, so a call that read from a cache has no known cost."""
+    """None if unknown, so a call that read from a cache has no known cost."""
     cache_write: Rate | None = None
 
 
 class LongPrompt(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rates of a whole call with a long prompt."""
+    """The rates of a call with a long prompt, for all of its tokens."""
 
     from_tokens: Annotated[int, msgspec.Meta(ge=1)]
-    """So many tokens of prompt, those of caches included, make it a long one."""
+    """The minimum prompt in tokens, including cached ones."""
 
 
 class Price(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What calls of a model cost from some day on."""
+    """The rates of a model from a day on."""
 
     model: str = ""
-    """Its full name, or the beginning of one and a `*`."""
+    """The full name, or a prefix and a `*`."""
     effective_from: date = date.min
     long_prompt: LongPrompt | None = None
     source: str = ""
     read: date | None = None
-    """When it was read there."""
+    """The day on which the source was read."""
 
     def cost(self, usage: Usage) -> float | None:
-        """Return what a call with this usage cost, in USD; None where that is not known.
+        """Return the cost of a call with this usage, in USD. Return None if it is unknown.
 
-        Shape of `usage`: docs/formats/session-log.md, `llm_response`. A count of cached tokens
-        that is missing is none: who bills for a cache also says what it did.
+        Shape of `usage`: docs/formats/session-log.md, `llm_response`. A missing count of cached
+        tokens is taken as 0, because a provider that bills for a cache also reports its use.
         """
-        prompt, written = usage.input_tokens, usage.output_tokens
-        read, stored = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-        if prompt is None or written is None or read + stored > prompt:
+        prompt, output = usage.input_tokens, usage.output_tokens
+        cache_read, cache_write = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+        if prompt is None or output is None or cache_read + cache_write > prompt:
             return None
         rates = self.rates(prompt)
         kinds = [
-            (prompt - read - stored, rates.input),
-            (written, rates.output),
-            (read, rates.cache_read),
-            (stored, rates.cache_write),
+            (prompt - cache_read - cache_write, rates.input),
+            (output, rates.output),
+            (cache_read, rates.cache_read),
+            (cache_write, rates.cache_write),
         ]
         total = 0.0
         for tokens, rate in kinds:
@@ -87,28 +88,32 @@ class Price(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Prices:
-    """A table of prices: those that somebody gives, before those that come with the package."""
+    """A table of prices: user-defined ones before those of the package."""
 
     def __init__(self, own: Iterable[Price] = ()) -> None:
-        """Put these prices first. The package's are read when one is asked for."""
+        """Put these prices first. The package's table is read on first use."""
         self.own = tuple(own)
 
     def price(self, model: str, day: date) -> Price | None:
-        """Return the price of a model on a day (UTC); None where none is known.
+        """Return the price of a model on a day (UTC). Return None if it is unknown.
 
-        A dated snapshot (`...-20251101`) has the price of its model, unless it has one itself.
+        A dated snapshot (`...-20251101`) has the price of its model, unless it has its own.
         """
-        return _find(self.own, model, day) or _find(built_in(), model, day)
+        return _find_price(self.own, model, day) or _find_price(built_in(), model, day)
 
     def of_provider(self, provider: str, day: date) -> list[Price]:
         """Return the prices of a provider's models on a day, the newest first."""
-        names = {one.model for one in [*self.own, *built_in()]}
-        mine = [self.price(name, day) for name in sorted(names) if name.startswith(f"{provider}/")]
-        known = [price for price in mine if price is not None and not price.model.endswith("*")]
-        return sorted(known, key=lambda price: price.effective_from, reverse=True)
+        names = {listed_price.model for listed_price in [*self.own, *built_in()]}
+        candidates = [
+            self.price(name, day) for name in sorted(names) if name.startswith(f"{provider}/")
+        ]
+        exact = [
+            price for price in candidates if price is not None and not price.model.endswith("*")
+        ]
+        return sorted(exact, key=lambda price: price.effective_from, reverse=True)
 
     def costs(self, provider: str, clock: Clock = system_clock) -> Cost:
-        """Return what says the cost of a call of this provider that ended just now."""
+        """Return a function for the cost of a call of this provider that just ended."""
 
         def cost(usage: Usage, model: str) -> float | None:
             day = datetime.fromtimestamp(clock() // 1_000_000, UTC).date()
@@ -118,30 +123,33 @@ class Prices:
         return cost
 
 
-def _find(prices: Sequence[Price], model: str, day: date) -> Price | None:
-    """Return the price in force: that of the name itself, else of its model, else of a pattern."""
+def _find_price(prices: Sequence[Price], model: str, day: date) -> Price | None:
+    """Return the price in force.
+
+    The name itself takes precedence over its model, and that over a pattern.
+    """
     ranked = [
-        (rank, price.effective_from, at, price)
-        for at, price in enumerate(prices)
+        (rank, price.effective_from, index, price)
+        for index, price in enumerate(prices)
         if (rank := fits(price.model, model)) is not None and price.effective_from <= day
     ]
-    return max(ranked, key=lambda one: one[:3])[3] if ranked else None
+    return max(ranked, key=lambda match: match[:3])[3] if ranked else None
 
 
 def fits(pattern: str, model: str) -> int | None:
-    """Return how well a pattern fits a model's name, higher is better; None: not at all.
+    """Return the rank of a pattern for a model's name, higher is better. Return None for no match.
 
-    A pattern is a name, also for dated snapshots of it, or the beginning of names and a `*`.
+    A pattern is a name, which also matches its dated snapshots, or a prefix and a `*`.
     """
     if pattern == model:
         return 1_000_001
-    if pattern == _SNAPSHOT.sub("", model):
+    if pattern == _SNAPSHOT_PATTERN.sub("", model):
         return 1_000_000
     return len(pattern) if pattern.endswith("*") and model.startswith(pattern[:-1]) else None
 
 
-class _List(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Prices that were read at one place."""
+class _PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Prices from one source, read on one day."""
 
     source: str
     read: date
@@ -150,11 +158,11 @@ class _List(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def built_in() -> tuple[Price, ...]:
-    """Return the prices that come with the package; the file is read once."""
+    """Return the prices of the package. The file is read once."""
     text = Path(__file__).with_name("prices.toml").read_text("utf-8")
-    lists = msgspec.convert(tomllib.loads(text)["list"], list[_List])
+    lists = msgspec.convert(tomllib.loads(text)["list"], list[_PriceList])
     return tuple(
-        msgspec.structs.replace(price, source=one.source, read=one.read)
-        for one in lists
-        for price in one.prices
+        msgspec.structs.replace(price, source=list_.source, read=list_.read)
+        for list_ in lists
+        for price in list_.prices
     )

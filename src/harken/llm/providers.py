@@ -1,7 +1,7 @@
-"""Providers: who answers for a model, in which protocol, and where the key comes from.
+"""Providers of models: their protocols, base URLs and keys.
 
-A provider is data. Whoever calls gives the key as a value: nothing here reads an environment, and
-no key is ever shown.
+A provider is data. The caller passes the key as a value: this module reads no environment variable,
+and no key is shown.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from harken.core.arguments import check_arguments
 from harken.core.loopback import is_loopback
 
 Protocol: TypeAlias = Literal["anthropic", "openai"]
-"""Which requests a provider takes: Anthropic's Messages, or OpenAI's Chat Completions."""
+"""The kind of requests: Anthropic's Messages, or OpenAI's Chat Completions."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """Somebody who answers for models."""
+    """A service that answers requests to models."""
 
     name: str
-    """What stands before the `/` in a model's name."""
+    """The part of a model's name before the `/`."""
     protocol: Protocol = "openai"
     base_url: str
     key_env: str | None = None
-    """The variable that holds the key by custom; None where none is needed."""
+    """The conventional environment variable of the key. None if no key is required."""
     api_key: str | None = field(default=None, repr=False)
-    """The key; None where nobody looked for one, empty where none was found."""
+    """The key. None if it was not looked up, an empty string if none was found."""
     omit: tuple[str, ...] = ()
-    """Parameters of a request that it refuses: they are never sent, whoever asks for them."""
+    """Parameters that the provider refuses and that are never sent."""
     short_ids: bool = False
-    """Whether it takes no ids of calls but such of nine letters and digits."""
+    """Whether the provider accepts only call ids of nine letters and digits."""
 
     @property
     def extra(self) -> str:
-        """The extra of this package that brings the SDK: `pip install 'harken[EXTRA]'`."""
+        """The extra of this package that installs the SDK: `pip install 'harken[EXTRA]'`."""
         return self.protocol
 
     @property
     def local(self) -> bool:
-        """Whether it is this machine: no key, no bill."""
+        """Whether the provider runs on this machine, without key and bill."""
         return is_loopback(urlsplit(self.base_url).hostname or "")
 
 
-_TABLE = [
+_PROVIDERS = [
     Provider(
         name="anthropic",
         protocol="anthropic",
@@ -66,7 +66,7 @@ _TABLE = [
         name="mistral",
         base_url="https://api.mistral.ai/v1",
         key_env="MISTRAL_API_KEY",
-        omit=("stream_options",),  # a 422; the usage comes without it
+        omit=("stream_options",),  # It causes a 422; the usage is sent without it.
         short_ids=True,
     ),
     Provider(name="deepseek", base_url="https://api.deepseek.com/v1", key_env="DEEPSEEK_API_KEY"),
@@ -80,5 +80,7 @@ _TABLE = [
     Provider(name="llamacpp", base_url="http://localhost:8080/v1"),
 ]
 
-BUILT_IN: Mapping[str, Provider] = MappingProxyType({one.name: one for one in _TABLE})
-"""The providers that are known, by name; those that bill stand first."""
+BUILT_IN: Mapping[str, Provider] = MappingProxyType(
+    {provider.name: provider for provider in _PROVIDERS}
+)
+"""The built-in providers by name; those that bill stand first."""

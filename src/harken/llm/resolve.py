@@ -1,4 +1,4 @@
-"""From a model's name to the model: `PROVIDER/MODEL`, `scripted:FILE`, `replay:SESSION`."""
+"""Resolution of model names: `PROVIDER/MODEL`, `scripted:FILE`, `replay:SESSION`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ def resolve_model(
     providers: Mapping[str, Provider] = BUILT_IN,
     prices: Prices | None = None,
 ) -> Model:
-    """Return the model of this name; files are found from `base`, else from where we are.
+    """Return the model of this name. Files are relative to `base`, else to the working directory.
 
-    The model's own name is `name`, so a log that holds it leads back here. A key comes with
-    `providers`; a provider whose `api_key` is None is given the one in its environment variable.
-    Raises ConfigError for a name that says no kind of model, a provider that is not known, a key
-    or the package of a provider that is missing; ScriptError or LogError where a file cannot be
-    used.
+    The model's own name is `name`, so a name in a log resolves to the same model. Keys are part of
+    `providers`; for a provider with the `api_key` None, its environment variable is read. Raises
+    ConfigError for a name of no kind of model, an unknown provider, or a missing key or package of
+    a provider; ScriptError or LogError if a file cannot be used.
     """
     kind, _, file = name.partition(":")
     path = (base or Path()) / file
@@ -45,26 +44,28 @@ def resolve_model(
         return ScriptedModel.load(path, name=name)
     if kind == "replay" and file.strip():
         return ReplayModel.load(path, name=name)
-    before, slash, model = name.partition("/")
+    provider, slash, model = name.partition("/")
     if not slash or kind in ("scripted", "replay"):
         raise ConfigError(f"there is no model {name!r}; a model is {KINDS}")
-    if before not in providers:
-        raise ConfigError(_unknown(before, providers))
+    if provider not in providers:
+        raise ConfigError(_unknown_provider_message(provider, providers))
     if not model.strip():
-        raise ConfigError(f"which model of {before}? Write {before}/MODEL")
-    return _of_provider(name, model, providers[before], (prices or Prices()).costs(before))
+        raise ConfigError(f"which model of {provider}? Write {provider}/MODEL")
+    return _build_provider_model(
+        name, model, providers[provider], (prices or Prices()).costs(provider)
+    )
 
 
-def _unknown(name: str, providers: Mapping[str, Provider]) -> str:
-    there = ", ".join(providers) or "none"
+def _unknown_provider_message(name: str, providers: Mapping[str, Provider]) -> str:
+    names = ", ".join(providers) or "none"
     return (
-        f"there is no provider {name!r}{nearest(name, providers)}; there is: {there}; "
+        f"there is no provider {name!r}{nearest(name, providers)}; there is: {names}; "
         f"[providers.{name}] with a base_url in config.toml adds one"
     )
 
 
-def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model:
-    from harken.llm.http_model import ModelEndpoint  # noqa: PLC0415 - models in files need none of it
+def _build_provider_model(name: str, model: str, provider: Provider, cost: Cost) -> Model:
+    from harken.llm.http_model import ModelEndpoint  # noqa: PLC0415 - not for file models
 
     provider = _with_key(provider)
     if find_spec(provider.extra) is None:
@@ -89,10 +90,10 @@ def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model
 
 
 def _with_key(provider: Provider) -> Provider:
-    """Return the provider with its key. Raises ConfigError if it needs one and there is none.
+    """Return the provider with its key. Raises ConfigError if a required key is missing.
 
-    The command line looks for keys itself. A program that names a model expects the variable of
-    the provider to be read, as the provider's SDK does.
+    The command line looks up keys itself. A program that names a model expects that the variable of
+    the provider is read, as the provider's SDK does.
     """
     if provider.key_env is None:
         return provider
@@ -109,7 +110,7 @@ def one_per_name(
     providers: Mapping[str, Provider] = BUILT_IN,
     prices: Prices | None = None,
 ) -> ModelResolver:
-    """Return a resolver that gives one and the same model for a name, for one run of agents.
+    """Return a resolver that caches models by name, for one run of agents.
 
     Scripts are read once, and equal requests of several agents are replayed in recorded order.
     """

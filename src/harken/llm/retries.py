@@ -1,7 +1,7 @@
-"""Retries of model calls: told to the caller before the SDK waits.
+"""Reporting of retries of model calls, before the SDK waits.
 
-The SDK of a vendor decides whether to send a request again, and how long to wait before. It asks
-its client for that time, and the client made here reports the answer to the call that waits.
+The SDK of a vendor decides whether to send a request again, and how long to wait before. It calls a
+method of its client for that time, and this module wraps the method to notify the waiting call.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 OnRetry: TypeAlias = Callable[[str], None]
-"""Told in one line that a request is sent again, and after which time."""
+"""Called with one line of text before a retry, with the waiting time."""
 _ON_RETRY: ContextVar[OnRetry | None] = ContextVar("on_retry", default=None)
-"""Of the running call: a client is shared by all agents."""
-_TIMEOUT = "_calculate_retry_timeout"
-"""The method of the clients of both SDKs that computes a waiting time."""
+"""The callback of the running call, because all agents share a client."""
+_TIMEOUT_METHOD = "_calculate_retry_timeout"
+"""The method of the clients of both SDKs that computes the waiting time."""
 
 
 @contextmanager
 def reporting_retries(on_retry: OnRetry) -> Iterator[None]:
-    """Report the retries of model calls in this task to a function."""
+    """Report the retries of model calls in this task to a callback."""
     token = _ON_RETRY.set(on_retry)
     try:
         yield
@@ -30,11 +30,13 @@ def reporting_retries(on_retry: OnRetry) -> Iterator[None]:
 
 
 def watch_retries(client: Any, name: str, max_retries: int) -> None:
-    """Let a client of an SDK report how long it waits before it sends a request again.
+    """Wrap a client of an SDK so that it reports its waiting times.
+
+    An SDK without that method retries unreported.
 
     An SDK without that method retries as before, unreported.
     """
-    compute = getattr(client, _TIMEOUT, None)
+    compute = getattr(client, _TIMEOUT_METHOD, None)
     if compute is None:
         return
 
@@ -46,4 +48,4 @@ def watch_retries(client: Any, name: str, max_retries: int) -> None:
             on_retry(f"{name} did not answer; it is asked again in {wait_s:.1f} s ({retry})")
         return wait_s
 
-    setattr(client, _TIMEOUT, report)
+    setattr(client, _TIMEOUT_METHOD, report)

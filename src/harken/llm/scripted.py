@@ -1,8 +1,8 @@
-"""Scripted models: answers from rules, for demos and tests that need no network.
+"""Scripted models: answers from rules, for demos and tests without a network.
 
-A rule says for which agent it is, what the last message must look like, and what the answer is;
-the first that fits answers. Which one fits depends on the request alone: the model remembers
-nothing, so a resumed agent is answered as the live one would have been.
+A rule has an agent, a pattern of the last message and an answer; the first matching rule answers.
+The match depends on the request alone: the model keeps no state, so a resumed agent gets the same
+answers as the live one.
 
 Source: docs/how-to/scripted-models.md.
 """
@@ -46,35 +46,35 @@ from harken.llm.base import ModelRequest
 
 Answer: TypeAlias = str | Message | Sequence[Chunk]
 
-_ANY = re.compile("")
-_SHOWN = 8
+_ANY_PATTERN = re.compile("")
+_MAX_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptRule:
-    """One rule of a script."""
+    """A rule of a script."""
 
     agent: str = "*"
-    """A name, or a glob over names."""
-    pattern: re.Pattern[str] = _ANY
+    """A name, or a glob pattern of names."""
+    pattern: re.Pattern[str] = _ANY_PATTERN
     """Searched in the text of the last message."""
     turn: int | None = None
-    """Which answer in the agent's context it is for, from 1; None: any."""
+    """The number of the answer in the agent's context, from 1. None for any."""
     answer: str | None = None
     thinking: str | None = None
     calls: tuple[ToolCall, ...] = ()
-    """Those with an empty id get one that no open call of the context has."""
+    """A call with an empty id gets one that no open call of the context has."""
     stop_reason: str | None = None
     usage: Usage | None = None
     delay_s: float = 0.0
-    """How long the answer takes, spread over its pieces."""
+    """The duration of the answer, spread over its pieces."""
     error: str | None = None
-    """The call fails with this text, after whatever else the rule says."""
+    """The call fails with this text, after the other parts of the answer."""
     expand: bool = False
     """Whether `\\1` and `\\g<name>` in `answer` stand for groups of the match."""
 
     def is_for(self, agent: str) -> bool:
-        """Whether an agent of this name may be answered by this rule."""
+        """Whether the rule may answer an agent of this name."""
         return self.agent == agent or fnmatchcase(agent, self.agent)
 
     def message(self, match: re.Match[str], *, seen: int) -> Message:
@@ -90,44 +90,46 @@ class ScriptRule:
         return Message("assistant", parts or text or None, calls or None)
 
     def __str__(self) -> str:
-        said = [
+        conditions = [
             f"turn {self.turn}" if self.turn else "",
-            f"pattern '{_cut(self.pattern.pattern)}'" if self.pattern.pattern else "",
+            f"pattern '{_truncate(self.pattern.pattern)}'" if self.pattern.pattern else "",
         ]
-        return ", ".join(filter(None, said)) or "anything"
+        return ", ".join(filter(None, conditions)) or "anything"
 
 
 @check_arguments
 class ScriptedModel:
-    """A model that answers by the first rule that fits."""
+    """A model that answers with the first matching rule."""
 
     def __init__(
         self, rules: Iterable[ScriptRule | Mapping[str, Any]], name: str = "scripted"
     ) -> None:
-        """Take rules as a script has them. Raises ScriptError for one that is malformed."""
+        """Create a model from rules of a script. Raises ScriptError for a malformed rule."""
         self.name = name
         self.rules: list[ScriptRule] = []
         for number, rule in enumerate(rules, 1):
             try:
-                self.rules.append(rule if isinstance(rule, ScriptRule) else _rule(rule))
-            except _Malformed as error:
+                self.rules.append(rule if isinstance(rule, ScriptRule) else _parse_rule(rule))
+            except _MalformedScript as error:
                 raise ScriptError(f"{name}: rule {number}: {error}") from None
 
     @classmethod
     def load(cls, path: str | Path, *, name: str | None = None) -> ScriptedModel:
-        """Read the rules of a YAML file. Raises ScriptError: file, line, what is wrong."""
-        return cls(_read(Path(path)), name or f"scripted:{path}")
+        """Read the rules of a YAML file. Raises ScriptError with file, line and cause."""
+        return cls(_read_script(Path(path)), name or f"scripted:{path}")
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Answer word by word. Raises ScriptError where no rule fits, ModelError where one says so.
+        """Stream word by word.
+
+        Raises ScriptError if no rule matches, ModelError if the rule has an error.
 
         `delay_s` is spread evenly: before each piece and before the end.
         """
         text = text_of(request.messages[-1].content) if request.messages else ""
-        rule, match = self._fitting(request, text)
+        rule, match = self._find_rule(request, text)
         chunks = [*chunks_of(rule.message(match, seen=len(request.messages)))]
         pause_s = rule.delay_s / (len(chunks) + 1)
-        await asyncio.sleep(pause_s)  # also for 0: agents that talk for ever can be cancelled
+        await asyncio.sleep(pause_s)  # A sleep of 0 allows the cancellation of endless agents.
         for chunk in chunks:
             yield chunk
             if pause_s:
@@ -137,36 +139,36 @@ class ScriptedModel:
         usual = "tool_use" if rule.calls else "end_turn"
         yield Finish(stop_reason=rule.stop_reason or usual, usage=rule.usage)
 
-    def _fitting(self, request: ModelRequest, text: str) -> tuple[ScriptRule, re.Match[str]]:
-        turn = 0  # counted where a rule asks for it: this alone grows with the context
+    def _find_rule(self, request: ModelRequest, text: str) -> tuple[ScriptRule, re.Match[str]]:
+        turn = 0  # Counting is linear in the context, so it is done only if needed.
         for rule in self.rules:
             match = rule.pattern.search(text) if rule.is_for(request.agent) else None
             if match is None:
                 continue
             if rule.turn is not None:
-                turn = turn or _turn(request)
+                turn = turn or _count_turn(request)
                 if turn != rule.turn:
                     continue
             return rule, match
-        raise ScriptError(self._missing(request, text))
+        raise ScriptError(self._format_missing(request, text))
 
-    def _missing(self, request: ModelRequest, text: str) -> str:
+    def _format_missing(self, request: ModelRequest, text: str) -> str:
         agent, numbered = request.agent, enumerate(self.rules, 1)
-        own = [f"rule {number} ({rule})" for number, rule in numbered if rule.is_for(agent)]
-        there = f"for {agent} there is {_listed(own)}"
-        if not own:
-            others = [*dict.fromkeys(rule.agent for rule in self.rules)] or ["nobody"]
-            there = f"no rule is for {agent}, they are for {_listed(others)}"
-        asked = f"answer {_turn(request)} of {agent} to {_short(text)}"
-        return f"{self.name}: no rule for {asked}; {there}"
+        agent_rules = [f"rule {number} ({rule})" for number, rule in numbered if rule.is_for(agent)]
+        rules_text = f"for {agent} there is {_join_names(agent_rules)}"
+        if not agent_rules:
+            agents = [*dict.fromkeys(rule.agent for rule in self.rules)] or ["nobody"]
+            rules_text = f"no rule is for {agent}, they are for {_join_names(agents)}"
+        description = f"answer {_count_turn(request)} of {agent} to {_quote(text)}"
+        return f"{self.name}: no rule for {description}; {rules_text}"
 
 
 @check_arguments
 class FunctionModel:
     """A model that is a Python function, for tests.
 
-    A text or a message is streamed word by word and finished. A list of chunks is streamed as it
-    is: without a `Finish` in it, the answer is one that was cut off.
+    A text or a message is streamed word by word and finished. A list of chunks is streamed
+    unchanged: without a `Finish` in it, the answer counts as cut off.
     """
 
     def __init__(
@@ -176,7 +178,7 @@ class FunctionModel:
         self._function = function
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Answer with what the function returns; what it raises is raised."""
+        """Stream the result of the function. Its exceptions propagate."""
         await asyncio.sleep(0)
         answer = self._function(request)
         if isinstance(answer, Awaitable):
@@ -190,26 +192,26 @@ class FunctionModel:
             yield chunk
 
 
-def _turn(request: ModelRequest) -> int:
-    """Return which answer of its agent is asked for, from 1."""
+def _count_turn(request: ModelRequest) -> int:
+    """Return the number of the requested answer of the agent, from 1."""
     return 1 + sum(message.role == "assistant" for message in request.messages)
 
 
-def _short(text: str) -> str:
-    return repr(_cut(text))
+def _quote(text: str) -> str:
+    return repr(_truncate(text))
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:57]}..."
 
 
-def _listed(things: Sequence[str]) -> str:
-    return ", ".join(things[:_SHOWN]) + (", ..." if len(things) > _SHOWN else "")
+def _join_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_LISTED]) + (", ..." if len(names) > _MAX_LISTED else "")
 
 
-class _Malformed(Exception):
-    """What is wrong with a script; `path` leads to it, by keys and by positions from 0."""
+class _MalformedScript(Exception):
+    """An error in a script. `path` is its location, as keys and positions from 0."""
 
     def __init__(self, text: str, *path: object) -> None:
         super().__init__(text)
@@ -217,11 +219,11 @@ class _Malformed(Exception):
 
 
 @contextmanager
-def _within(*path: object) -> Iterator[None]:
+def _at_path(*path: object) -> Iterator[None]:
     try:
         yield
-    except _Malformed as error:
-        raise _Malformed(str(error), *path, *error.path) from None
+    except _MalformedScript as error:
+        raise _MalformedScript(str(error), *path, *error.path) from None
 
 
 def _is_text(value: object) -> bool:
@@ -236,160 +238,172 @@ def _is_seconds(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
-_TEXT = (_is_text, "a text: put it in quotes")
-_KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "agent": _TEXT,
-    "pattern": _TEXT,
+_TEXT_CHECK = (_is_text, "a text: put it in quotes")
+_KEY_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "agent": _TEXT_CHECK,
+    "pattern": _TEXT_CHECK,
     "turn": (lambda value: _is_count(value) and bool(value), "a whole number from 1"),
-    "answer": _TEXT,
+    "answer": _TEXT_CHECK,
     "calls": (lambda value: isinstance(value, list), "a list of calls: write `- TOOL: {...}`"),
-    "thinking": _TEXT,
-    "stop_reason": _TEXT,
+    "thinking": _TEXT_CHECK,
+    "stop_reason": _TEXT_CHECK,
     "usage": (lambda value: isinstance(value, Mapping), "a mapping: write {output_tokens: 2}"),
     "delay_s": (_is_seconds, "a number of seconds"),
-    "error": _TEXT,
+    "error": _TEXT_CHECK,
     "expand": (lambda value: isinstance(value, bool), "true or false"),
 }
 
 
-def _rule(written: object) -> ScriptRule:
-    """Check a rule as a person wrote it. Raises _Malformed saying what to change."""
-    if not isinstance(written, Mapping):
-        raise _Malformed(f"a rule is a mapping: write `- answer: ...`, not {_short(str(written))}")
-    for key, value in written.items():
-        if key not in _KEYS:
-            raise _Malformed(f"a rule has no key {key!r}; it has {', '.join(_KEYS)}", key)
-        fits, kind = _KEYS[key]
+def _parse_rule(raw: object) -> ScriptRule:
+    """Parse a rule of a script. Raises _Malformed with a remedy."""
+    if not isinstance(raw, Mapping):
+        raise _MalformedScript(
+            f"a rule is a mapping: write `- answer: ...`, not {_quote(str(raw))}"
+        )
+    for key, value in raw.items():
+        if key not in _KEY_CHECKS:
+            raise _MalformedScript(
+                f"a rule has no key {key!r}; it has {', '.join(_KEY_CHECKS)}", key
+            )
+        fits, kind = _KEY_CHECKS[key]
         if not fits(value):
-            raise _Malformed(f"{key} is {kind}, not {_short(str(value))}", key)
-    if not {"answer", "calls", "error"} & written.keys():
-        raise _Malformed("a rule needs an answer, calls or an error")
-    read: dict[str, Any] = {
-        "pattern": _pattern(written.get("pattern", "")),
-        "calls": _calls(written.get("calls", [])),
-        "usage": _usage(written["usage"]) if "usage" in written else None,
+            raise _MalformedScript(f"{key} is {kind}, not {_quote(str(value))}", key)
+    if not {"answer", "calls", "error"} & raw.keys():
+        raise _MalformedScript("a rule needs an answer, calls or an error")
+    parsed: dict[str, Any] = {
+        "pattern": _parse_pattern(raw.get("pattern", "")),
+        "calls": _parse_calls(raw.get("calls", [])),
+        "usage": _parse_usage(raw["usage"]) if "usage" in raw else None,
     }
-    rule = ScriptRule(**{**written, **read})
+    rule = ScriptRule(**{**raw, **parsed})
     if rule.expand:
         _check_template(rule)
     return rule
 
 
-def _pattern(written: str) -> re.Pattern[str]:
+def _parse_pattern(raw: str) -> re.Pattern[str]:
     try:
-        return re.compile(written)
+        return re.compile(raw)
     except re.error as error:
-        text = f"pattern {written!r} is no regular expression: {error}"
-        raise _Malformed(text, "pattern") from None
+        text = f"pattern {raw!r} is no regular expression: {error}"
+        raise _MalformedScript(text, "pattern") from None
 
 
 def _check_template(rule: ScriptRule) -> None:
     if not rule.pattern.pattern:
-        raise _Malformed("expand needs a pattern, whose groups the answer names", "expand")
+        raise _MalformedScript("expand needs a pattern, whose groups the answer names", "expand")
     try:
-        rule.pattern.sub(rule.answer or "", "")  # reads the template, whether it matches or not
+        rule.pattern.sub(rule.answer or "", "")  # This parses the template, also without a match.
     except (re.error, IndexError) as error:
-        raise _Malformed(f"answer cannot be expanded: {error}", "answer") from None
+        raise _MalformedScript(f"answer cannot be expanded: {error}", "answer") from None
 
 
-def _usage(written: Mapping[Any, Any]) -> Usage:
-    known = Usage.__struct_fields__
-    for key, value in written.items():
-        if key not in known:
-            raise _Malformed(f"usage has no key {key!r}; it has {', '.join(known)}", "usage", key)
+def _parse_usage(raw: Mapping[Any, Any]) -> Usage:
+    names = Usage.__struct_fields__
+    for key, value in raw.items():
+        if key not in names:
+            raise _MalformedScript(
+                f"usage has no key {key!r}; it has {', '.join(names)}", "usage", key
+            )
         if not _is_count(value):
-            raise _Malformed(f"{key} is a whole number, not {_short(str(value))}", "usage", key)
-    return Usage(**written)
+            raise _MalformedScript(
+                f"{key} is a whole number, not {_quote(str(value))}", "usage", key
+            )
+    return Usage(**raw)
 
 
-def _calls(written: list[Any]) -> tuple[ToolCall, ...]:
+def _parse_calls(raw: list[Any]) -> tuple[ToolCall, ...]:
     calls: list[ToolCall] = []
-    for at, item in enumerate(written):
-        with _within("calls", at):
-            call = _call(item)
+    for index, item in enumerate(raw):
+        with _at_path("calls", index):
+            call = _parse_call(item)
             if call.id and call.id in (earlier.id for earlier in calls):
-                raise _Malformed(f"two calls have the id {call.id!r}")
+                raise _MalformedScript(f"two calls have the id {call.id!r}")
             calls.append(call)
     return tuple(calls)
 
 
-def _call(written: object) -> ToolCall:
-    """Read `{TOOL: ARGUMENTS}`, or `{tool: TOOL, id: ID, arguments: ARGUMENTS}`."""
-    if not isinstance(written, Mapping):
-        raise _Malformed(
-            f"a call is a mapping: write `- TOOL: {{...}}`, not {_short(str(written))}"
+def _parse_call(raw: object) -> ToolCall:
+    """Parse `{TOOL: ARGUMENTS}`, or `{tool: TOOL, id: ID, arguments: ARGUMENTS}`."""
+    if not isinstance(raw, Mapping):
+        raise _MalformedScript(
+            f"a call is a mapping: write `- TOOL: {{...}}`, not {_quote(str(raw))}"
         )
-    if isinstance(written.get("tool"), str):
-        for key in written.keys() - {"tool", "id", "arguments"}:
-            raise _Malformed(f"a call has no key {key!r}; it has tool, id, arguments", key)
-        name, id_, arguments = written["tool"], written.get("id", ""), written.get("arguments")
-    elif len(written) == 1:
-        [(name, arguments)], id_ = written.items(), ""
+    if isinstance(raw.get("tool"), str):
+        for key in raw.keys() - {"tool", "id", "arguments"}:
+            raise _MalformedScript(f"a call has no key {key!r}; it has tool, id, arguments", key)
+        name, id_, arguments = raw["tool"], raw.get("id", ""), raw.get("arguments")
+    elif len(raw) == 1:
+        [(name, arguments)], id_ = raw.items(), ""
     else:
-        keys = ", ".join(map(str, written)) or "nothing"
-        raise _Malformed(f"a call names one tool, not {keys}: indent arguments below their tool")
+        keys = ", ".join(map(str, raw)) or "nothing"
+        raise _MalformedScript(
+            f"a call names one tool, not {keys}: indent arguments below their tool"
+        )
     for text in (name, id_):
         if not isinstance(text, str):
-            raise _Malformed(f"names and ids are texts: put {text!r} in quotes")
-    return ToolCall(id_, FunctionCall(name, _arguments(name, arguments)))
+            raise _MalformedScript(f"names and ids are texts: put {text!r} in quotes")
+    return ToolCall(id_, FunctionCall(name, _parse_arguments(name, arguments)))
 
 
-def _arguments(tool: str, written: object) -> str:
-    """Return arguments as a model writes them; a text stays as it is, also where it is no JSON."""
-    if isinstance(written, str):
-        return written
-    if written is not None and not isinstance(written, Mapping):
-        raise _Malformed(f"arguments of {tool} are a mapping, not {_short(str(written))}")
+def _parse_arguments(tool: str, raw: object) -> str:
+    """Return arguments as JSON text. A string stays unchanged, even if it is no JSON."""
+    if isinstance(raw, str):
+        return raw
+    if raw is not None and not isinstance(raw, Mapping):
+        raise _MalformedScript(f"arguments of {tool} are a mapping, not {_quote(str(raw))}")
     try:
-        return canonical.to_json_line(written or {}).decode()
+        return canonical.to_json_line(raw or {}).decode()
     except TypeError as error:
-        raise _Malformed(
+        raise _MalformedScript(
             f"arguments of {tool} are no JSON ({error}): put names in quotes"
         ) from None
 
 
-def _read(path: Path) -> list[ScriptRule]:
-    """Read a script; its YAML nodes tell in which line something is wrong."""
-    import yaml  # noqa: PLC0415 - slow to import, and only scripts in files need it
+def _read_script(path: Path) -> list[ScriptRule]:
+    """Read a script. The YAML nodes give the lines of errors."""
+    import yaml  # noqa: PLC0415 - slow, and only for files
 
     top: Any = None
     try:
         loader = yaml.SafeLoader(path.read_bytes())
         top = loader.get_single_node()
         if top is not None:
-            _check_doubled(top)
-        return _rules(loader.construct_document(top) if top is not None else None)
+            _check_duplicate_keys(top)
+        return _parse_rules(loader.construct_document(top) if top is not None else None)
     except OSError as error:
         reason = f"cannot be read ({error.strerror or error}); name a YAML file with rules"
         raise ScriptError(f"{path}: {reason}") from None
-    except _Malformed as error:
-        raise ScriptError(f"{path}, line {_find(top, error.path)[1]}: {error}") from None
+    except _MalformedScript as error:
+        raise ScriptError(f"{path}, line {_find_node(top, error.path)[1]}: {error}") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         hint = "put a text with signs such as `: # , ?` in quotes"
         raise ScriptError(f"{path}, line {line}: not YAML: {error.problem}; {hint}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ScriptError(f"{path}: not YAML: {_short(str(error))}") from None
+        raise ScriptError(f"{path}: not YAML: {_quote(str(error))}") from None
 
 
-def _rules(written: object) -> list[ScriptRule]:
-    if not isinstance(written, Mapping) or not isinstance(written.get("rules"), list):
-        raise _Malformed("a script begins with `rules:`; below it stands each rule after a `- `")
-    for key in written.keys() - {"rules"}:
-        raise _Malformed(f"a script has no key {key!r}; it has rules", key)
+def _parse_rules(document: object) -> list[ScriptRule]:
+    if not isinstance(document, Mapping) or not isinstance(document.get("rules"), list):
+        raise _MalformedScript(
+            "a script begins with `rules:`; below it stands each rule after a `- `"
+        )
+    for key in document.keys() - {"rules"}:
+        raise _MalformedScript(f"a script has no key {key!r}; it has rules", key)
     rules: list[ScriptRule] = []
-    for at, rule in enumerate(written["rules"]):
-        with _within("rules", at):
-            rules.append(_rule(rule))
+    for index, rule in enumerate(document["rules"]):
+        with _at_path("rules", index):
+            rules.append(_parse_rule(rule))
     return rules
 
 
-def _check_doubled(top: Any) -> None:
-    """YAML takes the last of two equal keys in silence; here they are two rules run together."""
+def _check_duplicate_keys(top: Any) -> None:
+    """Refuse equal keys: YAML uses the last of them silently, but they are two merged rules."""
     _check_keys(top, "one list holds all rules")
-    rules, _ = _find(top, ["rules"])
-    for at, rule in enumerate(rules.value if rules.id == "sequence" else ()):
-        with _within("rules", at):
+    rules, _ = _find_node(top, ["rules"])
+    for index, rule in enumerate(rules.value if rules.id == "sequence" else ()):
+        with _at_path("rules", index):
             _check_keys(rule, "begin each rule with `- `")
 
 
@@ -397,13 +411,13 @@ def _check_keys(node: Any, hint: str) -> None:
     keys = [key.value for key, _ in node.value] if node.id == "mapping" else []
     for key in keys:
         if keys.count(key) > 1:
-            raise _Malformed(f"{key} stands here twice: {hint}")
+            raise _MalformedScript(f"{key} stands here twice: {hint}")
 
 
-def _find(top: Any, path: Sequence[object]) -> tuple[Any, int]:
-    """Return the YAML node that a path leads to, as far as it can be followed, and its line.
+def _find_node(top: Any, path: Sequence[object]) -> tuple[Any, int]:
+    """Return the YAML node at a path, as far as the path exists, and its line.
 
-    Lines count from 1; that of a member is its key's.
+    Lines count from 1; the line of a member is that of its key.
     """
     node, line = top, 0 if top is None else top.start_mark.line
     for step in path:
@@ -411,6 +425,8 @@ def _find(top: Any, path: Sequence[object]) -> tuple[Any, int]:
             node = node.value[step]
             line = node.start_mark.line
         elif node.id == "mapping":
-            found = [(value, key.start_mark.line) for key, value in node.value if key.value == step]
-            node, line = found[0] if found else (node, line)
+            matches = [
+                (value, key.start_mark.line) for key, value in node.value if key.value == step
+            ]
+            node, line = matches[0] if matches else (node, line)
     return node, line + 1

@@ -1,13 +1,13 @@
-"""Turns: a context as every provider wants it, whatever the context is.
+"""Conversion of a context into alternating turns that every provider accepts.
 
-One idea: providers take a conversation in which two sides take turns, the user first; in which
-each call is answered at once, just once; and in which nothing is empty. A context holds what
-happened. It is brought into that shape here, so that a format only says how a part is written.
+Providers require a conversation in which user and assistant alternate, the user first; in which
+each call is answered at once and exactly once; and in which nothing is empty. A context holds what
+happened. It is normalized here, so that a format only defines how a part is written.
 
-The invariant: what came before alone decides how a message is written. The turns of a longer
-context begin with those of a shorter one, so what a provider has cached of them stays valid. What
-a context lacks at its very end (results, a last word of the user) is added there, and stands in
-a later request only where it still lacks.
+The invariant: a message is written depending only on the messages before it. The turns of a longer
+context begin with those of a shorter one, so the provider's cache of them stays valid. Data that a
+context lacks at its very end (results, a last user message) is added there, and stands in a later
+request only if it is still missing.
 """
 
 from __future__ import annotations
@@ -31,23 +31,25 @@ from harken.formats.tool_calls import EncodedToolCall, Ids, clean, in_order, wir
 
 Block: TypeAlias = dict[str, Any]
 Place: TypeAlias = Literal["user", "assistant", "result"]
-"""Who says a part; a `result` is said by a tool."""
+"""The speaker of a part; a `result` is from a tool."""
 Write: TypeAlias = Callable[[Part | EncodedToolCall, Place], Block | None]
-"""Writes one part, or one call of an assistant; None: it is left out."""
+"""Writes one part, or one call of an assistant. Returns None to omit it."""
 
 NOTHING = "[nothing was said here]"
-"""A turn of the user that a provider demands and that nobody took."""
+"""The text of a user turn that a provider requires but the context does not have."""
 NO_RESULT = "[no result: this call was never answered]"
 NO_OUTPUT = "[no output]"
 SYSTEM = "[system]: "
-"""Before a system message that comes after the beginning: the cached prefix stays as it is."""
+"""The prefix of a system message after the beginning; the cached prefix of the context stays
+unchanged.
+"""
 LATE = "[result of an earlier call]: "
-"""Before a result whose call is not there, or has one."""
+"""The prefix of a result without an open call."""
 
 
 @dataclass(slots=True)
 class TurnToolResult:
-    """The answer to a call."""
+    """The result of a call."""
 
     id: str
     blocks: list[Block]
@@ -56,7 +58,7 @@ class TurnToolResult:
 
 @dataclass(slots=True)
 class Turn:
-    """What one side says before the other; results stand before all else."""
+    """The parts of one speaker before the other speaks. Results precede all other blocks."""
 
     speaker: Literal["user", "assistant"]
     blocks: list[Block] = field(default_factory=list)
@@ -65,101 +67,103 @@ class Turn:
 
 @dataclass(slots=True)
 class AlternatingContext:
-    """A context in turns: `take` all messages, then `close`."""
+    """Builds the turns of a context: `take` all messages, then `close`."""
 
     write: Write
     ids: Ids
     name_length: int
-    """How long the name of a tool may be."""
+    """The maximum length of a tool name."""
     system: list[str] = field(default_factory=list)
     """The system messages at the beginning."""
     turns: list[Turn] = field(default_factory=list)
     _open: list[tuple[str, EncodedToolCall]] = field(default_factory=list)
-    """Calls without a result yet, with the ids that the context knows them by."""
+    """Calls without a result yet, with their ids in the context."""
 
     def take(self, messages: Iterable[ChatMessage]) -> None:
-        """Take the next messages, oldest first."""
+        """Add the next messages, oldest first."""
         for message in messages:
             match message.role:
                 case "system":
-                    self._instruct(clean(text_of(message.content)))
+                    self._add_system(clean(text_of(message.content)))
                 case "assistant":
-                    self._speak(message)
+                    self._add_assistant(message)
                 case "tool":
-                    self._answer(message)
+                    self._add_result(message)
                 case "user":
-                    self._say("user", self._written(_parts(message.content), "user"))
+                    self._append_blocks("user", self._write_blocks(_parts(message.content), "user"))
 
     def close(self) -> None:
-        """Add what is lacking at the end: results, and a word of the user."""
+        """Add the missing results and the missing user message at the end."""
         if self._open:
-            self._close_calls()
+            self._close_open_calls()
         if not self.turns or self.turns[-1].speaker == "assistant":
-            self._say("user", self._note(NOTHING))
+            self._append_blocks("user", self._note_blocks(NOTHING))
 
-    def _instruct(self, text: str) -> None:
+    def _add_system(self, text: str) -> None:
         if not text.strip():
             return
         if self.turns:
-            self._say("user", self._note(SYSTEM + text))
+            self._append_blocks("user", self._note_blocks(SYSTEM + text))
         else:
             self.system.append(text)
 
-    def _speak(self, message: ChatMessage) -> None:
-        made: list[tuple[str, EncodedToolCall]] = []
+    def _add_assistant(self, message: ChatMessage) -> None:
+        calls: list[tuple[str, EncodedToolCall]] = []
         items: list[Part | EncodedToolCall] = []
         for item in in_order(message):
             if isinstance(item, ToolCall):
-                made.append((item.id, wire_call(item, self.ids, self.name_length)))
-                items.append(made[-1][1])
+                calls.append((item.id, wire_call(item, self.ids, self.name_length)))
+                items.append(calls[-1][1])
             else:
                 items.append(item)
-        blocks = self._written(items, "assistant")
+        blocks = self._write_blocks(items, "assistant")
         if not blocks:
             return
         if not self.turns:
-            self._say("user", self._note(NOTHING))
+            self._append_blocks("user", self._note_blocks(NOTHING))
         elif self._open and self.turns[-1].speaker == "user":
-            self._close_calls()
-        self._say("assistant", blocks)
-        self._open += made
+            self._close_open_calls()
+        self._append_blocks("assistant", blocks)
+        self._open += calls
 
-    def _answer(self, message: ChatMessage) -> None:
-        """Take a result; one without an open call is said by the user."""
-        blocks = self._written(_parts(message.content), "result")
-        for at, (raw, call) in enumerate(self._open):
+    def _add_result(self, message: ChatMessage) -> None:
+        """Add a result. A result without an open call becomes a user message."""
+        blocks = self._write_blocks(_parts(message.content), "result")
+        for index, (raw, call) in enumerate(self._open):
             if raw == message.tool_call_id:
-                del self._open[at]
-                self._turn("user").results.append(
-                    self._result(call, blocks, is_error=message.is_error)
+                del self._open[index]
+                self._current_turn("user").results.append(
+                    self._build_result(call, blocks, is_error=message.is_error)
                 )
                 return
-        self._say("user", self._note(LATE) + (blocks or self._note(NO_OUTPUT)))
+        self._append_blocks(
+            "user", self._note_blocks(LATE) + (blocks or self._note_blocks(NO_OUTPUT))
+        )
 
-    def _close_calls(self) -> None:
+    def _close_open_calls(self) -> None:
         for _, call in self._open:
-            result = self._result(call, self._note(NO_RESULT), is_error=True)
-            self._turn("user").results.append(result)
+            result = self._build_result(call, self._note_blocks(NO_RESULT), is_error=True)
+            self._current_turn("user").results.append(result)
         self._open.clear()
 
-    def _result(
+    def _build_result(
         self, call: EncodedToolCall, blocks: list[Block], *, is_error: bool
     ) -> TurnToolResult:
-        return TurnToolResult(call.id, blocks or self._note(NO_OUTPUT), is_error)
+        return TurnToolResult(call.id, blocks or self._note_blocks(NO_OUTPUT), is_error)
 
-    def _say(self, speaker: Literal["user", "assistant"], blocks: list[Block]) -> None:
+    def _append_blocks(self, speaker: Literal["user", "assistant"], blocks: list[Block]) -> None:
         if blocks:
-            self._turn(speaker).blocks += blocks
+            self._current_turn(speaker).blocks += blocks
 
-    def _turn(self, speaker: Literal["user", "assistant"]) -> Turn:
+    def _current_turn(self, speaker: Literal["user", "assistant"]) -> Turn:
         if not self.turns or self.turns[-1].speaker != speaker:
             self.turns.append(Turn(speaker))
         return self.turns[-1]
 
-    def _note(self, text: str) -> list[Block]:
-        return self._written([TextPart(text)], "user")
+    def _note_blocks(self, text: str) -> list[Block]:
+        return self._write_blocks([TextPart(text)], "user")
 
-    def _written(self, items: Iterable[Part | EncodedToolCall], place: Place) -> list[Block]:
+    def _write_blocks(self, items: Iterable[Part | EncodedToolCall], place: Place) -> list[Block]:
         blocks = []
         for item in items:
             if isinstance(item, TextPart):

@@ -1,8 +1,8 @@
-"""Anthropic Messages: requests and answers as messages, and messages as a request.
+"""Anthropic Messages: request and response bodies to messages, and messages to a request body.
 
-One idea: all that a request may not be is dealt with in `turns`; here is how a part is written
-and read. Nothing but known members is ever sent: the `meta` of a part is Harken's own, and of it
-only the signature of thinking goes back to whom it came from.
+`harken.formats.providers.alternation` normalizes the conversation; this module writes and parses
+parts. Only known members are sent: the `meta` of a part belongs to Harken, and only the signature
+of thinking is sent, to the model that it comes from.
 
 Source: docs/formats/anthropic-messages.md.
 """
@@ -37,12 +37,14 @@ from harken.formats.tool_calls import CallIds, EncodedToolCall, as_object, clean
 
 ID_LENGTH, NAME_LENGTH = 64, 128
 THINKER = "model"
-"""In the `meta` of thinking, the model that thought it: to any other its signature means nothing,
-and a request with it is refused."""
+"""The member of the `meta` of thinking that holds its model. Other models cannot verify the
+signature and refuse the request.
+"""
 ERROR = "[error]"
-"""Before the content of a result that is an error and holds more than text, which the API refuses
-where `is_error` says so."""
-_NATIVE: Mapping[Place, frozenset[str]] = {
+"""The prefix of an error result that holds more than text, because the API refuses such a result
+with `is_error`.
+"""
+_NATIVE_TYPES: Mapping[Place, frozenset[str]] = {
     "user": frozenset({"document", "search_result", "container_upload"}),
     "result": frozenset({"document", "search_result", "tool_reference"}),
     "assistant": frozenset(
@@ -58,8 +60,8 @@ _NATIVE: Mapping[Place, frozenset[str]] = {
         }
     ),
 }
-"""The kinds of blocks that go back as they came."""
-_MARK = {"type": "ephemeral"}
+"""The types of blocks that are sent back unchanged."""
+_CACHE_CONTROL = {"type": "ephemeral"}
 
 
 def build_request_body(
@@ -68,10 +70,10 @@ def build_request_body(
     *,
     model: str | None = None,
 ) -> dict[str, Any]:
-    """Return `system`, `messages` and `tools` of a request that the provider takes.
+    """Return `system`, `messages` and `tools` of a request that the provider accepts.
 
     messages: a context, oldest first. tools: `name`, `description`, `parameters` of each.
-    model: whom the request goes to; what another model is known to have thought is left out.
+    model: the model of the request; thinking that is known to be of another model is left out.
     """
     conversation = AlternatingContext(partial(_write, model), CallIds(ID_LENGTH), NAME_LENGTH)
     conversation.take(messages)
@@ -80,68 +82,71 @@ def build_request_body(
     if conversation.system:
         body["system"] = [{"type": "text", "text": text} for text in conversation.system]
     body["messages"] = [_message(turn) for turn in conversation.turns]
-    defined = [_tool(tool) for tool in tools]
-    if defined:
-        body["tools"] = defined
+    tool_blocks = [_tool(tool) for tool in tools]
+    if tool_blocks:
+        body["tools"] = tool_blocks
     return body
 
 
 def marked(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a body of `body_of` with its cache breakpoints; nothing else in it changes.
+    """Return a body of `build_request_body` with cache breakpoints and no other changes.
 
-    Four, as many as there may be: after the tools, after the system prompt, and after the last
-    two turns of the user. The one before the last is where the request before this one ended, so
-    what that request has written into the cache is found, however much was added since.
+    Four, the maximum: after the tools, after the system prompt, and after the last two turns of the
+    user. The one before the last is where the previous request ended, so the cache entry that this
+    request wrote is found, however much was added since.
     """
-    marked = dict(body)
+    marked_body = dict(body)
     for name in ("tools", "system"):
-        if marked.get(name):
-            marked[name] = _with_mark(marked[name])
-    messages = list(marked["messages"])
-    users = [at for at, message in enumerate(messages) if message["role"] == "user"]
-    for at in users[-2:]:
-        messages[at] = {**messages[at], "content": _with_mark(messages[at]["content"])}
-    return {**marked, "messages": messages}
+        if marked_body.get(name):
+            marked_body[name] = _with_breakpoint(marked_body[name])
+    messages = list(marked_body["messages"])
+    users = [index for index, message in enumerate(messages) if message["role"] == "user"]
+    for index in users[-2:]:
+        messages[index] = {
+            **messages[index],
+            "content": _with_breakpoint(messages[index]["content"]),
+        }
+    return {**marked_body, "messages": messages}
 
 
 def lacks_thinking(body: Mapping[str, Any]) -> bool:
-    """Whether a body of `body_of` goes on with calls before which its model has thought nothing.
+    """Whether a body continues calls that no thinking of its model precedes.
 
-    Where thinking has a budget, the API demands that such a turn begins with thinking. It is the
-    case where another model has made the calls, whose thinking is left out.
+    With a thinking budget, the API requires that such a turn begins with thinking. The thinking is
+    missing if another model made the calls, because its thinking is left out.
     """
-    if not _has(body["messages"][-1], "tool_result"):
+    if not _has_block(body["messages"][-1], "tool_result"):
         return False
     for message in reversed(body["messages"]):
         if message["role"] == "user":
-            if not _has(message, "tool_result"):
+            if not _has_block(message, "tool_result"):
                 break
         elif message["content"][0]["type"] in ("thinking", "redacted_thinking"):
             return False
     return True
 
 
-def _has(message: Block, kind: str) -> bool:
+def _has_block(message: Block, kind: str) -> bool:
     return any(block["type"] == kind for block in message["content"])
 
 
-def _with_mark(blocks: Sequence[Block]) -> list[Block]:
-    return [*blocks[:-1], {**blocks[-1], "cache_control": _MARK}]
+def _with_breakpoint(blocks: Sequence[Block]) -> list[Block]:
+    return [*blocks[:-1], {**blocks[-1], "cache_control": _CACHE_CONTROL}]
 
 
 def _tool(tool: Mapping[str, Any]) -> Block:
     schema = {"type": "object", **(tool.get("parameters") or {})}
-    named: Block = {"name": tool["name"]}
+    block: Block = {"name": tool["name"]}
     if tool.get("description"):
-        named["description"] = tool["description"]
-    return {**named, "input_schema": schema}
+        block["description"] = tool["description"]
+    return {**block, "input_schema": schema}
 
 
 def _message(turn: Turn) -> Block:
-    return {"role": turn.speaker, "content": [*map(_answered, turn.results), *turn.blocks]}
+    return {"role": turn.speaker, "content": [*map(_result_block, turn.results), *turn.blocks]}
 
 
-def _answered(result: TurnToolResult) -> Block:
+def _result_block(result: TurnToolResult) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": result.id, "content": result.blocks}
     if not result.is_error:
         return block
@@ -161,17 +166,17 @@ def _write(model: str | None, item: Part | EncodedToolCall, place: Place) -> Blo
         case ImagePart():
             return _image(sendable(item)) if place != "assistant" else None
         case UnknownPart():
-            return None if _is_foreign(model, item) else _other(item, place)
+            return None if _is_foreign(model, item) else _unknown_block(item, place)
 
 
 def _is_foreign(model: str | None, part: ThinkingPart | UnknownPart) -> bool:
-    """Whether another model is known to have thought this."""
+    """Whether the part is known to be thinking of another model."""
     thinker = (part.meta or {}).get(THINKER)
     return thinker is not None and thinker != model
 
 
 def _thinking(model: str | None, part: ThinkingPart) -> Block | None:
-    """Return thinking that has a signature and is unchanged: any other the provider refuses."""
+    """Return thinking with a signature and unchanged text. The provider refuses any other."""
     signature = (part.meta or {}).get("signature")
     if _is_foreign(model, part):
         return None
@@ -191,11 +196,14 @@ def _image(image: ImagePart | TextPart) -> Block:
     return {"type": "image", "source": source}
 
 
-def _other(part: UnknownPart, place: Place) -> Block | None:
-    """Return a block of Anthropic's as it came; of any other a note, if it is not the model's."""
-    block = as_object(part.data) if part.kind in _NATIVE[place] else None
+def _unknown_block(part: UnknownPart, place: Place) -> Block | None:
+    """Return an Anthropic block unchanged, or a note.
+
+    Return None for blocks of the model that are not native.
+    """
+    block = as_object(part.data) if part.kind in _NATIVE_TYPES[place] else None
     if block is not None and block.get("type") == part.kind:
-        block.pop("cache_control", None)  # there may be four marks in all
+        block.pop("cache_control", None)  # The API accepts four marks in all.
         return block
     if place == "assistant":
         return None
@@ -203,72 +211,74 @@ def _other(part: UnknownPart, place: Place) -> Block | None:
 
 
 def messages_of(body: Mapping[str, Any]) -> list[Message]:
-    """Return the messages that the body of a request holds, also of one that others wrote.
+    """Return the messages of a request body, also of one that another program wrote.
 
-    The inverse of `body_of`, as far as that keeps things apart. What has no shape that the format
-    knows is passed over, and a block of another kind becomes an "other" part.
+    The inverse of `build_request_body`, as far as that is lossless. Blocks of an unexpected shape
+    are skipped, and a block of another type becomes an "other" part.
     """
     system = body.get("system")
-    texts = [system] if isinstance(system, str) else [b.get("text") for b in _blocks(system)]
-    read = [Message("system", text) for text in texts if isinstance(text, str)]
-    for message in _blocks(body.get("messages")):
+    texts = [system] if isinstance(system, str) else [b.get("text") for b in _block_list(system)]
+    messages_ = [Message("system", text) for text in texts if isinstance(text, str)]
+    for message in _block_list(body.get("messages")):
         content = message.get("content")
         if message.get("role") == "assistant":
-            read.append(spoken([*_items(content)]))
+            messages_.append(spoken([*_iter_items(content)]))
         else:
             role = "system" if message.get("role") == "system" else "user"
-            read += _heard(role, content)
-    return read
+            messages_ += _parse_user_content(role, content)
+    return messages_
 
 
 def message_of(response: Mapping[str, Any]) -> Message:
-    """Return what a whole answer says, also one that was not streamed."""
-    return spoken([*_items(response.get("content"))])
+    """Return the message of a complete response."""
+    return spoken([*_iter_items(response.get("content"))])
 
 
-def _heard(role: Any, content: object) -> Iterator[Message]:
-    """Yield results as messages of tools, and what stands between them as one message each."""
+def _parse_user_content(role: Any, content: object) -> Iterator[Message]:
+    """Yield results as tool messages, and the blocks between them as one message each."""
     if isinstance(content, str):
         yield Message(role, content)
         return
     parts: list[Part] = []
-    for block in _blocks(content):
+    for block in _block_list(content):
         if block.get("type") != "tool_result":
-            parts += [part for part in _items([block]) if not isinstance(part, ToolCall)]
+            parts += [part for part in _iter_items([block]) if not isinstance(part, ToolCall)]
             continue
         if parts:
             yield Message(role, content_of(parts))
             parts = []
-        yield _result(block)
+        yield _parse_result(block)
     if parts:
         yield Message(role, content_of(parts))
 
 
-def _result(block: Block) -> Message:
+def _parse_result(block: Block) -> Message:
     content = block.get("content")
-    parts: list[Part] = [p for p in _items(content) if not isinstance(p, ToolCall)]
-    marked = parts[:1] == [TextPart(ERROR)] and not all(isinstance(p, TextPart) for p in parts)
+    parts: list[Part] = [p for p in _iter_items(content) if not isinstance(p, ToolCall)]
+    has_error_note = parts[:1] == [TextPart(ERROR)] and not all(
+        isinstance(p, TextPart) for p in parts
+    )
     return Message(
         "tool",
-        content if isinstance(content, str) else content_of(parts[1:] if marked else parts),
+        content if isinstance(content, str) else content_of(parts[1:] if has_error_note else parts),
         tool_call_id=str(block.get("tool_use_id", "")),
-        is_error=marked or block.get("is_error") is True,
+        is_error=has_error_note or block.get("is_error") is True,
     )
 
 
-def _items(content: object) -> Iterator[Part | ToolCall]:
+def _iter_items(content: object) -> Iterator[Part | ToolCall]:
     if isinstance(content, str):
         yield TextPart(content)
-    for block in _blocks(content):
+    for block in _block_list(content):
         yield read_block(block)
 
 
-def _blocks(value: object) -> list[Block]:
+def _block_list(value: object) -> list[Block]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def read_block(block: Block) -> Part | ToolCall:
-    """Return a block of a request or an answer as the part or the call that it is."""
+    """Parse a block of a request or a response as a part or a call."""
     match block:
         case {"type": "text", "text": str(text)}:
             citations = block.get("citations")

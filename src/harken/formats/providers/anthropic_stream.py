@@ -1,4 +1,4 @@
-"""Anthropic Messages: the events of an answer that streams, as chunks.
+"""Anthropic Messages: decoding of a streamed response into chunks.
 
 Source: docs/formats/anthropic-messages.md, "Streaming".
 """
@@ -21,11 +21,11 @@ from harken.formats.tool_calls import MAX_COUNT, CallPositions, as_object
 
 @dataclass(slots=True)
 class _Block:
-    """A content block while it arrives."""
+    """A content block during streaming."""
 
     start: dict[str, Any]
     call: int = -1
-    """Which call of the answer it is, from 0."""
+    """The index of the call in the response, or -1 if the block is no call."""
     arguments: list[str] = field(default_factory=list)
     signature: str = ""
     citations: list[Any] = field(default_factory=list)
@@ -34,27 +34,27 @@ class _Block:
 
 @dataclass(slots=True)
 class AnthropicStreamDecoder:
-    """Turns the events of one answer into chunks, in their order."""
+    """Decodes the events of one response into chunks, in order."""
 
     model: str | None = None
-    """Whom the request went to: what it thinks is marked with it, and goes back to it alone."""
+    """The model of the request. Its thinking is tagged with it, and sent back to it alone."""
     ended: bool = False
-    """Whether the answer said that it is at its end."""
+    """Whether the end event was received."""
     unusual: bool = False
-    """Whether it was billed in a way that its usage does not tell: see `_is_unusual`."""
+    """Whether the response was billed in a way that its usage does not show: see `_is_unusual`."""
     _blocks: dict[Any, _Block] = field(default_factory=dict)
-    _places: CallPositions = field(default_factory=CallPositions)
-    _calls: int = 0
+    _positions: CallPositions = field(default_factory=CallPositions)
+    _call_count: int = 0
     _last_kind: str = ""
     _usage: dict[str, int] = field(default_factory=dict)
     _stop_reason: str | None = None
-    _answering: str | None = None
+    _response_model: str | None = None
 
     def chunks(self, event: Any) -> Iterator[Chunk]:
-        """Yield the chunks of the next event; unknown events have none.
+        """Yield the chunks of the next event. Unknown events give none.
 
-        Raises ValueError for an event that is not of the shape that its type has. What comes after
-        the end (vLLM and others say `[DONE]`) is no part of the answer.
+        Raises ValueError for an event that does not have the shape of its type. Events after the
+        end (vLLM and others send `[DONE]`) are ignored.
         """
         if self.ended:
             return
@@ -67,11 +67,11 @@ class AnthropicStreamDecoder:
                 case "content_block_stop":
                     yield from self._stop(self._blocks.pop(event.get("index")))
                 case "message_start":
-                    self._answering = _text(event["message"].get("model") or "") or None
-                    self._count(event["message"].get("usage"))
+                    self._response_model = _check_text(event["message"].get("model") or "") or None
+                    self._update_usage(event["message"].get("usage"))
                 case "message_delta":
-                    self._stop_reason = _text(event["delta"].get("stop_reason") or "") or None
-                    self._count(event.get("usage"))
+                    self._stop_reason = _check_text(event["delta"].get("stop_reason") or "") or None
+                    self._update_usage(event.get("usage"))
                 case "message_stop":
                     self.ended = True
                 case _:
@@ -80,45 +80,45 @@ class AnthropicStreamDecoder:
             raise ValueError(f"an event without sense ({error!r})") from None
 
     def finish(self) -> Finish | None:
-        """Return the end of the answer; None where it was cut off."""
+        """Return the end of the response. Return None if it was cut off."""
         if self._stop_reason is None and not self.ended:
             return None
-        reason = self._stop_reason or ("tool_use" if self._calls else "end_turn")
-        return Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._answering)
+        reason = self._stop_reason or ("tool_use" if self._call_count else "end_turn")
+        return Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._response_model)
 
     def _start(self, index: object, start: dict[str, Any]) -> Iterator[Chunk]:
-        kind = _text(start["type"])
+        kind = _check_text(start["type"])
         self._blocks[index] = block = _Block(start)
         if kind == "text" and self._last_kind == "text":
-            yield TextDelta("", {})  # two texts in a row are two parts
+            yield TextDelta("", {})  # Two consecutive texts are two parts.
         self._last_kind = kind
         if kind == "tool_use":
-            id_ = _text(start.get("id") or "") or f"call_{self._calls}"
-            block.call, self._calls = self._calls, self._calls + 1
-            yield from self._places.call(id_)
-            yield ToolCallDelta(block.call, "", id_, _text(start["name"]))
+            id_ = _check_text(start.get("id") or "") or f"call_{self._call_count}"
+            block.call, self._call_count = self._call_count, self._call_count + 1
+            yield from self._positions.call(id_)
+            yield ToolCallDelta(block.call, "", id_, _check_text(start["name"]))
         elif kind in ("text", "thinking") and start.get(kind):
             delta = {"type": f"{kind}_delta", kind: start[kind]}
             yield from self._delta(block, delta)
         if kind == "thinking":
-            block.signature = _text(start.get("signature") or "")
+            block.signature = _check_text(start.get("signature") or "")
 
     def _delta(self, block: _Block, delta: Mapping[str, Any]) -> Iterator[Chunk]:
         match delta["type"]:
             case "text_delta" | "thinking_delta" as kind:
                 name = kind.removesuffix("_delta")
-                text = _text(delta[name])
+                text = _check_text(delta[name])
                 if text:
                     block.is_empty = False
-                    yield from self._places.part()
+                    yield from self._positions.part()
                     yield TextDelta(text) if name == "text" else ThinkingDelta(text)
             case "input_json_delta":
-                piece = _text(delta["partial_json"])
+                piece = _check_text(delta["partial_json"])
                 block.arguments.append(piece)
                 if piece and block.call >= 0:
                     yield ToolCallDelta(block.call, piece)
             case "signature_delta":
-                block.signature += _text(delta["signature"])
+                block.signature += _check_text(delta["signature"])
             case "citations_delta":
                 block.citations.append(delta["citation"])
 
@@ -129,10 +129,12 @@ class AnthropicStreamDecoder:
                     yield TextDelta("", {"citations": block.citations})
             case "thinking":
                 if block.signature or not block.is_empty:
-                    yield from self._places.part()
-                    yield ThinkingDelta("", self._signed(block.signature))
+                    yield from self._positions.part()
+                    yield ThinkingDelta("", self._signature_meta(block.signature))
             case "tool_use":
-                if not any(block.arguments):  # whole at its start, or none at all
+                if not any(
+                    block.arguments
+                ):  # The start event has all arguments, or there are none.
                     arguments = canonical.to_json_line(block.start.get("input") or {}).decode()
                     yield ToolCallDelta(block.call, arguments)
             case _:
@@ -142,18 +144,18 @@ class AnthropicStreamDecoder:
                 if isinstance(part, UnknownPart) and part.kind == "redacted_thinking":
                     part = msgspec.structs.replace(part, meta=self._thinker)
                 if isinstance(part, UnknownPart | ImagePart):
-                    yield from self._places.part()
+                    yield from self._positions.part()
                     yield PartDelta(part)
 
     @property
     def _thinker(self) -> Meta | None:
         return None if self.model is None else {THINKER: self.model}
 
-    def _signed(self, signature: str) -> Meta:
+    def _signature_meta(self, signature: str) -> Meta:
         return {"signature": signature, **(self._thinker or {})} if signature else {}
 
-    def _count(self, usage: Any) -> None:
-        """Take counts; they are totals, so later ones stand for earlier ones."""
+    def _update_usage(self, usage: Any) -> None:
+        """Update counts. They are totals, so later values replace earlier ones."""
         self.unusual = self.unusual or _is_unusual(usage or {})
         for name, count in (usage or {}).items():
             is_count = isinstance(count, int) and not isinstance(count, bool)
@@ -162,14 +164,14 @@ class AnthropicStreamDecoder:
 
 
 def _is_unusual(usage: Mapping[str, Any]) -> bool:
-    """Whether more was billed than tokens at the usual rates, as far as it is said.
+    """Whether more was billed than tokens at the usual rates, as far as the usage shows it.
 
     A cache of an hour costs more than one of five minutes, and so do other tiers, the fast mode,
-    one place for the inference, and tools that the provider runs.
+    a fixed inference region, and tools that the provider runs.
     """
-    written, tools = usage.get("cache_creation") or {}, usage.get("server_tool_use") or {}
+    cache_writes, tools = usage.get("cache_creation") or {}, usage.get("server_tool_use") or {}
     return bool(
-        written.get("ephemeral_1h_input_tokens")
+        cache_writes.get("ephemeral_1h_input_tokens")
         or any(isinstance(count, int) and count > 0 for count in tools.values())
         or usage.get("service_tier") not in (None, "standard")
         or usage.get("speed") not in (None, "standard")
@@ -178,23 +180,25 @@ def _is_unusual(usage: Mapping[str, Any]) -> bool:
 
 
 def usage_of(counts: Mapping[str, int]) -> Usage | None:
-    """Return the counts of an answer: its input is all of it, the cached part included."""
+    """Return the token counts of a response. The input includes the cached part."""
     if not counts:
         return None
-    read, written = (
+    cache_read, cache_write = (
         counts.get("cache_read_input_tokens"),
         counts.get("cache_creation_input_tokens"),
     )
-    fresh = counts.get("input_tokens")
+    uncached = counts.get("input_tokens")
     return Usage(
-        input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
+        input_tokens=None
+        if uncached is None
+        else uncached + (cache_read or 0) + (cache_write or 0),
         output_tokens=counts.get("output_tokens"),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
+        cache_read_tokens=cache_read,
+        cache_write_tokens=cache_write,
     )
 
 
-def _text(value: object) -> str:
+def _check_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.60} is no text")
     return value

@@ -1,8 +1,8 @@
-"""OpenAI Chat Completions: requests and answers as messages, and messages as a request.
+"""OpenAI Chat Completions: request and response bodies to messages, and messages to a request body.
 
-One idea: all that a request may not be is dealt with in `turns`; here is how a part is written
-and read. Many servers speak this protocol, each a little differently: what is written is what all
-of them take, what is read may be what any of them says.
+`harken.formats.providers.alternation` normalizes the conversation; this module writes and parses
+parts. Many servers implement this protocol with small differences: the writer uses only what all of
+them accept, and the reader accepts the variants of all of them.
 
 Source: docs/formats/openai-chat.md.
 """
@@ -40,18 +40,18 @@ from harken.formats.tool_calls import (
 
 ID_LENGTH, NAME_LENGTH = 40, 64
 REASONING = "reasoning_content"
-"""The member that some servers stream thinking in and want it back in; in the `meta` of such
-thinking, the model that it goes back to."""
+"""The member in which some servers stream thinking and require it back; in the `meta` of such
+thinking, the model that it is sent back to."""
 EXTRA = "extra_content"
-"""The member of a call in which Google signs it and wants it back; in the `meta` of such a call,
-what it holds, by the model that it goes back to."""
+"""The member of a call in which Google signs it and requires the signature back; in the `meta` of
+such a call, its value by the model that it is sent back to."""
 DETAILS = "reasoning_details"
-"""The member in which OpenRouter gives what a model thought, signed or encrypted, and wants it
-back; in the `meta` of the last part of such an answer, the list, by the model that gets it."""
+"""The member in which OpenRouter returns thinking, signed or encrypted, and requires it back; in
+the `meta` of the last part of such an answer, the list by the model that it is sent back to."""
 ERROR = "[error]: "
-"""Before a result that is an error and does not say so: the protocol has no member for that."""
-_NATIVE = frozenset({"input_audio", "file"})
-"""The kinds of a user's blocks that go back as they came."""
+"""The prefix of an error result without such text: the protocol has no member for errors."""
+_NATIVE_TYPES = frozenset({"input_audio", "file"})
+"""The types of user blocks that are sent back unchanged."""
 
 
 def build_request_body(
@@ -61,33 +61,35 @@ def build_request_body(
     model: str | None = None,
     short_ids: bool = False,
 ) -> dict[str, Any]:
-    """Return `messages` and `tools` of a request that the provider takes.
+    """Return `messages` and `tools` of a request that the provider accepts.
 
     messages: a context, oldest first. tools: `name`, `description`, `parameters` of each.
-    model: whom the request goes to; thinking that its server wants back goes back to it alone.
-    short_ids: whether it takes no ids of calls but such of nine letters and digits.
+    model: the model of the request; thinking that its server requires back is sent to it alone.
+    short_ids: whether the server accepts only call ids of nine letters and digits.
     """
     ids = ShortIds() if short_ids else CallIds(ID_LENGTH)
     conversation = AlternatingContext(partial(_write, model), ids, NAME_LENGTH)
     conversation.take(messages)
     conversation.close()
-    written: list[Block] = [{"role": "system", "content": text} for text in conversation.system]
+    body_messages: list[Block] = [
+        {"role": "system", "content": text} for text in conversation.system
+    ]
     has_reasoned = False
     for turn in conversation.turns:
         if turn.speaker == "user":
-            written += _heard(turn)
+            body_messages += _iter_user_messages(turn)
         else:
             has_reasoned = has_reasoned or any(b["type"] == REASONING for b in turn.blocks)
-            written.append(_said(turn, has_reasoned=has_reasoned))
-    defined = [_tool(tool) for tool in tools]
-    return {"messages": written, **({"tools": defined} if defined else {})}
+            body_messages.append(_assistant_message(turn, has_reasoned=has_reasoned))
+    tool_objects = [_tool(tool) for tool in tools]
+    return {"messages": body_messages, **({"tools": tool_objects} if tool_objects else {})}
 
 
 def _tool(tool: Mapping[str, Any]) -> Block:
     function: Block = {"name": tool["name"]}
     if tool.get("description"):
         function["description"] = tool["description"]
-    schema = {"type": "object", "properties": {}}  # without properties it is refused
+    schema = {"type": "object", "properties": {}}  # A schema without properties is refused.
     function["parameters"] = {**schema, **(tool.get("parameters") or {})}
     return {"type": "function", "function": function}
 
@@ -97,35 +99,38 @@ def _write(model: str | None, item: Part | EncodedToolCall, place: Place) -> Blo
         case EncodedToolCall():
             return _call(model, item)
         case TextPart():
-            details = _details(model, item) if place == "assistant" else {}
+            details = _details_member(model, item) if place == "assistant" else {}
             return {"type": "text", "text": item.text, **details}
         case ThinkingPart():
-            wanted = model is not None and (item.meta or {}).get(REASONING) == model
-            block = {"type": REASONING, "text": clean(item.text)} if wanted else {}
-            details = _details(model, item)
+            is_required = model is not None and (item.meta or {}).get(REASONING) == model
+            block = {"type": REASONING, "text": clean(item.text)} if is_required else {}
+            details = _details_member(model, item)
             return {"type": DETAILS, **block, **details} if block or details else None
         case ImagePart():
             return _image(sendable(item)) if place != "assistant" else None
         case UnknownPart():
-            return _other(item, place)
+            return _unknown_block(item, place)
 
 
-def _details(model: str | None, part: TextPart | ThinkingPart) -> Block:
-    """Return what a part holds of `reasoning_details` for this model; `_said` takes it out."""
-    known = (part.meta or {}).get(DETAILS)
-    details = _dicts(known.get(model)) if isinstance(known, dict) else []
+def _details_member(model: str | None, part: TextPart | ThinkingPart) -> Block:
+    """Return the `reasoning_details` of a part for this model.
+
+    `_assistant_message` moves them to the message.
+    """
+    details_by_model = (part.meta or {}).get(DETAILS)
+    details = _block_list(details_by_model.get(model)) if isinstance(details_by_model, dict) else []
     return {DETAILS: details} if details else {}
 
 
 def _call(model: str | None, call: EncodedToolCall) -> Block:
     function = {"name": call.name, "arguments": call.text}
     extra = call.meta.get(EXTRA)
-    signed = extra if isinstance(extra, dict) and model in extra else {}
+    signature = extra if isinstance(extra, dict) and model in extra else {}
     return {
         "type": "function",
         "id": call.id,
         "function": function,
-        **({EXTRA: signed[model]} if signed else {}),
+        **({EXTRA: signature[model]} if signature else {}),
     }
 
 
@@ -137,106 +142,109 @@ def _image(image: ImagePart | TextPart) -> Block:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _other(part: UnknownPart, place: Place) -> Block | None:
-    """Return a block of OpenAI's as it came; of any other a note, if it is not the model's."""
+def _unknown_block(part: UnknownPart, place: Place) -> Block | None:
+    """Return an OpenAI block unchanged, or a note. Return None for blocks of the model."""
     if place == "assistant":
         return None
-    if place == "user" and part.kind in _NATIVE:
+    if place == "user" and part.kind in _NATIVE_TYPES:
         block = as_object(part.data)
         if block is not None and block.get("type") == part.kind:
             return block
     return {"type": "text", "text": f"[a block of the kind {part.kind!a} that cannot be shown]"}
 
 
-def _said(turn: Turn, *, has_reasoned: bool) -> Block:
-    """Return the message of an assistant; its calls stand after its text.
+def _assistant_message(turn: Turn, *, has_reasoned: bool) -> Block:
+    """Return the message of an assistant. Its calls follow its text.
 
-    Who has thought in a member of its own wants that in each message with calls from then on,
-    also where it thought nothing.
+    A server with a separate thinking member requires that member in each later message with calls,
+    even if it is empty.
     """
-    message: Block = {"role": "assistant", "content": _texts(turn.blocks) or None}
+    message: Block = {"role": "assistant", "content": _join_texts(turn.blocks) or None}
     calls = [block for block in turn.blocks if block["type"] == "function"]
     if calls:
         message["tool_calls"] = calls
         if has_reasoned:
-            message[REASONING] = _texts(turn.blocks, REASONING)
+            message[REASONING] = _join_texts(turn.blocks, REASONING)
     details = [detail for block in turn.blocks for detail in block.get(DETAILS, ())]
     return {**message, DETAILS: details} if details else message
 
 
-def _heard(turn: Turn) -> Iterator[Block]:
-    """Yield the results of a turn, then one message of the user, with the results' images."""
+def _iter_user_messages(turn: Turn) -> Iterator[Block]:
+    """Yield the results of a turn, then one user message with the images of the results."""
     images: list[Block] = []
     for result in turn.results:
-        shown = [block for block in result.blocks if block["type"] == "image_url"]
-        text = _texts(result.blocks)
-        if shown:
-            says = f"[{len(shown)} images, shown after the results]"
-            text = f"{text}\n\n{says}" if text else says
-            images += [{"type": "text", "text": f"[images of the result of {result.id}]:"}, *shown]
+        result_images = [block for block in result.blocks if block["type"] == "image_url"]
+        text = _join_texts(result.blocks)
+        if result_images:
+            note = f"[{len(result_images)} images, shown after the results]"
+            text = f"{text}\n\n{note}" if text else note
+            images += [
+                {"type": "text", "text": f"[images of the result of {result.id}]:"},
+                *result_images,
+            ]
         if result.is_error and not text.lower().startswith(("error", "[error", "[no result")):
             text = ERROR + text
         yield {"role": "tool", "tool_call_id": result.id, "content": text}
     blocks = images + turn.blocks
     if all(block["type"] == "text" for block in blocks):
         if blocks:
-            yield {"role": "user", "content": _texts(blocks)}
+            yield {"role": "user", "content": _join_texts(blocks)}
     else:
         yield {"role": "user", "content": blocks}
 
 
-def _texts(blocks: Sequence[Block], kind: str = "text") -> str:
+def _join_texts(blocks: Sequence[Block], kind: str = "text") -> str:
     return "\n\n".join(block["text"] for block in blocks if block["type"] == kind)
 
 
 def messages_of(body: Mapping[str, Any]) -> list[Message]:
-    """Return the messages that the body of a request holds, also of one that others wrote.
+    """Return the messages of a request body, also of one that another program wrote.
 
-    The inverse of `body_of`, as far as that keeps things apart. What has no shape that the format
-    knows is passed over, and a block of another kind becomes an "other" part.
+    The inverse of `build_request_body`, as far as that is lossless. Blocks of an unexpected shape
+    are skipped, and a block of another type becomes an "other" part.
     """
-    return [_message(message) for message in _dicts(body.get("messages"))]
+    return [_parse_message(message) for message in _block_list(body.get("messages"))]
 
 
 def message_of(response: Mapping[str, Any]) -> Message:
-    """Return what a whole answer says, also one that was not streamed; of several, the first."""
-    choice = next(iter(_dicts(response.get("choices"))), {})
+    """Return the message of a complete response, the first of several choices."""
+    choice = next(iter(_block_list(response.get("choices"))), {})
     message = choice.get("message")
-    return _assistant(message if isinstance(message, dict) else {})
+    return _parse_assistant(message if isinstance(message, dict) else {})
 
 
-def _message(message: Block) -> Message:
+def _parse_message(message: Block) -> Message:
     content = message.get("content")
     match message.get("role"):
         case "assistant":
-            return _assistant(message)
+            return _parse_assistant(message)
         case "tool" | "function":
             is_error = isinstance(content, str) and content.startswith(ERROR)
             content = content.removeprefix(ERROR) if isinstance(content, str) else content
             id_ = str(message.get("tool_call_id") or "")
-            return Message("tool", _content(content), tool_call_id=id_, is_error=is_error)
+            return Message("tool", _parse_content(content), tool_call_id=id_, is_error=is_error)
         case "system" | "developer":
-            return Message("system", _content(content))
-    return Message("user", _content(content))
+            return Message("system", _parse_content(content))
+    return Message("user", _parse_content(content))
 
 
-def _assistant(message: Block) -> Message:
+def _parse_assistant(message: Block) -> Message:
     items: list[Part | ToolCall] = []
     for name in (REASONING, "reasoning"):
-        thought = message.get(name)
-        if isinstance(thought, str) and thought:
-            items.append(ThinkingPart(thought))
+        thinking = message.get(name)
+        if isinstance(thinking, str) and thinking:
+            items.append(ThinkingPart(thinking))
             break
     for text in (message.get("content"), message.get("refusal")):
-        items += _parts(text)
-    items += map(read_call, _dicts(message.get("tool_calls")))
+        items += _parse_parts(text)
+    items += map(read_call, _block_list(message.get("tool_calls")))
     if isinstance(message.get("function_call"), dict):
         items.append(read_call({"function": message["function_call"]}))
     return spoken(items)
 
 
 def read_call(call: Block) -> ToolCall:
-    """Return a call of an answer or a request; a call of a custom tool takes free text."""
+    """Parse a call of a response or a request. A call of a custom tool has free text."""
     kind = "custom" if call.get("type") == "custom" else "function"
     function = call.get(kind)
     function = function if isinstance(function, dict) else {}
@@ -250,22 +258,22 @@ def read_call(call: Block) -> ToolCall:
     )
 
 
-def _content(content: object) -> str | list[ContentPart] | None:
-    return content if isinstance(content, str) else content_of(_parts(content))
+def _parse_content(content: object) -> str | list[ContentPart] | None:
+    return content if isinstance(content, str) else content_of(_parse_parts(content))
 
 
-def _parts(content: object) -> list[Part]:
+def _parse_parts(content: object) -> list[Part]:
     if isinstance(content, str):
         return [TextPart(content)] if content else []
-    return [_part(block) for block in _dicts(content)]
+    return [_parse_part(block) for block in _block_list(content)]
 
 
-def _part(block: Block) -> Part:
+def _parse_part(block: Block) -> Part:
     match block:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             return TextPart(text)
-        case {"type": "thinking", "thinking": thinking}:  # Mistral
-            return ThinkingPart("".join(str(b.get("text", "")) for b in _dicts(thinking)))
+        case {"type": "thinking", "thinking": thinking}:  # The form of Mistral.
+            return ThinkingPart("".join(str(b.get("text", "")) for b in _block_list(thinking)))
         case {"type": "image_url", "image_url": {"url": str(url)}}:
             head, comma, data = url.partition(";base64,")
             if comma and head.startswith("data:"):
@@ -274,5 +282,5 @@ def _part(block: Block) -> Part:
     return UnknownPart(str(block.get("type", "")), canonical.to_json_line(block).decode())
 
 
-def _dicts(value: object) -> list[Block]:
+def _block_list(value: object) -> list[Block]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,8 +1,8 @@
-"""OpenAI Chat Completions: the events of an answer that streams, as chunks.
+"""OpenAI Chat Completions: decoding of a streamed response into chunks.
 
-Servers that speak this protocol differ most in how they stream calls: with and without `index`
-and `id`, in pieces and whole, the name once or each time. Each event is read as what it can only
-mean.
+Servers of this protocol differ most in the streaming of calls: with and without `index` and `id`,
+in pieces and complete, the name once or in each piece. The decoder infers the meaning of each
+event.
 
 Source: docs/formats/openai-chat.md, "Streaming".
 """
@@ -19,240 +19,248 @@ from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta, ToolCall
 from harken.formats.providers.openai_chat import DETAILS, EXTRA, REASONING
 from harken.formats.tool_calls import MAX_COUNT, CallPositions, as_object
 
-_JOINED = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""The kinds of thinking that OpenRouter streams in pieces, and the member that goes on."""
+_STREAMED_MEMBERS = {"reasoning.text": "text", "reasoning.summary": "summary"}
+"""The types of thinking that OpenRouter streams in pieces, and the member that is continued."""
 DONE = "[DONE]"
-"""What stands in the place of the last event."""
+"""The text in place of the last event."""
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call while it arrives."""
+    """A call during streaming."""
 
     index: int
     id: str
-    """As the server gave it, empty where it did not."""
+    """The id that the server sent, or an empty string."""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class OpenAIStreamDecoder:
-    """Turns the events of one answer into chunks, in their order."""
+    """Decodes the events of one response into chunks, in order."""
 
     model: str | None = None
-    """Whom the request went to: thinking that its server wants back is marked with it."""
+    """The model of the request. Thinking that its server requires back is tagged with it."""
     ended: bool = False
-    """Whether the answer said that it is at its end."""
+    """Whether the end event was received."""
     unusual: bool = False
-    """Whether it was billed in a way that its usage does not tell: in another tier."""
-    _places: CallPositions = field(default_factory=CallPositions)
+    """Whether the response was billed in a way that its usage does not show, in another tier."""
+    _positions: CallPositions = field(default_factory=CallPositions)
     _calls: list[_Call] = field(default_factory=list)
-    _at: dict[Any, _Call] = field(default_factory=dict)
-    """The call that a server's `index` means now."""
+    _calls_by_index: dict[Any, _Call] = field(default_factory=dict)
+    """The current call of each `index` of the server."""
     _thinking: str = ""
-    """The member in which thinking is under way."""
+    """The member of the thinking in progress, or an empty string."""
     _details: list[dict[str, Any]] = field(default_factory=list)
-    """What came in `reasoning_details`."""
-    _text_last: bool = False
+    """The received `reasoning_details`."""
+    _is_text_last: bool = False
     """Whether the last part is a text that is not blank."""
     _usage: Mapping[str, Any] | None = None
-    _usage_alone: bool = False
+    _is_usage_alone: bool = False
     _finish_reason: str | None = None
-    _answering: str | None = None
+    _response_model: str | None = None
 
     def chunks(self, event: Any) -> Iterator[Chunk]:
         """Yield the chunks of the next event, or of the text `[DONE]`.
 
-        Raises ValueError for an event that is not of the shape of a chunk.
+        Raises ValueError for an event that does not have the shape of a chunk.
         """
         if event == DONE:
             self.ended = True
-            yield from self._end()
+            yield from self._end_parts()
             return
         try:
             if isinstance(event.get("model"), str) and event["model"]:
-                self._answering = event["model"]
+                self._response_model = event["model"]
             tier = event.get("service_tier")
             self.unusual = self.unusual or tier not in (None, "", "auto", "default", "on_demand")
             choices = event.get("choices") or ()
             if event.get("usage"):
-                self._usage, self._usage_alone = dict(event["usage"]), not choices
+                self._usage, self._is_usage_alone = dict(event["usage"]), not choices
             for choice in choices:
-                if not choice.get("index"):  # of several answers, the first
-                    yield from self._choice(choice)
+                if not choice.get("index"):  # Only the first choice is decoded.
+                    yield from self._decode_choice(choice)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"an event without sense ({error!r})") from None
 
     def finish(self) -> Finish | None:
-        """Return the end of the answer; None where it was cut off.
+        """Return the end of the response. Return None if it was cut off.
 
-        It is whole where it says why it ended, or says `[DONE]`, or where the usage, which comes
-        last, has come alone.
+        The response is complete if it has a finish reason or a `[DONE]`, or if the usage, which
+        comes last, arrived in an event of its own.
         """
-        if self._finish_reason is None and not self.ended and not self._usage_alone:
+        if self._finish_reason is None and not self.ended and not self._is_usage_alone:
             return None
         reason = self._finish_reason or ("tool_calls" if self._calls else "stop")
         return Finish(
             stop_reason=reason,
             usage=usage_of(self._usage),
-            cost_usd=_amount((self._usage or {}).get("cost")),
-            model=self._answering,
+            cost_usd=_as_amount((self._usage or {}).get("cost")),
+            model=self._response_model,
         )
 
-    def _choice(self, choice: Mapping[str, Any]) -> Iterator[Chunk]:
+    def _decode_choice(self, choice: Mapping[str, Any]) -> Iterator[Chunk]:
         delta = choice.get("delta") or {}
         for detail in delta.get(DETAILS) or ():
-            self._detail(dict(detail))
+            self._add_detail(dict(detail))
         for name in (REASONING, "reasoning"):
             if delta.get(name):
-                yield from self._think(name, _text(delta[name]))
+                yield from self._add_thinking(name, _check_text(delta[name]))
                 break
         content = delta.get("content")
         if content:
-            yield from self._say(content)
+            yield from self._add_content(content)
         if delta.get("refusal"):
-            yield from self._say(delta["refusal"])
+            yield from self._add_content(delta["refusal"])
         for piece in delta.get("tool_calls") or ():
-            yield from self._piece(piece)
+            yield from self._add_call_piece(piece)
         if delta.get("function_call"):
-            yield from self._piece({"function": delta["function_call"]})
+            yield from self._add_call_piece({"function": delta["function_call"]})
         reason = choice.get("finish_reason")
         if reason:
-            yield from self._end()
-            self._finish_reason = _text(reason)
+            yield from self._end_parts()
+            self._finish_reason = _check_text(reason)
 
-    def _say(self, content: Any) -> Iterator[Chunk]:
-        """Yield text; some servers send it in blocks, and thinking in the same list."""
+    def _add_content(self, content: Any) -> Iterator[Chunk]:
+        """Yield text. Some servers send it in blocks, with thinking in the same list."""
         blocks: Any = [{"text": content}] if isinstance(content, str) else content
         for block in blocks:
             if block.get("thinking"):
                 for inner in block["thinking"]:
-                    yield from self._think("thinking", _text(inner["text"]))
+                    yield from self._add_thinking("thinking", _check_text(inner["text"]))
             elif block.get("text"):
-                yield from self._thought()
-                yield from self._places.part()
-                text = _text(block["text"])
-                self._text_last = self._text_last or bool(text.strip())
+                yield from self._end_thinking()
+                yield from self._positions.part()
+                text = _check_text(block["text"])
+                self._is_text_last = self._is_text_last or bool(text.strip())
                 yield TextDelta(text)
 
-    def _think(self, name: str, text: str) -> Iterator[Chunk]:
+    def _add_thinking(self, name: str, text: str) -> Iterator[Chunk]:
         if text:
-            yield from self._places.part()
-            self._thinking, self._text_last = name, False
+            yield from self._positions.part()
+            self._thinking, self._is_text_last = name, False
             yield ThinkingDelta(text)
 
-    def _thought(self) -> Iterator[Chunk]:
-        """End thinking that is under way."""
+    def _end_thinking(self) -> Iterator[Chunk]:
+        """End thinking that is in progress."""
         name, self._thinking = self._thinking, ""
         if name == REASONING and self.model is not None:
             yield ThinkingDelta("", {REASONING: self.model})
 
-    def _detail(self, detail: dict[str, Any]) -> None:
-        """Take a piece of `reasoning_details`: it goes on with the last, or is a new one.
+    def _add_detail(self, detail: dict[str, Any]) -> None:
+        """Add a piece of `reasoning_details`. It extends the last detail, or is a new one.
 
-        What is encrypted comes whole, also where several have one `index`.
+        An encrypted detail comes complete, even if several share one `index`.
         """
         last = self._details[-1] if self._details else {}
-        name = _JOINED.get(_text(detail["type"]))
-        same = all(last.get(key) == detail.get(key) for key in ("type", "index"))
-        if name is None or not same or _differ(last.get("id"), detail.get("id")):
+        name = _STREAMED_MEMBERS.get(_check_text(detail["type"]))
+        is_same = all(last.get(key) == detail.get(key) for key in ("type", "index"))
+        if name is None or not is_same or _are_different(last.get("id"), detail.get("id")):
             self._details.append(detail)
             return
-        text = (last.get(name) or "") + _text(detail.get(name) or "")
+        text = (last.get(name) or "") + _check_text(detail.get(name) or "")
         last.update({key: value for key, value in detail.items() if value is not None})
         last[name] = text
 
-    def _end(self) -> Iterator[Chunk]:
-        """End what is under way; what the server wants back stands at the last part."""
-        yield from self._thought()
+    def _end_parts(self) -> Iterator[Chunk]:
+        """End the thinking in progress.
+
+        Data that the server requires back is attached to the last part.
+        """
+        yield from self._end_thinking()
         details, self._details = self._details, []
         if details and self.model is not None:
             meta = {DETAILS: {self.model: details}}
-            yield TextDelta("", meta) if self._text_last else ThinkingDelta("", meta)
+            yield TextDelta("", meta) if self._is_text_last else ThinkingDelta("", meta)
 
-    def _piece(self, piece: Mapping[str, Any]) -> Iterator[Chunk]:
-        """Yield the next piece of a call, whichever it belongs to."""
+    def _add_call_piece(self, piece: Mapping[str, Any]) -> Iterator[Chunk]:
+        """Yield the next piece of a call, and find the call that it belongs to."""
         custom = piece.get("custom")
         function = custom or piece.get("function") or {}
-        name = _text(function.get("name") or "")
-        id_, index = _text(piece.get("id") or ""), piece.get("index")
-        call = self._meant(index, id_, name)
+        name = _check_text(function.get("name") or "")
+        id_, index = _check_text(piece.get("id") or ""), piece.get("index")
+        call = self._find_call(index, id_, name)
         if call is None:
-            yield from self._thought()
+            yield from self._end_thinking()
             call = _Call(len(self._calls), id_, name)
             is_new = bool(id_) and all(other.id != id_ for other in self._calls)
             unique = id_ if is_new else f"call_{call.index}"
             self._calls.append(call)
-            yield from self._places.call(unique)
+            yield from self._positions.call(unique)
             kind = "custom" if custom else "function"
             extra = {EXTRA: {self.model: piece[EXTRA]}} if piece.get(EXTRA) else None
             yield ToolCallDelta(call.index, "", unique, name, kind, extra if self.model else None)
         elif name and name != call.name:
             call.name += name
             yield ToolCallDelta(call.index, "", "", name)
-        self._at[index] = self._at[None] = call
+        self._calls_by_index[index] = self._calls_by_index[None] = call
         arguments = function.get("input" if custom else "arguments")
         text = arguments if isinstance(arguments, str) else _as_json(arguments)
         if text:
             call.arguments.append(text)
             yield ToolCallDelta(call.index, text)
 
-    def _meant(self, index: Any, id_: str, name: str) -> _Call | None:
-        """Return the call that a piece goes on with; None where it begins a new one."""
-        call = self._at.get(index)
+    def _find_call(self, index: Any, id_: str, name: str) -> _Call | None:
+        """Return the call that a piece continues. Return None if it begins a new call."""
+        call = self._calls_by_index.get(index)
         if call is None or not (id_ or name):
             return call
         if id_ and call.id:
-            # older servers of vLLM give each piece an id of its own; a new call has a name, too
+            # Older vLLM servers send a new id with each piece; a new call also has a name.
             return call if call.id == id_ or not name else None
         if call.name and (index is None or as_object("".join(call.arguments)) is not None):
-            return None  # a name again, and the call is complete
+            return None  # The name repeats, and the call is complete.
         return call
 
 
 def usage_of(counts: Mapping[str, Any] | None) -> Usage | None:
-    """Return the counts of an answer: its input is all of it, the cached part included.
+    """Return the token counts of a response. The input includes the cached part.
 
-    Its output is all of it, too: xAI and Google count thinking beside `completion_tokens`, and
-    only the total tells.
+    The output includes thinking: xAI and Google count it beside `completion_tokens`, and only the
+    total includes it.
     """
     if not counts:
         return None
-    prompt, written = _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
-    total = _count(counts.get("total_tokens"))
-    if total is not None and prompt is not None and written is not None:
-        written = max(written, total - prompt)
+    prompt, output = (
+        _as_count(counts.get("prompt_tokens")),
+        _as_count(counts.get("completion_tokens")),
+    )
+    total = _as_count(counts.get("total_tokens"))
+    if total is not None and prompt is not None and output is not None:
+        output = max(output, total - prompt)
     details = counts.get("prompt_tokens_details")
     details = details if isinstance(details, dict) else {}
-    read = _count(details.get("cached_tokens"))
+    cached = _as_count(details.get("cached_tokens"))
     return Usage(
         input_tokens=prompt,
-        output_tokens=written,
-        cache_read_tokens=_count(counts.get("prompt_cache_hit_tokens")) if read is None else read,
-        cache_write_tokens=_count(details.get("cache_write_tokens")),
+        output_tokens=output,
+        cache_read_tokens=_as_count(counts.get("prompt_cache_hit_tokens"))
+        if cached is None
+        else cached,
+        cache_write_tokens=_as_count(details.get("cache_write_tokens")),
     )
 
 
-def _count(value: object) -> int | None:
+def _as_count(value: object) -> int | None:
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
     return value if is_count else None  # type: ignore[return-value]
 
 
-def _amount(value: object) -> float | None:
+def _as_amount(value: object) -> float | None:
     is_amount = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e6
     return float(value) if is_amount else None  # type: ignore[arg-type]
 
 
-def _differ(one: object, other: object) -> bool:
-    return one is not None and other is not None and one != other
+def _are_different(first: object, second: object) -> bool:
+    return first is not None and second is not None and first != second
 
 
 def _as_json(arguments: Any) -> str:
     return "" if arguments is None else canonical.to_json_line(arguments).decode()
 
 
-def _text(value: object) -> str:
+def _check_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.60} is no text")
     return value

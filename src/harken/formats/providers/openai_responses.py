@@ -1,11 +1,11 @@
-"""Items of OpenAI's Responses protocol as entries, and entries as items.
+"""Conversion between items of OpenAI's Responses protocol and entries.
 
-One idea: an entry says an item as any message would be said; what that leaves unsaid (ids,
-encrypted reasoning, phases, members that nobody knows yet) is kept beside it, and put back. So
-`items_of([entry_of(item)]) == [item]`, and an item of a message from elsewhere is a plain one.
+An entry carries an item like any message; remaining data (ids, encrypted reasoning, phases, unknown
+members) is stored beside it and merged back. So `items_of([entry_of(item)]) == [item]`, and a
+message of another format becomes an item with default members.
 
-What is kept stands below `codex`: in the `meta` of each part and call of an answer, and in the
-`source` of the entry for everybody else, whose messages are one item each.
+The remaining data is stored below `codex`: in the `meta` of each part and call of an answer, and in
+the `source` of the entry for other roles, whose messages are one item each.
 
 Source: docs/formats/codex.md.
 """
@@ -41,134 +41,143 @@ HOSTED = frozenset(
     {"web_search_call", "image_generation_call", "compaction", "compaction_summary"}
     | {"context_compaction", "agent_message"}
 )
-"""What the provider did itself, or hid: kept verbatim, and said by an assistant."""
+"""Items of actions that the provider performed or hides: stored verbatim as parts of an assistant
+message."""
 ITEMS = CALLS | OUTPUTS | HOSTED | {"message", "reasoning"}
-_ERROR = "[error]: "
-_TEXT = ("type", "text")
+_ERROR_PREFIX = "[error]: "
+_TEXT_BLOCK_NAMES = ("type", "text")
 
 
 def is_answer(item: Record) -> bool:
-    """Whether a model said it: all but results, and messages of others."""
+    """Whether the model produced an item: all but results, and messages of other roles."""
     return get_text(item, "type") not in OUTPUTS and not (
         _is_message(item) and item.get("role") != "assistant"
     )
 
 
 def call_id(item: Record) -> str | None:
-    """Return the id of a call; None: it is none."""
+    """Return the id of a call. Return None if the item is no call."""
     if get_text(item, "type") not in CALLS:
         return None
     return get_text(item, "call_id") or get_text(item, "id")
 
 
 def heard(item: Record, time: str | None) -> ConversationEntry:
-    """Return the entry of a result, or of a message that no model said."""
+    """Return the entry of a result, or of a message of another role than the model."""
     if get_text(item, "type") in OUTPUTS:
-        message = _result(item)
+        message = _parse_result(item)
     else:
-        content = content_of(_parts(item.get("content")))
+        content = content_of(_parse_parts(item.get("content")))
         is_user = get_text(item, "role") not in ("developer", "system")
         message = Message("user" if is_user else "system", content)
     kind = get_text(item, "type")
-    rest = members_not_in(item, _heard_item(message, kind))
+    remaining = members_not_in(item, _build_item(message, kind))
     if kind in OUTPUTS and kind != PLAIN_OUTPUT:
-        rest["type"] = kind
-    return ConversationEntry(message, time, {OWN: rest} if rest else None)
+        remaining["type"] = kind
+    return ConversationEntry(message, time, {OWN: remaining} if remaining else None)
 
 
 def said(answer: Sequence[Record]) -> Message:
-    """Return the message that says all items of an answer, in their order."""
-    return spoken([part for item in answer for part in _said(item)])
+    """Return the assistant message of all items of an answer, in order."""
+    return spoken([part for item in answer for part in _item_parts(item)])
 
 
 def items_of(entries: Iterable[ConversationEntry]) -> list[Record]:
-    """Return what Codex keeps of entries, also of those that others wrote.
+    """Return the items that Codex stores for entries, also of entries from other formats.
 
-    Of these, thinking is left out: a provider refuses what it has not signed.
+    Thinking of other formats is left out, because a provider refuses thinking that it has not
+    signed.
     """
-    found: list[Record] = []
+    items: list[Record] = []
     for entry in entries:
         if entry.message.role == "assistant":
-            found += _answer(entry.message)
+            items += _iter_answer_items(entry.message)
         elif not is_instructions(entry):
-            rest = _own(entry.source)
-            found.append({**_heard_item(entry.message, get_text(rest, "type")), **rest})
-    return found
+            metadata = _metadata(entry.source)
+            items.append({**_build_item(entry.message, get_text(metadata, "type")), **metadata})
+    return items
 
 
-def instructions(told: str, time: str | None) -> ConversationEntry:
-    """Return the entry of what a client instructs its model with: no item, but read, too."""
-    return ConversationEntry(Message("system", told), time, {OWN: {"is": "instructions"}})
+def instructions(text: str, time: str | None) -> ConversationEntry:
+    """Return the entry of a client's instructions for the model.
+
+    They are no item, but part of the context.
+    """
+    return ConversationEntry(Message("system", text), time, {OWN: {"is": "instructions"}})
 
 
 def is_instructions(entry: ConversationEntry) -> bool:
-    """Whether an entry is of `instructions`."""
-    return _own(entry.source).get("is") == "instructions"
+    """Whether an entry was created by `instructions`."""
+    return _metadata(entry.source).get("is") == "instructions"
 
 
 def _is_message(item: Record) -> bool:
     return get_text({"type": "message", **item}, "type") == "message"
 
 
-def _own(meta: object) -> Record:
-    own = meta.get(OWN) if isinstance(meta, dict) else None
-    return own if isinstance(own, dict) else {}
+def _metadata(meta: object) -> Record:
+    metadata = meta.get(OWN) if isinstance(meta, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
 
 
-def _result(item: Record) -> Message:
+def _parse_result(item: Record) -> Message:
     id_ = get_text(item, "call_id")
     if item["type"] == "tool_search_output":
         tools = UnknownPart(item["type"], canonical.to_json_line(item.get("tools")).decode())
         return Message("tool", [tools], tool_call_id=id_)
     output = item.get("output")
-    if isinstance(output, dict):  # as the first versions had it
-        failed = output.get("success") is False
-        return Message("tool", get_text(output, "content"), tool_call_id=id_, is_error=failed)
-    return Message("tool", content_of(_parts(output)), tool_call_id=id_)
+    if isinstance(output, dict):  # The first versions wrote an object.
+        is_error = output.get("success") is False
+        return Message("tool", get_text(output, "content"), tool_call_id=id_, is_error=is_error)
+    return Message("tool", content_of(_parse_parts(output)), tool_call_id=id_)
 
 
-def _heard_item(message: Message, kind: str) -> Record:
-    """Return the item of a message that no model said; `kind` says which, where there are more."""
+def _build_item(message: Message, kind: str) -> Record:
+    """Return the item of a message of another role than the model.
+
+    `kind` selects the output type.
+    """
     if message.role == "tool":
-        return _output(message, kind if kind in OUTPUTS else PLAIN_OUTPUT)
+        return _build_output(message, kind if kind in OUTPUTS else PLAIN_OUTPUT)
     role = "developer" if message.role == "system" else "user"
-    return {"type": "message", "role": role, "content": _blocks(message, "input_text")}
+    return {"type": "message", "role": role, "content": _build_blocks(message, "input_text")}
 
 
-def _output(message: Message, kind: str) -> Record:
+def _build_output(message: Message, kind: str) -> Record:
     item: Record = {"type": kind, "call_id": message.tool_call_id or ""}
     if kind == "tool_search_output":
-        tools = next((p.data for p in _kept(message) if isinstance(p, UnknownPart)), "[]")
-        return {**item, "tools": _value(tools)}
-    blocks = _blocks(message, "input_text")
+        tools = next((p.data for p in _message_parts(message) if isinstance(p, UnknownPart)), "[]")
+        return {**item, "tools": _parse_json(tools)}
+    blocks = _build_blocks(message, "input_text")
     is_text = all(
-        block.get("type") == "input_text" and len(block) == len(_TEXT) for block in blocks
+        block.get("type") == "input_text" and len(block) == len(_TEXT_BLOCK_NAMES)
+        for block in blocks
     )
     output = "\n\n".join(block["text"] for block in blocks) if is_text else blocks
     if message.is_error and isinstance(output, str) and not output.lower().startswith("err"):
-        output = _ERROR + output
+        output = _ERROR_PREFIX + output
     return {**item, "output": output}
 
 
-def _kept(message: Message) -> list[Part]:
+def _message_parts(message: Message) -> list[Part]:
     content = message.content
     if isinstance(content, str):
         return [TextPart(content)]
     return [part for part in content or () if not isinstance(part, ToolCallSlot)]
 
 
-def _parts(content: object) -> list[Part]:
-    """Return the parts of a content: a text, or a list of blocks."""
+def _parse_parts(content: object) -> list[Part]:
+    """Return the parts of a content, which is a text or a list of blocks."""
     if isinstance(content, str):
         return [TextPart(content)] if content else []
-    return [_part(block) for block in get_objects({"": content}, "")]
+    return [_parse_part(block) for block in get_objects({"": content}, "")]
 
 
-def _part(block: Record) -> Part:
+def _parse_part(block: Record) -> Part:
     part: Part
     match block:
-        case {"type": "input_text" | "output_text" | "text", "text": str(said_)}:
-            part = TextPart(said_)
+        case {"type": "input_text" | "output_text" | "text", "text": str(text)}:
+            part = TextPart(text)
         case {"type": "input_image", "image_url": str(url)}:
             head, comma, data = url.partition(";base64,")
             is_inline = bool(comma) and head.startswith("data:")
@@ -176,25 +185,25 @@ def _part(block: Record) -> Part:
         case _:
             data = canonical.to_json_line(block).decode()
             return UnknownPart(get_text(block, "type"), data, {OWN: {"is": "block"}})
-    rest = members_not_in(block, _block(part, str(block["type"])))
-    return msgspec.structs.replace(part, meta={OWN: {"block": rest}}) if rest else part
+    remaining = members_not_in(block, _block(part, str(block["type"])))
+    return msgspec.structs.replace(part, meta={OWN: {"block": remaining}}) if remaining else part
 
 
-def _blocks(message: Message, kind: str) -> list[Record]:
-    return [block for part in _kept(message) for block in _written(part, kind)]
+def _build_blocks(message: Message, kind: str) -> list[Record]:
+    return [block for part in _message_parts(message) for block in _iter_blocks(part, kind)]
 
 
-def _written(part: Part, kind: str) -> Iterator[Record]:
+def _iter_blocks(part: Part, kind: str) -> Iterator[Record]:
     if isinstance(part, UnknownPart):
-        block = _value(part.data) if _own(part.meta).get("is") == "block" else None
+        block = _parse_json(part.data) if _metadata(part.meta).get("is") == "block" else None
         if isinstance(block, dict):
             yield block
         elif kind == "input_text":
             note = f"[a block of the kind {part.kind!a} that cannot be shown]"
             yield {"type": kind, "text": note}
     elif not isinstance(part, ThinkingPart):
-        rest = _own(part.meta).get("block")
-        yield {**_block(part, kind), **(rest if isinstance(rest, dict) else {})}
+        remaining = _metadata(part.meta).get("block")
+        yield {**_block(part, kind), **(remaining if isinstance(remaining, dict) else {})}
 
 
 def _block(part: Part, kind: str) -> Record:
@@ -204,123 +213,135 @@ def _block(part: Part, kind: str) -> Record:
     return {"type": kind, "text": part.text if isinstance(part, TextPart) else ""}
 
 
-def _value(data: str) -> Any:
+def _parse_json(data: str) -> Any:
     try:
         return canonical.from_json(data.encode("utf-8", "surrogatepass"))
     except ValueError:
         return None
 
 
-def _said(item: Record) -> list[Part | ToolCall]:
-    """Return the parts and the call of one item; the first holds what they do not say of it."""
+def _item_parts(item: Record) -> list[Part | ToolCall]:
+    """Return the parts and calls of one item.
+
+    The first one stores the members that they do not carry.
+    """
     kind = get_text(item, "type")
     if kind in CALLS:
-        return [_call(item, kind)]
+        return [_parse_call(item, kind)]
     if kind == "reasoning":
-        thought = ThinkingPart(_thought(item))
-        rest = members_not_in(item, _reasoning(thought))
-        return [_with(thought, {"is": "item", "item": rest})]
+        thinking = ThinkingPart(_reasoning_text(item))
+        remaining = members_not_in(item, _build_reasoning(thinking))
+        return [_with_metadata(thinking, {"is": "item", "item": remaining})]
     if not _is_message(item):
-        rest = {"id": item["id"]} if isinstance(item.get("id"), str) else {}
-        told = {name: value for name, value in item.items() if name not in rest}
-        data = canonical.to_canonical_bytes(told).decode()
-        return [_with(UnknownPart(kind, data), {"is": "item", "item": rest})]
-    parts = _parts(item.get("content")) or [TextPart("")]
-    blocks = [block for part in parts for block in _written(part, "output_text")]
-    first, *more = parts
-    rest = members_not_in(item, _message(blocks))
-    return [_with(first, {"item": rest}), *(_with(part, {"more": True}) for part in more)]
+        remaining = {"id": item["id"]} if isinstance(item.get("id"), str) else {}
+        members = {name: value for name, value in item.items() if name not in remaining}
+        data = canonical.to_canonical_bytes(members).decode()
+        return [_with_metadata(UnknownPart(kind, data), {"is": "item", "item": remaining})]
+    parts = _parse_parts(item.get("content")) or [TextPart("")]
+    blocks = [block for part in parts for block in _iter_blocks(part, "output_text")]
+    first, *other_parts = parts
+    remaining = members_not_in(item, _build_message(blocks))
+    return [
+        _with_metadata(first, {"item": remaining}),
+        *(_with_metadata(part, {"more": True}) for part in other_parts),
+    ]
 
 
-def _with(part: Part, own: Record) -> Part:
-    """Return a part with more of its own kept; nothing is kept where there is nothing to keep."""
-    own = {**_own(part.meta), **{name: value for name, value in own.items() if value}}
-    return msgspec.structs.replace(part, meta={OWN: own}) if own else part
+def _with_metadata(part: Part, metadata: Record) -> Part:
+    """Return a part with added metadata, unless the metadata is empty."""
+    metadata = {
+        **_metadata(part.meta),
+        **{name: value for name, value in metadata.items() if value},
+    }
+    return msgspec.structs.replace(part, meta={OWN: metadata}) if metadata else part
 
 
-def _message(blocks: list[Record]) -> Record:
+def _build_message(blocks: list[Record]) -> Record:
     return {"type": "message", "role": "assistant", "content": blocks}
 
 
-def _thought(item: Record) -> str:
-    shown = get_objects(item, "summary") or get_objects(item, "content")
-    return "\n\n".join(get_text(block, "text") for block in shown)
+def _reasoning_text(item: Record) -> str:
+    blocks = get_objects(item, "summary") or get_objects(item, "content")
+    return "\n\n".join(get_text(block, "text") for block in blocks)
 
 
-def _reasoning(part: ThinkingPart) -> Record:
-    shown = [{"type": "summary_text", "text": part.text}] if part.text else []
-    return {"type": "reasoning", "summary": shown}
+def _build_reasoning(part: ThinkingPart) -> Record:
+    summary = [{"type": "summary_text", "text": part.text}] if part.text else []
+    return {"type": "reasoning", "summary": summary}
 
 
-def _call(item: Record, kind: str) -> ToolCall:
+def _parse_call(item: Record, kind: str) -> ToolCall:
     is_custom = kind == "custom_tool_call"
-    given = item.get("input" if is_custom else _given(kind))
-    written = given if isinstance(given, str) else canonical.to_json_line(given or {}).decode()
+    raw = item.get("input" if is_custom else _arguments_name(kind))
+    arguments = raw if isinstance(raw, str) else canonical.to_json_line(raw or {}).decode()
     name = get_text(item, "name") or kind.removesuffix("_call")
     call = ToolCall(
-        call_id(item) or "", FunctionCall(name, written), "custom" if is_custom else "function"
+        call_id(item) or "", FunctionCall(name, arguments), "custom" if is_custom else "function"
     )
-    rest = members_not_in(item, _call_item(call, kind))
+    remaining = members_not_in(item, _build_call_item(call, kind))
     if kind not in ("function_call", "custom_tool_call"):
-        rest["type"] = kind
-    return msgspec.structs.replace(call, meta={OWN: {"item": rest}}) if rest else call
+        remaining["type"] = kind
+    return msgspec.structs.replace(call, meta={OWN: {"item": remaining}}) if remaining else call
 
 
-def _given(kind: str) -> str:
+def _arguments_name(kind: str) -> str:
     return "action" if kind == "local_shell_call" else "arguments"
 
 
-def _call_item(call: ToolCall, kind: str) -> Record:
-    given, name = call.function.arguments, call.function.name
+def _build_call_item(call: ToolCall, kind: str) -> Record:
+    arguments, name = call.function.arguments, call.function.name
     item: Record = {"type": kind, "call_id": call.id}
     if kind == "custom_tool_call":
-        return {**item, "name": name, "input": given}
+        return {**item, "name": name, "input": arguments}
     if kind == "function_call":
-        return {**item, "name": name, "arguments": given}
-    return {**item, _given(kind): _value(given)}
+        return {**item, "name": name, "arguments": arguments}
+    return {**item, _arguments_name(kind): _parse_json(arguments)}
 
 
-def _answer(message: Message) -> Iterator[Record]:
-    """Yield the items of an answer; parts that were one message are one again."""
-    open_: Record | None = None
+def _iter_answer_items(message: Message) -> Iterator[Record]:
+    """Yield the items of an answer. Parts that came from one message form one message again."""
+    open_message: Record | None = None
     for part in in_order(message):
-        own = _own(part.meta)
-        if not _is_in_message(part, own):
-            if open_ is not None:
-                yield open_
-            open_ = None
-            yield from _alone(part, own)
-        elif open_ is not None and own.get("more"):
-            open_["content"] += _written(part, "output_text")
+        metadata = _metadata(part.meta)
+        if not _is_in_message(part, metadata):
+            if open_message is not None:
+                yield open_message
+            open_message = None
+            yield from _iter_lone_items(part, metadata)
+        elif open_message is not None and metadata.get("more"):
+            open_message["content"] += _iter_blocks(part, "output_text")
         else:
-            if open_ is not None:
-                yield open_
-            open_ = {**_message([*_written(part, "output_text")]), **_item(own)}
-    if open_ is not None:
-        yield open_
+            if open_message is not None:
+                yield open_message
+            open_message = {
+                **_build_message([*_iter_blocks(part, "output_text")]),
+                **_item_members(metadata),
+            }
+    if open_message is not None:
+        yield open_message
 
 
-def _is_in_message(part: Part | ToolCall, own: Record) -> TypeGuard[Part]:
+def _is_in_message(part: Part | ToolCall, metadata: Record) -> TypeGuard[Part]:
     if isinstance(part, UnknownPart):
-        return own.get("is") == "block"
+        return metadata.get("is") == "block"
     return isinstance(part, TextPart | ImagePart)
 
 
-def _item(own: Record) -> Record:
-    rest = own.get("item")
-    return rest if isinstance(rest, dict) else {}
+def _item_members(metadata: Record) -> Record:
+    members = metadata.get("item")
+    return members if isinstance(members, dict) else {}
 
 
-def _alone(part: Part | ToolCall, own: Record) -> Iterator[Record]:
-    """Yield the item of what is in no message: none, where Codex could not send it."""
-    rest = _item(own)
+def _iter_lone_items(part: Part | ToolCall, metadata: Record) -> Iterator[Record]:
+    """Yield the item of a part outside of messages, or no item if Codex could not send it."""
+    members = _item_members(metadata)
     match part:
         case ToolCall(type=type_):
-            named = "custom_tool_call" if type_ == "custom" else "function_call"
-            yield {**_call_item(part, get_text(rest, "type") or named), **rest}
-        case ThinkingPart() if own.get("is") == "item":
-            yield {**_reasoning(part), **rest}
-        case UnknownPart(data=data) if own.get("is") == "item":
-            value = _value(data)
+            default_type = "custom_tool_call" if type_ == "custom" else "function_call"
+            yield {**_build_call_item(part, get_text(members, "type") or default_type), **members}
+        case ThinkingPart() if metadata.get("is") == "item":
+            yield {**_build_reasoning(part), **members}
+        case UnknownPart(data=data) if metadata.get("is") == "item":
+            value = _parse_json(data)
             if isinstance(value, dict):
-                yield {**value, **rest}
+                yield {**value, **members}

@@ -1,8 +1,8 @@
-"""The names that OpenTelemetry's conventions for generative AI give to what Harken knows.
+"""Attribute names of OpenTelemetry's conventions for generative AI.
 
-One idea: one table, one version. Who writes spans takes the names from here, and who reads them
-also takes the names that others use, or used, for the same thing. A newer version of the
-conventions is a change of this file alone; how a message is written is in `gen_ai_messages`.
+One table for one version. Code that writes spans uses these names; code that reads spans also
+accepts the names of other conventions and older versions. A newer version of the conventions is a
+change of this file alone; `harken.formats.providers.otel_messages` encodes the messages.
 
 Source: open-telemetry/semantic-conventions-genai, `model/gen-ai/registry.yaml` and `spans.yaml`,
 schema `gen-ai-dev/1.42.0-dev` (Development; there is no release yet). OpenInference and OpenLLMetry
@@ -32,7 +32,7 @@ REQUEST_MODEL: Final = "gen_ai.request.model"
 RESPONSE_MODEL: Final = "gen_ai.response.model"
 RESPONSE_ID: Final = "gen_ai.response.id"
 FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
-"""A list of texts: one for each answer."""
+"""A list of strings, one for each answer."""
 FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
 """Seconds."""
 
@@ -56,7 +56,7 @@ COMPLETION: Final = "text_completion"
 INVOKE_AGENT: Final = "invoke_agent"
 EXECUTE_TOOL: Final = "execute_tool"
 MODEL_CALLS: Final = frozenset({CHAT, GENERATE, COMPLETION})
-"""The operations that ask a model for an answer."""
+"""The operations that request an answer of a model."""
 
 DETAILS_EVENT: Final = "gen_ai.client.inference.operation.details"
 """The event that may carry the messages in place of the span."""
@@ -72,7 +72,7 @@ PARAMETERS: Final[Mapping[str, str]] = {
     "presence_penalty": "gen_ai.request.presence_penalty",
     "seed": "gen_ai.request.seed",
 }
-"""A parameter of a request, as clients call it -> its attribute."""
+"""Attributes of request parameters by the clients' names."""
 
 USAGE: Final[Mapping[str, str]] = {
     "input_tokens": INPUT_TOKENS,
@@ -80,7 +80,7 @@ USAGE: Final[Mapping[str, str]] = {
     "cache_read_tokens": CACHE_READ_TOKENS,
     "cache_write_tokens": CACHE_WRITE_TOKENS,
 }
-"""A field of `UsageStats` -> its attribute."""
+"""Attributes by fields of `UsageStats`."""
 
 FINISH: Final[Mapping[str, str]] = {
     "end_turn": "stop",
@@ -96,7 +96,7 @@ FINISH: Final[Mapping[str, str]] = {
     "refusal": "content_filter",
     "SAFETY": "content_filter",
 }
-"""What providers call the end of an answer -> the word of the conventions; others stay."""
+"""Finish reasons of the conventions by those of providers. Others stay unchanged."""
 
 _PROVIDERS: Final[Mapping[str, str]] = {
     "gemini": "gcp.gemini",
@@ -136,13 +136,13 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     TOOL_CALL_ARGUMENTS: ("input.value", "traceloop.entity.input"),
     TOOL_CALL_RESULT: ("output.value", "traceloop.entity.output"),
 }
-"""A name -> what older versions, OpenInference, OpenLLMetry and frameworks call the same."""
+"""Names in older versions, OpenInference, OpenLLMetry and frameworks, by the current name."""
 
 OPENINFERENCE_KIND: Final = "openinference.span.kind"
 OPENINFERENCE_PARAMETERS: Final = "llm.invocation_parameters"
 """All parameters of a request, as a JSON object."""
 COST: Final = "llm.cost.total"
-"""US dollars. OpenInference's: the conventions have no name for it."""
+"""US dollars. A name of OpenInference, because the conventions have none."""
 TRACELOOP_KIND: Final = "traceloop.span.kind"
 TRACELOOP_REQUEST: Final = "llm.request.type"
 OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -150,30 +150,30 @@ OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     TRACELOOP_KIND: {"agent": INVOKE_AGENT, "tool": EXECUTE_TOOL},
     TRACELOOP_REQUEST: {"chat": CHAT, "completion": COMPLETION},
 }
-"""Where a span does not name its operation: an attribute and its values -> the operation."""
+"""Operations by attribute and value, for spans without the operation attribute."""
 
 
 def get_attribute(attributes: Mapping[str, Any], name: str) -> Any:
-    """Return the value of an attribute under any of its names; None: it is not there.
+    """Return the value of an attribute under any of its names. Return None if it is absent.
 
     >>> get_attribute({"gen_ai.system": "openai"}, PROVIDER)
     'openai'
     """
-    for known in (name, *OTHER_NAMES.get(name, ())):
-        if attributes.get(known) is not None:
-            return attributes[known]
+    for alias in (name, *OTHER_NAMES.get(name, ())):
+        if attributes.get(alias) is not None:
+            return attributes[alias]
     return None
 
 
 def operation_of(attributes: Mapping[str, Any]) -> str:
-    """Return what a span says that it did; empty: nothing that is known here.
+    """Return the operation of a span, or an empty string if it is unknown.
 
     >>> operation_of({"openinference.span.kind": "LLM"})
     'chat'
     """
-    named = attributes.get(OPERATION)
-    if isinstance(named, str) and named:
-        return named
+    operation = attributes.get(OPERATION)
+    if isinstance(operation, str) and operation:
+        return operation
     for attribute, operations in OTHER_KINDS.items():
         kind = attributes.get(attribute)
         if isinstance(kind, str) and kind in operations:
@@ -182,7 +182,7 @@ def operation_of(attributes: Mapping[str, Any]) -> str:
 
 
 def provider_of(name: str) -> str:
-    """Return what the conventions call a provider; a name that they do not know stays.
+    """Return the conventions' name of a provider. An unknown name stays unchanged.
 
     >>> provider_of("gemini"), provider_of("anthropic")
     ('gcp.gemini', 'anthropic')
@@ -191,7 +191,7 @@ def provider_of(name: str) -> str:
 
 
 def finish_of(stop_reason: str) -> str:
-    """Return what the conventions call the end of an answer; what they do not know stays.
+    """Return the conventions' name of a finish reason. An unknown reason stays unchanged.
 
     >>> finish_of("tool_use"), finish_of("pause_turn")
     ('tool_call', 'pause_turn')

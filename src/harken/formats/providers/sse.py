@@ -1,4 +1,4 @@
-"""Server-sent events: how both providers stream, as bytes and as events.
+"""A parser of server-sent events, the streaming format of both providers.
 
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html ("Parsing an event stream");
 a lone carriage return, which no provider sends, ends no line here.
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 MAX_EVENT = 64 * 1024 * 1024
-"""How many bytes one event may have: what is longer is no answer, but an attack or a mistake."""
+"""The maximum size of one event in bytes. A longer event is an attack or an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event: its name, empty where it has none, and its data."""
+    """An event with its data, and its name or an empty string."""
 
     name: str
     data: bytes
@@ -23,41 +23,44 @@ class ServerEvent:
 
 @dataclass(slots=True)
 class EventReader:
-    """Puts events together from the pieces in which they arrive."""
+    """Parses events from chunks of bytes."""
 
-    _begun: list[bytes] = field(default_factory=list)
-    """The beginning of a line whose end is still to come, as it arrived."""
+    _partial_line: list[bytes] = field(default_factory=list)
+    """The pieces of an incomplete line."""
     _name: str = ""
     _data: list[bytes] = field(default_factory=list)
     _size: int = 0
-    """How many bytes of an event there are so far."""
+    """The number of bytes of the current event."""
 
     def feed(self, piece: bytes) -> Iterator[ServerEvent]:
-        """Yield the events that the next bytes complete. Raises ValueError for an endless one."""
+        """Yield the events that the next bytes complete.
+
+        Raises ValueError if an event is too long.
+        """
         self._size += len(piece)
         first, *lines = piece.split(b"\n")
-        self._begun.append(first)
+        self._partial_line.append(first)
         if lines:
-            lines.insert(0, b"".join(self._begun))
-            self._begun = [lines.pop()]
+            lines.insert(0, b"".join(self._partial_line))
+            self._partial_line = [lines.pop()]
         for line in lines:
             line = line.removesuffix(b"\r")
             if line:
-                self._take(line)
+                self._add_line(line)
             else:
-                yield from self._event()
+                yield from self._finish_event()
                 self._size = 0
         if self._size > MAX_EVENT:
             raise ValueError(f"an event of more than {MAX_EVENT} bytes")
 
     def end(self) -> Iterator[ServerEvent]:
-        """Yield an event that lacks only the empty line after it. Half a line is nothing."""
-        last = b"".join(self._begun).rstrip()
+        """Yield an event that lacks only the empty line after it. An incomplete line is dropped."""
+        last = b"".join(self._partial_line).rstrip()
         if last == b"data: [DONE]":
-            self._take(last)
-        yield from self._event()
+            self._add_line(last)
+        yield from self._finish_event()
 
-    def _take(self, line: bytes) -> None:
+    def _add_line(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -65,7 +68,7 @@ class EventReader:
         elif name == b"event":
             self._name = value.decode("utf-8", "replace")
 
-    def _event(self) -> Iterator[ServerEvent]:
+    def _finish_event(self) -> Iterator[ServerEvent]:
         name, data = self._name, b"\n".join(self._data)
         self._name = ""
         self._data.clear()

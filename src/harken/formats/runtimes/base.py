@@ -1,8 +1,8 @@
-"""Files of other runtimes: what reading one gives, whoever wrote it.
+"""The import of session files of other runtimes: steps, reports and the `RuntimeFormat`.
 
-One idea: a file is read into steps, and a step is what becomes one commit. Steps come while the
-file is read, a parent before its children, so memory does not grow with the file. What cannot be
-read is said, with its place, and everything else is read as if it were not there.
+A file is read into steps, and a step becomes one commit. Steps are yielded while the file is read,
+a parent before its children, so memory does not grow with the file. Unreadable lines are reported
+with their position, and all others are read as if the unreadable ones were absent.
 
 Source: docs/design/005-other-runtimes.md. Each format has a document in docs/formats/.
 """
@@ -22,25 +22,25 @@ from harken.core.commits import Checkpoint, CommitType
 from harken.formats.base import ConversationEntry
 
 BOM = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8, with which some editors and shells begin a file."""
+"""The UTF-8 byte order mark, with which some editors and shells begin a file."""
 LONGEST_LINE_BYTES = 64 * 1024 * 1024
-"""A longer line is a bad one: it is not held in memory."""
-_MOST_KINDS, _KIND_CHARACTERS = 500, 60
+"""A longer line is a bad line and is not held in memory."""
+_MAX_KINDS, _MAX_KIND_CHARS = 500, 60
 
 
 class SourceLine(msgspec.Struct, frozen=True, gc=False):
-    """A line of a file, without its end."""
+    """A line of a file, without its line end."""
 
     number: int
     """From 1."""
     start: int
-    """Its first byte in the file."""
+    """The offset of its first byte in the file."""
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that could not be read, and why. Its bytes are in the raw artifact."""
+    """A line that could not be read, and the reason. Its bytes are in the raw artifact."""
 
     number: int
     start: int
@@ -49,88 +49,94 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportStep:
-    """What becomes one commit."""
+    """A part of a conversation that becomes one commit."""
 
     id: str
-    """Its name inside the file; hostile until proven otherwise, and never a file name."""
+    """The name inside the file. It is untrusted, and never used as a file name."""
     parent: str | None
-    """The step before it, which came already; None: a conversation begins here."""
+    """The previous step, which was already yielded. None if a conversation begins here."""
     agent: str = ""
-    """Whose it is; empty: that of the main conversation."""
+    """The agent of the step, or an empty string for the main conversation."""
     type: CommitType = "delta"
-    """`delta`: `entries` are what is new. Else they are all that is read from here on."""
+    """For a `delta`, `entries` are the new entries. Otherwise they are the complete context from
+    here on."""
     trigger: Checkpoint = "import"
-    """`spawn` where a subagent begins, `compaction` at one."""
+    """`spawn` at the beginning of a subagent, `compaction` at a compaction."""
     entries: Sequence[ConversationEntry] = ()
     time: str | None = None
-    """UTC, RFC 3339; None: that of the last entry that has one."""
+    """UTC, RFC 3339. None for the time of the last entry that has one."""
     summary: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class ReadReport:
-    """What reading a file told beside its steps; it grows while they come."""
+    """The metadata and statistics of reading a file, updated while steps are yielded."""
 
     session_id: str = ""
     title: str = ""
     folder: str = ""
-    """Where the runtime worked."""
+    """The working directory of the runtime."""
     version: str = ""
-    """Of the runtime, as the file says last."""
+    """The version of the runtime, the last one in the file."""
     parent: str = ""
-    """The session that spawned it, or that it was forked from, as the runtime names it."""
+    """The runtime's name of the session that spawned this one, or that it was forked from."""
     lines: int = 0
-    """A line that holds several records counts once for each."""
+    """The number of lines. A line with several records counts once for each."""
     at: int = 0
-    """The first byte of the line that was read last: steps come as soon as they are whole."""
+    """The offset of the last line that was read. Steps are yielded as soon as they are complete."""
     used: int = 0
-    """How many of them are in the entries of a step."""
+    """The number of lines that are in the entries of a step."""
     kept: Counter[str] = field(default_factory=Counter)
-    """Those that are in none, by what they are: only the raw artifact has them. `lines` is the sum
-    of `used`, `kept` and `bad`."""
+    """The number of lines that are in no step, by kind: only the raw artifact has them. `lines` is
+    the sum of `used`, `kept` and `bad`."""
     bad: list[BadLine] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What else a person should know: a line each."""
+    """Further notes for the user, a line each."""
     tips: dict[str, str] = field(default_factory=dict)
-    """Agent -> its last step, the main conversation first."""
+    """The last step of each agent, the main conversation first."""
     branches: list[tuple[str, str]] = field(default_factory=list)
-    """Agents and steps where something else was once gone on with: the ends that are no tips."""
+    """Agents and steps at the ends of abandoned branches, which are not tips."""
     spawned: dict[str, str] = field(default_factory=dict)
-    """Agents whose conversations are in files of their own -> the step that spawned them. Such a
-    file says the same `session_id`, and its first step has no parent."""
+    """The spawning step of each agent with a file of its own. Such a file has the same
+    `session_id`, and its first step has no parent."""
 
     def keep(self, kind: str) -> None:
-        """Count a good line that is in no step. Kinds are named by the file: so many are told."""
-        kind = kind[:_KIND_CHARACTERS]
-        self.kept[kind if kind in self.kept or len(self.kept) < _MOST_KINDS else "other"] += 1
+        """Count a valid line that is in no step.
+
+        The number of kinds is limited, because the file names them.
+        """
+        kind = kind[:_MAX_KIND_CHARS]
+        self.kept[kind if kind in self.kept or len(self.kept) < _MAX_KINDS else "other"] += 1
 
     def refuse(self, line: SourceLine, reason: str) -> None:
-        """Say that a line cannot be read."""
+        """Report a line that cannot be read."""
         self.bad.append(BadLine(line.number, line.start, reason))
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFile:
-    """The bytes of a file, wherever they are: on disk, or in a store."""
+    """The bytes of a session file, on disk or in a store."""
 
     name: str
-    """What people call it: a path, or `art-...`."""
+    """The name for people: a path, or `art-...`."""
     chunks: Callable[[], Iterable[bytes]]
-    """Opens it anew each time."""
+    """Opens the file anew with each call."""
     is_held: bool = False
-    """Whether its bytes are held in memory: then its lines may be, too."""
+    """Whether the bytes are in memory, so that their lines may be buffered, too."""
 
-    def lines(self, reading: ReadReport) -> Iterator[SourceLine]:
-        """Yield the lines; count them, and say which are too long. A last one may lack its end.
+    def lines(self, report: ReadReport) -> Iterator[SourceLine]:
+        """Yield and count the lines, and report those that are too long.
+
+        The last line may lack its end.
 
         A byte order mark before the first line belongs to no line.
         """
         start = 0
-        for number, (data, size) in enumerate(_lines(self.chunks()), start=1):
-            reading.lines += 1
-            reading.at = start
+        for number, (data, size) in enumerate(_split_lines(self.chunks()), start=1):
+            report.lines += 1
+            report.at = start
             if data is None:
-                reading.bad.append(BadLine(number, start, f"it has {size} bytes"))
+                report.bad.append(BadLine(number, start, f"it has {size} bytes"))
             elif number == 1 and data.startswith(BOM):
                 yield SourceLine(number, start + len(BOM), data[len(BOM) :])
             else:
@@ -139,65 +145,71 @@ class SessionFile:
 
 
 Steps: TypeAlias = Callable[[SessionFile, ReadReport], Iterator[ImportStep]]
-"""Reads a file. Raises FormatError where nothing of it is of the format, and nothing else."""
+"""Reads a file. Raises FormatError, and nothing else, if no part of it is of the format."""
 Sent: TypeAlias = Callable[[Sequence[ConversationEntry]], list[dict[str, Any]]]
 """Returns the messages that the client would send to its provider when it resumes there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSessionInfo:
-    """What a session that is written anew is called, and where it will go on."""
+    """The name and the environment of a session to write."""
 
     id: str
-    """A UUID, of the kind that the runtime uses."""
+    """A UUID of the version that the runtime uses."""
     folder: str
-    """Absolute: where the runtime will work."""
+    """The absolute working directory of the runtime."""
     time: str
-    """UTC, RFC 3339: when it is made; entries without a time get one from it."""
+    """The creation time in UTC, RFC 3339. Entries without a time get one from it."""
     title: str = ""
     model: str = ""
-    """As the runtime calls it; empty: one that it knows, where it insists on one."""
+    """The runtime's name of the model. If empty, a known model is written where the runtime
+    requires one."""
 
 
 Writes: TypeAlias = Callable[[Sequence[ConversationEntry], NewSessionInfo], bytes]
-"""Writes a conversation as the file of a session that the runtime resumes: whatever runtime it came
-from, it is turned into what this one accepts. The same bytes each time. Raises nothing."""
+"""Writes a conversation, deterministically, as a session file that the runtime resumes. Entries of
+other runtimes are converted to what this one accepts. Raises nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeFormat:
-    """How some runtime keeps its conversations."""
+    """The session file format of a runtime."""
 
     name: str
-    """With the version: `claude-code-v1`. Also the name of the `Format` with the same bytes."""
+    """The name with the version, such as `claude-code-v1`. Also the name of the `Format` of the
+    same bytes."""
     runtime: str
-    """As users call it: `claude`."""
+    """The users' name of the runtime: `claude`."""
     looks: Callable[[str, bytes], bool]
-    """Whether a file is of this kind: its path, and its first 64 KB."""
+    """Whether a file is of this format, by its path and its first 64 KB."""
     steps: Steps
     sent: Sent | None = None
     writes: Writes | None = None
-    """None: no session of it can be written."""
+    """None if sessions of this format cannot be written."""
     settled: Callable[[Path, Path], Path] | None = None
-    """Copies a file into a folder with what others still have beside it, and returns the copy.
+    """Copies a file and its sidecar files into a folder, merged, and returns the copy.
 
-    None: a file is all there is. Raises OSError, FormatError."""
+    None if sessions have no other files. Raises OSError, FormatError.
+    """
 
 
 def conversation(steps: Steps, data: bytes) -> list[ConversationEntry]:
-    """Return what is read at the end of a file, or of a part of one. Raises FormatError."""
-    reading = ReadReport()
-    by_id = {step.id: step for step in steps(SessionFile("", lambda: [data]), reading)}
-    found: list[ImportStep] = []
-    at = next(iter(reading.tips.values()), None)
-    while at is not None:
-        found.append(by_id[at])
-        at = by_id[at].parent if by_id[at].type == "delta" else None
-    return [entry for step in reversed(found) for entry in step.entries]
+    """Return the entries of the conversation at the end of a file or of a part of one.
+
+    Raises FormatError.
+    """
+    report = ReadReport()
+    by_id = {step.id: step for step in steps(SessionFile("", lambda: [data]), report)}
+    steps_: list[ImportStep] = []
+    step_id = next(iter(report.tips.values()), None)
+    while step_id is not None:
+        steps_.append(by_id[step_id])
+        step_id = by_id[step_id].parent if by_id[step_id].type == "delta" else None
+    return [entry for step in reversed(steps_) for entry in step.entries]
 
 
 def time_of(value: object) -> str | None:
-    """Return a time of a file as entries have it; None: it is no time with a zone.
+    """Return a time of a file in the form of entries. Return None if it is no time with a zone.
 
     >>> time_of("2026-11-21T19:02:55.005+01:00"), time_of("yesterday")
     ('2026-11-21T18:02:55.005000Z', None)
@@ -208,36 +220,36 @@ def time_of(value: object) -> str | None:
         return None
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes | None, int]]:
-    """Yield each line without its end (None: too long), and its size with it."""
-    waiting: list[bytes] = []
+def _split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes | None, int]]:
+    """Yield each line without its end, and its size with it. A line that is too long is None."""
+    pending: list[bytes] = []
     size = 0
     for chunk in chunks:
-        *whole, rest = chunk.split(b"\n")
-        for piece in whole:
+        *complete, partial = chunk.split(b"\n")
+        for piece in complete:
             if size or len(piece) >= LONGEST_LINE_BYTES:
                 size += len(piece) + 1
-                yield _joined(waiting, piece, size)
-                waiting, size = [], 0
+                yield _join_line(pending, piece, size)
+                pending, size = [], 0
             else:
                 yield piece.removesuffix(b"\r"), len(piece) + 1
-        size += len(rest)
-        if rest and size <= LONGEST_LINE_BYTES:
-            waiting.append(rest)
+        size += len(partial)
+        if partial and size <= LONGEST_LINE_BYTES:
+            pending.append(partial)
         elif size > LONGEST_LINE_BYTES:
-            waiting.clear()
+            pending.clear()
     if size:
-        yield _joined(waiting, b"", size)
+        yield _join_line(pending, b"", size)
 
 
-def _joined(waiting: list[bytes], last: bytes, size: int) -> tuple[bytes | None, int]:
+def _join_line(pending: list[bytes], last: bytes, size: int) -> tuple[bytes | None, int]:
     if size > LONGEST_LINE_BYTES:
         return None, size
-    return b"".join([*waiting, last]).removesuffix(b"\r"), size
+    return b"".join([*pending, last]).removesuffix(b"\r"), size
 
 
 PI_MEMBER = "pi"
 
 
 BROKEN_OFF = frozenset({"error", "aborted"})
-"""Reasons why an answer ended such that it is not sent again."""
+"""Stop reasons of answers that are not sent again."""

@@ -1,9 +1,9 @@
-"""Transcripts that their client compressed with Zstandard, unpacked in bounded memory.
+"""Decompression of Zstandard-compressed transcripts in bounded memory.
 
-Codex compresses rollouts that rest for a week. The bytes that are kept are those of the compressed
-file; what is read are those in it. Input goes to the decoder in slices so small that no slice can
-unpack to more than a few megabytes, and a file that unpacks to far more than a transcript would is
-refused before any of it is read.
+Codex compresses rollouts that were not used for a week. The stored bytes are those of the
+compressed file; the reader gets the decompressed ones. Input goes to the decoder in slices so small
+that no slice can expand to more than a few megabytes, and a file that expands to far more than a
+transcript would is refused before any of it is read.
 
 Source: docs/formats/codex.md, "Where and what".
 """
@@ -21,15 +21,15 @@ import zstandard
 from harken.errors import FormatError
 
 MAGIC = b"\x28\xb5\x2f\xfd"
-"""How a frame of Zstandard begins."""
+"""The first bytes of a Zstandard frame."""
 MOST_TIMES, SPARE_BYTES, MOST_BYTES = 100, 64 << 20, 1 << 30
-"""A file may unpack to so many times its size, to so much in any case, and never to more."""
-_MOST_READS = 16
-"""A block of a frame unpacks only when it is whole, and may be larger than what is asked for."""
+"""Limits of the decompressed size: a multiple of the file's size, a minimum, and a maximum."""
+_MAX_READS = 16
+"""A block is decompressed only when it is complete, and may be larger than the requested size."""
 _SLICE_BYTES = 256
-"""Four bytes of a frame unpack to 128 KiB at most, so a slice to 8 MiB."""
+"""Four bytes of a frame expand to 128 KiB at most, so a slice to 8 MiB."""
 _WINDOW_BYTES = 128 << 20
-"""How much memory a frame may ask for: as the command `zstd` allows."""
+"""The maximum memory of a frame: the default of the command `zstd`."""
 
 
 def is_compressed(beginning: bytes) -> bool:
@@ -38,58 +38,58 @@ def is_compressed(beginning: bytes) -> bool:
 
 
 def beginning_of(path: Path, size_bytes: int) -> bytes:
-    """Return the first bytes of a file, unpacked where it is compressed. Raises OSError."""
+    """Return the first bytes of a file, decompressed if necessary. Raises OSError."""
     with path.open("rb") as file:
         data = file.read(size_bytes)
         if not is_compressed(data):
             return data
-        found = bytearray()
-        rest = iter(partial(file.read, size_bytes), b"")
+        content = bytearray()
+        remaining_reads = iter(partial(file.read, size_bytes), b"")
         try:
-            for piece in _unpacked(chain([data], islice(rest, _MOST_READS))):
-                found += piece
-                if len(found) >= size_bytes:
+            for piece in _decompress(chain([data], islice(remaining_reads, _MAX_READS))):
+                content += piece
+                if len(content) >= size_bytes:
                     break
         except (zstandard.ZstdError, EOFError):
-            pass  # what stands before the damage
-    return bytes(found[:size_bytes])
+            pass  # The bytes before the damage are returned.
+    return bytes(content[:size_bytes])
 
 
 @dataclass(slots=True)
 class Unpacked:
-    """The content of a compressed file, which can be read several times."""
+    """The decompressed content of a file, which can be read several times."""
 
     name: str
-    """As errors name the file."""
+    """The file's name in errors."""
     chunks: Callable[[], Iterable[bytes]]
-    """Opens the compressed bytes anew each time."""
+    """Opens the compressed bytes anew with each call."""
     size_bytes: int
-    """Of the compressed file."""
+    """The size of the compressed file."""
     notes: list[str]
-    """Gets a line where the file is damaged."""
-    _end: int | None = field(default=None, init=False)
-    """How many bytes can be read. None: not known yet."""
+    """Receives a line if the file is damaged."""
+    _readable_bytes: int | None = field(default=None, init=False)
+    """The number of readable bytes. None if not known yet."""
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the content, as far as it is not damaged. Raises FormatError if it is too large."""
-        if self._end is None:
-            self._end = self._measure()
-        left = self._end
-        for piece in _unpacked(self.chunks()) if left else ():
-            yield piece[:left]
-            left -= len(piece)
-            if left <= 0:
+        """Yield the content up to any damage. Raises FormatError if it is too large."""
+        if self._readable_bytes is None:
+            self._readable_bytes = self._measure()
+        remaining = self._readable_bytes
+        for piece in _decompress(self.chunks()) if remaining else ():
+            yield piece[:remaining]
+            remaining -= len(piece)
+            if remaining <= 0:
                 return
 
     def _measure(self) -> int:
-        """Unpack all once; return how many bytes come before any damage. Raises FormatError."""
-        most = min(max(MOST_TIMES * self.size_bytes, SPARE_BYTES), MOST_BYTES)
+        """Return the number of bytes before any damage. Raises FormatError if it is too large."""
+        limit = min(max(MOST_TIMES * self.size_bytes, SPARE_BYTES), MOST_BYTES)
         size = 0
         try:
-            for piece in _unpacked(self.chunks()):
+            for piece in _decompress(self.chunks()):
                 size += len(piece)
-                if size > most:
-                    reason = f"{self.size_bytes} bytes unpack to more than {most}: it is not read"
+                if size > limit:
+                    reason = f"{self.size_bytes} bytes unpack to more than {limit}: it is not read"
                     raise FormatError(self.name, reason)
         except (zstandard.ZstdError, EOFError) as error:
             reason = str(error) or "its end is missing"
@@ -97,13 +97,13 @@ class Unpacked:
         return size
 
 
-def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what is in one or more frames. Raises ZstdError, and EOFError where the end lacks."""
+def _decompress(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Decompress one or more frames. Raises ZstdError, and EOFError for an incomplete frame."""
     unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
     frame = None
     for chunk in chunks:
-        for at in range(0, len(chunk), _SLICE_BYTES):
-            data = chunk[at : at + _SLICE_BYTES]
+        for offset in range(0, len(chunk), _SLICE_BYTES):
+            data = chunk[offset : offset + _SLICE_BYTES]
             while data:
                 frame = frame or unpacker.decompressobj()
                 if piece := frame.decompress(data):

@@ -1,9 +1,9 @@
-"""Lines that hold more than one JSON record, or a record and something else.
+"""Splitting of lines with more than one JSON record, or with a record and damage.
 
 A client that is killed while it writes, or two clients that write to one file, leave lines such as
 `{...}{...}`, `{...}{"type":"us`, `{"type":"us{...}`, and a power cut leaves NUL bytes. A line is
-split here only after it could not be decoded as one JSON value, so files without such lines pay
-nothing.
+split only after it could not be decoded as one JSON value, so files without such lines have no
+cost.
 
 Every byte of a line belongs to exactly one part: a record, damage, or the filling between them.
 """
@@ -17,16 +17,17 @@ from dataclasses import dataclass
 
 from harken.formats.runtimes.base import BOM, SourceLine
 
-_FILLING = re.compile(r"(?:[ \t\r\n\0]|\xef\xbb\xbf)*")
-"""What may stand between two records: white space, NUL bytes, byte order marks (as Latin-1)."""
-_RECORD = re.compile(
+_FILLING_PATTERN = re.compile(r"(?:[ \t\r\n\0]|\xef\xbb\xbf)*")
+"""Filling between two records: white space, NUL bytes, byte order marks (as Latin-1)."""
+_RECORD_PATTERN = re.compile(
     r'\{\s*"(?:type|timestamp|uuid|parentUuid|sessionId|record_type|id|isSidechain)"\s*:'
 )
-"""How a record begins, as opposed to an object inside one."""
-_MAY_HOLD = re.compile(rb"\{\s*\"|\{\s*\}|\0")
-"""What stands in every line that holds a record, or NUL bytes."""
-_MOST_ATTEMPTS = 16
-"""How many beginnings are tried after a torn record; each may cost the length of the line."""
+"""Matches the beginning of a record, as opposed to an object inside a record."""
+_CANDIDATE_PATTERN = re.compile(rb"\{\s*\"|\{\s*\}|\0")
+"""Matches in every line with a record or NUL bytes."""
+_MAX_ATTEMPTS = 16
+"""The number of beginnings that are tried after a torn record. Each may cost the length of the
+line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,79 +37,79 @@ class Part:
     line: SourceLine
     """The number of the line, the first byte of the part in the file, and the bytes of the part."""
     reason: str = ""
-    """Why the part cannot be read. Empty: it is a record."""
+    """The reason why the part cannot be read. Empty for a record."""
 
 
 def split_records(line: SourceLine, reason: str) -> list[Part]:
     """Split a line that is not one JSON value into records and damage, in order.
 
-    reason: why the line as a whole cannot be read. A line in which no record is found is one part.
+    reason: why the complete line cannot be read. A line without any record is one part.
     """
-    if not _MAY_HOLD.search(line.data):
+    if not _CANDIDATE_PATTERN.search(line.data):
         return [Part(line, reason)]
-    found = [*_split(line, reason)]
-    if any(not part.reason for part in found) or len(found) == 1:
-        return found
+    parts = [*_iter_parts(line, reason)]
+    if any(not part.reason for part in parts) or len(parts) == 1:
+        return parts
     return [Part(line, reason)]
 
 
-def _split(line: SourceLine, reason: str) -> Iterator[Part]:
+def _iter_parts(line: SourceLine, reason: str) -> Iterator[Part]:
     # In Latin-1 a character is a byte, and JSON has its structure in ASCII: positions are exact.
     text = line.data.decode("latin-1")
-    decoder = json.JSONDecoder(parse_int=_any, parse_float=_any)
-    at = 0
-    while at < len(text):
-        filled = _FILLING.match(text, at)
-        end = at if filled is None else filled.end()
-        if nuls := text.count("\0", at, end):
-            yield _part(line, at, end, f"it is {nuls} NUL bytes")
-        at = end
-        if at == len(text):
+    decoder = json.JSONDecoder(parse_int=_keep_digits, parse_float=_keep_digits)
+    position = 0
+    while position < len(text):
+        filling = _FILLING_PATTERN.match(text, position)
+        end = position if filling is None else filling.end()
+        if nuls := text.count("\0", position, end):
+            yield _build_part(line, position, end, f"it is {nuls} NUL bytes")
+        position = end
+        if position == len(text):
             return
-        record_end = _end(decoder, text, at)
-        end = _next_record(decoder, text, at) if record_end is None else record_end
-        yield _part(line, at, end, reason if record_end is None else "")
-        at = end
+        record_end = _find_object_end(decoder, text, position)
+        end = _find_next_record(decoder, text, position) if record_end is None else record_end
+        yield _build_part(line, position, end, reason if record_end is None else "")
+        position = end
 
 
-def _part(line: SourceLine, start: int, end: int, reason: str = "") -> Part:
+def _build_part(line: SourceLine, start: int, end: int, reason: str = "") -> Part:
     return Part(SourceLine(line.number, line.start + start, line.data[start:end]), reason)
 
 
-def _end(decoder: json.JSONDecoder, text: str, at: int) -> int | None:
-    """Return where the object that begins here ends. Return None if none does."""
-    if text[at] != "{":
+def _find_object_end(decoder: json.JSONDecoder, text: str, start: int) -> int | None:
+    """Return the end of the object that begins here. Return None if there is none."""
+    if text[start] != "{":
         return None
     try:
-        return decoder.raw_decode(text, at)[1]
+        return decoder.raw_decode(text, start)[1]
     except (ValueError, RecursionError):
         return None
 
 
-def _next_record(decoder: json.JSONDecoder, text: str, at: int) -> int:
-    """Return where the record after a torn one begins, or the end of the line.
+def _find_next_record(decoder: json.JSONDecoder, text: str, start: int) -> int:
+    """Return the beginning of the record after a torn one, or the end of the line.
 
-    An object inside the torn record is not taken for one: the record has to reach the end of the
-    line, or another record.
+    An object inside the torn record does not match: the record has to reach the end of the line, or
+    another record.
     """
-    for attempt, found in enumerate(_RECORD.finditer(text, at + 1)):
-        if attempt == _MOST_ATTEMPTS:
+    for attempt, match in enumerate(_RECORD_PATTERN.finditer(text, start + 1)):
+        if attempt == _MAX_ATTEMPTS:
             break
-        end = _end(decoder, text, found.start())
+        end = _find_object_end(decoder, text, match.start())
         if end is None:
             continue
-        filled = _FILLING.match(text, end)
-        after = end if filled is None else filled.end()
-        if after == len(text) or _RECORD.match(text, after):
-            return found.start()
+        filling = _FILLING_PATTERN.match(text, end)
+        next_position = end if filling is None else filling.end()
+        if next_position == len(text) or _RECORD_PATTERN.match(text, next_position):
+            return match.start()
     return len(text)
 
 
-def _any(digits: str) -> str:
-    """Return a number as its digits: only where it ends matters, and a long one takes long."""
+def _keep_digits(digits: str) -> str:
+    """Return a number as its digits: only its end matters, and parsing a long one is slow."""
     return digits
 
 
 def without_mark(data: bytes) -> bytes:
-    """Return the beginning of a file without a byte order mark and NUL bytes before its text."""
+    """Strip a byte order mark and NUL bytes from the beginning of a file."""
     return data.lstrip(b"\0").removeprefix(BOM)

@@ -20,96 +20,96 @@ from harken.formats.runtimes.base import (
 )
 from harken.formats.runtimes.joined_records import Part, split_records
 
-_REASON_CHARACTERS = 120
+_MAX_REASON_CHARS = 120
 
 
 def read_records(
     source: SessionFile, reading: ReadReport, decode: Callable[[bytes], Any] = canonical.from_json
 ) -> Iterator[tuple[SourceLine, Record]]:
-    """Yield the records of a file, each an object; report what is none. Blank lines are counted.
+    """Yield the records of a file, each an object; report invalid lines, and count blank ones.
 
-    A record has the number of its line. Where a line before it held several records, the number is
-    larger by so many as it held more than one: no two records share a number.
+    A record has the number of its line, plus the number of additional records of earlier lines: no
+    two records share a number.
 
-    decode: what reads a line, or so much of it as is wanted; raises ValueError.
+    decode: parses a line, or the required part of it; raises ValueError.
     """
-    more = 0
+    extra = 0
     for line in source.lines(reading):
         if not line.data or line.data.isspace():
             reading.keep("blank")
             continue
         try:
-            value = _decoded(line.data, decode)
+            value = _decode_leniently(line.data, decode)
         except ValueError as error:
-            parts = split_records(line, _no_json(error))
+            parts = split_records(line, _format_reason(error))
             reading.lines += len(parts) - 1
-            yield from _records(parts, more, reading, decode)
-            more += len(parts) - 1
+            yield from _iter_part_records(parts, extra, reading, decode)
+            extra += len(parts) - 1
             continue
         if not isinstance(value, dict):
             reading.refuse(line, "it is no JSON object")
         else:
-            yield (SourceLine(line.number + more, line.start, line.data) if more else line), value
+            yield (SourceLine(line.number + extra, line.start, line.data) if extra else line), value
 
 
-def _records(
-    parts: Iterable[Part], more: int, reading: ReadReport, decode: Callable[[bytes], Any]
+def _iter_part_records(
+    parts: Iterable[Part], extra: int, reading: ReadReport, decode: Callable[[bytes], Any]
 ) -> Iterator[tuple[SourceLine, Record]]:
-    """Yield the records of a line that is not one JSON value; report the rest of it."""
+    """Yield the records of a line that is not one JSON value, and report the other parts."""
     for count, part in enumerate(parts):
         line, reason = part.line, part.reason
         value = None
         if not reason:
             try:
-                value = _decoded(line.data, decode)
+                value = _decode_leniently(line.data, decode)
             except ValueError as error:
-                reason = _no_json(error)
+                reason = _format_reason(error)
         if reason:
             reading.refuse(line, reason)
         elif isinstance(value, dict):
-            yield SourceLine(line.number + more + count, line.start, line.data), value
+            yield SourceLine(line.number + extra + count, line.start, line.data), value
 
 
-def _no_json(error: ValueError) -> str:
-    return f"it is no JSON ({error})"[:_REASON_CHARACTERS]
+def _format_reason(error: ValueError) -> str:
+    return f"it is no JSON ({error})"[:_MAX_REASON_CHARS]
 
 
 def to_line(record: Record) -> bytes:
-    r"""Return an object as a line that any reader takes: a lone surrogate is a question mark.
+    r"""Encode an object as a line. A lone surrogate becomes a question mark.
 
     >>> to_line({"said": "\udc80 or é"}).decode()
     '{"said":"? or é"}\n'
     """
-    written = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    return written.encode("utf-8", "replace") + b"\n"
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
 
 
-def _decoded(data: bytes, decode: Callable[[bytes], Any]) -> Any:
-    """Return what a line or a file says; in the place of bytes that are no UTF-8 stands U+FFFD.
+def _decode_leniently(data: bytes, decode: Callable[[bytes], Any]) -> Any:
+    """Decode a line or a file. Bytes that are not UTF-8 are replaced by U+FFFD.
 
     Raises ValueError.
     """
     try:
         return decode(data)
     except ValueError:
-        mended = data.decode("utf-8", "replace").encode()
-        if mended == data:
+        repaired = data.decode("utf-8", "replace").encode()
+        if repaired == data:
             raise
-        return decode(mended)
+        return decode(repaired)
 
 
 def read_document(source: SessionFile, reading: ReadReport, name: str) -> Record:
-    """Return a file that is one object, over however many lines. Raises FormatError."""
-    held = bytearray()
+    """Parse a file that is one object on any number of lines. Raises FormatError."""
+    buffer = bytearray()
     for chunk in source.chunks():
-        held += chunk
-        if len(held) > LONGEST_LINE_BYTES:
+        buffer += chunk
+        if len(buffer) > LONGEST_LINE_BYTES:
             raise FormatError(name, f"it is one document of more than {LONGEST_LINE_BYTES} bytes")
-    data = bytes(held)
+    data = bytes(buffer)
     try:
-        value = _decoded(data.removeprefix(BOM), canonical.from_json)
+        value = _decode_leniently(data.removeprefix(BOM), canonical.from_json)
     except ValueError as error:
-        raise FormatError(name, _no_json(error)) from None
+        raise FormatError(name, _format_reason(error)) from None
     if not isinstance(value, dict):
         raise FormatError(name, "it is no JSON object")
     reading.lines = data.count(b"\n") + (not data.endswith(b"\n"))
@@ -117,7 +117,7 @@ def read_document(source: SessionFile, reading: ReadReport, name: str) -> Record
 
 
 def time_of(value: object) -> str | None:
-    """Return a time as Harken writes it: from RFC 3339, or from milliseconds since 1970.
+    """Normalize a time in RFC 3339 or in milliseconds since 1970. Return None for other values.
 
     >>> time_of("2026-01-31T13:00:00+01:00"), time_of(1500), time_of("noon")
     ('2026-01-31T12:00:00.000000Z', '1970-01-01T00:00:01.500000Z', None)

@@ -1,12 +1,10 @@
-"""What sessions that are written anew have in common: where their names and times come from.
+"""Ids and times of written sessions, and the `Format` of a session file format.
 
-One idea: the same conversation gives the same bytes. So nothing here asks a clock or draws lots:
-names follow from the name of the session, and that, where nobody gives one, from what was said.
+The same conversation gives the same bytes. So this module uses neither a clock nor random numbers:
+record ids are derived from the session id, and a missing session id from the content.
 
-`format_of`: what any kind of files of another runtime is as a `Format`.
-
-One idea: reading such a file gives steps, and a format gives entries: those that are read at the
-end of its main conversation. And what is written of entries is a session that is named by them.
+`format_of` converts a RuntimeFormat to a Format: reading returns the entries at the end of the main
+conversation, and writing creates a session with an id derived from the entries.
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ from harken.core import canonical
 from harken.formats.base import ConversationEntry, Format
 from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, conversation, time_of
 
-_NO_TIME = "1970-01-01T00:00:00.000000Z"
-_MILLISECONDS = len("1970-01-01T00:00:00.000")
+_DEFAULT_TIME = "1970-01-01T00:00:00.000000Z"
+_MILLISECONDS_CHARS = len("1970-01-01T00:00:00.000")
 
 
 def named_by_content(entries: Iterable[ConversationEntry]) -> NewSessionInfo:
-    """Return the session that a conversation becomes where nobody says what it is called.
+    """Return a session with an id derived from the conversation.
 
     >>> named_by_content([]).folder
     '/'
@@ -37,13 +35,16 @@ def named_by_content(entries: Iterable[ConversationEntry]) -> NewSessionInfo:
         digest.update(canonical.to_json_line([entry.message, entry.time]))
         first = first or time_of(entry.time)
     id_ = UUID(bytes=digest.digest()[:16], version=4)
-    return NewSessionInfo(id=str(id_), folder="/", time=first or _NO_TIME)
+    return NewSessionInfo(id=str(id_), folder="/", time=first or _DEFAULT_TIME)
 
 
 def timed(
     entries: Iterable[ConversationEntry], session: NewSessionInfo
 ) -> Iterator[tuple[ConversationEntry, str]]:
-    """Yield entries with their times, in milliseconds; who has none has that of the one before."""
+    """Yield entries with their times, in milliseconds.
+
+    A missing time is that of the previous entry.
+    """
     last = session.time
     for entry in entries:
         last = time_of(entry.time) or last
@@ -51,35 +52,38 @@ def timed(
 
 
 def milliseconds(time: str) -> str:
-    """Return a time as most runtimes write it.
+    """Return a time in the form of most runtimes.
 
     >>> milliseconds("2026-01-31T12:00:00.005999Z"), milliseconds("noon")
     ('2026-01-31T12:00:00.005Z', '1970-01-01T00:00:00.000Z')
     """
-    return f"{(time_of(time) or _NO_TIME)[:_MILLISECONDS]}Z"
+    return f"{(time_of(time) or _DEFAULT_TIME)[:_MILLISECONDS_CHARS]}Z"
 
 
 @dataclass(slots=True)
 class RecordNames:
-    """Gives the records of a session names: UUIDs that follow from its own."""
+    """Assigns ids to the records of a session: UUIDs derived from the session id."""
 
     session: NewSessionInfo
-    _taken: set[str] = field(default_factory=set)
+    _used_ids: set[str] = field(default_factory=set)
 
     def own(self, name: object) -> str | None:
-        """Return a name that a record had before, if it is a UUID and nobody has it here."""
-        is_free = isinstance(name, str) and _is_uuid(name) and name not in self._taken
+        """Return the original id of a record, if it is a UUID and not in use.
+
+        Return None otherwise.
+        """
+        is_free = isinstance(name, str) and _is_uuid(name) and name not in self._used_ids
         if not isinstance(name, str) or not is_free:
             return None
-        self._taken.add(name)
+        self._used_ids.add(name)
         return name
 
     def new(self) -> UUID:
-        """Return another name each time."""
-        name = uuid5(_uuid(self.session.id), str(len(self._taken)))
-        while str(name) in self._taken:
+        """Return a new unique id."""
+        name = uuid5(_as_uuid(self.session.id), str(len(self._used_ids)))
+        while str(name) in self._used_ids:
             name = uuid5(name, "again")
-        self._taken.add(str(name))
+        self._used_ids.add(str(name))
         return name
 
 
@@ -90,7 +94,7 @@ def _is_uuid(name: str) -> bool:
         return False
 
 
-def _uuid(name: str) -> UUID:
+def _as_uuid(name: str) -> UUID:
     return (
         UUID(name)
         if _is_uuid(name)
@@ -99,7 +103,7 @@ def _uuid(name: str) -> UUID:
 
 
 def format_of(native: RuntimeFormat, media_type: str) -> Format:
-    """Return the format with the same bytes; it is written where sessions can be."""
+    """Return the Format with the same bytes. It can be written if sessions can."""
     writes = native.writes
 
     def written(entries: Sequence[ConversationEntry]) -> bytes | None:

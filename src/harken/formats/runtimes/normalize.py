@@ -1,13 +1,13 @@
-"""A conversation of any runtime as another one may go on with it.
+"""Normalization of a conversation of any runtime, so that another runtime can continue it.
 
-One idea: what a provider refuses in a request, it refuses in a session that was written, too. So
-before entries are given the form of a runtime, they are brought into the shape that all providers
-take: answers and what is heard by turns, the user first, each call with just one result right
-after it, ids and names of letters that all take, nothing empty.
+A provider refuses a malformed request also if it comes from a written session. So before entries
+are converted to a runtime's form, they are normalized for all providers: alternating answers and
+inputs, the user first, each call followed by exactly one result, portable ids and names, nothing
+empty.
 
-The invariant: nothing that was said is lost without a word about it, but for thoughts (which were
-not said) and errors of a client (which no model read). And what the target wrote itself stays as
-it was, as far as a provider takes it.
+The invariant: no content is lost without a note, except thoughts (which are no output) and errors
+of a client (which no model read). Entries that the target wrote stay unchanged, as far as providers
+accept them.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from harken.formats.runtimes.target import TargetRules, message_parts
 from harken.formats.tool_calls import content_of, in_order
 
 IMAGES = "[images of a result]:"
-"""Before images that their result cannot hold."""
+"""The text before images that their result cannot hold."""
 
 _Call: TypeAlias = tuple[str, str]
-"""The ids of a call: as it was, and as it is."""
+"""The ids of a call: the original and the new one."""
 
 
 def fitted(entries: Iterable[ConversationEntry], fit: TargetRules) -> list[ConversationEntry]:
-    """Return a conversation as the target may go on with it, oldest first. Raises nothing.
+    """Return a conversation that the target can continue, oldest first. Raises nothing.
 
-    What is changed keeps its time and its source; of answers that become one, those of the last.
-    What a user is made to say has the `kind` of what a runtime says in their name.
+    A changed entry keeps its time and its source; merged answers have those of the last one. A
+    generated user message has the `kind` of messages that a runtime writes in the user's name.
     """
-    return list(_Fitting(fit).entries(entries))
+    return list(_Normalizer(fit).entries(entries))
 
 
 @dataclass(slots=True)
 class _Answer:
-    """An answer on its way."""
+    """An answer during normalization."""
 
     entry: ConversationEntry
     items: list[Part | ToolCall]
@@ -61,12 +61,12 @@ class _Answer:
     is_changed: bool
 
     def joined(self, other: _Answer) -> _Answer:
-        """Return this answer and the next one as one."""
+        """Merge this answer with the next one."""
         entry = replace(other.entry, source=other.entry.source or self.entry.source)
         return _Answer(entry, self.items + other.items, self.calls + other.calls, is_changed=True)
 
     def fitted(self, fit: TargetRules) -> ConversationEntry:
-        """Return its entry."""
+        """Return the entry of the answer."""
         if self.is_changed or (fit.has_calls_last and not fit.owns(self.entry)):
             return replace(self.entry, message=fit.answer(self.items))
         return self.entry
@@ -74,79 +74,83 @@ class _Answer:
 
 @dataclass(slots=True)
 class _Round:
-    """Answers in a row, and what is heard then, up to the next answer; with what stands aside."""
+    """Consecutive answers and the inputs up to the next answer, with entries that stand aside."""
 
     answers: list[_Answer | ConversationEntry] = field(default_factory=list)
     heard: list[ConversationEntry] = field(default_factory=list)
 
 
-class _Fitting:
-    """Fits one conversation."""
+class _Normalizer:
+    """Normalizes one conversation."""
 
     def __init__(self, fit: TargetRules) -> None:
-        self._fit = fit
+        self._rules = fit
         self._ids = fit.ids()
-        self._has_begun = False
-        """Whether somebody has spoken."""
+        self._is_started = False
+        """Whether a message was yielded."""
 
     def entries(self, entries: Iterable[ConversationEntry]) -> Iterator[ConversationEntry]:
-        """Yield what becomes of them."""
-        for one in self._rounds(entries):
+        """Yield the normalized entries."""
+        for round_ in self._rounds(entries):
             calls: list[_Call] = []
-            for said in self._answers(one):
-                if isinstance(said, ConversationEntry):
-                    yield said
+            for answer in self._merge_answers(round_):
+                if isinstance(answer, ConversationEntry):
+                    yield answer
                     continue
-                if not self._has_begun:
-                    yield _made_up([TextPart(NOTHING)], said.entry)
-                yield from self._closed(calls, said.entry.time)
-                yield said.fitted(self._fit)
-                calls, self._has_begun = said.calls, True
-            yield from self._heard(one, calls)
-            self._has_begun = self._has_begun or not all(map(self._fit.is_aside, one.heard))
+                if not self._is_started:
+                    yield _user_entry([TextPart(NOTHING)], answer.entry)
+                yield from self._close_calls(calls, answer.entry.time)
+                yield answer.fitted(self._rules)
+                calls, self._is_started = answer.calls, True
+            yield from self._iter_inputs(round_, calls)
+            self._is_started = self._is_started or not all(map(self._rules.is_aside, round_.heard))
 
     def _rounds(self, entries: Iterable[ConversationEntry]) -> Iterator[_Round]:
         current = _Round()
-        for one in self._each(entries):
-            if isinstance(one, ConversationEntry) and self._fit.is_aside(one):
-                (current.heard or current.answers).append(one)
-            elif isinstance(one, ConversationEntry):
-                current.heard.append(one)
+        for item in self._convert_entries(entries):
+            if isinstance(item, ConversationEntry) and self._rules.is_aside(item):
+                (current.heard or current.answers).append(item)
+            elif isinstance(item, ConversationEntry):
+                current.heard.append(item)
             elif current.heard:
                 yield current
-                current = _Round([one])
+                current = _Round([item])
             else:
-                current.answers.append(one)
+                current.answers.append(item)
         yield current
 
-    def _each(self, entries: Iterable[ConversationEntry]) -> Iterator[_Answer | ConversationEntry]:
-        """Yield what becomes of each entry, if anything; results are left for later."""
+    def _convert_entries(
+        self, entries: Iterable[ConversationEntry]
+    ) -> Iterator[_Answer | ConversationEntry]:
+        """Yield the converted entries. Results are converted later."""
         for entry in entries:
             role = entry.message.role
-            if self._fit.is_aside(entry) or (role == "tool" and not is_unread(entry)):
+            if self._rules.is_aside(entry) or (role == "tool" and not is_unread(entry)):
                 yield entry
             elif is_unread(entry):
                 continue
             elif role == "assistant":
                 answer = self._answer(entry)
-                if answer.items or self._fit.owns(entry):
+                if answer.items or self._rules.owns(entry):
                     yield answer
             else:
-                heard = self._said(entry)
-                if heard.message.content or self._fit.owns(entry):
-                    yield heard
+                input_entry = self._convert_input(entry)
+                if input_entry.message.content or self._rules.owns(entry):
+                    yield input_entry
 
-    def _answers(self, one: _Round) -> Iterator[_Answer | ConversationEntry]:
-        """Yield answers, joined where they must be, each with what stands aside after it."""
-        answered = {e.message.tool_call_id or "" for e in one.heard if e.message.role == "tool"}
+    def _merge_answers(self, round_: _Round) -> Iterator[_Answer | ConversationEntry]:
+        """Yield answers, merged where necessary, each followed by its entries that stand aside."""
+        result_ids = {
+            e.message.tool_call_id or "" for e in round_.heard if e.message.role == "tool"
+        }
         last: _Answer | None = None
         asides: list[ConversationEntry] = []
-        for answer in one.answers:
+        for answer in round_.answers:
             if isinstance(answer, ConversationEntry):
                 asides.append(answer)
             elif last is None:
                 last = answer
-            elif not self._stays_apart(last, answered):
+            elif not self._may_stay_separate(last, result_ids):
                 last = last.joined(answer)
             else:
                 yield last
@@ -156,106 +160,113 @@ class _Fitting:
             yield last
         yield from asides
 
-    def _stays_apart(self, answer: _Answer, answered: Collection[str]) -> bool:
-        """Whether another answer may follow: calls that are never answered are closed between."""
+    def _may_stay_separate(self, answer: _Answer, result_ids: Collection[str]) -> bool:
+        """Whether another answer may follow. Open calls are closed between the two."""
         if answer.calls:
-            return all(raw not in answered for raw, _ in answer.calls)
-        return self._fit.has_answers_in_a_row
+            return all(raw not in result_ids for raw, _ in answer.calls)
+        return self._rules.has_answers_in_a_row
 
     def _answer(self, entry: ConversationEntry) -> _Answer:
-        before = list(in_order(entry.message))
-        items = self._fit.items(entry, self._ids)
-        was, is_ = ([i.id for i in those if isinstance(i, ToolCall)] for those in (before, items))
-        return _Answer(entry, items, list(zip(was, is_, strict=True)), is_changed=items != before)
+        original_items = list(in_order(entry.message))
+        items = self._rules.items(entry, self._ids)
+        old_ids, new_ids = (
+            [i.id for i in those if isinstance(i, ToolCall)] for those in (original_items, items)
+        )
+        return _Answer(
+            entry,
+            items,
+            list(zip(old_ids, new_ids, strict=True)),
+            is_changed=items != original_items,
+        )
 
-    def _heard(self, one: _Round, calls: Sequence[_Call]) -> Iterator[ConversationEntry]:
-        """Yield the results of calls, then all else that is heard."""
-        waiting, rest, pictures = list(calls), [], []
-        for entry in one.heard:
+    def _iter_inputs(self, round_: _Round, calls: Sequence[_Call]) -> Iterator[ConversationEntry]:
+        """Yield the results of calls, then all other inputs."""
+        open_calls, other_entries, image_entries = list(calls), [], []
+        for entry in round_.heard:
             message = entry.message
-            due = next((c for c in waiting if c[0] == (message.tool_call_id or "")), None)
-            if message.role != "tool" or due is None or self._fit.is_aside(entry):
-                rest.append(entry)
+            call = next((c for c in open_calls if c[0] == (message.tool_call_id or "")), None)
+            if message.role != "tool" or call is None or self._rules.is_aside(entry):
+                other_entries.append(entry)
                 continue
-            waiting.remove(due)
-            result, images = self._result(entry, due[1])
+            open_calls.remove(call)
+            result, images = self._convert_result(entry, call[1])
             yield result
             if images:
-                pictures.append(_made_up([TextPart(IMAGES), *images], entry))
-        yield from self._closed(waiting, one.heard[-1].time if one.heard else None)
-        yield from pictures
-        for entry in rest:
-            is_late = entry.message.role == "tool" and not self._fit.is_aside(entry)
-            yield self._late(entry) if is_late else entry
+                image_entries.append(_user_entry([TextPart(IMAGES), *images], entry))
+        yield from self._close_calls(open_calls, round_.heard[-1].time if round_.heard else None)
+        yield from image_entries
+        for entry in other_entries:
+            is_late = entry.message.role == "tool" and not self._rules.is_aside(entry)
+            yield self._convert_late_result(entry) if is_late else entry
 
-    def _closed(self, calls: Iterable[_Call], time: str | None) -> Iterator[ConversationEntry]:
-        """Yield results of calls that have none."""
+    def _close_calls(self, calls: Iterable[_Call], time: str | None) -> Iterator[ConversationEntry]:
+        """Yield results for calls without one."""
         for _, id_ in calls:
-            message = Message("tool", self._fit.no_result, tool_call_id=id_, is_error=True)
+            message = Message("tool", self._rules.no_result, tool_call_id=id_, is_error=True)
             yield ConversationEntry(message, time)
 
-    def _result(
+    def _convert_result(
         self, entry: ConversationEntry, id_: str
     ) -> tuple[ConversationEntry, list[ImagePart]]:
         """Return a result, and the images that it cannot hold."""
-        content = self._fit.content(entry)
-        images = _images(content)
+        content = self._rules.content(entry)
+        images = _find_images(content)
         if images and not self._holds_images(entry):
-            said = f"[images, shown after the results: {len(images)}]"
-            kept = [part for part in _parts(content) if not isinstance(part, ImagePart)]
-            content = content_of([*kept, TextPart(said)])
+            note = f"[images, shown after the results: {len(images)}]"
+            parts = [part for part in _parts_of(content) if not isinstance(part, ImagePart)]
+            content = content_of([*parts, TextPart(note)])
         else:
             images = []
-        if not content and not self._fit.owns(entry):
+        if not content and not self._rules.owns(entry):
             content = NO_OUTPUT
-        before = entry.message
-        message = Message("tool", content, None, id_, before.name, before.is_error)
+        original = entry.message
+        message = Message("tool", content, None, id_, original.name, original.is_error)
         return replace(entry, message=message), images
 
     def _holds_images(self, result: ConversationEntry) -> bool:
-        fit = self._fit
+        fit = self._rules
         is_fit = fit.has_error_images or not result.message.is_error or fit.owns(result)
         return fit.has_result_images and is_fit
 
-    def _late(self, entry: ConversationEntry) -> ConversationEntry:
-        """Return a result without a call as what a user says."""
-        content = self._fit.content(entry)
-        told = TextPart(LATE + (text_of(content) or NO_OUTPUT))
-        return _made_up([told, *_images(content)], entry)
+    def _convert_late_result(self, entry: ConversationEntry) -> ConversationEntry:
+        """Return a result without a call as a user message."""
+        content = self._rules.content(entry)
+        text_part = TextPart(LATE + (text_of(content) or NO_OUTPUT))
+        return _user_entry([text_part, *_find_images(content)], entry)
 
-    def _said(self, entry: ConversationEntry) -> ConversationEntry:
-        """Return what a user says, or is made to say."""
-        message, content = entry.message, self._fit.content(entry)
-        if message.role == "system" and not self._fit.has_system:
-            told = [TextPart(SYSTEM + text_of(content))] if content else []
-            return _made_up(told, entry)
+    def _convert_input(self, entry: ConversationEntry) -> ConversationEntry:
+        """Return a user message, also for a system message that the target cannot hold."""
+        message, content = entry.message, self._rules.content(entry)
+        if message.role == "system" and not self._rules.has_system:
+            parts = [TextPart(SYSTEM + text_of(content))] if content else []
+            return _user_entry(parts, entry)
         return replace(entry, message=Message(message.role, content, name=message.name))
 
 
 def is_unread(entry: ConversationEntry) -> bool:
-    """Whether no model but the one that it was for reads an entry.
+    """Whether an entry is only for its original model.
 
-    Such are errors that a client wrote, answers that broke off, and instructions about a runtime.
+    These are errors that a client wrote, answers that broke off, and instructions about a runtime.
     """
     source = entry.source or {}
-    own = source.get(PI)
-    is_broken = isinstance(own, dict) and own.get("stopReason") in BROKEN_OFF
+    pi_members = source.get(PI)
+    is_broken = isinstance(pi_members, dict) and pi_members.get("stopReason") in BROKEN_OFF
     return source.get("kind") == "error" or is_broken or instructs(entry)
 
 
 def instructs(entry: ConversationEntry) -> bool:
-    """Whether an entry is what a client instructs its own model with."""
+    """Whether an entry holds the instructions of a client for its own model."""
     return (entry.source or {}).get("kind") == INSTRUCTIONS or is_instructions(entry)
 
 
-def _made_up(parts: Sequence[Part], near: ConversationEntry) -> ConversationEntry:
-    """Return an entry that a user is made to say."""
+def _user_entry(parts: Sequence[Part], near: ConversationEntry) -> ConversationEntry:
+    """Return a generated user message."""
     return ConversationEntry(Message("user", content_of(parts)), near.time, {"kind": BY_SYSTEM})
 
 
-def _parts(content: Content) -> list[Part]:
+def _parts_of(content: Content) -> list[Part]:
     return message_parts(Message("user", content))
 
 
-def _images(content: Content) -> list[ImagePart]:
-    return [part for part in _parts(content) if isinstance(part, ImagePart)]
+def _find_images(content: Content) -> list[ImagePart]:
+    return [part for part in _parts_of(content) if isinstance(part, ImagePart)]

@@ -1,7 +1,7 @@
-"""The kinds of files of other runtimes that can be read.
+"""The registry of session file formats of other runtimes.
 
-One idea: a kind is a module with a `NATIVE`, and says itself which files are of it. A new one is a
-file and a line here.
+A format is a module with a `NATIVE`, which recognizes its own files. A new format is a file and a
+line here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harken.formats.runtimes.base import RuntimeFormat
 from harken.formats.runtimes.joined_records import without_mark
 
 LOOKED_AT_BYTES = 64 * 1024
-"""So much of a file is looked at to say what it is."""
+"""The number of first bytes of a file by which its format is recognized."""
 _MODULES = (
     "harken.formats.runtimes.codex.reader",
     "harken.formats.runtimes.pi.reader",
@@ -21,23 +21,23 @@ _MODULES = (
     "harken.formats.runtimes.copilot_cli",
     "harken.formats.runtimes.opencode.reader",
     "harken.formats.runtimes.atif",
-    "harken.formats.runtimes.claude_code.reader",  # last: it takes lines of JSON for its own
+    "harken.formats.runtimes.claude_code.reader",  # Last, because it matches many JSON lines.
 )
 
 
 @cache
 def natives() -> tuple[RuntimeFormat, ...]:
-    """Return all kinds, in the order in which they are asked."""
-    found: list[RuntimeFormat] = [importlib.import_module(name).NATIVE for name in _MODULES]
-    return tuple(found)
+    """Return all formats, in the order in which they are checked."""
+    formats: list[RuntimeFormat] = [importlib.import_module(name).NATIVE for name in _MODULES]
+    return tuple(formats)
 
 
 def native_of(path: str, beginning: bytes) -> RuntimeFormat | None:
-    """Return the kind of a file, by its path and its beginning; None: nobody here reads it."""
+    """Return the format of a file, by its path and its beginning. Return None if it is unknown."""
     text = without_mark(beginning)
-    return next((one for one in natives() if one.looks(path, text)), None)
+    return next((format_ for format_ in natives() if format_.looks(path, text)), None)
 
 
 def native_for(runtime: str) -> RuntimeFormat | None:
-    """Return the kind of files that a runtime writes now; None: nobody here knows it."""
-    return next((one for one in natives() if one.runtime == runtime), None)
+    """Return the format that a runtime writes now. Return None if the runtime is unknown."""
+    return next((format_ for format_ in natives() if format_.runtime == runtime), None)

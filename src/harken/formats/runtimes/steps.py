@@ -1,8 +1,8 @@
-"""Rounds: the steps of a tree of entries, as several runtimes keep their conversations.
+"""`StepBuilder`: groups the entries of a tree into steps, for several runtimes.
 
-One idea: a step is a round: what was put to the model, its answer, and the results of its calls.
-So it ends where the next one begins, where the tree goes on elsewhere, and at a compaction; and
-what a file says later never changes a step that has ended.
+A step is a round: the input to the model, its answer, and the results of its calls. It ends where
+the next round begins, where the tree branches, and at a compaction; later lines of the file never
+change a step that has ended.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from harken.formats.json_records import title_of
 from harken.formats.runtimes.base import ImportStep, ReadReport
 
 PROMPT, SYSTEM = "prompt", "system"
-"""The `kind` in the source of a user message: a person said it, or the runtime in their name."""
+"""The `kind` in the source of a user message of a person, or of the runtime in the user's name."""
 INSTRUCTIONS = "instructions"
-"""That of a message of the system in which a runtime tells its model what it is."""
+"""The `kind` of a system message with a runtime's instructions for its model."""
 
 _KINDS: Mapping[str, tuple[CommitType, Checkpoint]] = {
     "delta": ("delta", "import"),
@@ -30,108 +30,108 @@ _KINDS: Mapping[str, tuple[CommitType, Checkpoint]] = {
 
 @dataclass(slots=True)
 class StepBuilder:
-    """Makes steps of nodes, which come in an order in which parents stand before their children."""
+    """Creates steps of nodes. Parents must be added before their children."""
 
     reading: ReadReport
     branching: Collection[str] = ()
-    """Nodes that go on elsewhere than in the next one."""
+    """Nodes that are continued elsewhere than in the next node."""
     agent: str = ""
     origin: str | None = None
-    """The step that spawned the agent: what it then reads, it reads from its first step on."""
+    """The step that spawned the agent. The agent's context begins with its first step."""
     names: set[str] = field(default_factory=set)
-    """Of all steps of a file, whoever's they are."""
+    """The ids of all steps of a file, of all agents."""
     head: str | None = None
     """The last node."""
-    _places: dict[str, str | None] = field(default_factory=dict)
-    """Node -> the step that it is in, or that is before it: the last node, and those that the tree
-    goes back to. A long conversation has many others."""
-    _id: str = ""
+    _steps_by_node: dict[str, str | None] = field(default_factory=dict)
+    """The step of a node, or the step before it, for the last node and for those with branches.
+    Other nodes are removed, because a long conversation has many."""
+    _step_id: str = ""
     _parent: str | None = None
     _entries: list[ConversationEntry] = field(default_factory=list)
-    _ends: dict[str, None] = field(default_factory=dict)
-    """Steps that nothing goes on from, in their order."""
+    _end_steps: dict[str, None] = field(default_factory=dict)
+    """Steps without a following step, in order."""
 
     def add(
         self, node: str, parent: str | None, entries: Sequence[ConversationEntry] = ()
     ) -> Iterator[ImportStep]:
-        """Add a node, with or without anything that the model reads; an unknown parent is none."""
-        yield from self._go_to(parent)
+        """Add a node, with or without entries. An unknown parent counts as none."""
+        yield from self._move_to(parent)
         for entry in entries:
             if self._entries and self._is_next_round(entry):
-                yield from self._seal()
-            self._open(node)
+                yield from self._seal_step()
+            self._open_step(node)
             self._entries.append(entry)
-            self._look_at(entry)
-        yield from self._leave(node)
+            self._update_title(entry)
+        yield from self._finish_node(node)
 
     def compact(
         self, node: str, parent: str | None, summary: str, entries: Sequence[ConversationEntry]
     ) -> Iterator[ImportStep]:
-        """Add a node that replaces all before it by entries."""
-        yield from self._go_to(parent)
-        yield from self._seal()
-        self._open(node)
+        """Add a node that replaces the previous context by entries."""
+        yield from self._move_to(parent)
+        yield from self._seal_step()
+        self._open_step(node)
         self._entries = list(entries)
-        yield from self._seal(summary)
-        yield from self._leave(node)
+        yield from self._seal_step(summary)
+        yield from self._finish_node(node)
 
     def pause(self) -> Iterator[ImportStep]:
-        """End the step here: another conversation goes on from it."""
-        yield from self._seal()
+        """End the current step, because another conversation continues from it."""
+        yield from self._seal_step()
 
     @property
     def step(self) -> str | None:
-        """The last step that has ended, where nothing came since."""
+        """The last step that has ended, if no entry was added since."""
         return self._parent
 
     @property
     def current(self) -> str | None:
-        """The step that the last node is in, or that is before it."""
-        return self._places.get(self.head) if self.head is not None else None
+        """The step of the last node, or the step before it."""
+        return self._steps_by_node.get(self.head) if self.head is not None else None
 
     def end(self) -> Iterator[ImportStep]:
-        """End the last step; say where the conversation is, and where it once was."""
-        yield from self._seal()
+        """End the last step, and report the tip and the abandoned branches."""
+        yield from self._seal_step()
         tip = self.current
         if tip is not None:
             self.reading.tips[self.agent] = tip
-        self.reading.branches += [(self.agent, step) for step in self._ends if step != tip]
+        self.reading.branches += [(self.agent, step) for step in self._end_steps if step != tip]
 
-    def _go_to(self, parent: str | None) -> Iterator[ImportStep]:
+    def _move_to(self, parent: str | None) -> Iterator[ImportStep]:
         if parent != self.head:
-            yield from self._seal()
-            self._parent = self._places.get(parent) if parent is not None else None
+            yield from self._seal_step()
+            self._parent = self._steps_by_node.get(parent) if parent is not None else None
 
-    def _leave(self, node: str) -> Iterator[ImportStep]:
+    def _finish_node(self, node: str) -> Iterator[ImportStep]:
         if self.head is not None and self.head not in self.branching:
-            self._places.pop(self.head, None)
-        self._places[node] = self._id if self._entries else self._parent
+            self._steps_by_node.pop(self.head, None)
+        self._steps_by_node[node] = self._step_id if self._entries else self._parent
         self.head = node
         if node in self.branching:
-            yield from self._seal()
+            yield from self._seal_step()
 
     def _is_next_round(self, entry: ConversationEntry) -> bool:
-        answered = any(one.message.role == "assistant" for one in self._entries)
-        return answered and entry.message.role != "tool"
+        has_answer = any(entry_.message.role == "assistant" for entry_ in self._entries)
+        return has_answer and entry.message.role != "tool"
 
-    def _open(self, node: str) -> None:
+    def _open_step(self, node: str) -> None:
         if self._entries:
             return
-        self._id, count = node, 1
-        while self._id in self.names:
+        self._step_id, count = node, 1
+        while self._step_id in self.names:
             count += 1
-            self._id = f"{node} ({count})"
-        self.names.add(self._id)
+            self._step_id = f"{node} ({count})"
+        self.names.add(self._step_id)
 
-    def _seal(self, summary: str | None = None) -> Iterator[ImportStep]:
-        """End the step, if there is anything in it; with a summary, it is a compaction."""
+    def _seal_step(self, summary: str | None = None) -> Iterator[ImportStep]:
+        """End the step, if it is not empty. With a summary, it is a compaction."""
         if not self._entries:
             return
         kind, trigger = _KINDS["delta" if summary is None else "compaction"]
         if summary is None and self._parent is None and self.origin is not None:
             kind, trigger = _KINDS["spawn"]
         yield ImportStep(
-            id=self._id,
+            id=self._step_id,
             parent=self.origin if self._parent is None else self._parent,
             agent=self.agent,
             type=kind,
@@ -139,16 +139,16 @@ class StepBuilder:
             entries=self._entries,
             summary=summary or "",
         )
-        self._ends.pop(self._parent or "", None)
-        self._ends[self._id] = None
-        self._parent, self._entries = self._id, []
+        self._end_steps.pop(self._parent or "", None)
+        self._end_steps[self._step_id] = None
+        self._parent, self._entries = self._step_id, []
 
-    def _look_at(self, entry: ConversationEntry) -> None:
+    def _update_title(self, entry: ConversationEntry) -> None:
         self.reading.title = self.reading.title or title_in([entry])
 
 
 def title_in(entries: Sequence[ConversationEntry]) -> str:
-    """Return the beginning of the first prompt of a person; empty: there is none."""
+    """Return the beginning of the first prompt of a person, or an empty string."""
     for entry in entries:
         if (entry.source or {}).get("kind") == PROMPT:
             title = title_of(text_of(entry.message.content))

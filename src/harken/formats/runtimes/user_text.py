@@ -1,8 +1,8 @@
-"""What a person typed, of a text in a user's name: clients put much around it, or in its place.
+"""Extraction of the text that a person typed from a user message of a client.
 
-One idea: what clients write in a user's name begins in one of a few ways. What stands in a tag of
-theirs is taken away, and what begins with a phrase of theirs is nobody's prompt. Each client adds
-what it writes here, and its reader asks here.
+Texts that clients write in the user's name have known beginnings. A tag of a client is removed, and
+a text that begins with a client's phrase is no prompt. The tags and phrases of all clients are
+defined here.
 
 Source: what Claude Code 2.1.329, Codex 0.169.0 and Gemini CLI 0.61.0 write.
 """
@@ -44,32 +44,35 @@ CODEX_TAGS = (
     "user_shell_command",
 )
 CODEX_PHRASES = ("# agents.md instructions",)
-"""In lower case: Codex has written it both ways."""
+"""In lower case, because versions of Codex differ in case."""
 GEMINI_TAGS = ("session_context", "hook_context", "state_snapshot")
-_ASKED_BY_CLIENTS = (
+_SUMMARY_PHRASES = (
     "CRITICAL: Respond with TEXT ONLY.",
     "You are performing a CONTEXT CHECKPOINT COMPACTION.",
     "Another language model started to solve this problem and produced a summary",
 )
-"""Claude Code and Codex ask for a summary, Codex tells it: it stands in requests, not in files."""
-_PHRASES = (*CLAUDE_CODE_PHRASES, *CODEX_PHRASES, *_ASKED_BY_CLIENTS)
-_TAG = re.compile(rf"\s*<({'|'.join((*CLAUDE_CODE_TAGS, *CODEX_TAGS, *GEMINI_TAGS))})\b[^>]*>")
-_PHRASE = re.compile(rf"\s*(?:{'|'.join(map(re.escape, _PHRASES))})", re.IGNORECASE)
+"""Requests for a summary of Claude Code and Codex, and Codex's summary. They are in requests, not
+in files."""
+_PHRASES = (*CLAUDE_CODE_PHRASES, *CODEX_PHRASES, *_SUMMARY_PHRASES)
+_TAG_PATTERN = re.compile(
+    rf"\s*<({'|'.join((*CLAUDE_CODE_TAGS, *CODEX_TAGS, *GEMINI_TAGS))})\b[^>]*>"
+)
+_PHRASE_PATTERN = re.compile(rf"\s*(?:{'|'.join(map(re.escape, _PHRASES))})", re.IGNORECASE)
 
 
 def typed(text: str) -> str:
-    r"""Return what a person typed of a text in a user's name; empty: a client wrote all of it.
+    r"""Return the text that a person typed in a user message. Empty if a client wrote all of it.
 
     >>> typed("<system-reminder>It is noon.</system-reminder>\n\nWhat time is it?")
     'What time is it?'
     >>> typed("<environment_context><cwd>/a</cwd></environment_context>"), typed("<p>Why?</p>")
     ('', '<p>Why?</p>')
     """
-    at = 0
-    while found := _TAG.match(text, at):
-        end = f"</{found[1]}>"
-        there = text.find(end, found.end())
-        if there < 0:  # it is cut off, or another kind of text
+    position = 0
+    while match := _TAG_PATTERN.match(text, position):
+        end = f"</{match[1]}>"
+        end_position = text.find(end, match.end())
+        if end_position < 0:  # The tag is not closed.
             return ""
-        at = there + len(end)
-    return "" if _PHRASE.match(text, at) else text[at:].strip()
+        position = end_position + len(end)
+    return "" if _PHRASE_PATTERN.match(text, position) else text[position:].strip()

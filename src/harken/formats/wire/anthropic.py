@@ -1,8 +1,8 @@
-"""`anthropic-messages`: Anthropic's Messages on the wire.
+"""`anthropic-messages`: the wire protocol of Anthropic's Messages API.
 
-A block of the system prompt is the piece `{"system": [block]}`, one that is a text
-`{"system": text}`; any other piece is a message. What a client says of its bill stands aside: it is
-no part of what the model is told, and another in each request.
+A block of the system prompt is the piece `{"system": [block]}`, a system prompt that is a text is
+`{"system": text}`; any other piece is a message. A client's billing header block is stored aside:
+it is not part of the prompt and differs in each request.
 
 Source: docs/formats/wire.md, "anthropic-messages"; docs/formats/anthropic-messages.md.
 """
@@ -46,102 +46,104 @@ from harken.formats.wire.piece_codec import PieceCodec, argument, protocol_of
 
 NAME = "anthropic-messages"
 _SYSTEM = "system"
-_ASIDE = "x-anthropic-billing-header:"
-_AMIDST = "message"
-"""The manner of what the system says amidst the messages."""
+_BILLING_HEADER = "x-anthropic-billing-header:"
+_MID_CONVERSATION = "message"
+"""The manner of system messages between other messages."""
 
 
-def _asks(path: str) -> bool:
+def _is_model_path(path: str) -> bool:
     return path.rstrip("/").endswith("/messages")
 
 
-def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
+def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
-    cutting = cutting_of(NAME, body, SAYING.identify, known)
+    cutting = cutting_of(NAME, body, CODEC.identify, known)
     model = cutting.model()
-    listed = cutting.array("messages")
-    if listed is None:
+    messages = cutting.array("messages")
+    if messages is None:
         raise FormatError(NAME, "it has no list of messages")
-    told = _system(cutting)
-    if not told and _is_system(listed[:1]):
+    prompt = _take_system_pieces(cutting)
+    if not prompt and _is_system(messages[:1]):
         cutting.shape[_SYSTEM] = 0
-    pieces = [*map(cutting.piece, told), *cutting.pieces(listed, "messages")]
-    return cutting.asked(model, pieces, cutting.tools(_tool))
+    pieces = [*map(cutting.piece, prompt), *cutting.pieces(messages, "messages")]
+    return cutting.asked(model, pieces, cutting.tools(_build_tool))
 
 
-def _system(cutting: BodySlices) -> list[bytes]:
-    """Take the system prompt: its blocks, as pieces."""
+def _take_system_pieces(cutting: BodySlices) -> list[bytes]:
+    """Remove the system prompt from the body and return its blocks as pieces."""
     blocks = cutting.array(_SYSTEM)
     if blocks is None:
         if not begins(cutting.members.get(_SYSTEM), b'"'):
             return []
         return [b'{"system":%b}' % bytes(cutting.members.pop(_SYSTEM))]
-    cut: list[bytes] = []
+    prompt_pieces: list[bytes] = []
     aside: list[Any] = []
-    for at, marked in enumerate(blocks):
-        block = cutting.unmarked(bytes(marked), _SYSTEM, at)
-        if (beside := _beside(block)) is not None:
-            aside.append([at, beside])
+    for index, raw_block in enumerate(blocks):
+        block = cutting.unmarked(bytes(raw_block), _SYSTEM, index)
+        if (header := _parse_billing_header(block)) is not None:
+            aside.append([index, header])
         else:
-            cut.append(b'{"system":[%b]}' % block)
+            prompt_pieces.append(b'{"system":[%b]}' % block)
     if aside:
         cutting.shape["aside"] = aside
-    if not cut:
+    if not prompt_pieces:
         cutting.shape[_SYSTEM] = 0
         if not blocks:
             cutting.shape["aside"] = []
-    return cut
+    return prompt_pieces
 
 
-def _beside(block: bytes) -> Any:
-    """Return a block that stands aside; None: it is part of the prompt."""
-    if _ASIDE.encode() not in block:
+def _parse_billing_header(block: bytes) -> Any:
+    """Return a billing header block. Return None if the block is part of the prompt."""
+    if _BILLING_HEADER.encode() not in block:
         return None
     match value_of(block):
-        case {"type": "text", "text": str(text)} as value if text.startswith(_ASIDE):
+        case {"type": "text", "text": str(text)} as value if text.startswith(_BILLING_HEADER):
             return value
     return None
 
 
 def _is_system(first: Sequence[Text]) -> bool:
-    """Whether a message looks like a piece of the system prompt."""
-    return bool(first) and _told(value_of(first[0])) is not None
+    """Whether the first message looks like a piece of the system prompt."""
+    return bool(first) and _system_content(value_of(first[0])) is not None
 
 
-def _told(value: Any) -> Any:
-    """Return what a piece of the system prompt holds; None: it is a message."""
+def _system_content(value: Any) -> Any:
+    """Return the content of a piece of the system prompt. Return None if the piece is a message."""
     return value[_SYSTEM] if isinstance(value, dict) and {*value} == {_SYSTEM} else None
 
 
-def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    shape, told = shape_of(asked), [_told(value) for value in values]
+def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
+    shape, prompts = shape_of(asked), [_system_content(value) for value in values]
     count = shape.get(_SYSTEM)
     if not isinstance(count, int):
-        count = next((at for at, one in enumerate(told) if one is None), len(told))
-    taken: Body = {}
+        count = next(
+            (index for index, prompt in enumerate(prompts) if prompt is None), len(prompts)
+        )
+    members: Body = {}
     blocks: list[Any] = []
-    for one in told[:count]:
-        if isinstance(one, str):
-            taken[_SYSTEM] = one
+    for prompt in prompts[:count]:
+        if isinstance(prompt, str):
+            members[_SYSTEM] = prompt
         else:
-            blocks += one or ()
+            blocks += prompt or ()
     aside = shape.get("aside")
     if blocks or aside is not None:
-        for at, block in aside or ():
-            blocks.insert(at, block)
-        taken[_SYSTEM] = blocks
-    return put(asked, {**taken, "messages": [*values[count:]]}, _tool)
+        for index, block in aside or ():
+            blocks.insert(index, block)
+        members[_SYSTEM] = blocks
+    return put(asked, {**members, "messages": [*values[count:]]}, _build_tool)
 
 
-def _tool(tool: Mapping[str, Any]) -> Body:
-    told = {"description": tool["description"]} if tool.get("description") else {}
-    return {"name": tool["name"], **told, "input_schema": tool.get("parameters") or {}}
+def _build_tool(tool: Mapping[str, Any]) -> Body:
+    description = {"description": tool["description"]} if tool.get("description") else {}
+    return {"name": tool["name"], **description, "input_schema": tool.get("parameters") or {}}
 
 
-def _messages(value: Any) -> list[Message]:
-    told = _told(value)
-    if told is not None:
-        return messages_of({_SYSTEM: told})
+def _parse_messages(value: Any) -> list[Message]:
+    prompt = _system_content(value)
+    if prompt is not None:
+        return messages_of({_SYSTEM: prompt})
     if not isinstance(value, dict) or value.get("role") not in ("user", "assistant", _SYSTEM):
         return []
     return messages_of({"messages": [value]}) or [Message(value["role"], "")]
@@ -149,13 +151,13 @@ def _messages(value: Any) -> list[Message]:
 
 def _manner(value: Any) -> str:
     is_amidst = isinstance(value, dict) and value.get("role") == _SYSTEM
-    return _AMIDST if is_amidst else ""
+    return _MID_CONVERSATION if is_amidst else ""
 
 
-def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
+def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
     first = messages[0]
     if first.role == _SYSTEM:
-        if manner == _AMIDST:
+        if manner == _MID_CONVERSATION:
             return {"role": _SYSTEM, "content": _content(first.content)}
         return {_SYSTEM: _blocks(first)}
     if first.role == "assistant":
@@ -176,7 +178,7 @@ def _result(message: ChatMessage) -> Body:
 
 
 def _content(content: Content) -> Any:
-    """Return a content as clients write it: a text as a text."""
+    """Return a content in the form that clients write; a text stays a string."""
     if content is None or isinstance(content, str):
         return content or ""
     return [_block(part) for part in content if not isinstance(part, ToolCallSlot)]
@@ -190,14 +192,14 @@ def _block(item: Part | ToolCall) -> Body:
     meta = item.meta if isinstance(item.meta, dict) else {}
     match item:
         case TextPart():
-            cited = {"citations": meta["citations"]} if "citations" in meta else {}
-            return {"type": "text", "text": item.text, **cited}
+            citations = {"citations": meta["citations"]} if "citations" in meta else {}
+            return {"type": "text", "text": item.text, **citations}
         case ThinkingPart():
-            signed = {"signature": meta["signature"]} if "signature" in meta else {}
-            return {"type": "thinking", "thinking": item.text, **signed}
+            signature = {"signature": meta["signature"]} if "signature" in meta else {}
+            return {"type": "thinking", "thinking": item.text, **signature}
         case ToolCall(id=id_, function=function):
-            given = argument(function.arguments)
-            return {"type": "tool_use", "id": id_, "name": function.name, "input": given}
+            arguments = argument(function.arguments)
+            return {"type": "tool_use", "id": id_, "name": function.name, "input": arguments}
         case ImagePart(data=None):
             return {"type": "image", "source": {"type": "url", "url": item.url}}
         case ImagePart():
@@ -208,38 +210,44 @@ def _block(item: Part | ToolCall) -> Body:
             return block if isinstance(block, dict) else {"type": item.kind}
 
 
-def _normal(value: Any) -> Any:
-    """Return a piece with all texts as blocks, and no member that is null."""
-    told = _told(value)
-    if told is not None:
-        return {_SYSTEM: _listed(told)}
-    return {**value, "content": _listed(value.get("content"))} if isinstance(value, dict) else value
+def _normalize_piece(value: Any) -> Any:
+    """Return a piece with all texts as blocks and without null members."""
+    prompt = _system_content(value)
+    if prompt is not None:
+        return {_SYSTEM: _as_blocks(prompt)}
+    return (
+        {**value, "content": _as_blocks(value.get("content"))} if isinstance(value, dict) else value
+    )
 
 
-def _listed(content: Any) -> Any:
+def _as_blocks(content: Any) -> Any:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [*map(_whole, content)] if isinstance(content, list) else content
+    return [*map(_normalize_block, content)] if isinstance(content, list) else content
 
 
-def _whole(block: Any) -> Any:
+def _normalize_block(block: Any) -> Any:
     if not isinstance(block, dict):
         return block
-    kept = {name: inner for name, inner in block.items() if inner is not None}
-    return {**kept, "content": _listed(kept["content"])} if "content" in kept else kept
+    members = {name: inner for name, inner in block.items() if inner is not None}
+    return (
+        {**members, "content": _as_blocks(members["content"])} if "content" in members else members
+    )
 
 
-SAYING = PieceCodec(name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal)
+CODEC = PieceCodec(
+    name=NAME, messages=_parse_messages, plain=_build_piece, manner=_manner, normal=_normalize_piece
+)
 
 
 @dataclass(slots=True)
-class _Answer:
-    """Puts together the message that a client sends back."""
+class _ResponseAssembler:
+    """Assembles the assistant message that a client sends back."""
 
     id: str = ""
     _blocks: dict[Any, Body] = field(default_factory=dict)
-    _more: dict[Any, dict[str, list[str]]] = field(default_factory=dict)
-    """What has been added to members of a block, by its index."""
+    _additions: dict[Any, dict[str, list[str]]] = field(default_factory=dict)
+    """Streamed additions to the members of a block, by block index."""
     _usage: dict[str, int] = field(default_factory=dict)
     _stop_reason: str = ""
     _model: str | None = None
@@ -265,17 +273,19 @@ class _Answer:
         self._blocks = dict(enumerate(body["content"]))
 
     def answered(self) -> ParsedResponse:
-        blocks = [self._finished(index) for index in self._blocks]
+        blocks = [self._finished_block(index) for index in self._blocks]
         if not self._stop_reason and not self._is_whole:
             return ParsedResponse(
-                id=self.id, partial=(_told_in(blocks, "thinking"), _told_in(blocks))
+                id=self.id, partial=(_joined_text(blocks, "thinking"), _joined_text(blocks))
             )
-        called = any(isinstance(one, dict) and one.get("type") == "tool_use" for one in blocks)
-        reason = self._stop_reason or ("tool_use" if called else "end_turn")
+        has_calls = any(
+            isinstance(block, dict) and block.get("type") == "tool_use" for block in blocks
+        )
+        reason = self._stop_reason or ("tool_use" if has_calls else "end_turn")
         finish = Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._model)
-        said = {"role": "assistant", "content": blocks}
+        message = {"role": "assistant", "content": blocks}
         return ParsedResponse(
-            id=self.id, finish=finish, pieces=[SAYING.piece(said)] if blocks else ()
+            id=self.id, finish=finish, pieces=[CODEC.piece(message)] if blocks else ()
         )
 
     def _head(self, message: Body) -> None:
@@ -284,39 +294,39 @@ class _Answer:
         self._count(message.get("usage"))
 
     def _delta(self, index: Any, delta: Body) -> None:
-        """Add to a block: what streams is a text, whatever its kind."""
+        """Append the texts of a delta to its block."""
         block = self._blocks.setdefault(index, {"type": "text", "text": ""})
         if delta.get("type") == "citations_delta":
             block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
             return
-        more = self._more.setdefault(index, {})
+        additions = self._additions.setdefault(index, {})
         for name, piece in delta.items():
             if name != "type" and isinstance(piece, str):
-                more.setdefault(name, []).append(piece)
+                additions.setdefault(name, []).append(piece)
 
-    def _finished(self, index: Any) -> Any:
+    def _finished_block(self, index: Any) -> Any:
         block = self._blocks[index]
-        if index not in self._more:
+        if index not in self._additions:
             return block
         block = dict(block)
-        for name, pieces in self._more[index].items():
-            added = "".join(pieces)
+        for name, pieces in self._additions[index].items():
+            text_ = "".join(pieces)
             if name != "partial_json":
-                block[name] = text(block, name) + added
-            elif added:
-                block["input"] = argument(added)
+                block[name] = text(block, name) + text_
+            elif text_:
+                block["input"] = argument(text_)
         return block
 
     def _count(self, usage: Any) -> None:
-        """Take counts; they are totals, so later ones stand for earlier ones."""
+        """Update counts. They are totals, so later values replace earlier ones."""
         for name in usage if isinstance(usage, dict) else ():
-            if (known := count(usage, name)) is not None:
-                self._usage[name] = known
+            if (total := count(usage, name)) is not None:
+                self._usage[name] = total
 
 
-def _told_in(blocks: Sequence[Any], kind: str = "text") -> str:
-    said = [b for b in blocks if isinstance(b, dict) and b.get("type") == kind]
-    return "\n\n".join(filter(None, (text(block, kind) for block in said)))
+def _joined_text(blocks: Sequence[Any], kind: str = "text") -> str:
+    matching = [b for b in blocks if isinstance(b, dict) and b.get("type") == kind]
+    return "\n\n".join(filter(None, (text(block, kind) for block in matching)))
 
 
-PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)
+PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

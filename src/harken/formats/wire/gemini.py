@@ -1,8 +1,8 @@
-"""`gemini`: Gemini's generateContent on the wire.
+"""`gemini`: the wire protocol of Gemini's generateContent.
 
-The system instruction is the piece `{"systemInstruction": content}`, under the name that it has;
-any other piece is a content. The model is in the path. What signs a thought is in no key: a client
-puts another in its place.
+The system instruction is the piece `{"systemInstruction": content}`, under the name that the client
+used; any other piece is a content. The model is in the path. Thought signatures are in no key,
+because a client replaces them.
 
 Source: docs/formats/wire.md, "gemini"; docs/formats/gemini-cli.md.
 """
@@ -39,144 +39,150 @@ from harken.formats.wire.piece_codec import PieceCodec, alone, argument, protoco
 
 NAME = "gemini"
 _MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):(?:streamG|g)enerateContent$")
-_SYSTEM = ("systemInstruction", "system_instruction")
-_DECLARED = ("functionDeclarations", "function_declarations")
+_SYSTEM_NAMES = ("systemInstruction", "system_instruction")
+_DECLARATION_NAMES = ("functionDeclarations", "function_declarations")
 _JSON = "json"
-"""The manner of results that are objects, and of tools whose parameters are JSON Schema."""
+"""The manner of results that are objects, and of tools with JSON Schema parameters."""
 _SIGNATURES = ("thoughtSignature", "thought_signature")
 _PLAIN = frozenset({"text"})
 _THOUGHT = frozenset({"text", "thought"})
 
 
-def _asks(path: str) -> bool:
+def _is_model_path(path: str) -> bool:
     return _MODEL.search(path.rstrip("/")) is not None
 
 
-def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
-    cutting = cutting_of(NAME, body, SAYING.identify, known)
-    asks = _MODEL.search(path.partition("?")[0].rstrip("/"))
-    listed = cutting.array("contents")
-    if listed is None:
+def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
+    cutting = cutting_of(NAME, body, CODEC.identify, known)
+    match = _MODEL.search(path.partition("?")[0].rstrip("/"))
+    contents = cutting.array("contents")
+    if contents is None:
         raise FormatError(NAME, "it has no list of contents")
-    named = (one for one in _SYSTEM if begins(cutting.members.get(one), b"{"))
-    cut = [
+    names = (one for one in _SYSTEM_NAMES if begins(cutting.members.get(one), b"{"))
+    instruction = [
         b'{"%b":%b}' % (name.encode(), bytes(cutting.members.pop(name)))
-        for name in islice(named, 1)
+        for name in islice(names, 1)
     ]
-    if not cut and listed and _told(value_of(listed[0])):
+    if not instruction and contents and _instruction_name(value_of(contents[0])):
         cutting.shape["system"] = False
-    tools, groups = _tools(bytes(cutting.members.get("tools", b"")))
+    tools, groups = _parse_tools(bytes(cutting.members.get("tools", b"")))
     if groups is not None:
         del cutting.members["tools"]
-        if groups != [{_DECLARED[0]: len(tools)}]:
+        if groups != [{_DECLARATION_NAMES[0]: len(tools)}]:
             cutting.shape["tools"] = groups
-    pieces = [*map(cutting.piece, cut), *cutting.pieces(listed, "contents")]
-    return cutting.asked(asks[1] if asks else "", pieces, tools)
+    pieces = [*map(cutting.piece, instruction), *cutting.pieces(contents, "contents")]
+    return cutting.asked(match[1] if match else "", pieces, tools)
 
 
-def _told(value: Any) -> str:
-    """Return the name of the instruction that a piece is; empty: it is a content."""
+def _instruction_name(value: Any) -> str:
+    """Return the member name of a system instruction piece, or an empty string for a content."""
     if not isinstance(value, dict) or len(value) != 1:
         return ""
-    return next((name for name in _SYSTEM if isinstance(value.get(name), dict)), "")
+    return next((name for name in _SYSTEM_NAMES if isinstance(value.get(name), dict)), "")
 
 
-def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    shape, listed = shape_of(asked), [*values]
+def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
+    shape, contents = shape_of(asked), [*values]
     body = dict(asked.parameters)
-    if listed and shape.get("system") is not False and _told(listed[0]):
-        body |= listed.pop(0)
-    left = [changed(_tool(tool), tool.get("wire")) for tool in asked.tools]
-    groups = shape.get("tools", [{_DECLARED[0]: len(left)}] if left else None)
+    if contents and shape.get("system") is not False and _instruction_name(contents[0]):
+        body |= contents.pop(0)
+    remaining = [changed(_build_tool(tool), tool.get("wire")) for tool in asked.tools]
+    groups = shape.get("tools", [{_DECLARATION_NAMES[0]: len(remaining)}] if remaining else None)
     if groups is not None:
-        body["tools"] = [_filled(group, left) for group in groups]
-    return with_marks(asked, {**body, "contents": listed})
+        body["tools"] = [_restore_group(group, remaining) for group in groups]
+    return with_marks(asked, {**body, "contents": contents})
 
 
-def _filled(group: Any, left: list[Any]) -> Any:
-    """Return a group of tools with its declarations, which are taken from those that are left."""
-    name = _declaring(group, int)
+def _restore_group(group: Any, remaining: list[Any]) -> Any:
+    """Restore a group of tools from its count, and remove its declarations from those remaining."""
+    name = _declarations_name(group, int)
     if not name:
         return group
-    taken, left[:] = left[: group[name]], left[group[name] :]
-    return {**group, name: taken}
+    declarations, remaining[:] = remaining[: group[name]], remaining[group[name] :]
+    return {**group, name: declarations}
 
 
-def _declaring(group: Any, kind: type) -> str:
+def _declarations_name(group: Any, kind: type) -> str:
     if not isinstance(group, dict):
         return ""
-    return next((name for name in _DECLARED if isinstance(group.get(name), kind)), "")
+    return next((name for name in _DECLARATION_NAMES if isinstance(group.get(name), kind)), "")
 
 
 @lru_cache(maxsize=32)
-def _tools(data: bytes) -> tuple[tuple[Body, ...], list[Any] | None]:
-    """Return the tools of all groups, and the groups with a number for them; None: no list."""
-    found = value_of(data) if data else None
-    if not isinstance(found, list):
+def _parse_tools(data: bytes) -> tuple[tuple[Body, ...], list[Any] | None]:
+    """Return the tools of all groups, and the groups with tool counts.
+
+    The groups are None if the data is no list.
+    """
+    value = value_of(data) if data else None
+    if not isinstance(value, list):
         return (), None
     tools: list[Body] = []
     groups: list[Any] = []
-    for group in found:
-        name = _declaring(group, list)
-        if not name or not all(isinstance(one, dict) for one in group[name]):
-            if _declaring(group, int):
-                return (), None  # that is how a group looks whose tools were taken
+    for group in value:
+        name = _declarations_name(group, list)
+        if not name or not all(isinstance(declaration, dict) for declaration in group[name]):
+            if _declarations_name(group, int):
+                return (), None  # This group would look like a group with counts.
             groups.append(group)
             continue
         groups.append({**group, name: len(group[name])})
-        tools += [tool_of(one, _tool, _schema(one)) for one in group[name]]
+        tools += [
+            tool_of(declaration, _build_tool, _schema_manner(declaration))
+            for declaration in group[name]
+        ]
     return tuple(tools), groups
 
 
-def _schema(tool: Body) -> str:
+def _schema_manner(tool: Body) -> str:
     return _JSON if isinstance(tool.get("parametersJsonSchema"), dict) else ""
 
 
-def _tool(tool: Mapping[str, Any]) -> Body:
-    named = {name: tool[name] for name in ("name", "description") if tool.get(name)}
+def _build_tool(tool: Mapping[str, Any]) -> Body:
+    members = {name: tool[name] for name in ("name", "description") if tool.get(name)}
     kind = "parametersJsonSchema" if manner_of(tool.get("wire")) == _JSON else "parameters"
-    return {**named, kind: tool.get("parameters") or {}}
+    return {**members, kind: tool.get("parameters") or {}}
 
 
-def _messages(value: Any) -> list[Message]:
+def _parse_messages(value: Any) -> list[Message]:
     if not isinstance(value, dict):
         return []
-    name = _told(value)
+    name = _instruction_name(value)
     if name:
-        told = _entries("user", value[name])
-        return [Message("system", message.content) for message in told if message.role == "user"]
+        entries = _read_messages("user", value[name])
+        return [Message("system", message.content) for message in entries if message.role == "user"]
     if value.get("role") not in (None, "user", "model", "function"):
         return []
     is_answer = value.get("role") == "model"
-    said = _entries("gemini" if is_answer else "user", value)
-    return said or [Message("assistant" if is_answer else "user", "")]
+    messages = _read_messages("gemini" if is_answer else "user", value)
+    return messages or [Message("assistant" if is_answer else "user", "")]
 
 
-def _entries(kind: str, content: Body) -> list[Message]:
-    whole = {"type": kind, "content": content.get("parts")}
-    return [entry.message for entry in gemini.entries_of(whole, gemini.AnsweredCalls())]
+def _read_messages(kind: str, content: Body) -> list[Message]:
+    record = {"type": kind, "content": content.get("parts")}
+    return [entry.message for entry in gemini.entries_of(record, gemini.AnsweredCalls())]
 
 
 def _manner(value: Any) -> str:
-    name = _told(value)
-    return name or (_JSON if any(map(_is_object, _responses(value))) else "")
+    name = _instruction_name(value)
+    return name or (_JSON if any(map(_is_object, _iter_responses(value))) else "")
 
 
-def _responses(value: Any) -> Iterator[Any]:
+def _iter_responses(value: Any) -> Iterator[Any]:
     for part in get_objects(value, "parts") if isinstance(value, dict) else ():
         if isinstance(part.get("functionResponse"), dict):
             yield part["functionResponse"].get("response")
 
 
 def _is_object(response: Any) -> bool:
-    """Whether a result is an object that is more than a text."""
+    """Whether a result is an object with more than a text."""
     if not isinstance(response, dict) or not response:
         return False
     return not isinstance(response.get("output", response.get("error")), str)
 
 
-def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
-    if manner in _SYSTEM:
+def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
+    if manner in _SYSTEM_NAMES:
         return {manner: {"parts": [*_parts(messages[0])]}}
     parts: list[Body] = []
     for message in messages:
@@ -190,12 +196,12 @@ def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
 
 def _result(message: ChatMessage, manner: str) -> list[Body]:
     entry = ConversationEntry(alone(message))
-    first, *more = gemini.response_of(entry, message.tool_call_id or None, message.name or "")
+    first, *images = gemini.response_of(entry, message.tool_call_id or None, message.name or "")
     content = message.content
-    shown = as_object(content) if manner == _JSON and isinstance(content, str) else None
-    if shown is not None:
-        first = {"functionResponse": {**first["functionResponse"], "response": shown}}
-    return [first, *more]
+    response = as_object(content) if manner == _JSON and isinstance(content, str) else None
+    if response is not None:
+        first = {"functionResponse": {**first["functionResponse"], "response": response}}
+    return [first, *images]
 
 
 def _parts(message: ChatMessage) -> Iterator[Body]:
@@ -204,58 +210,63 @@ def _parts(message: ChatMessage) -> Iterator[Body]:
 
 
 def _block(item: Part | ToolCall) -> Body:
-    own = gemini.own_of(item.meta)
+    metadata = gemini.own_of(item.meta)
     match item:
         case ToolCall(id=id_, function=function):
-            called = {"name": function.name, "args": argument(function.arguments)}
-            return {"functionCall": {"id": id_, **called} if id_ else called, **own}
+            call = {"name": function.name, "args": argument(function.arguments)}
+            return {"functionCall": {"id": id_, **call} if id_ else call, **metadata}
         case ThinkingPart():
-            return {"text": item.text, "thought": True, **own}
+            return {"text": item.text, "thought": True, **metadata}
         case UnknownPart():
             value = argument(item.data)
             return value if isinstance(value, dict) else {}
     return gemini.block_of(item) or {}
 
 
-def _normal(value: Any) -> Any:
-    """Return a content without what signs its parts; whose it is, is said."""
-    if not isinstance(value, dict) or _told(value):
+def _normalize_piece(value: Any) -> Any:
+    """Return a content without signatures of its parts, and with an explicit role."""
+    if not isinstance(value, dict) or _instruction_name(value):
         return value
-    kept = {"role": "user", **value}
+    content = {"role": "user", **value}
     if isinstance(value.get("parts"), list):
-        kept["parts"] = [*map(_unsigned, value["parts"])]
-    return kept
+        content["parts"] = [*map(_without_signatures, value["parts"])]
+    return content
 
 
-def _unsigned(part: Any) -> Any:
+def _without_signatures(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     return {name: inner for name, inner in part.items() if name not in _SIGNATURES}
 
 
-SAYING = PieceCodec(
-    name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal, has_ids=False
+CODEC = PieceCodec(
+    name=NAME,
+    messages=_parse_messages,
+    plain=_build_piece,
+    manner=_manner,
+    normal=_normalize_piece,
+    has_ids=False,
 )
 
 
 @dataclass(slots=True)
-class _Answer:
-    """Puts together the content that a client sends back; of several candidates, the first."""
+class _ResponseAssembler:
+    """Assembles the content that a client sends back: the first of several candidates."""
 
     _parts: list[Any] = field(default_factory=list)
-    """Those that are at their end."""
+    """The complete parts."""
     _kind: frozenset[str] | None = None
-    """Of the part that is under way, which is nothing but a text or a thought."""
-    _open: Body = field(default_factory=dict)
-    """That part, and the pieces of its text."""
+    """The members of the current part, if it is only a text or a thought."""
+    _open_part: Body = field(default_factory=dict)
+    """The current part; the pieces of its text are in `_texts`."""
     _texts: list[str] = field(default_factory=list)
-    _last: Body = field(default_factory=dict)
-    """What the events said beside the candidates; a later one stands for an earlier one."""
+    _last_members: Body = field(default_factory=dict)
+    """Event members beside the candidates. Later values replace earlier ones."""
     _reason: str = ""
 
     def event(self, event: Any) -> None:
-        """Take the next event, or an answer that came at once."""
-        self._last |= {name: value for name, value in event.items() if name != "candidates"}
+        """Add the next event, or a complete response."""
+        self._last_members |= {name: value for name, value in event.items() if name != "candidates"}
         for candidate in get_objects(event, "candidates"):
             if candidate.get("index"):
                 continue
@@ -264,61 +275,70 @@ class _Answer:
             self._reason = get_text(candidate, "finishReason") or self._reason
 
     def whole(self, body: Body) -> None:
-        """Take an answer that came at once."""
+        """Add a complete response."""
         self.event(body)
 
     def answered(self) -> ParsedResponse:
-        """Return what has come."""
+        """Return the parsed response."""
         self._close()
-        id_ = get_text(self._last, "responseId")
-        reason = self._reason or get_text(inner(self._last, "promptFeedback"), "blockReason")
+        id_ = get_text(self._last_members, "responseId")
+        reason = self._reason or get_text(
+            inner(self._last_members, "promptFeedback"), "blockReason"
+        )
         if not reason:
             return ParsedResponse(
-                id=id_, partial=(self._told(thought=True), self._told(thought=False))
+                id=id_,
+                partial=(
+                    self._instruction_name(thought=True),
+                    self._instruction_name(thought=False),
+                ),
             )
-        model = get_text(self._last, "modelVersion") or None
-        usage = _usage(inner(self._last, "usageMetadata"))
+        model = get_text(self._last_members, "modelVersion") or None
+        usage = _usage(inner(self._last_members, "usageMetadata"))
         finish = Finish(stop_reason=reason, usage=usage, model=model)
-        said = {"role": "model", "parts": self._parts}
-        pieces = [SAYING.piece(said)] if self._parts else []
+        content = {"role": "model", "parts": self._parts}
+        pieces = [CODEC.piece(content)] if self._parts else []
         return ParsedResponse(id=id_, finish=finish, pieces=pieces)
 
     def _add(self, part: Any) -> None:
-        """Add a part; a text goes on with the last, where both are nothing but text."""
+        """Add a part. A text extends the current part if both are only text."""
         kind = _kind(part)
         if kind is None or kind != self._kind:
             self._close()
         if kind is None:
             self._parts.append(part)
         elif part["text"]:
-            self._kind, self._open = kind, part
+            self._kind, self._open_part = kind, part
             self._texts.append(part["text"])
 
     def _close(self) -> None:
-        """End the part that is under way, if any."""
+        """End the current part, if any."""
         if self._texts:
-            self._parts.append({**self._open, "text": "".join(self._texts)})
+            self._parts.append({**self._open_part, "text": "".join(self._texts)})
         self._kind, self._texts = None, []
 
-    def _told(self, *, thought: bool) -> str:
-        said = [part for part in self._parts if isinstance(part, dict)]
+    def _instruction_name(self, *, thought: bool) -> str:
+        parts = [part for part in self._parts if isinstance(part, dict)]
         return "\n\n".join(
-            get_text(part, "text") for part in said if bool(part.get("thought")) == thought
+            get_text(part, "text") for part in parts if bool(part.get("thought")) == thought
         ).strip()
 
 
 def _kind(part: Any) -> frozenset[str] | None:
-    """Return the members of a part that is nothing but a text or a thought; None: it is more."""
+    """Return the members of a part that is only a text or a thought. Return None for others."""
     is_text = isinstance(part, dict) and isinstance(part.get("text"), str)
     kind = frozenset(part) if is_text else frozenset()
     return kind if kind in (_PLAIN, _THOUGHT) else None
 
 
 def _usage(counts: Body) -> Usage | None:
-    """Return the counts of an answer: its thoughts are output, and what tools read is input."""
+    """Return the token counts of a response.
 
-    def both(one: str, other: str) -> int | None:
-        first, second = get_count(counts, one), get_count(counts, other)
+    Thoughts are output, and prompts of tool use are input.
+    """
+
+    def both(name: str, other_name: str) -> int | None:
+        first, second = get_count(counts, name), get_count(counts, other_name)
         return None if first is None and second is None else (first or 0) + (second or 0)
 
     usage = Usage(
@@ -329,4 +349,4 @@ def _usage(counts: Body) -> Usage | None:
     return usage if usage != Usage() else None
 
 
-PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)
+PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

@@ -1,16 +1,16 @@
-"""Forms: the difference of two JSON values as small JSON, and a value put back with it.
+"""Structural differences of two JSON values, and their application: the forms of pieces.
 
-One idea: what a protocol would write plainly for some messages is nearly what stood on the wire. So
-a form says only what to change, each change by the path to it; and where that is longer than the
-value, the value. Values are equal as JSON, type by type: `1`, `1.0` and `true` are three things.
+The value that a protocol would build for some messages is nearly the one on the wire. So a form
+holds only the changes, each with the path to it; if that is longer than the value, it holds the
+value. Values are compared as JSON, type by type: `1`, `1.0` and `true` are different.
 
-    form = {"as": manner, "change": [change, ...]} or {"whole": value}, or None: nothing to change
+    form = {"as": manner, "change": [change, ...]} or {"whole": value}, or None for no changes
 
-    ["set", path, value]              the member or the element is this
-    ["drop", path]                    the member is not there
-    ["cut", path, start, stop, what]  elements or characters from start to stop are these instead
-    ["list", path, kind]              the text is a list of one block, {"type": kind, "text": text}
-    ["text", path]                    the list of one block is its text
+    ["set", path, value]              set the member or the element
+    ["drop", path]                    remove the member
+    ["cut", path, start, stop, what]  replace the elements or characters from start to stop
+    ["list", path, kind]              replace the text by a list of one {"type": kind, "text": text}
+    ["text", path]                    replace the list of one block by its text
 
 Source: docs/formats/wire.md, "Forms".
 """
@@ -26,12 +26,12 @@ from harken.errors import FormatError
 Path: TypeAlias = tuple[str | int, ...]
 Change: TypeAlias = list[Any]
 
-_DEPTH = 24
-"""What differs further inside is set as a whole."""
-_SHORT = 40
-"""A text that is not longer is set as a whole, too."""
+_MAX_DEPTH = 24
+"""Differences that are nested deeper are replaced by a change of the containing value."""
+_SHORT_CHARS = 40
+"""A text up to this length is replaced as a unit."""
 _STRIDE = 4096
-"""How much is compared at once: texts may be long."""
+"""The number of elements compared at once, because texts may be long."""
 _NAME = "form"
 
 
@@ -45,9 +45,9 @@ def same(one: object, other: object) -> bool:
 
 
 def form_of(plain: Any, value: Any, manner: str = "") -> Any:
-    """Return the form with which a plain value becomes `value`; it says its manner, if any."""
+    """Return the form that turns a built value into `value`. It includes the manner, if any."""
     changes: list[Change] = []
-    _differ(plain, value, (), changes)
+    _append_changes(plain, value, (), changes)
     if not changes:
         return {"as": manner} if manner else None
     form = {"as": manner, "change": changes} if manner else {"change": changes}
@@ -57,15 +57,15 @@ def form_of(plain: Any, value: Any, manner: str = "") -> Any:
 
 
 def manner_of(form: object) -> str:
-    """Return how the plain value of a form is to be written; empty: as usual."""
+    """Return the manner stored in a form, or an empty string for the usual one."""
     manner = form.get("as") if isinstance(form, dict) else None
     return manner if isinstance(manner, str) else ""
 
 
 def changed(plain: Any, form: Any) -> Any:
-    """Return the value that a form makes of a plain one, which stays as it is.
+    """Apply a form to a built value, without modifying it.
 
-    Raises FormatError for a form that is none, or of another value.
+    Raises FormatError for an invalid form, or one of another value.
     """
     if form is None:
         return plain
@@ -82,104 +82,108 @@ def changed(plain: Any, form: Any) -> Any:
 
 
 def with_set(value: Any, path: Sequence[str | int], what: Any) -> Any:
-    """Return a value with this member or element; the value itself stays as it is.
+    """Return a copy of a value in which a member or an element is set.
 
-    Raises LookupError or TypeError where there is no way to it.
+    Raises LookupError or TypeError if the path does not exist.
     """
     if not path:
         return what
 
     def put(holder: Any) -> Any:
-        copy = _copy(holder, path[-1])
+        copy = _copy_holder(holder, path[-1])
         copy[path[-1]] = what
         return copy
 
-    return _inside(value, path[:-1], put)
+    return _change_at(value, path[:-1], put)
 
 
-def _differ(plain: Any, value: Any, path: Path, changes: list[Change]) -> None:
-    """Add what it takes to make `plain` of `value`; each change has its place to itself."""
-    if isinstance(plain, dict) and isinstance(value, dict) and len(path) < _DEPTH:
+def _append_changes(plain: Any, value: Any, path: Path, changes: list[Change]) -> None:
+    """Append the changes that turn `plain` into `value`. No two changes overlap."""
+    if isinstance(plain, dict) and isinstance(value, dict) and len(path) < _MAX_DEPTH:
         changes += [["drop", [*path, name]] for name in plain if name not in value]
         for name, inner in value.items():
             if name in plain:
-                _differ(plain[name], inner, (*path, name), changes)
+                _append_changes(plain[name], inner, (*path, name), changes)
             else:
                 changes.append(["set", [*path, name], inner])
     elif same(plain, value):
         return
-    elif isinstance(plain, list) and isinstance(value, list) and len(path) < _DEPTH:
+    elif isinstance(plain, list) and isinstance(value, list) and len(path) < _MAX_DEPTH:
         if len(plain) == len(value):
-            for at, inner in enumerate(value):
-                _differ(plain[at], inner, (*path, at), changes)
+            for index, inner in enumerate(value):
+                _append_changes(plain[index], inner, (*path, index), changes)
         else:
-            changes.append(_cut(plain, value, path))
-    elif isinstance(plain, str) and (kind := _kind_of(value, plain)):
+            changes.append(_replace_range(plain, value, path))
+    elif isinstance(plain, str) and (kind := _lone_block_type(value, plain)):
         changes.append(["list", [*path], kind])
-    elif isinstance(value, str) and _kind_of(plain, value):
+    elif isinstance(value, str) and _lone_block_type(plain, value):
         changes.append(["text", [*path]])
-    elif isinstance(plain, str) and isinstance(value, str) and len(value) > _SHORT:
-        changes.append(_cut(plain, value, path))
+    elif isinstance(plain, str) and isinstance(value, str) and len(value) > _SHORT_CHARS:
+        changes.append(_replace_range(plain, value, path))
     else:
         changes.append(["set", [*path], value])
 
 
-def _cut(plain: Any, value: Any, path: Path) -> Change:
-    """Return the change of what stands between a common beginning and a common end."""
-    start = _common(plain, value)
-    end = _common(plain[start:][::-1], value[start:][::-1])
+def _replace_range(plain: Any, value: Any, path: Path) -> Change:
+    """Return the change of the range between a common prefix and a common suffix."""
+    start = _common_prefix_length(plain, value)
+    end = _common_prefix_length(plain[start:][::-1], value[start:][::-1])
     return ["cut", [*path], start, len(plain) - end, value[start : len(value) - end]]
 
 
-def _common(one: Any, other: Any) -> int:
-    """Return how long the common beginning of two lists or two texts is."""
-    most, at = min(len(one), len(other)), 0
-    alike = str.__eq__ if isinstance(one, str) else same
-    while at + _STRIDE <= most and alike(one[at : at + _STRIDE], other[at : at + _STRIDE]):
-        at += _STRIDE
-    while at < most and alike(one[at], other[at]):
-        at += 1
-    return at
+def _common_prefix_length(left: Any, right: Any) -> int:
+    """Return the length of the common prefix of two lists or two texts."""
+    limit, length = min(len(left), len(right)), 0
+    are_equal = str.__eq__ if isinstance(left, str) else same
+    while length + _STRIDE <= limit and are_equal(
+        left[length : length + _STRIDE], right[length : length + _STRIDE]
+    ):
+        length += _STRIDE
+    while length < limit and are_equal(left[length], right[length]):
+        length += 1
+    return length
 
 
-def _kind_of(value: object, text: str) -> str:
-    """Return of which kind the one block with this text is that a list holds; empty: none."""
+def _lone_block_type(value: object, text: str) -> str:
+    """Return the type of a lone block with this text, or an empty string for any other value."""
     match value:
-        case [{"type": str(kind), "text": str(said), **rest}] if not rest and said == text:
+        case [{"type": str(kind), "text": str(block_text), **rest}] if (
+            not rest and block_text == text
+        ):
             return kind
     return ""
 
 
 def _apply(value: Any, change: Change) -> Any:
     match change:
-        case ["set", [*path], what]:
-            return with_set(value, path, what)
+        case ["set", [*path], new]:
+            return with_set(value, path, new)
         case ["drop", [*path, last]]:
-            return _inside(value, path, lambda holder: _without(holder, last))
-        case ["cut", [*path], int(start), int(stop), what]:
-            return _inside(value, path, lambda old: old[:start] + what + old[stop:])
+            return _change_at(value, path, lambda holder: _without(holder, last))
+        case ["cut", [*path], int(start), int(stop), new]:
+            return _change_at(value, path, lambda old: old[:start] + new + old[stop:])
         case ["list", [*path], str(kind)]:
-            return _inside(value, path, lambda text: [{"type": kind, "text": text}])
+            return _change_at(value, path, lambda text: [{"type": kind, "text": text}])
         case ["text", [*path]]:
-            return _inside(value, path, lambda blocks: blocks[0]["text"])
+            return _change_at(value, path, lambda blocks: blocks[0]["text"])
     raise ValueError(f"{change!r:.60} is no change")
 
 
-def _inside(value: Any, path: Sequence[str | int], change: Callable[[Any], Any]) -> Any:
+def _change_at(value: Any, path: Sequence[str | int], change: Callable[[Any], Any]) -> Any:
     if not path:
         return change(value)
-    copy = _copy(value, path[0])
-    copy[path[0]] = _inside(value[path[0]], path[1:], change)
+    copy = _copy_holder(value, path[0])
+    copy[path[0]] = _change_at(value[path[0]], path[1:], change)
     return copy
 
 
 def _without(holder: Any, name: Any) -> Any:
-    copy = _copy(holder, name)
+    copy = _copy_holder(holder, name)
     del copy[name]
     return copy
 
 
-def _copy(holder: Any, name: object) -> Any:
+def _copy_holder(holder: Any, name: object) -> Any:
     if isinstance(holder, dict) and isinstance(name, str):
         return {**holder}
     if isinstance(holder, list) and isinstance(name, int) and name >= 0:

@@ -1,10 +1,10 @@
-"""A body cut into its members without being read, and the marks taken out of it.
+"""Splitting a body into JSON slices without parsing them, and extraction of marks.
 
-One idea: JSON can be cut at its commas far faster than it is read. So of a long conversation only
-the cuts are made, and what stands between them stays the bytes that it is.
+JSON can be split at its commas far faster than it is parsed. So a long conversation is only split,
+and the slices stay bytes.
 
-Marks are members that say nothing to the model, and move from request to request: they are taken
-out of what they stand in, and kept with the way to them.
+Marks are members that carry nothing for the model and move from request to request. They are
+removed from the slices and stored with their paths.
 """
 
 from __future__ import annotations
@@ -22,21 +22,23 @@ from harken.formats.wire.base import Body, Mark, ParsedRequest, Piece, PieceLook
 from harken.formats.wire.json_patch import changed, form_of, with_set
 
 Text: TypeAlias = bytes | msgspec.Raw
-"""JSON, as it stands in a body. Of what is raw no copy is made: of a megabyte, that would take as
-long as all else."""
+"""A JSON text of a body. A raw value is not copied: for a megabyte, a copy would take as long as
+all other work.
+"""
 Maker: TypeAlias = Callable[[ParsedRequest, Sequence[Any]], Body]
-_REASON_CHARACTERS = 120
+_MAX_REASON_CHARS = 120
 MARKS = ("cache_control", "cache_reference")
-_HINT = b'"cache_'
-"""How all of them begin. Inside of a text a quotation mark has a backslash before the name's end,
-but also before its beginning: what is said of marks is no mark."""
-_MOST_KEPT_BYTES = 1024 * 1024
-_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_array = msgspec.json.Decoder(list[msgspec.Raw])
+_MARK_PREFIX = b'"cache_'
+"""The common prefix of all marks. Inside of a JSON string the quotation mark is preceded by a
+backslash, so text about marks does not match as a mark.
+"""
+_MAX_CACHED_BYTES = 1024 * 1024
+_object_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_array_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class _Nothing:
-    """What was seen before, where nothing was."""
+class _EmptyPieceCache:
+    """An empty piece cache."""
 
     def find(self, data: bytes) -> None:
         del data
@@ -45,42 +47,42 @@ class _Nothing:
         return piece
 
 
-_NOTHING = _Nothing()
+_NO_PIECES = _EmptyPieceCache()
 
 
 def cutting_of(
     protocol: str, body: bytes, identify: Callable[[Any], str], known: PieceLookup | None
 ) -> BodySlices:
-    """Return a body that is to be taken apart. Raises FormatError where it is no object."""
-    return BodySlices(members(body, protocol), identify, known or _NOTHING)
+    """Split a body into its members. Raises FormatError if it is no object."""
+    return BodySlices(members(body, protocol), identify, known or _NO_PIECES)
 
 
 def members(body: bytes, protocol: str) -> dict[str, Text]:
     """Return the members of an object as JSON texts. Raises FormatError."""
     try:
-        return {**_object.decode(body)}
+        return {**_object_decoder.decode(body)}
     except (ValueError, RecursionError):
-        pass  # lone surrogates and NaN, which msgspec refuses, or indeed no object
+        pass  # msgspec refuses lone surrogates and NaN; or it is no object.
     try:
         value = canonical.from_json(body)
         if isinstance(value, dict):
             return {name: canonical.to_json_line(inner) for name, inner in value.items()}
     except (ValueError, RecursionError) as error:
-        raise FormatError(protocol, f"it is no JSON ({error})"[:_REASON_CHARACTERS]) from None
+        raise FormatError(protocol, f"it is no JSON ({error})"[:_MAX_REASON_CHARS]) from None
     raise FormatError(protocol, "it is no JSON object")
 
 
-def begins(text: Text | None, how: bytes) -> bool:
-    """Whether a member is there and begins like this: what it is shows in one byte."""
-    return text is not None and bytes(memoryview(text)[:1]) == how
+def begins(text: Text | None, prefix: bytes) -> bool:
+    """Whether a member exists and begins with this byte, which shows its JSON type."""
+    return text is not None and bytes(memoryview(text)[:1]) == prefix
 
 
 def elements(text: Text | None) -> Sequence[Text] | None:
-    """Return the elements of a list as JSON texts; None: it is none."""
+    """Return the elements of a list as JSON texts. Return None if the text is no list."""
     if text is None or not begins(text, b"["):
         return None
     try:
-        return _array.decode(text)
+        return _array_decoder.decode(text)
     except (ValueError, RecursionError):
         pass
     value = value_of(text)
@@ -88,13 +90,13 @@ def elements(text: Text | None) -> Sequence[Text] | None:
 
 
 def value_of(text: Text) -> Any:
-    """Return the value of a JSON text that a body held; a text, where it cannot be read."""
+    """Parse a JSON text of a body. Return the text itself if it cannot be parsed."""
     return Piece(bytes(text), str).raw
 
 
 @dataclass(slots=True)
 class BodySlices:
-    """A body while it is taken apart: what is taken is no more among its parameters."""
+    """A body during parsing. Extracted members are removed from its parameters."""
 
     members: dict[str, Text]
     identify: Callable[[Any], str]
@@ -103,7 +105,7 @@ class BodySlices:
     shape: Body = field(default_factory=dict)
 
     def model(self, named: str = "") -> str:
-        """Take the model; `named`: the path says it, where the body does not."""
+        """Extract the model. `named` is the model of the path, for a body without one."""
         data = self.members.get("model")
         if data is None:
             if named:
@@ -116,47 +118,47 @@ class BodySlices:
         return model
 
     def array(self, name: str) -> Sequence[Text] | None:
-        """Take a member that is a list; None: it is none, and stays."""
-        found = elements(self.members.get(name))
-        if found is not None:
+        """Extract a member that is a list. Return None, and keep the member, if it is no list."""
+        slices = elements(self.members.get(name))
+        if slices is not None:
             del self.members[name]
-        return found
+        return slices
 
-    def pieces(self, cut: Iterable[Text], *path: str | int) -> list[Piece]:
-        """Return the elements of a list as pieces, without their marks. path: to the list."""
-        known = self.known
+    def pieces(self, slices: Iterable[Text], *path: str | int) -> list[Piece]:
+        """Return the elements of a list as pieces, without their marks. path: of the list."""
+        cache = self.known
         return [
-            known.find(data := bytes(text)) or self.piece(self.unmarked(data, *path, at))
-            for at, text in enumerate(cut)
+            cache.find(data := bytes(text)) or self.piece(self.unmarked(data, *path, index))
+            for index, text in enumerate(slices)
         ]
 
     def piece(self, data: bytes) -> Piece:
-        """Return a JSON text as a piece: the one that was seen before, if it was."""
+        """Return a JSON text as a piece: the cached one, if any."""
         return self.known.of(Piece(data, self.identify))
 
     def unmarked(self, data: bytes, *path: str | int) -> bytes:
-        """Return a message or a block without its marks, which are kept. path: to it."""
-        if _HINT not in data:
+        """Return a message or a block without its marks, which are stored. path: of the value."""
+        if _MARK_PREFIX not in data:
             return data
-        value, found = _unmarked(value_of(data), path)
-        self.marks += found
-        return canonical.to_json_line(value) if found else data
+        value, marks = _extract_marks(value_of(data), path)
+        self.marks += marks
+        return canonical.to_json_line(value) if marks else data
 
     def tools(self, write: Callable[[Mapping[str, Any]], Any]) -> Sequence[Mapping[str, Any]]:
-        """Take the tools of a list of such; `write` writes one plainly."""
+        """Extract the tools; `write` builds the usual wire form of one."""
         data = bytes(self.members.get("tools", b""))
-        read = _tools if len(data) > _MOST_KEPT_BYTES else _tools_as_before
-        found = read(data, write)
-        if found is None:
+        parse = _parse_tools if len(data) > _MAX_CACHED_BYTES else _cached_tools
+        extracted = parse(data, write)
+        if extracted is None:
             return ()
         del self.members["tools"]
-        self.marks += found.marks
-        return found.tools
+        self.marks += extracted.marks
+        return extracted.tools
 
     def asked(
         self, model: str, pieces: Sequence[Piece], tools: Sequence[Mapping[str, Any]] = ()
     ) -> ParsedRequest:
-        """Return the request; what was not taken are its parameters."""
+        """Return the request. Members that were not extracted are its parameters."""
         return ParsedRequest(
             model=model,
             pieces=pieces,
@@ -168,9 +170,9 @@ class BodySlices:
 
 
 def put(asked: ParsedRequest, taken: Body, write: Callable[[Mapping[str, Any]], Any]) -> Body:
-    """Return the body: what protocols share of `put_together`; see `fitting` for what it raises.
+    """Build the body: the shared part of `put_together`. See `fitting` for its errors.
 
-    taken: what was made of the pieces. write: as in `BodySlices.tools`.
+    taken: the members built from the pieces. write: as in `BodySlices.tools`.
     """
     body: Body = dict(asked.parameters)
     if asked.model and shape_of(asked).get("model") is not False:
@@ -182,14 +184,14 @@ def put(asked: ParsedRequest, taken: Body, write: Callable[[Mapping[str, Any]], 
 
 
 def with_marks(asked: ParsedRequest, body: Body) -> Body:
-    """Return a body with the marks of a request; see `fitting` for what it raises."""
+    """Return a body with the marks of a request. See `fitting` for its errors."""
     for path, value in asked.marks:
         body = with_set(body, path, value)
     return body
 
 
 def fitting(protocol: str, make: Maker) -> Maker:
-    """Return what puts requests together, and raises FormatError for one that is none."""
+    """Wrap a function that builds bodies, so that it raises FormatError for an invalid request."""
 
     def put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
         try:
@@ -201,7 +203,7 @@ def fitting(protocol: str, make: Maker) -> Maker:
 
 
 def shape_of(asked: ParsedRequest) -> Body:
-    """Return the shape of a request as the object that it is."""
+    """Return the shape of a request as an object."""
     return asked.shape if isinstance(asked.shape, dict) else {}
 
 
@@ -211,61 +213,62 @@ class _Tools:
     marks: list[Mark]
 
 
-def _tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Tools | None:
-    """Return tools; None: it is no list of objects."""
-    found = value_of(data) if data else None
-    if not isinstance(found, list) or not found:
+def _parse_tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Tools | None:
+    """Return the tools. Return None if the data is no list of objects."""
+    raw_tools = value_of(data) if data else None
+    if not isinstance(raw_tools, list) or not raw_tools:
         return None
-    if not all(isinstance(tool, dict) for tool in found):
+    if not all(isinstance(tool, dict) for tool in raw_tools):
         return None
     tools, marks = [], []
-    for at, tool in enumerate(found):
-        bare, taken = _unmarked(tool, ("tools", at))
-        marks += taken
+    for index, tool in enumerate(raw_tools):
+        bare, tool_marks = _extract_marks(tool, ("tools", index))
+        marks += tool_marks
         tools.append(tool_of(bare, write))
     return _Tools(tuple(tools), marks)
 
 
-_tools_as_before = lru_cache(maxsize=32)(_tools)
-"""The same, where it is mostly known: a request brings the tools of the one before."""
+_cached_tools = lru_cache(maxsize=32)(_parse_tools)
+"""The cached variant: most requests repeat the tools of the previous one."""
 
 
 def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any], manner: str = "") -> Body:
-    """Return a tool as the log has it, with the form of what that does not say.
+    """Return a tool as the log stores it, with the form of the remaining data.
 
-    manner: the one that the form is to name, where `write` heeds it.
+    manner: the manner to store in the form, if `write` uses it.
     """
-    inside = raw.get("function")
-    said = inside if isinstance(inside, dict) else raw
-    name, told = said.get("name"), said.get("description")
-    schemas = (said.get(kind) for kind in ("input_schema", "parameters", "parametersJsonSchema"))
+    function = raw.get("function")
+    source = function if isinstance(function, dict) else raw
+    name, description = source.get("name"), source.get("description")
+    schemas = (source.get(kind) for kind in ("input_schema", "parameters", "parametersJsonSchema"))
     tool: Body = {
         "name": name if isinstance(name, str) else str(raw.get("type") or ""),
-        "description": told if isinstance(told, str) else "",
-        "parameters": next((one for one in schemas if isinstance(one, dict)), {}),
+        "description": description if isinstance(description, str) else "",
+        "parameters": next((schema for schema in schemas if isinstance(schema, dict)), {}),
     }
     form = form_of(write({**tool, "wire": {"as": manner}}), raw, manner)
     return tool if form is None else {**tool, "wire": form}
 
 
-def _unmarked(value: Any, path: Sequence[str | int]) -> tuple[Any, list[Mark]]:
-    """Return a message, a block or a tool without its marks, and these.
+def _extract_marks(value: Any, path: Sequence[str | int]) -> tuple[Any, list[Mark]]:
+    """Return a message, a block or a tool without its marks, and the marks.
 
-    They stand in it, in a block of its content, or in a block of the content of such a block:
-    further inside, a member of this name is something that was said.
+    Marks stand in the value, in a block of its content, or in a block of the content of such a
+    block. Further inside, a member of this name is content.
     """
     marks: list[Mark] = []
 
-    def bare(holder: Any, way: Sequence[str | int], levels: int) -> Any:
+    def bare(holder: Any, holder_path: Sequence[str | int], levels: int) -> Any:
         if not isinstance(holder, dict):
             return holder
-        marks.extend(([*way, name], holder[name]) for name in MARKS if name in holder)
-        kept = {name: inner for name, inner in holder.items() if name not in MARKS}
-        content = kept.get("content")
+        marks.extend(([*holder_path, name], holder[name]) for name in MARKS if name in holder)
+        members = {name: inner for name, inner in holder.items() if name not in MARKS}
+        content = members.get("content")
         if levels and isinstance(content, list):
-            kept["content"] = [
-                bare(block, [*way, "content", at], levels - 1) for at, block in enumerate(content)
+            members["content"] = [
+                bare(block, [*holder_path, "content", index], levels - 1)
+                for index, block in enumerate(content)
             ]
-        return kept
+        return members
 
     return bare(value, path, 2), marks

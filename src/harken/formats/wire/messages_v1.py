@@ -1,6 +1,6 @@
-"""`messages-v1`: a request in Harken's own words, of whoever has no provider's protocol.
+"""`messages-v1`: Harken's own wire protocol, for clients without a protocol of a provider.
 
-One idea: a piece is a message as a log has it. So a client of any kind says what it asks, and is
+A piece is a message in the form of the log. So a client of any kind can submit its requests, and is
 recorded like any other.
 
 Source: docs/formats/wire.md, "messages-v1".
@@ -25,87 +25,91 @@ from harken.formats.wire.json_slices import cutting_of, put, shape_of, value_of
 from harken.formats.wire.piece_codec import PieceCodec, alone, protocol_of
 
 NAME = "messages-v1"
-_GIVEN = "parameters"
-_BESIDE = "beside"
-"""In the shape, the members of a body that the protocol does not know."""
+_PARAMETERS = "parameters"
+_EXTRA_MEMBERS = "beside"
+"""The member of the shape that holds the body members that the protocol does not define."""
 
 
-def _asks(path: str) -> bool:
+def _is_model_path(path: str) -> bool:
     return path.rstrip("/").endswith("/" + NAME)
 
 
-def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
+def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
-    cutting = cutting_of(NAME, body, SAYING.identify, known)
+    cutting = cutting_of(NAME, body, CODEC.identify, known)
     model = cutting.model()
-    listed = cutting.array("messages")
-    if listed is None:
+    messages = cutting.array("messages")
+    if messages is None:
         raise FormatError(NAME, "it has no list of messages")
-    given = value_of(cutting.members.get(_GIVEN, b"null"))
-    if isinstance(given, dict) and given:
-        del cutting.members[_GIVEN]
+    parameters = value_of(cutting.members.get(_PARAMETERS, b"null"))
+    if isinstance(parameters, dict) and parameters:
+        del cutting.members[_PARAMETERS]
     else:
-        given = {}
-    pieces = cutting.pieces(listed, "messages")
-    asked = cutting.asked(model, pieces, cutting.tools(_tool))
-    beside = {_BESIDE: asked.parameters} if asked.parameters else {}
-    return replace(asked, parameters=given, shape={**cutting.shape, **beside} or None)
+        parameters = {}
+    pieces = cutting.pieces(messages, "messages")
+    request = cutting.asked(model, pieces, cutting.tools(_build_tool))
+    extra = {_EXTRA_MEMBERS: request.parameters} if request.parameters else {}
+    return replace(request, parameters=parameters, shape={**cutting.shape, **extra} or None)
 
 
-def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    taken: Body = {"messages": [*values], **shape_of(asked).get(_BESIDE, {})}
+def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
+    members: Body = {"messages": [*values], **shape_of(asked).get(_EXTRA_MEMBERS, {})}
     if asked.parameters:
-        taken[_GIVEN] = asked.parameters
-    return put(replace(asked, parameters={}), taken, _tool)
+        members[_PARAMETERS] = asked.parameters
+    return put(replace(asked, parameters={}), members, _build_tool)
 
 
-def _tool(tool: Mapping[str, Any]) -> Body:
-    named = {name: tool[name] for name in ("name", "description") if tool.get(name)}
-    return {**named, _GIVEN: tool.get(_GIVEN) or {}}
+def _build_tool(tool: Mapping[str, Any]) -> Body:
+    members = {name: tool[name] for name in ("name", "description") if tool.get(name)}
+    return {**members, _PARAMETERS: tool.get(_PARAMETERS) or {}}
 
 
-def _messages(value: Any) -> list[Message]:
+def _parse_messages(value: Any) -> list[Message]:
     try:
         return [message_from(value)] if isinstance(value, dict) else []
     except ValueError:
         return []
 
 
-def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
+def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
     del manner
     (message,) = messages
     return msgspec.to_builtins(alone(message), enc_hook=str)
 
 
-def _normal(value: Any) -> Any:
+def _normalize_piece(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    kept = {name: inner for name, inner in value.items() if inner is not None}
-    if isinstance(kept.get("content"), str):
-        kept["content"] = [{"type": "text", "text": kept["content"]}]
-    return kept
+    members = {name: inner for name, inner in value.items() if inner is not None}
+    if isinstance(members.get("content"), str):
+        members["content"] = [{"type": "text", "text": members["content"]}]
+    return members
 
 
-SAYING = PieceCodec(name=NAME, messages=_messages, plain=_plain, normal=_normal)
+CODEC = PieceCodec(name=NAME, messages=_parse_messages, plain=_build_piece, normal=_normalize_piece)
 
 
-class _Answer:
-    """`message`, `stop_reason`, `usage`, `model`, `cost_usd`, `id`; `partial`, where it was cut."""
+class _ResponseAssembler:
+    """Assembles a response of one JSON object.
+
+    Its members are `message`, `stop_reason`, `usage`, `model`, `cost_usd` and `id`, and `partial`
+    if it was cut off.
+    """
 
     def __init__(self) -> None:
         self._body: Body = {}
 
     def event(self, event: Any) -> None:
-        """Take the whole answer: it does not stream, so an event is one."""
+        """Add the complete response. The protocol does not stream, so the event is the response."""
         if isinstance(event, dict):
             self.whole(event)
 
     def whole(self, body: Body) -> None:
-        """Take the whole answer."""
+        """Add the complete response."""
         self._body = body
 
     def answered(self) -> ParsedResponse:
-        """Return it."""
+        """Return the parsed response."""
         body, id_ = self._body, get_text(self._body, "id")
         if not get_text(body, "stop_reason"):
             partial = inner(body, "partial")
@@ -122,9 +126,9 @@ class _Answer:
             cost_usd=float(cost) if is_cost and cost is not None else None,
             model=get_text(body, "model") or None,
         )
-        said = body.get("message")
-        pieces = [SAYING.piece(said)] if isinstance(said, dict) else ()
+        message = body.get("message")
+        pieces = [CODEC.piece(message)] if isinstance(message, dict) else ()
         return ParsedResponse(id=id_, finish=finish, pieces=pieces)
 
 
-PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)
+PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

@@ -1,6 +1,6 @@
-"""`openai-chat`: OpenAI's Chat Completions on the wire, as many servers speak it.
+"""`openai-chat`: the wire protocol of OpenAI's Chat Completions, as many servers implement it.
 
-Every piece is a message, those of the system, too, wherever they stand.
+Every piece is a message, including system messages at any position.
 
 Source: docs/formats/wire.md, "openai-chat"; docs/formats/openai-chat.md.
 """
@@ -39,82 +39,87 @@ from harken.formats.wire.piece_codec import PieceCodec, argument, protocol_of
 
 NAME = "openai-chat"
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_THOUGHT = "reasoning"
-"""The other member that servers stream thinking in, and the manner of a message that has it."""
-_ANYONE = "wire"
-"""For whom the decoder marks what the server wants back: here it goes back to whoever said it."""
+_REASONING_MEMBER = "reasoning"
+"""The alternative member in which servers stream thinking, and the manner of a message that has it.
+"""
+_WIRE_MODEL = "wire"
+"""The model name with which the decoder tags server data. Here the data goes back to its own
+server.
+"""
 _EMPTY: tuple[Any, ...] = (None, [])
 
 
-def _asks(path: str) -> bool:
+def _is_model_path(path: str) -> bool:
     return path.rstrip("/").endswith("/chat/completions")
 
 
-def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
-    cutting = cutting_of(NAME, body, SAYING.identify, known)
-    deployed = re.search("/deployments/([^/]+)/", path)
-    model = cutting.model(deployed[1] if deployed else "")
-    listed = cutting.array("messages")
-    if listed is None:
+def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
+    cutting = cutting_of(NAME, body, CODEC.identify, known)
+    match = re.search("/deployments/([^/]+)/", path)
+    model = cutting.model(match[1] if match else "")
+    messages = cutting.array("messages")
+    if messages is None:
         raise FormatError(NAME, "it has no list of messages")
-    pieces = cutting.pieces(listed, "messages")
-    return cutting.asked(model, pieces, cutting.tools(_tool))
+    pieces = cutting.pieces(messages, "messages")
+    return cutting.asked(model, pieces, cutting.tools(_build_tool))
 
 
-def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    return put(asked, {"messages": [*values]}, _tool)
+def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
+    return put(asked, {"messages": [*values]}, _build_tool)
 
 
-def _tool(tool: Mapping[str, Any]) -> Body:
-    told = {"description": tool["description"]} if tool.get("description") else {}
-    function = {"name": tool["name"], **told, "parameters": tool.get("parameters") or {}}
+def _build_tool(tool: Mapping[str, Any]) -> Body:
+    description = {"description": tool["description"]} if tool.get("description") else {}
+    function = {"name": tool["name"], **description, "parameters": tool.get("parameters") or {}}
     return {"type": "function", "function": function}
 
 
-def _messages(value: Any) -> list[Message]:
-    is_one = isinstance(value, dict) and value.get("role") in _ROLES
-    return messages_of({"messages": [value]}) if is_one else []
+def _parse_messages(value: Any) -> list[Message]:
+    is_message = isinstance(value, dict) and value.get("role") in _ROLES
+    return messages_of({"messages": [value]}) if is_message else []
 
 
 def _manner(value: Any) -> str:
-    is_other = isinstance(value, dict) and not value.get(REASONING) and value.get(_THOUGHT)
-    return _THOUGHT if is_other else ""
+    is_alternative = (
+        isinstance(value, dict) and not value.get(REASONING) and value.get(_REASONING_MEMBER)
+    )
+    return _REASONING_MEMBER if is_alternative else ""
 
 
-def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
+def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
     (message,) = messages
     if message.role == "assistant":
-        return _said(message, manner or REASONING)
+        return _assistant_message(message, manner or REASONING)
     content = _content(message.content)
     if message.role == "tool":
-        told = ERROR + content if message.is_error and isinstance(content, str) else content
-        return {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": told}
+        text = ERROR + content if message.is_error and isinstance(content, str) else content
+        return {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": text}
     return {"role": message.role, "content": content}
 
 
-def _said(message: ChatMessage, thinking: str) -> Body:
-    said = [*in_order(message)]
-    written: Body = {"role": "assistant", "content": None}
-    thoughts = [part.text for part in said if isinstance(part, ThinkingPart)]
+def _assistant_message(message: ChatMessage, thinking: str) -> Body:
+    items = [*in_order(message)]
+    body: Body = {"role": "assistant", "content": None}
+    thoughts = [part.text for part in items if isinstance(part, ThinkingPart)]
     if thoughts:
-        written[thinking] = "\n\n".join(thoughts)
-    shown = [part for part in said if not isinstance(part, ThinkingPart | ToolCall)]
-    match shown:
-        case [TextPart(text=lone)]:
-            written["content"] = lone
+        body[thinking] = "\n\n".join(thoughts)
+    visible = [part for part in items if not isinstance(part, ThinkingPart | ToolCall)]
+    match visible:
+        case [TextPart(text=only_text)]:
+            body["content"] = only_text
         case [_, *_]:
-            written["content"] = [_block(part) for part in shown]
-    calls = [_call(part) for part in said if isinstance(part, ToolCall)]
-    return {**written, "tool_calls": calls} if calls else written
+            body["content"] = [_block(part) for part in visible]
+    calls = [_call(part) for part in items if isinstance(part, ToolCall)]
+    return {**body, "tool_calls": calls} if calls else body
 
 
 def _call(call: ToolCall) -> Body:
     function = call.function
     if call.type == "custom":
-        given = {"name": function.name, "input": function.arguments}
-        return {"id": call.id, "type": "custom", "custom": given}
-    called = {"name": function.name, "arguments": function.arguments}
-    return {"id": call.id, "type": "function", "function": called}
+        custom = {"name": function.name, "input": function.arguments}
+        return {"id": call.id, "type": "custom", "custom": custom}
+    call_function = {"name": function.name, "arguments": function.arguments}
+    return {"id": call.id, "type": "function", "function": call_function}
 
 
 def _content(content: Content) -> Any:
@@ -137,74 +142,81 @@ def _block(part: Part) -> Body:
             return block if isinstance(block, dict) else {"type": part.kind}
 
 
-def _normal(value: Any) -> Any:
-    """Return a message with its text as a block, and without what is empty."""
+def _normalize_piece(value: Any) -> Any:
+    """Return a message with its text as a block, and without empty members."""
     if not isinstance(value, dict):
         return value
-    kept = {name: inner for name, inner in value.items() if inner not in _EMPTY}
-    if isinstance(kept.get("content"), str):
-        kept["content"] = [{"type": "text", "text": kept["content"]}]
-    return kept
+    members = {name: inner for name, inner in value.items() if inner not in _EMPTY}
+    if isinstance(members.get("content"), str):
+        members["content"] = [{"type": "text", "text": members["content"]}]
+    return members
 
 
-SAYING = PieceCodec(name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal)
+CODEC = PieceCodec(
+    name=NAME, messages=_parse_messages, plain=_build_piece, manner=_manner, normal=_normalize_piece
+)
 
 
 @dataclass(slots=True)
-class _Answer:
-    """Puts together the message that a client sends back."""
+class _ResponseAssembler:
+    """Assembles the assistant message that a client sends back."""
 
     _id: str = ""
-    _decoder: OpenAIStreamDecoder = field(default_factory=lambda: OpenAIStreamDecoder(_ANYONE))
+    _decoder: OpenAIStreamDecoder = field(default_factory=lambda: OpenAIStreamDecoder(_WIRE_MODEL))
     _draft: StreamAccumulator = field(default_factory=StreamAccumulator)
     _thinking: str = REASONING
-    """The member that thinking came in."""
+    """The member in which thinking arrived."""
     _whole: Body | None = None
 
     def event(self, event: Any) -> None:
-        """Take the next event."""
+        """Add the next event."""
         if isinstance(event, dict):
             self._id = get_text(event, "id") or self._id
             deltas = [inner(choice, "delta") for choice in get_objects(event, "choices")]
             if any(
-                get_text(delta, _THOUGHT) and not get_text(delta, REASONING) for delta in deltas
+                get_text(delta, _REASONING_MEMBER) and not get_text(delta, REASONING)
+                for delta in deltas
             ):
-                self._thinking = _THOUGHT
+                self._thinking = _REASONING_MEMBER
         for chunk in self._decoder.chunks(event):
             self._draft.add(chunk)
 
     def whole(self, body: Body) -> None:
-        """Take an answer that came at once; of several, the first."""
+        """Add a complete response: the first of several choices."""
         choice = body["choices"][0]
-        said = dict(choice["message"])
-        reason = choice.get("finish_reason") or ("tool_calls" if said.get("tool_calls") else "stop")
+        message = dict(choice["message"])
+        reason = choice.get("finish_reason") or (
+            "tool_calls" if message.get("tool_calls") else "stop"
+        )
         self.event({**body, "choices": [{"finish_reason": reason}]})
-        self._whole = said
+        self._whole = message
 
     def answered(self) -> ParsedResponse:
-        """Return what has come."""
+        """Return the parsed response."""
         finish = self._decoder.finish()
         if finish is None:
             return ParsedResponse(id=self._id, partial=(self._draft.thinking, self._draft.text))
-        said = self._whole if self._whole is not None else self._streamed()
-        is_empty = not any(value for name, value in said.items() if name != "role")
-        pieces = [] if is_empty else [SAYING.piece(said)]
+        body = self._whole if self._whole is not None else self._streamed_message()
+        is_empty = not any(value for name, value in body.items() if name != "role")
+        pieces = [] if is_empty else [CODEC.piece(body)]
         return ParsedResponse(id=self._id, finish=finish, pieces=pieces)
 
-    def _streamed(self) -> Body:
+    def _streamed_message(self) -> Body:
         message = self._draft.message()
-        said = _said(message, self._thinking)
-        for call, written in zip(message.tool_calls or (), said.get("tool_calls", ()), strict=True):
+        body = _assistant_message(message, self._thinking)
+        for call, call_body in zip(
+            message.tool_calls or (), body.get("tool_calls", ()), strict=True
+        ):
             if call.meta is not msgspec.UNSET and EXTRA in call.meta:
-                written[EXTRA] = call.meta[EXTRA][_ANYONE]
-        details = [*_details(message)]
-        return {**said, DETAILS: details} if details else said
+                call_body[EXTRA] = call.meta[EXTRA][_WIRE_MODEL]
+        details = [*_iter_details(message)]
+        return {**body, DETAILS: details} if details else body
 
 
-def _details(message: Message) -> Iterator[Any]:
+def _iter_details(message: Message) -> Iterator[Any]:
     for part in in_order(message):
         if not isinstance(part, ToolCall) and part.meta and DETAILS in part.meta:
-            yield from part.meta[DETAILS][_ANYONE]
+            yield from part.meta[DETAILS][_WIRE_MODEL]
 
 
-PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)
+PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

@@ -1,8 +1,8 @@
-"""`openai-responses`: OpenAI's Responses on the wire.
+"""`openai-responses`: the wire protocol of OpenAI's Responses API.
 
 The instructions are the piece `{"instructions": text}`; any other piece is an item, and so is each
-of an answer. The ids of items are in no key: a client gives its own items new ones when it likes,
-and leaves out those of others.
+item of a response. The ids of items are in no key, because clients assign new ids to their own
+items and omit the ids of others.
 
 Source: docs/formats/wire.md, "openai-responses"; docs/formats/codex.md.
 """
@@ -28,7 +28,7 @@ from harken.formats.wire.piece_codec import PieceCodec, alone, protocol_of
 from harken.formats.wire.response_reader import error_line
 
 NAME = "openai-responses"
-_TOLD = "instructions"
+_INSTRUCTIONS = "instructions"
 _INPUT = "input"
 _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
@@ -36,57 +36,63 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed", "respon
 _EMPTY: tuple[Any, ...] = (None, [])
 
 
-def _asks(path: str) -> bool:
+def _is_model_path(path: str) -> bool:
     return path.rstrip("/").endswith("/responses")
 
 
-def _take_apart(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
+def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
-    cutting = cutting_of(NAME, body, SAYING.identify, known)
+    cutting = cutting_of(NAME, body, CODEC.identify, known)
     model = cutting.model()
-    cut = [b'{"instructions":%b}' % told for told in _lone(cutting, _TOLD)]
-    listed = cutting.array(_INPUT)
-    if listed is None:
-        listed = [b'{"role":"user","content":%b}' % lone for lone in _lone(cutting, _INPUT)]
+    instruction_texts = [
+        b'{"instructions":%b}' % text for text in _take_text(cutting, _INSTRUCTIONS)
+    ]
+    items = cutting.array(_INPUT)
+    if items is None:
+        items = [b'{"role":"user","content":%b}' % lone for lone in _take_text(cutting, _INPUT)]
         cutting.shape[_INPUT] = "text"
-        if not listed:
+        if not items:
             raise FormatError(NAME, "it has no input")
-    pieces = [*map(cutting.piece, cut), *cutting.pieces(listed, _INPUT)]
-    if not cut and listed and _told(value_of(listed[0])) is not None:
-        cutting.shape[_TOLD] = False
-    return cutting.asked(model, pieces, cutting.tools(_tool))
+    pieces = [*map(cutting.piece, instruction_texts), *cutting.pieces(items, _INPUT)]
+    if not instruction_texts and items and _instructions_content(value_of(items[0])) is not None:
+        cutting.shape[_INSTRUCTIONS] = False
+    return cutting.asked(model, pieces, cutting.tools(_build_tool))
 
 
-def _lone(cutting: BodySlices, name: str) -> list[bytes]:
-    """Take a member that is a text; empty: it is none, and stays."""
+def _take_text(cutting: BodySlices, name: str) -> list[bytes]:
+    """Extract a member that is a text. Return an empty list, and keep the member, if it is not."""
     is_text = begins(cutting.members.get(name), b'"')
     return [bytes(cutting.members.pop(name))] if is_text else []
 
 
-def _told(value: Any) -> Any:
-    """Return what the piece of the instructions holds; None: it is an item."""
-    return value[_TOLD] if isinstance(value, dict) and {*value} == {_TOLD} else None
+def _instructions_content(value: Any) -> Any:
+    """Return the content of an instructions piece. Return None if the piece is an item."""
+    return value[_INSTRUCTIONS] if isinstance(value, dict) and {*value} == {_INSTRUCTIONS} else None
 
 
-def _put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    shape, listed = shape_of(asked), [*values]
-    taken: Body = {}
-    if listed and shape.get(_TOLD) is not False and _told(listed[0]) is not None:
-        taken = listed.pop(0)
+def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
+    shape, items = shape_of(asked), [*values]
+    members: Body = {}
+    if (
+        items
+        and shape.get(_INSTRUCTIONS) is not False
+        and _instructions_content(items[0]) is not None
+    ):
+        members = items.pop(0)
     is_text = shape.get(_INPUT) == "text"
-    return put(asked, {**taken, _INPUT: listed[0]["content"] if is_text else listed}, _tool)
+    return put(asked, {**members, _INPUT: items[0]["content"] if is_text else items}, _build_tool)
 
 
-def _tool(tool: Mapping[str, Any]) -> Body:
-    told = {"description": tool["description"]} if tool.get("description") else {}
+def _build_tool(tool: Mapping[str, Any]) -> Body:
+    description = {"description": tool["description"]} if tool.get("description") else {}
     schema = tool.get("parameters") or {}
-    return {"type": "function", "name": tool["name"], **told, "parameters": schema}
+    return {"type": "function", "name": tool["name"], **description, "parameters": schema}
 
 
-def _messages(value: Any) -> list[Message]:
-    told = _told(value)
-    if told is not None:
-        return [Message("system", told)] if isinstance(told, str) else []
+def _parse_messages(value: Any) -> list[Message]:
+    instructions = _instructions_content(value)
+    if instructions is not None:
+        return [Message("system", instructions)] if isinstance(instructions, str) else []
     if not isinstance(value, dict) or not (get_text(value, "type") or get_text(value, "role")):
         return []
     kind = get_text(value, "type")
@@ -97,13 +103,13 @@ def _messages(value: Any) -> list[Message]:
 
 
 def _manner(value: Any) -> str:
-    return _TOLD if _told(value) is not None else ""
+    return _INSTRUCTIONS if _instructions_content(value) is not None else ""
 
 
-def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
+def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
     (message,) = messages
-    if manner == _TOLD:
-        return {_TOLD: text_of(message.content)}
+    if manner == _INSTRUCTIONS:
+        return {_INSTRUCTIONS: text_of(message.content)}
     if message.role == "tool" and isinstance(message.content, list):
         match message.content:
             case [UnknownPart(kind=kind, data=data)] if kind.endswith("_output"):
@@ -112,70 +118,72 @@ def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
     return next(iter(items_of([ConversationEntry(alone(message))])), {})
 
 
-def _normal(value: Any) -> Any:
-    """Return an item with all texts as blocks, without its id, its status and what is empty."""
-    if not isinstance(value, dict) or _told(value) is not None:
+def _normalize_piece(value: Any) -> Any:
+    """Return an item with all texts as blocks, without its id, its status and empty members."""
+    if not isinstance(value, dict) or _instructions_content(value) is not None:
         return value
-    kept = {name: inner for name, inner in value.items() if inner not in _EMPTY}
-    kept.pop("status", None)
-    if kept.get("type") != "item_reference" and (
-        get_text(kept, "call_id") or "role" in kept or _said(kept)
+    members = {name: inner for name, inner in value.items() if inner not in _EMPTY}
+    members.pop("status", None)
+    if members.get("type") != "item_reference" and (
+        get_text(members, "call_id") or "role" in members or _has_reasoning(members)
     ):
-        kept.pop("id", None)
-    if "role" in kept:
-        kept.setdefault("type", "message")
-    block = "output_text" if kept.get("role") == "assistant" else "input_text"
+        members.pop("id", None)
+    if "role" in members:
+        members.setdefault("type", "message")
+    block = "output_text" if members.get("role") == "assistant" else "input_text"
     for name in ("content", "output"):
-        if isinstance(kept.get(name), str):
-            kept[name] = [{"type": block, "text": kept[name]}]
-        elif isinstance(kept.get(name), list):
-            kept[name] = [*map(_full, kept[name])]
-    return kept
+        if isinstance(members.get(name), str):
+            members[name] = [{"type": block, "text": members[name]}]
+        elif isinstance(members.get(name), list):
+            members[name] = [*map(_without_empty, members[name])]
+    return members
 
 
-def _said(item: Body) -> bool:
+def _has_reasoning(item: Body) -> bool:
     return get_text(item, "type") == "reasoning" and len(item) > len(("type", "id"))
 
 
-def _full(block: Any) -> Any:
-    """Return a block without the members that are empty: annotations, logprobs."""
+def _without_empty(block: Any) -> Any:
+    """Return a block without empty members, such as annotations and logprobs."""
     if not isinstance(block, dict):
         return block
     return {name: inner for name, inner in block.items() if inner not in _EMPTY}
 
 
-SAYING = PieceCodec(name=NAME, messages=_messages, plain=_plain, manner=_manner, normal=_normal)
+CODEC = PieceCodec(
+    name=NAME, messages=_parse_messages, plain=_build_piece, manner=_manner, normal=_normalize_piece
+)
 
 
 @dataclass(slots=True)
-class _Answer:
-    """Puts together the items of an answer."""
+class _ResponseAssembler:
+    """Assembles the items of a response."""
 
     _items: dict[Any, Body] = field(default_factory=dict)
     _thought: dict[Any, list[str]] = field(default_factory=dict)
-    """What has come of each item."""
+    """The streamed texts of each item, by output index."""
     _text: dict[Any, list[str]] = field(default_factory=dict)
     _response: Body = field(default_factory=dict)
-    """What the last event said of the answer as a whole."""
+    """The response object of the last events."""
 
     def event(self, event: Any) -> None:
-        """Take the next event."""
-        kind, at = event.get("type"), event.get("output_index")
+        """Add the next event."""
+        kind, index = event.get("type"), event.get("output_index")
         if kind == "response.output_item.done":
-            self._items[at] = dict(event["item"])
+            self._items[index] = dict(event["item"])
         elif kind in _THOUGHTS:
-            self._thought.setdefault(at, []).append(str(event["delta"]))
+            self._thought.setdefault(index, []).append(str(event["delta"]))
         elif kind in _TEXTS:
-            self._text.setdefault(at, []).append(str(event["delta"]))
+            self._text.setdefault(index, []).append(str(event["delta"]))
         elif isinstance(event.get("response"), dict):
             self._response = {**self._response, **event["response"]}
 
     def whole(self, body: Body) -> None:
-        """Take an answer that came at once."""
+        """Add a complete response."""
         self._response = dict(body)
 
     def answered(self) -> ParsedResponse:
-        """Return what has come."""
+        """Return the parsed response."""
         response = self._response
         id_, status = get_text(response, "id"), get_text(response, "status")
         if status == "failed":
@@ -185,20 +193,20 @@ class _Answer:
         reason = get_text(inner(response, "incomplete_details"), "reason") or status
         model = get_text(response, "model") or None
         finish = Finish(stop_reason=reason, usage=_usage(inner(response, "usage")), model=model)
-        said = [*self._items.values()] or get_objects(response, "output")
-        return ParsedResponse(id=id_, finish=finish, pieces=[SAYING.piece(item) for item in said])
+        items = [*self._items.values()] or get_objects(response, "output")
+        return ParsedResponse(id=id_, finish=finish, pieces=[CODEC.piece(item) for item in items])
 
     def _partial(self) -> tuple[str, str]:
-        """Return thinking and text of the items that are whole, and of the one that is not."""
-        thought, told = dict(self._thought), dict(self._text)
-        for at, item in self._items.items():
+        """Return thinking and text of the complete items and of the current one."""
+        thoughts, texts = dict(self._thought), dict(self._text)
+        for index, item in self._items.items():
             blocks = get_objects(item, "summary") or get_objects(item, "content")
-            shown = thought if get_text(item, "type") == "reasoning" else told
-            shown[at] = [get_text(block, "text") for block in blocks] or shown.get(at, [])
-        return _joined(thought), _joined(told)
+            target = thoughts if get_text(item, "type") == "reasoning" else texts
+            target[index] = [get_text(block, "text") for block in blocks] or target.get(index, [])
+        return _join_texts(thoughts), _join_texts(texts)
 
 
-def _joined(texts: Mapping[Any, Sequence[str]]) -> str:
+def _join_texts(texts: Mapping[Any, Sequence[str]]) -> str:
     return "\n\n".join(filter(None, map("".join, texts.values())))
 
 
@@ -211,4 +219,4 @@ def _usage(counts: Body) -> Usage | None:
     return usage if usage != Usage() else None
 
 
-PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)
+PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

@@ -1,8 +1,8 @@
-"""`PieceCache`: pieces that were seen before, found again by their bytes.
+"""`PieceCache`: a cache of parsed pieces by their bytes.
 
-One idea: a client sends its conversation anew with each request, in the same bytes. So what was
-seen is found with one look-up, and only what is new is read to know its key. What a client writes
-in other bytes is read once more, and has the same key.
+A client sends its conversation again with each request, in the same bytes. So a cached piece is
+found with one look-up, and only new pieces are parsed to compute their keys. A piece that a client
+serializes differently is parsed once more and has the same key.
 """
 
 from __future__ import annotations
@@ -16,29 +16,32 @@ MOST_BYTES = 128 * 1024 * 1024
 
 @dataclass(slots=True)
 class PieceCache:
-    """Pieces of one protocol, up to so many bytes; what nobody asked for lately is forgotten."""
+    """A cache of the pieces of one protocol, limited in bytes.
+
+    Pieces that were not used lately are evicted.
+    """
 
     most_bytes: int = MOST_BYTES
     _recent: dict[bytes, Piece] = field(default_factory=dict)
     _older: dict[bytes, Piece] = field(default_factory=dict)
     _size: int = 0
-    """How many bytes the recent ones have."""
+    """The size of the recent pieces in bytes."""
 
     def find(self, data: bytes) -> Piece | None:
-        """Return the piece with these bytes; None: it was not seen, or is forgotten."""
-        found = self._recent.get(data)
-        if found is None and data in self._older:
-            found = self.of(self._older[data])
-        return found
+        """Return the cached piece with these bytes. Return None if it is not cached."""
+        cached = self._recent.get(data)
+        if cached is None and data in self._older:
+            cached = self.of(self._older[data])
+        return cached
 
     def of(self, piece: Piece) -> Piece:
-        """Return the piece with these bytes that was seen first, so with its key; else this one."""
-        found = self._recent.get(piece.data)
-        if found is not None:
-            return found
-        found = self._older.get(piece.data, piece)
-        self._size += len(found.data)
+        """Return the cached piece with these bytes. Cache and return this one if there is none."""
+        cached = self._recent.get(piece.data)
+        if cached is not None:
+            return cached
+        cached = self._older.get(piece.data, piece)
+        self._size += len(cached.data)
         if self._size > self.most_bytes // 2:
-            self._older, self._recent, self._size = self._recent, {}, len(found.data)
-        self._recent[found.data] = found
-        return found
+            self._older, self._recent, self._size = self._recent, {}, len(cached.data)
+        self._recent[cached.data] = cached
+        return cached

@@ -1,8 +1,8 @@
-"""`PieceCodec`: how the pieces of a protocol are said as messages, and told again.
+"""`PieceCodec`: conversion between the pieces of a protocol and messages.
 
-One idea: a protocol says how it reads a value and how it would plainly write messages. Whatever is
-between the two is the form, which is made by comparing; so reading may lose what it likes, and the
-value comes back all the same.
+A protocol defines how it parses a value and how it would usually build the value of messages. The
+difference of the two is the form, computed by comparison. So parsing may lose data, and the exact
+value is still restored.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from harken.formats.wire.json_slices import Maker, fitting
 from harken.formats.wire.response_reader import ResponseAssembler, ResponseReader
 
 _PIECE = b"harken.piece.v1\n"
-_OTHER = "other"
-"""The manner of a piece that says nothing of what a message is: it is kept as its JSON text."""
-_STUMBLES = (RecursionError, ValueError, TypeError, LookupError, AttributeError)
-"""What reading may end in where a value is odd beyond all expectation, or nested too deeply."""
-_OCCURRING = frozenset({"id", "status"})
+_UNPARSED = "other"
+"""The manner of a piece that carries no message. It is stored as its JSON text."""
+_PARSE_ERRORS = (RecursionError, ValueError, TypeError, LookupError, AttributeError)
+"""Errors of parsing a malformed or too deeply nested value."""
+_VOLATILE_MEMBERS = frozenset({"id", "status"})
 Manner: TypeAlias = str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceCodec:
-    """The two ways of a protocol between values and messages."""
+    """The conversion functions of one protocol."""
 
     name: str
     messages: Callable[[Any], Sequence[Message]]
-    """Reads a value as well as it can; empty: it is none of the protocol's."""
+    """Parses a value. Returns an empty sequence for a value that is not of the protocol."""
     plain: Callable[[Sequence[ChatMessage], Manner], Any]
-    """Writes the messages of one piece as they are mostly written."""
+    """Builds the usual value of the messages of one piece."""
     manner: Callable[[Any], Manner] = lambda _: ""
-    """In which of several manners a value is written; empty: the usual one."""
+    """Returns the manner in which a value is written, or an empty string for the usual one."""
     normal: Callable[[Any], Any]
-    """What is the same for the same content: its key is the hash of it."""
+    """Returns a normalized value that is equal for equal content. The key is its hash."""
     has_ids: bool = True
-    """Whether calls have ids by which they can be told apart."""
+    """Whether calls have ids that identify them."""
 
     def piece(self, value: Any) -> Piece:
         """Return the piece of a value."""
@@ -70,50 +70,53 @@ class PieceCodec:
             if messages:
                 form = form_of(self.plain(messages, self.manner(value)), value, self.manner(value))
                 return messages, form
-        except _STUMBLES:
-            pass  # it is kept as a text, as below
+        except _PARSE_ERRORS:
+            pass  # The value is stored as a text below.
         text = canonical.to_json_line(value).decode("utf-8", "surrogatepass")
-        return [Message("user", [UnknownPart("", text)])], {"as": _OTHER}
+        return [Message("user", [UnknownPart("", text)])], {"as": _UNPARSED}
 
     def form(self, messages: Sequence[ChatMessage], piece: Piece) -> Form:
-        """Return the form of a piece beside messages that are nearly its own."""
+        """Return the form of a piece for messages that are nearly its own."""
         value = piece.raw
         try:
             manner = self.manner(value)
             return form_of(self.plain(messages, manner), value, manner)
-        except _STUMBLES:
+        except _PARSE_ERRORS:
             return {"whole": value}
 
     def write(self, messages: Sequence[ChatMessage], form: Form) -> Any:
-        """Return the value of messages and a form. Raises FormatError where they do not fit."""
+        """Build the value of messages and a form. Raises FormatError if they do not fit."""
         if isinstance(form, dict) and "whole" in form:
             return form["whole"]
         if not messages:
             raise FormatError(self.name, "there is no message")
         manner = manner_of(form)
         try:
-            plain = _kept(messages) if manner == _OTHER else self.plain(messages, manner)
+            plain = _parse_stored(messages) if manner == _UNPARSED else self.plain(messages, manner)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise FormatError(self.name, f"a message does not fit ({error!r:.100})") from None
         return changed(plain, form)
 
     def likeness(self, piece: Piece) -> str:
-        """Return what a piece has in common with what its client may make of it."""
+        """Return a hash that a piece shares with changed copies that its client sends."""
         messages, _ = self.read(piece)
-        said = [[message.role, *self._said(message)] for message in messages]
-        return canonical.hash_value(_PIECE, said)
+        content = [[message.role, *self._iter_content(message)] for message in messages]
+        return canonical.hash_value(_PIECE, content)
 
-    def _said(self, message: ChatMessage) -> Iterator[Any]:
+    def _iter_content(self, message: ChatMessage) -> Iterator[Any]:
         items = [*in_order(message)]
         texts = "".join(item.text for item in items if isinstance(item, TextPart))
         words = " ".join(texts.split())
-        others = [item for item in items if not isinstance(item, TextPart | ThinkingPart)]
+        other_items = [item for item in items if not isinstance(item, TextPart | ThinkingPart)]
         if words:
             yield words
-        for item in others:
-            yield self._call(item) if isinstance(item, ToolCall) else _shown(item)
-        if not words and not others:
-            yield ["thought", *(_thought(item) for item in items if isinstance(item, ThinkingPart))]
+        for item in other_items:
+            yield self._call(item) if isinstance(item, ToolCall) else _part_content(item)
+        if not words and not other_items:
+            yield [
+                "thought",
+                *(_thinking_content(item) for item in items if isinstance(item, ThinkingPart)),
+            ]
         if message.role == "tool" and self.has_ids:
             yield ["answers", message.tool_call_id or ""]
 
@@ -129,7 +132,7 @@ def protocol_of(
     put_together: Maker,
     answer: Callable[[], ResponseAssembler],
 ) -> Protocol:
-    """Return the protocol that says its pieces so; `answer` makes what puts an answer together."""
+    """Build the protocol of a codec; `answer` creates the assembler of a response."""
     return Protocol(
         name=saying.name,
         asks=asks,
@@ -145,32 +148,32 @@ def protocol_of(
 
 
 def alone(message: ChatMessage) -> Message:
-    """Return a message, which may stand in a log, as one that stands alone."""
+    """Return a message, possibly one of a log, as a standalone Message."""
     if isinstance(message, Message):
         return message
     return Message(**{name: getattr(message, name) for name in Message.__struct_fields__})
 
 
 def argument(text: str) -> Any:
-    """Return the JSON value that arguments are; of what is no JSON, the text."""
+    """Parse arguments as JSON. Return the text if it is no JSON."""
     try:
         return canonical.from_json(text.encode("utf-8", "surrogatepass"))
     except ValueError:
         return text
 
 
-def _kept(messages: Sequence[ChatMessage]) -> Any:
+def _parse_stored(messages: Sequence[ChatMessage]) -> Any:
     for part in messages[0].content or ():
         if isinstance(part, UnknownPart):
             return canonical.from_json(part.data.encode("utf-8", "surrogatepass"))
     raise ValueError("it holds no JSON text")
 
 
-def _thought(part: ThinkingPart) -> Any:
+def _thinking_content(part: ThinkingPart) -> Any:
     return " ".join(part.text.split()) or part.meta
 
 
-def _shown(part: Part) -> list[Any]:
+def _part_content(part: Part) -> list[Any]:
     match part:
         case ImagePart():
             return ["image", part.data or part.url or ""]
@@ -180,7 +183,7 @@ def _shown(part: Part) -> list[Any]:
                 value = {
                     name: inner
                     for name, inner in value.items()
-                    if name not in _OCCURRING and inner is not None
+                    if name not in _VOLATILE_MEMBERS and inner is not None
                 }
             return [kind, value]
-    raise AssertionError(part)  # texts and thoughts are said otherwise
+    raise AssertionError(part)  # The caller handles texts and thoughts.

@@ -1,6 +1,6 @@
-"""The protocols, by name and by path.
+"""The wire protocols, by name and by path.
 
-A base URL may stand before the path that a provider documents, so a path is known by its end.
+A base URL may precede the path that a provider documents, so a path is matched by its end.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ WIRES: Mapping[str, Protocol] = {
         messages_v1.PROTOCOL,
     )
 }
-"""By name."""
+"""Protocols by name."""
 
 
 def of(path: str) -> Protocol | None:
-    """Return the protocol of a request for an answer to this path; None: it is for no answer.
+    """Return the protocol of a model call to this path.
 
-    The query may be there.
+    Return None if the path is for no model call.
+
+    The path may include a query.
 
     >>> of("/base/v1/messages?beta=true").name
     'anthropic-messages'
     >>> of("/v1/messages/count_tokens") is None
     True
     """
-    way = unquote(path.partition("?")[0])
-    return next((one for one in WIRES.values() if one.asks(way)), None)
+    plain_path = unquote(path.partition("?")[0])
+    return next((protocol for protocol in WIRES.values() if protocol.asks(plain_path)), None)

@@ -1,7 +1,7 @@
-"""`ResponseReader`: the bytes of an answer as events, or as one value, for who puts it together.
+"""`ResponseReader`: splits the bytes of a response into events or a complete body for an assembler.
 
-One idea: how an answer is framed (a stream of events, a list of them, one object, an error of a
-proxy in between) shows in its first byte and its status; what it says is the protocol's business.
+The first byte and the status decide about the framing (a stream of events, a list of them, one
+object, an error of a proxy in between); the protocol's assembler interprets the content.
 
 Source: docs/formats/wire.md, "Answers".
 """
@@ -17,112 +17,116 @@ from harken.formats.providers.sse import EventReader, ServerEvent
 from harken.formats.wire.base import ParsedResponse
 
 MOST_BYTES = 256 * 1024 * 1024
-"""What is longer is no answer."""
-_FAILED = 400
-_LINE_CHARACTERS = 500
+"""A longer body is not accepted as a response."""
+_MIN_ERROR_STATUS = 400
+_MAX_LINE_CHARS = 500
 _DONE = b"[DONE]"
-_SENSELESS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What it may end in to put together what is no answer."""
+_ASSEMBLY_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""Errors of an assembler for a malformed response."""
 
 
 class ResponseAssembler(Protocol):
-    """Puts an answer together. What it raises is said to be its error: ValueError and such."""
+    """Assembles a response. Its exceptions, such as ValueError, become the response's error."""
 
     def event(self, event: Any) -> None:
-        """Take the next event of a stream; the text `[DONE]` is one, too."""
+        """Add the next event of a stream, including the text `[DONE]`."""
         ...
 
     def whole(self, body: dict[str, Any]) -> None:
-        """Take an answer that came at once."""
+        """Add a complete response."""
         ...
 
     def answered(self) -> ParsedResponse:
-        """Return what has come."""
+        """Return the parsed response."""
         ...
 
 
 @dataclass(slots=True)
 class ResponseReader:
-    """Hears one answer."""
+    """Reads one response."""
 
     status: int
     answer: ResponseAssembler
     _reader: EventReader | None = None
-    """None: it is no stream of events, or nothing came yet."""
-    _held: bytearray = field(default_factory=bytearray)
-    """What came of an answer that is no stream."""
+    """None if the response is no stream of events, or if nothing was received yet."""
+    _buffer: bytearray = field(default_factory=bytearray)
+    """The received bytes of a response that is no stream."""
     _error: str = ""
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Process the next bytes."""
         if self._error:
             return
         if self._reader is not None:
-            self._hear(self._reader.feed(data))
+            self._add_events(self._reader.feed(data))
             return
-        self._held += data
-        if len(self._held) > MOST_BYTES:
+        self._buffer += data
+        if len(self._buffer) > MOST_BYTES:
             self._error = f"an answer of more than {MOST_BYTES} bytes"
-        elif self.status < _FAILED and bytes(self._held[:64]).lstrip()[:1] not in b"{[":
-            self._reader, held = EventReader(), bytes(self._held)
-            self._held.clear()
-            self._hear(self._reader.feed(held))
+        elif self.status < _MIN_ERROR_STATUS and bytes(self._buffer[:64]).lstrip()[:1] not in b"{[":
+            self._reader, buffered = EventReader(), bytes(self._buffer)
+            self._buffer.clear()
+            self._add_events(self._reader.feed(buffered))
 
     def end(self) -> ParsedResponse:
-        """Return what was heard."""
+        """Return the parsed response."""
         if self._reader is not None:
-            self._hear(self._reader.end())
-        elif not self._error and self._held.strip():
-            self._take_whole(bytes(self._held))
+            self._add_events(self._reader.end())
+        elif not self._error and self._buffer.strip():
+            self._add_body(bytes(self._buffer))
         try:
-            answered = self.answer.answered()
-        except _SENSELESS as error:
-            answered = ParsedResponse(error=self._without_sense(error))
-        if self.status >= _FAILED:
-            told = f": {self._error}" if self._error else ""
-            return replace(answered, error=f"HTTP {self.status}{told}")
-        return replace(answered, pieces=(), error=self._error) if self._error else answered
+            response = self.answer.answered()
+        except _ASSEMBLY_ERRORS as error:
+            response = ParsedResponse(error=self._format_error(error))
+        if self.status >= _MIN_ERROR_STATUS:
+            suffix = f": {self._error}" if self._error else ""
+            return replace(response, error=f"HTTP {self.status}{suffix}")
+        return replace(response, pieces=(), error=self._error) if self._error else response
 
-    def _without_sense(self, error: Exception) -> str:
+    def _format_error(self, error: Exception) -> str:
         return one_line(f"an answer without sense: {error}")
 
-    def _hear(self, events: Iterator[ServerEvent]) -> None:
+    def _add_events(self, events: Iterator[ServerEvent]) -> None:
         try:
             for event in events:
-                self._take(_DONE.decode() if event.data.strip() == _DONE else _value(event.data))
+                self._add_event(
+                    _DONE.decode() if event.data.strip() == _DONE else _parse_event(event.data)
+                )
                 if self._error:
                     return
-        except _SENSELESS as error:
-            self._error = self._without_sense(error)
+        except _ASSEMBLY_ERRORS as error:
+            self._error = self._format_error(error)
 
-    def _take_whole(self, data: bytes) -> None:
+    def _add_body(self, data: bytes) -> None:
         try:
             value = canonical.from_json(data)
         except ValueError:
-            said = one_line(data[: 4 * _LINE_CHARACTERS].decode("utf-8", "replace"))
-            self._error = said if self.status >= _FAILED else f"an answer that is no JSON: {said}"
+            line = one_line(data[: 4 * _MAX_LINE_CHARS].decode("utf-8", "replace"))
+            self._error = (
+                line if self.status >= _MIN_ERROR_STATUS else f"an answer that is no JSON: {line}"
+            )
             return
         try:
-            if self.status >= _FAILED or (isinstance(value, dict) and value.get("error")):
+            if self.status >= _MIN_ERROR_STATUS or (isinstance(value, dict) and value.get("error")):
                 self._error = error_line(value)
             elif isinstance(value, list):
                 for event in value:
-                    self._take(event)
+                    self._add_event(event)
             else:
                 self.answer.whole(value)
-        except _SENSELESS as error:
-            self._error = self._without_sense(error)
+        except _ASSEMBLY_ERRORS as error:
+            self._error = self._format_error(error)
 
-    def _take(self, event: Any) -> None:
-        failed = isinstance(event, dict) and (event.get("type") == "error" or event.get("error"))
-        if failed:
+    def _add_event(self, event: Any) -> None:
+        is_error = isinstance(event, dict) and (event.get("type") == "error" or event.get("error"))
+        if is_error:
             self._error = error_line(event)
         else:
             self.answer.event(event)
 
 
 def error_line(value: Any) -> str:
-    """Return what an error says, on one line, in the words of any provider.
+    """Return the message of a provider's error object, on one line.
 
     >>> error_line({"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}})
     'overloaded_error: Busy'
@@ -134,19 +138,19 @@ def error_line(value: Any) -> str:
         return one_line(str(error))
     names = (error.get(name) for name in ("code", "status", "type"))
     kind = next((name for name in names if isinstance(name, str) and name != "error"), "")
-    told = error.get("message") or error.get("detail") or ""
-    if not isinstance(told, str) or not told:
-        told = canonical.to_json_line(error).decode("utf-8", "replace")
-    return one_line(f"{kind}: {told}" if kind else told)
+    message = error.get("message") or error.get("detail") or ""
+    if not isinstance(message, str) or not message:
+        message = canonical.to_json_line(error).decode("utf-8", "replace")
+    return one_line(f"{kind}: {message}" if kind else message)
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line that is not too long."""
-    line = " ".join(text[: 4 * _LINE_CHARACTERS].split())
-    return line if len(line) <= _LINE_CHARACTERS else line[:_LINE_CHARACTERS] + "..."
+    """Return a text on one line, truncated."""
+    line = " ".join(text[: 4 * _MAX_LINE_CHARS].split())
+    return line if len(line) <= _MAX_LINE_CHARS else line[:_MAX_LINE_CHARS] + "..."
 
 
-def _value(data: bytes) -> Any:
+def _parse_event(data: bytes) -> Any:
     try:
         return canonical.from_json(data)
     except ValueError:

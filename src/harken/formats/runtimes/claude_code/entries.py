@@ -1,7 +1,7 @@
-"""Records of Claude Code as entries: what was said, and in `source` what only this runtime knows.
+"""Conversion of Claude Code records to entries.
 
-One idea: what is said at once is one message, however many records it is: blocks of a response are
-put together again, and a result of a tool is a message of its own. Usage stands once per response.
+Records that belong together are one message: the blocks of a response are merged, and a result of a
+tool is a separate message. `source` holds data of this runtime; usage is stored once per response.
 
 Source: docs/formats/claude-code.md, "Entries".
 """
@@ -40,43 +40,43 @@ from harken.formats.tool_calls import as_object, spoken
 Record = Mapping[str, Any]
 SYNTHETIC = "<synthetic>"
 """The model of an answer that the client wrote itself."""
-_FACTS = ("model", "stop_reason", "usage")
+_BODY_MEMBERS = ("model", "stop_reason", "usage")
 
 
 def entries_of(kind: RecordKind, records: Sequence[Record]) -> list[ConversationEntry]:
-    """Return what records that belong together say, oldest first."""
+    """Return the entries of the records of one group, oldest first."""
     if kind is RecordKind.ANSWER and records:
-        return [_answer(records)]
-    said = (record for record in records if record.get("subtype") != "compact_boundary")
-    return [entry for record in said for entry in _heard(record)]
+        return [_response_entry(records)]
+    visible = (record for record in records if record.get("subtype") != "compact_boundary")
+    return [entry for record in visible for entry in _iter_user_entries(record)]
 
 
-def _answer(records: Sequence[Record]) -> ConversationEntry:
-    """Return a response as the one message that it is."""
+def _response_entry(records: Sequence[Record]) -> ConversationEntry:
+    """Return the message of a response."""
     bodies = [_body(record) for record in records]
     last, body = records[-1], bodies[-1]
     model = _text(body.get("model"))
-    said = [[*blocks_in(one.get("content"))] for one in bodies]
-    items = [_by(model, block) for blocks in said for block in blocks]
+    block_lists = [[*blocks_in(body_.get("content"))] for body_ in bodies]
+    items = [_parse_answer_block(model, block) for blocks in block_lists for block in blocks]
     source: dict[str, Any] = {"kind": "response", "uuids": _uuids(records)}
     ids = {"id": body.get("id"), "request": last.get("requestId")}
     source |= {name: value for name, value in ids.items() if isinstance(value, str)}
-    if len(items) != len(said) or not all(said):
-        source["blocks"] = [len(blocks) for blocks in said]
-    source |= {name: body[name] for name in _FACTS if body.get(name) is not None}
+    if len(items) != len(block_lists) or not all(block_lists):
+        source["blocks"] = [len(blocks) for blocks in block_lists]
+    source |= {name: body[name] for name in _BODY_MEMBERS if body.get(name) is not None}
     if model == SYNTHETIC or last.get("isApiErrorMessage") is True:
         source["kind"] = "error" if last.get("isApiErrorMessage") is True else "client"
     return ConversationEntry(spoken(items), _time(last), source)
 
 
-def _by(model: str, block: dict[str, Any]) -> Part | ToolCall:
-    """Return a block of an answer; of thoughts it is kept whose they are."""
+def _parse_answer_block(model: str, block: dict[str, Any]) -> Part | ToolCall:
+    """Parse a block of an answer. Thinking is tagged with its model."""
     item = read_block(block)
     if isinstance(item, ToolCall):
         arguments = block.get("input")
-        meta = {name: block[name] for name in block if name not in _OF_CALLS}
-        if not isinstance(arguments, dict):  # as the model wrote it, where that is no object
-            function = msgspec.structs.replace(item.function, arguments=_verbatim(arguments))
+        meta = {name: block[name] for name in block if name not in _CALL_MEMBERS}
+        if not isinstance(arguments, dict):  # The arguments stay verbatim.
+            function = msgspec.structs.replace(item.function, arguments=_as_json_text(arguments))
             item = msgspec.structs.replace(item, function=function)
         return msgspec.structs.replace(item, meta=meta) if meta else item
     if model and (isinstance(item, ThinkingPart) or _is_hidden(item)):
@@ -84,10 +84,10 @@ def _by(model: str, block: dict[str, Any]) -> Part | ToolCall:
     return item
 
 
-_OF_CALLS = frozenset({"type", "id", "name", "input", "cache_control"})
+_CALL_MEMBERS = frozenset({"type", "id", "name", "input", "cache_control"})
 
 
-def _verbatim(value: object) -> str:
+def _as_json_text(value: object) -> str:
     return value if isinstance(value, str) else canonical.to_json_line(value or {}).decode()
 
 
@@ -95,30 +95,30 @@ def _is_hidden(item: object) -> bool:
     return isinstance(item, UnknownPart) and item.kind == "redacted_thinking"
 
 
-def _heard(record: Record) -> Iterator[ConversationEntry]:
-    """Yield the results of a record, each a message of its own, and what else it says."""
+def _iter_user_entries(record: Record) -> Iterator[ConversationEntry]:
+    """Yield the results of a record as separate messages, and the remaining content."""
     time, uuid = _time(record), _text(record.get("uuid"))
     content = record_content(record)
     if isinstance(content, str):
         yield ConversationEntry(
-            Message("user", content), time, _source(record, said_by(record), uuid)
+            Message("user", content), time, _build_source(record, said_by(record), uuid)
         )
         return
     for is_result, blocks in groupby(blocks_in(content), _is_result):
-        source = _source(record, "tool_result" if is_result else said_by(record), uuid)
+        source = _build_source(record, "tool_result" if is_result else said_by(record), uuid)
         if is_result:
             for block in blocks:
-                is_said = {"is_error": False} if block.get("is_error") is False else {}
-                yield ConversationEntry(_result(block), time, {**source, **is_said})
+                flags = {"is_error": False} if block.get("is_error") is False else {}
+                yield ConversationEntry(_parse_result(block), time, {**source, **flags})
         else:
-            yield ConversationEntry(Message("user", [*_parts(blocks)]), time, source)
+            yield ConversationEntry(Message("user", [*_parse_parts(blocks)]), time, source)
 
 
 def _is_result(block: Record) -> bool:
     return block.get("type") == "tool_result"
 
 
-def _source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
+def _build_source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
     source: dict[str, Any] = {"kind": kind, "uuid": uuid} if uuid else {"kind": kind}
     if record.get("isMeta") is True:
         source["meta"] = True
@@ -131,12 +131,12 @@ def _source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
     return source
 
 
-def _result(block: Record) -> Message:
-    """Return the result of a tool: its text, or its parts where it is a list of them."""
-    given = block.get("content")
+def _parse_result(block: Record) -> Message:
+    """Return the result of a tool, with its text or its parts."""
+    raw = block.get("content")
     content: Content = None
-    if given is not None:
-        content = given if isinstance(given, str) else [*_parts(blocks_in(given))]
+    if raw is not None:
+        content = raw if isinstance(raw, str) else [*_parse_parts(blocks_in(raw))]
     return Message(
         "tool",
         content,
@@ -145,12 +145,12 @@ def _result(block: Record) -> Message:
     )
 
 
-def _parts(blocks: Iterable[dict[str, Any]]) -> list[Part]:
-    return [item for item in map(_part, blocks) if not isinstance(item, ToolCall)]
+def _parse_parts(blocks: Iterable[dict[str, Any]]) -> list[Part]:
+    return [item for item in map(_parse_user_block, blocks) if not isinstance(item, ToolCall)]
 
 
-def _part(block: dict[str, Any]) -> Part | ToolCall:
-    """Return a block of what is heard; there a call is a block like any other."""
+def _parse_user_block(block: dict[str, Any]) -> Part | ToolCall:
+    """Parse a block of a message that is no answer. A call in it is an unknown part."""
     item = read_block(block)
     if isinstance(item, ToolCall):
         return UnknownPart("tool_use", canonical.to_json_line(block).decode())
@@ -158,13 +158,13 @@ def _part(block: dict[str, Any]) -> Part | ToolCall:
 
 
 def block_of(item: Part | ToolCall) -> dict[str, Any]:
-    """Return a part or a call as a block; thoughts say whose they are, in `THINKER`."""
+    """Return a part or a call as a block. Thinking has its model in `THINKER`."""
     meta: Meta = item.meta if isinstance(item.meta, dict) else {}
     match item:
         case ToolCall():
-            given = as_object(item.function.arguments)
+            arguments = as_object(item.function.arguments)
             call = {"type": "tool_use", "id": item.id, "name": item.function.name}
-            return {**call, "input": {} if given is None else given, **meta}
+            return {**call, "input": {} if arguments is None else arguments, **meta}
         case TextPart():
             return {"type": "text", "text": item.text, **meta}
         case ThinkingPart():

@@ -1,12 +1,12 @@
-"""The outline of a transcript of Claude Code: which lines make one step, and which step follows.
+"""The outline of a Claude Code transcript: which records form a step, and the order of the steps.
 
-One idea: records name their parents, but a parent is no message. One response is several records,
-each the parent of the next; results hang on single calls; progress stands in between. So records
-are first put into units (what is said at once), units are put after each other, and only then it
-shows where the conversation really parts: a unit with two that follow it.
+Records name their parents, but a parent is no message. A response is several records, each the
+parent of the next; results refer to single calls; progress records stand in between. So records are
+first grouped, groups are ordered, and then the branches of the conversation are the groups with
+several followers.
 
-A step ends with an answer, before a place where the conversation parts, and before a compaction.
-An outline holds a few hundred bytes for each record, whatever is in it.
+A step ends with an answer, before a branch, and before a compaction. An outline holds a few hundred
+bytes for each record, independent of its size.
 
 Source: docs/formats/claude-code.md, "The tree".
 """
@@ -18,13 +18,13 @@ from array import array
 from harken.formats.runtimes.claude_code.records import RecordKind, RecordOutline
 
 WHOLE = (RecordKind.BOUNDARY, RecordKind.SUMMARY)
-"""What takes the place of all before it."""
-_RESPONSES = 64
-"""So many responses are remembered: a record may belong to any of them."""
+"""The kinds of records that replace all previous ones."""
+_MAX_RESPONSES = 64
+"""The number of recent responses to which a record may still belong."""
 
 
 class RecordGroup:
-    """What is said at once: an input, all records of a response, all results of one, a summary."""
+    """Records that form one message: an input, a response, all results of one, a summary."""
 
     __slots__ = (
         "followers",
@@ -43,56 +43,56 @@ class RecordGroup:
         """Begin with a record at a line (from 1), of a side chain or of the main one (empty)."""
         self.kind, self.side, self.line, self.parent = kind, side, line, parent
         self.top = parent
-        """One above it, perhaps far above: with `parent` it would take longer to find the first."""
+        """An ancestor, possibly a distant one: a shortcut for finding the root."""
         self.size = 0
-        """How many records it is."""
+        """The number of records."""
         self.heard = b""
-        """Calls that it has results of: eight bytes for each, its hash."""
+        """Hashes of the calls with results in this group, eight bytes each."""
         self.results: RecordGroup | None = None
-        """Of an answer: what its calls gave; what follows stands after them."""
+        """The results of the calls of an answer. The next group follows them."""
         self.followers = 0
         self.step: StepPlan | None = None
 
     @property
     def end(self) -> RecordGroup:
-        """What the next one stands after."""
+        """The group that the next group follows."""
         return self.results or self
 
     def first(self) -> RecordGroup:
-        """Return the unit that is above all, as far as is known."""
-        at = self
-        while at.top is not None:
-            if at.top.top is not None:
-                at.top = at.top.top
-            at = at.top
-        return at
+        """Return the root of the group, as far as it is known."""
+        group = self
+        while group.top is not None:
+            if group.top.top is not None:
+                group.top = group.top.top
+            group = group.top
+        return group
 
 
 class StepPlan:
-    """A step that is not read yet."""
+    """A planned step whose records are not read yet."""
 
     __slots__ = ("is_done", "kept", "missing", "number", "parent", "side", "units", "waiting")
 
     def __init__(self, unit: RecordGroup, parent: StepPlan | None) -> None:
-        """Begin with a unit."""
+        """Begin with the first group."""
         self.parent, self.side, self.number = parent, unit.side, unit.line
         self.units: tuple[RecordGroup, ...] = ()
         self.kept: tuple[str, ...] = ()
-        """Of a compaction: the records that are read after the summary, too."""
+        """Records that are repeated after the summary of a compaction."""
         self.missing = 0
-        """How many records have not been read yet."""
+        """The number of records that have not been read yet."""
         self.is_done = False
         self.waiting: tuple[StepPlan, ...] = ()
-        """Steps that are read, and come after this one."""
+        """Steps that are read and follow this one."""
 
     def add(self, unit: RecordGroup) -> None:
-        """Take one more unit."""
+        """Add a group."""
         self.units += (unit,)
         self.missing += unit.size
         unit.step = self
 
     def done(self) -> None:
-        """Let go of all that was needed to make the step."""
+        """Release the data that was needed to create the step."""
         self.is_done = True
         for unit in self.units:
             unit.parent = unit.top = unit.results = None
@@ -100,75 +100,83 @@ class StepPlan:
 
     @property
     def is_compaction(self) -> bool:
-        """Whether it takes the place of what was before it."""
+        """Whether the step replaces the previous context."""
         return self.units[0].kind in WHOLE
 
     @property
     def is_spawn(self) -> bool:
-        """Whether a subagent begins with it."""
+        """Whether the step begins a subagent."""
         return bool(self.side) and (self.parent is None or self.parent.side != self.side)
 
 
 class Outline:
-    """What the first reading of a file gives."""
+    """The result of the first pass over a file."""
 
     def __init__(self) -> None:
-        """Begin with no line."""
+        """Create an empty outline."""
         self.lines = array("Q")
-        """The numbers of the lines that hold conversation."""
+        """The numbers of the lines with conversation."""
         self.units: list[RecordGroup] = []
-        """The unit of each of them."""
+        """The group of each of these lines."""
         self.joined: set[int] = set()
-        """The numbers of the lines that are not one record: they are split when they are read."""
+        """The numbers of the lines that are not exactly one record, and are split when read."""
         self.kept: set[str] = set()
-        """The records that are read once more, after a compaction."""
+        """The records that are repeated after a compaction."""
         self._by_uuid: dict[int, RecordGroup | None] = {}
-        """By the hash of the uuid, which takes a third of the room; nobody outside can choose two
-        that are the same. None: it holds no conversation, and hangs on nothing that does."""
+        """By the hash of the uuid, which takes a third of the memory. Hashes are seeded, so a file
+        cannot force collisions. None if neither the record nor an ancestor is conversation."""
         self._links: dict[int, int] = {}
-        """Records without conversation whose parents were not seen yet."""
+        """Records without conversation, with their parents that were not read yet."""
         self._waiting: dict[int, list[RecordGroup]] = {}
-        """What hangs on a record that was not seen yet."""
-        self._last: dict[str, RecordGroup] = {}
-        """Where each chain is."""
+        """Groups by the missing record that they follow."""
+        self._last_by_chain: dict[str, RecordGroup] = {}
+        """The last group of each chain."""
         self._responses: dict[tuple[str, str], RecordGroup] = {}
         self._compactions: dict[RecordGroup, tuple[str, ...]] = {}
 
-    def add(self, line: int, found: RecordOutline) -> bool:
-        """Take a line; return whether it belongs to the conversation. A second uuid counts not."""
-        uuid = None if found.uuid is None else hash(found.uuid)
-        is_again = uuid in self._by_uuid or uuid in self._links
-        if found.kind is RecordKind.ASIDE or (uuid is not None and is_again):
+    def add(self, line: int, record: RecordOutline) -> bool:
+        """Add a line, and return whether it belongs to the conversation.
+
+        A duplicate uuid is ignored.
+        """
+        uuid = None if record.uuid is None else hash(record.uuid)
+        is_duplicate = uuid in self._by_uuid or uuid in self._links
+        if record.kind is RecordKind.ASIDE or (uuid is not None and is_duplicate):
             return False
-        above, missing = self._above(found)
-        if found.kind is RecordKind.LINK:
-            self._settle(uuid, above, missing)
+        above, missing = self._find_parent(record)
+        if record.kind is RecordKind.LINK:
+            self._resolve_waiting(uuid, above, missing)
             return False
-        unit = self._unit(found, line, above)
+        unit = self._group_of(record, line, above)
         unit.size += 1
         self.lines.append(line)
         self.units.append(unit)
-        self._last[unit.side] = unit
+        self._last_by_chain[unit.side] = unit
         if missing is not None and unit.parent is None:
             self._waiting.setdefault(missing, []).append(unit)
-        self._settle(uuid, unit, None)
+        self._resolve_waiting(uuid, unit, None)
         return True
 
-    def _above(self, found: RecordOutline) -> tuple[RecordGroup | None, int | None]:
-        """Return what a record hangs on, or else which record it is that was not seen yet."""
-        if found.parent is None:
-            return (None if found.has_parent else self._last.get(found.agent)), None
-        uuid = hash(found.parent)
-        seen = {uuid}
+    def _find_parent(self, record: RecordOutline) -> tuple[RecordGroup | None, int | None]:
+        """Return the group that a record follows, or else the hash of the missing parent."""
+        if record.parent is None:
+            return (None if record.has_parent else self._last_by_chain.get(record.agent)), None
+        uuid = hash(record.parent)
+        visited = {uuid}
         while uuid in self._links:
             uuid = self._links[uuid]
-            if uuid in seen:
-                return None, None  # a circle
-            seen.add(uuid)
+            if uuid in visited:
+                return None, None  # The links form a cycle.
+            visited.add(uuid)
         return (self._by_uuid[uuid], None) if uuid in self._by_uuid else (None, uuid)
 
-    def _settle(self, uuid: int | None, unit: RecordGroup | None, missing: int | None) -> None:
-        """Say what hangs on a record where that is; of one without conversation, on its parent."""
+    def _resolve_waiting(
+        self, uuid: int | None, unit: RecordGroup | None, missing: int | None
+    ) -> None:
+        """Resolve the groups that wait for a record.
+
+        A record without conversation passes them to its parent.
+        """
         if uuid is None:
             return
         waiting = self._waiting.pop(uuid, [])
@@ -178,62 +186,64 @@ class Outline:
                 self._waiting.setdefault(missing, []).extend(waiting)
             return
         self._by_uuid[uuid] = unit
-        for one in waiting:
-            if unit is not None and one.parent is None and unit.first() is not one:
-                one.parent = one.top = unit
-                if one.kind is RecordKind.RESULT and unit.kind is RecordKind.ANSWER:
-                    unit.results = unit.results or one
+        for group in waiting:
+            if unit is not None and group.parent is None and unit.first() is not group:
+                group.parent = group.top = unit
+                if group.kind is RecordKind.RESULT and unit.kind is RecordKind.ANSWER:
+                    unit.results = unit.results or group
 
-    def _unit(self, found: RecordOutline, line: int, above: RecordGroup | None) -> RecordGroup:
-        """Return the unit that a record is a part of."""
-        side = _side(found, line, above)
-        match found.kind:
+    def _group_of(self, record: RecordOutline, line: int, above: RecordGroup | None) -> RecordGroup:
+        """Return the group that a record belongs to."""
+        side = _chain_name(record, line, above)
+        match record.kind:
             case RecordKind.ANSWER:
-                return self._answer(found, side, line, above)
+                return self._response_group(record, side, line, above)
             case RecordKind.RESULT:
-                return _heard(found, side, line, above)
+                return _result_group(record, side, line, above)
             case RecordKind.BOUNDARY | RecordKind.SUMMARY:
-                return self._whole(found, side, line, above)
-        return RecordGroup(found.kind, side, line, above)
+                return self._compaction_group(record, side, line, above)
+        return RecordGroup(record.kind, side, line, above)
 
-    def _answer(
-        self, found: RecordOutline, side: str, line: int, above: RecordGroup | None
+    def _response_group(
+        self, record: RecordOutline, side: str, line: int, above: RecordGroup | None
     ) -> RecordGroup:
-        """Return the response that a record is a part of: it hangs on it, or beside it."""
-        key = (side, found.response or f"line {line}")
-        known = self._responses.get(key)
-        if known is not None and (
-            above in (known, known.results) or _end(above) is _end(known.parent)
+        """Return the response that a record belongs to, as its child or its sibling."""
+        key = (side, record.response or f"line {line}")
+        existing = self._responses.get(key)
+        if existing is not None and (
+            above in (existing, existing.results) or _end_of(above) is _end_of(existing.parent)
         ):
-            return known
-        self._responses[key] = made = RecordGroup(found.kind, side, line, above)
-        if len(self._responses) > _RESPONSES:
+            return existing
+        self._responses[key] = created = RecordGroup(record.kind, side, line, above)
+        if len(self._responses) > _MAX_RESPONSES:
             del self._responses[next(iter(self._responses))]
-        return made
+        return created
 
-    def _whole(
-        self, found: RecordOutline, side: str, line: int, above: RecordGroup | None
+    def _compaction_group(
+        self, record: RecordOutline, side: str, line: int, above: RecordGroup | None
     ) -> RecordGroup:
-        """Return the compaction that a boundary or a summary is a part of."""
+        """Return the compaction that a boundary or a summary belongs to."""
         if (
-            found.kind is RecordKind.SUMMARY
+            record.kind is RecordKind.SUMMARY
             and above is not None
             and above.kind is RecordKind.BOUNDARY
         ):
             return above
-        logical = self._by_uuid.get(hash(found.logical_parent or ""))
-        unit = RecordGroup(found.kind, side, line, above or logical or self._last.get(side))
-        kept = tuple(uuid for uuid in found.preserved if hash(uuid) in self._by_uuid)
-        if kept:  # what is not there yet comes after the summary, and is read there
-            self._compactions[unit] = kept
-            self.kept.update(kept)
+        logical = self._by_uuid.get(hash(record.logical_parent or ""))
+        unit = RecordGroup(
+            record.kind, side, line, above or logical or self._last_by_chain.get(side)
+        )
+        preserved = tuple(uuid for uuid in record.preserved if hash(uuid) in self._by_uuid)
+        if preserved:  # Records that follow the summary are read there.
+            self._compactions[unit] = preserved
+            self.kept.update(preserved)
         return unit
 
     def plans(self) -> list[StepPlan]:
-        """Put units into steps; return them. No line may be added any more."""
+        """Plan the steps and return them. No line may be added afterwards."""
         self._by_uuid, self._links, self._waiting, self._responses = {}, {}, {}, {}
-        begun = zip(self.lines, self.units, strict=True)
-        units = [unit for line, unit in begun if unit.line == line]  # each once
+        first_lines = zip(self.lines, self.units, strict=True)
+        units = [unit for line, unit in first_lines if unit.line == line]  # Each group once.
         for unit in units:
             unit.heard = b""
             if unit.parent is not None:
@@ -242,59 +252,61 @@ class Outline:
                 unit.parent.followers += unit.side == unit.parent.side
         plans: list[StepPlan] = []
         for unit in units:
-            _plan(unit, plans)
-        for unit, kept in self._compactions.items():
+            _plan_group(unit, plans)
+        for unit, preserved in self._compactions.items():
             if unit.step is not None:
-                unit.step.kept = kept
+                unit.step.kept = preserved
         return plans
 
 
-def _side(found: RecordOutline, line: int, above: RecordGroup | None) -> str:
-    """Return the name of a record's chain; one without a name is named by its first line."""
-    if not found.is_side or found.agent:
-        return found.agent
+def _chain_name(record: RecordOutline, line: int, above: RecordGroup | None) -> str:
+    """Return the name of a record's chain. An unnamed chain is named by its first line."""
+    if not record.is_side or record.agent:
+        return record.agent
     return above.side if above is not None and above.side else f"line {line}"
 
 
-def _heard(found: RecordOutline, side: str, line: int, above: RecordGroup | None) -> RecordGroup:
-    """Return the results that a record belongs to; a second result of a call begins anew."""
-    known = None
+def _result_group(
+    record: RecordOutline, side: str, line: int, above: RecordGroup | None
+) -> RecordGroup:
+    """Return the results that a record belongs to. A second result of a call begins a new group."""
+    group = None
     if (
         above is not None
         and above.side == side
         and above.kind in (RecordKind.ANSWER, RecordKind.RESULT)
     ):
-        known = above.results if above.kind is RecordKind.ANSWER else above
-    calls = [hash(call).to_bytes(8, "big", signed=True) for call in found.calls]
-    if known is None or any(call in known.heard for call in calls):
-        made = RecordGroup(found.kind, side, line, above)
-        if known is None and above is not None and above.kind is RecordKind.ANSWER:
-            above.results = made
-        known = made
-    known.heard += b"".join(calls)
-    return known
+        group = above.results if above.kind is RecordKind.ANSWER else above
+    calls = [hash(call).to_bytes(8, "big", signed=True) for call in record.calls]
+    if group is None or any(call in group.heard for call in calls):
+        created = RecordGroup(record.kind, side, line, above)
+        if group is None and above is not None and above.kind is RecordKind.ANSWER:
+            above.results = created
+        group = created
+    group.heard += b"".join(calls)
+    return group
 
 
-def _end(unit: RecordGroup | None) -> RecordGroup | None:
+def _end_of(unit: RecordGroup | None) -> RecordGroup | None:
     return None if unit is None else unit.end
 
 
-def _plan(unit: RecordGroup, plans: list[StepPlan]) -> None:
-    """Put a unit into a step, and before it those above it that are in none."""
+def _plan_group(unit: RecordGroup, plans: list[StepPlan]) -> None:
+    """Add a group to a step, after its ancestors that are in no step yet."""
     path: list[RecordGroup] = []
-    at: RecordGroup | None = unit
-    while at is not None and at.step is None:
-        path.append(at)
-        at = at.parent
-    for one in reversed(path):
-        step = one.parent.step if one.parent is not None else None
-        if one.parent is None or step is None or _begins(one, one.parent):
-            step = StepPlan(one, step)
+    ancestor: RecordGroup | None = unit
+    while ancestor is not None and ancestor.step is None:
+        path.append(ancestor)
+        ancestor = ancestor.parent
+    for group in reversed(path):
+        step = group.parent.step if group.parent is not None else None
+        if group.parent is None or step is None or _begins_step(group, group.parent):
+            step = StepPlan(group, step)
             plans.append(step)
-        step.add(one)
+        step.add(group)
 
 
-def _begins(unit: RecordGroup, parent: RecordGroup) -> bool:
-    """Whether a step begins with a unit."""
+def _begins_step(unit: RecordGroup, parent: RecordGroup) -> bool:
+    """Whether a step begins with a group."""
     is_end = parent.kind is RecordKind.ANSWER or parent.kind in WHOLE or parent.followers > 1
     return is_end or unit.kind in WHOLE or unit.side != parent.side

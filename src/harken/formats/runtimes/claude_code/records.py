@@ -1,7 +1,7 @@
-"""Records of Claude Code: one line of a transcript, and what it is.
+"""Parsing and classification of Claude Code records, the lines of a transcript.
 
-One idea: a line is looked at twice. The first look takes only what says where it belongs, without
-making objects of its content; the second one, at those lines that hold conversation, takes all.
+A line is parsed twice. The first pass decodes only the members that define its position, without
+creating objects for its content; the second pass decodes the complete lines with conversation.
 
 Source: docs/formats/claude-code.md, "Records".
 """
@@ -20,26 +20,26 @@ from harken.core import canonical
 from harken.formats.runtimes.user_text import CLAUDE_CODE_PHRASES, CLAUDE_CODE_TAGS
 
 MOST_TEXT = 4096
-"""How much of a text is looked at to say who wrote it."""
+"""The number of characters of a text that are checked for its origin."""
 
 
 class RecordKind(Enum):
-    """What a record is for the conversation."""
+    """The role of a record in the conversation."""
 
     PROMPT = auto()
-    """Something that a user, or the client in their name, says."""
+    """A message of a user, or of the client in the user's name."""
     RESULT = auto()
-    """Results of tools, perhaps with a text."""
+    """Results of tools, possibly with a text."""
     ANSWER = auto()
-    """A part of what the model answered; a response may be several records."""
+    """A part of a response of the model, which may be several records."""
     BOUNDARY = auto()
-    """Before it the conversation was compacted."""
+    """The conversation before it was compacted."""
     SUMMARY = auto()
-    """What takes the place of all that was compacted."""
+    """Replaces all compacted records."""
     LINK = auto()
-    """No conversation, but others may name it as their parent."""
+    """No conversation, but a possible parent of other records."""
     ASIDE = auto()
-    """Neither."""
+    """Neither conversation nor a possible parent."""
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -72,47 +72,47 @@ class _Head(msgspec.Struct, gc=False):
 
 
 class RecordOutline(msgspec.Struct, gc=False):
-    """What the first look at a line takes."""
+    """The members of a line that the first pass decodes."""
 
     kind: RecordKind
     label: str
-    """What it is called where lines are counted: `assistant`, `system/init`."""
+    """The name under which lines are counted: `assistant`, `system/init`."""
     uuid: str | None = None
     parent: str | None = None
     has_parent: bool = False
-    """Whether it says what its parent is; it may say that it has none."""
+    """Whether the record has the member for its parent, which may be null."""
     logical_parent: str | None = None
     is_side: bool = False
     agent: str = ""
     response: str | None = None
-    """The id of the response that it is a part of."""
+    """The id of the response that the record belongs to."""
     calls: tuple[str, ...] = ()
-    """The calls whose results it has."""
+    """The ids of the calls with results in the record."""
     preserved: tuple[str, ...] = ()
     """Of a boundary: the records that are still sent after the summary."""
 
 
-_heads = msgspec.json.Decoder(_Head)
-_blocks = msgspec.json.Decoder(list[_Block])
+_head_decoder = msgspec.json.Decoder(_Head)
+_blocks_decoder = msgspec.json.Decoder(list[_Block])
 QUEUED = "queued_command"
-"""An attachment that holds what a user wrote while the model was at work."""
+"""An attachment with a message that a user wrote during a turn of the model."""
 
 
 LOCAL_COMMAND = "local_command"
-"""A record of the system that says to the model what a user did beside it."""
+"""A system record that reports a user's local action to the model."""
 
 
 def outlined(data: bytes) -> RecordOutline:
-    """Take the first look at a line. Raises ValueError where it is no JSON object."""
+    """Decode the outline of a line. Raises ValueError if the line is no JSON object."""
     try:
-        head = _heads.decode(data)
+        head = _head_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        head = _head_of(record_of(data))
-    kind, calls = _kind_of(head)
+        head = _parse_head(record_of(data))
+    kind, calls = _classify(head)
     agent = head.agentId or ""
     return RecordOutline(
         kind=kind,
-        label=_label(head),
+        label=_format_label(head),
         uuid=head.uuid or None,
         parent=head.parentUuid or None,
         has_parent=head.parentUuid is not msgspec.UNSET,
@@ -121,43 +121,43 @@ def outlined(data: bytes) -> RecordOutline:
         agent=agent if head.isSidechain else "",
         response=head.message.id if head.message is not None else None,
         calls=calls,
-        preserved=_preserved(head.compactMetadata) if kind is RecordKind.BOUNDARY else (),
+        preserved=_preserved_uuids(head.compactMetadata) if kind is RecordKind.BOUNDARY else (),
     )
 
 
-def _label(head: _Head) -> str:
+def _format_label(head: _Head) -> str:
     return "/".join(filter(None, (head.type or "no type", head.subtype)))
 
 
 def record_of(data: bytes) -> dict[str, Any]:
-    """Return the record of a line. Raises ValueError where it is no JSON object."""
+    """Parse the record of a line. Raises ValueError if the line is no JSON object."""
     try:
         value = canonical.from_json(data)
     except ValueError:
-        value = _decoded(data.decode("utf-8", "replace"))
+        value = _parse_leniently(data.decode("utf-8", "replace"))
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
     return value
 
 
-def _decoded(text: str) -> Any:
-    """Return a JSON value as far as it can be held. Raises ValueError where it is none."""
+def _parse_leniently(text: str) -> Any:
+    """Parse JSON leniently. Raises ValueError for invalid or too deeply nested JSON."""
     try:
-        return json.loads(text, parse_int=_integer)
+        return json.loads(text, parse_int=_parse_integer)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _integer(digits: str) -> int | str:
-    """Return an integer; one that is longer than Python reads stays a text."""
+def _parse_integer(digits: str) -> int | str:
+    """Return an integer, or the digits if it is longer than Python parses."""
     try:
         return int(digits)
     except ValueError:
         return digits
 
 
-def _head_of(record: Mapping[str, Any]) -> _Head:
-    """Return what a record says where its members have the right types, whatever else it says."""
+def _parse_head(record: Mapping[str, Any]) -> _Head:
+    """Return the head of a record, without members of wrong types."""
 
     def text(holder: Mapping[str, Any], name: str) -> str | None:
         value = holder.get(name)
@@ -174,7 +174,7 @@ def _head_of(record: Mapping[str, Any]) -> _Head:
         isSidechain=record.get("isSidechain") is True,
         agentId=text(record, "agentId"),
         isCompactSummary=record.get("isCompactSummary") is True,
-        message=_Body(text(body, "id"), text(body, "role"), _raw(body.get("content")))
+        message=_Body(text(body, "id"), text(body, "role"), _to_raw(body.get("content")))
         if isinstance(body, dict)
         else None,
         attachment=_Attachment(text(attachment, "type") or "")
@@ -184,17 +184,17 @@ def _head_of(record: Mapping[str, Any]) -> _Head:
     )
 
 
-def _raw(value: object) -> msgspec.Raw:
+def _to_raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(canonical.to_json_line(value))
 
 
-def _kind_of(head: _Head) -> tuple[RecordKind, tuple[str, ...]]:
+def _classify(head: _Head) -> tuple[RecordKind, tuple[str, ...]]:
     if head.type == "assistant" and head.message is not None:
         return RecordKind.ANSWER, ()
     if head.type == "user" and head.message is not None:
         if head.isCompactSummary:
             return RecordKind.SUMMARY, ()
-        calls = _answered(bytes(head.message.content))
+        calls = _result_call_ids(bytes(head.message.content))
         return (RecordKind.PROMPT, ()) if calls is None else (RecordKind.RESULT, calls)
     if head.type == "system" and head.subtype == "compact_boundary":
         return RecordKind.BOUNDARY, ()
@@ -205,41 +205,42 @@ def _kind_of(head: _Head) -> tuple[RecordKind, tuple[str, ...]]:
     return (RecordKind.LINK if head.uuid else RecordKind.ASIDE), ()
 
 
-def _answered(content: bytes) -> tuple[str, ...] | None:
-    """Return the calls that a content has results of; None: it has no result."""
+def _result_call_ids(content: bytes) -> tuple[str, ...] | None:
+    """Return the ids of the calls with results in a content. Return None if it has no result."""
     if not content.startswith(b"["):
         return None
     try:
-        blocks = _blocks.decode(content)
+        blocks = _blocks_decoder.decode(content)
     except msgspec.DecodeError:
-        blocks = [_block_of(value) for value in canonical.from_json(content)]
+        blocks = [_parse_block(value) for value in canonical.from_json(content)]
     calls = tuple(block.tool_use_id for block in blocks if block.type == "tool_result")
     return calls or None
 
 
-def _block_of(value: object) -> _Block:
+def _parse_block(value: object) -> _Block:
     members = value if isinstance(value, dict) else {}
     kind, call = members.get("type"), members.get("tool_use_id")
     return _Block(*(text if isinstance(text, str) else "" for text in (kind, call)))
 
 
-def _preserved(metadata: Mapping[str, Any] | None) -> tuple[str, ...]:
+def _preserved_uuids(metadata: Mapping[str, Any] | None) -> tuple[str, ...]:
     """Return the records that stay after a compaction, oldest first."""
     messages = (metadata or {}).get("preservedMessages")
     uuids = messages.get("uuids") if isinstance(messages, dict) else None
-    listed = uuids if isinstance(uuids, list) else []
-    return tuple(uuid for uuid in listed if isinstance(uuid, str))
+    values = uuids if isinstance(uuids, list) else []
+    return tuple(uuid for uuid in values if isinstance(uuid, str))
 
 
-_INJECTED = re.compile(
+_INJECTED_PATTERN = re.compile(
     rf"(?:{'|'.join(map(re.escape, CLAUDE_CODE_PHRASES))}|<(?:{'|'.join(CLAUDE_CODE_TAGS)})\b)"
 )
 
 
 def said_by(record: Mapping[str, Any]) -> str:
-    """Return who says a text that stands in a user's place: `prompt`: a person; else `system`.
+    """Return the origin of a text in a user message: `prompt` for a person, else `system`.
 
-    The client writes much in the user's name. What it marks is believed; else the text says so.
+    The client writes many texts in the user's name. They are recognized by its marks, else by the
+    text.
     """
     if record.get("isMeta") is True or record.get("isCompactSummary") is True:
         return "system"
@@ -248,19 +249,19 @@ def said_by(record: Mapping[str, Any]) -> str:
     origin = record.get("origin")
     if isinstance(origin, dict) and origin.get("kind") not in (None, "user", "human"):
         return "system"
-    texts = _texts_in(record)
-    return "system" if texts and all(_INJECTED.match(text) for text in texts) else "prompt"
+    texts = _text_beginnings(record)
+    return "system" if texts and all(_INJECTED_PATTERN.match(text) for text in texts) else "prompt"
 
 
-def _texts_in(record: Mapping[str, Any]) -> list[str]:
-    """Return the beginnings of the texts of a record; what is shown beside them counts as none."""
+def _text_beginnings(record: Mapping[str, Any]) -> list[str]:
+    """Return the beginnings of the texts of a record. Other blocks are skipped."""
     texts = (block.get("text") for block in blocks_in(record_content(record)))
-    found = [text[:MOST_TEXT].lstrip() for text in texts if isinstance(text, str)]
-    return [text for text in found if text]
+    beginnings = [text[:MOST_TEXT].lstrip() for text in texts if isinstance(text, str)]
+    return [text for text in beginnings if text]
 
 
 def record_content(record: Mapping[str, Any]) -> object:
-    """Return what a record says, wherever its kind has it: a text, blocks, or anything else."""
+    """Return the content of a record of any kind: a text, blocks, or any other value."""
     body, attachment = record.get("message"), record.get("attachment")
     if isinstance(body, dict):
         return body.get("content")
@@ -268,7 +269,7 @@ def record_content(record: Mapping[str, Any]) -> object:
 
 
 def blocks_in(content: object) -> Iterator[dict[str, Any]]:
-    """Yield the blocks of a content; a text that stands for one is one."""
+    """Yield the blocks of a content. A text is converted to a block."""
     items = content if isinstance(content, list) else [content]
     for item in items:
         if isinstance(item, dict):

@@ -1,18 +1,15 @@
-"""What Claude Code sends to its provider when it resumes a conversation.
+"""Reconstruction of the messages that Claude Code sends when it resumes a conversation.
 
-One idea: what is sent is a function of the entries. The client mends what a provider would refuse
-and leaves out what only people should see. That is done here in its order: what is left out first,
-then messages in a row become one, then calls and results are paired.
+The messages are a function of the entries. The client repairs what a provider would refuse and
+omits what is only for users. This module does the same in the same order: entries are omitted, then
+consecutive messages are merged, then calls and results are paired.
 
-Source: docs/formats/claude-code.md, "What is sent": observed with 2.1.329.
+Newer versions record a hash of each message of each request, and the messages that do not follow
+from the transcript, because reminders were added. `RequestHashes` compares these hashes with the
+reconstructed messages: each hash must be of a recorded or of a reconstructed message.
 
-What Claude Code says of its requests: whether what is read here is what was sent.
-
-One idea: newer versions record a hash of each message of each request, and those messages in full
-that do not follow from the transcript, because reminders stand in them. So each hash is that of
-such a message, or of one that is read here; what is neither was sent otherwise than it is read.
-
-Source: docs/formats/claude-code.md, "Requests"; versions 2.1.329 and later.
+Source: docs/formats/claude-code.md, "What is sent" (observed with 2.1.329) and "Requests" (versions
+2.1.329 and later).
 """
 
 from __future__ import annotations
@@ -41,237 +38,249 @@ INTERRUPTED = (
     "[Tool call interrupted: the session ended before this call's result was recorded, so its "
     "outcome is unknown. Check whether it took effect before relying on it or running it again.]"
 )
-"""The result of a call with which the conversation ends."""
+"""The result of an open call at the end of the conversation."""
 MISSING = "[Tool result missing due to internal error]"
-"""The result of any other call that has none, where another call beside it has one."""
+"""The result of any other open call, if a parallel call has a result."""
 ORPHANED = "[Orphaned tool result removed due to conversation resume]"
-"""In place of a first message that held results only, of calls that are not there."""
+"""Replaces a first message that held only results without calls."""
 NOTHING = "(no content)"
-"""In place of any other message that has nothing left."""
+"""Replaces any other message without remaining content."""
 UNANSWERED = "No response requested."
-"""What the model says to what it did not answer."""
+"""The answer to a message that the model did not answer."""
 LOADED = "Tool loaded."
-"""After a result that is a tool."""
+"""Follows a result that is a tool."""
 QUEUED = (
     "<system-reminder>\nThe user sent a new message while you were working:\n{}\n\nThis is how "
     "Claude Code surfaces messages the user sends mid-turn — within the running turn, often "
     "alongside the next tool result, rather than as a separate conversation turn. Address the "
     "message above as you continue this turn.\n</system-reminder>\n"
 )
-"""Around what a user said while the model was at work."""
+"""The template around a message that a user sent during a turn of the model."""
 RENAMED = {"Task": "Agent"}
-"""Tools that have another name now."""
+"""Current names of renamed tools."""
 DEFAULT_MODEL = "claude-opus-5-5"
-"""Which model goes on where the one before is not offered any more."""
-_OFFERED = re.compile(r"claude-(?:(?:opus|sonnet)-(?:4-[5-8]|5|5-5)|haiku-4-5)(?:-\d{8})?")
-_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+"""The model that continues if the previous one is not offered any more."""
+_OFFERED_PATTERN = re.compile(r"claude-(?:(?:opus|sonnet)-(?:4-[5-8]|5|5-5)|haiku-4-5)(?:-\d{8})?")
+_THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
 
 
 @dataclass(slots=True)
 class _Turn:
-    """A message on its way."""
+    """A message under construction."""
 
     role: str
     blocks: list[Block]
 
     @property
     def message(self) -> dict[str, Any]:
-        """As it is sent."""
+        """The message in the form of the request."""
         return {"role": self.role, "content": self.blocks}
 
 
 def build_resume_request(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
-    """Return the messages that are sent, oldest first."""
-    turns = _joined(_turns(entries))
-    _pair(turns)
-    if turns and turns[-1].role == "user" and not _is_settled(entries):
-        turns.append(_Turn("assistant", [_text(UNANSWERED)]))
+    """Return the messages of the request, oldest first."""
+    turns = _merge_turns(_iter_turns(entries))
+    _pair_results(turns)
+    if turns and turns[-1].role == "user" and not _needs_no_answer(entries):
+        turns.append(_Turn("assistant", [_text_block(UNANSWERED)]))
     return [turn.message for turn in turns]
 
 
 def messages_in(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
-    """Return what is sent of a part of a conversation, whose calls may be in the part before."""
-    return [turn.message for turn in _joined(_turns(entries))]
+    """Return the messages for a part of a conversation, whose calls may be in the previous part."""
+    return [turn.message for turn in _merge_turns(_iter_turns(entries))]
 
 
-def _is_settled(entries: Sequence[ConversationEntry]) -> bool:
-    """Whether all after the last answer is what a user did beside it: nobody was to answer that."""
-    last = max((at for at, e in enumerate(entries) if e.message.role != "user"), default=-1)
+def _needs_no_answer(entries: Sequence[ConversationEntry]) -> bool:
+    """Whether all entries after the last answer are local actions of a user."""
+    last = max((index for index, e in enumerate(entries) if e.message.role != "user"), default=-1)
     after = entries[last + 1 :]
     if not after or any((entry.source or {}).get("kind") != "system" for entry in after):
         return False
     content = after[0].message.content
-    is_told = isinstance(content, str) and content.startswith("<local-command-caveat>")
-    return is_told or all((entry.source or {}).get("local") for entry in after)
+    has_caveat = isinstance(content, str) and content.startswith("<local-command-caveat>")
+    return has_caveat or all((entry.source or {}).get("local") for entry in after)
 
 
-def _turns(entries: Sequence[ConversationEntry]) -> Iterator[_Turn]:
-    """Yield what is not left out."""
-    answered = {entry.message.tool_call_id for entry in entries if entry.message.role == "tool"}
-    model = _model(entries)
-    last = max((at for at, e in enumerate(entries) if e.message.role != "tool"), default=-1)
-    for at, entry in enumerate(entries):
+def _iter_turns(entries: Sequence[ConversationEntry]) -> Iterator[_Turn]:
+    """Yield the turns that are not omitted."""
+    result_ids = {entry.message.tool_call_id for entry in entries if entry.message.role == "tool"}
+    model = _resume_model(entries)
+    last = max((index for index, e in enumerate(entries) if e.message.role != "tool"), default=-1)
+    for index, entry in enumerate(entries):
         source = entry.source or {}
         match entry.message.role:
             case "assistant" if source.get("kind") != "error":
-                blocks = _spoken(entry, model, None if at == last else answered)
+                blocks = _answer_blocks(entry, model, None if index == last else result_ids)
                 if blocks:
                     yield _Turn("assistant", blocks)
             case "tool":
-                yield _Turn("user", _result(entry))
+                yield _Turn("user", _build_result(entry))
             case "user" if source.get("queued") is True:
-                yield _Turn("user", [_text(QUEUED.replace("{}", text_of(entry.message.content)))])
+                yield _Turn(
+                    "user", [_text_block(QUEUED.replace("{}", text_of(entry.message.content)))]
+                )
             case "user":
-                yield _Turn("user", _heard(entry.message))
+                yield _Turn("user", _user_blocks(entry.message))
 
 
-def _model(entries: Iterable[ConversationEntry]) -> str:
-    """Return the model that goes on: the one that answered last, without its date."""
+def _resume_model(entries: Iterable[ConversationEntry]) -> str:
+    """Return the model that continues: that of the last answer, without its date."""
     models = [str((e.source or {}).get("model") or "") for e in entries if _is_answer(e)]
-    return _undated(models[-1]) if models and _OFFERED.fullmatch(models[-1]) else DEFAULT_MODEL
+    return (
+        _without_date(models[-1])
+        if models and _OFFERED_PATTERN.fullmatch(models[-1])
+        else DEFAULT_MODEL
+    )
 
 
 def _is_answer(entry: ConversationEntry) -> bool:
     return entry.message.role == "assistant" and (entry.source or {}).get("kind") == "response"
 
 
-def _undated(model: str) -> str:
+def _without_date(model: str) -> str:
     return re.sub(r"-\d{8}$", "", model)
 
 
-def _spoken(
+def _answer_blocks(
     entry: ConversationEntry, model: str, answered: Collection[str | None] | None
 ) -> list[Block]:
-    """Return what is sent of an answer; empty: none of it.
+    """Return the blocks that are sent of an answer, or an empty list.
 
-    answered: the calls that have results; None: it is the last one, whose calls get some.
+    answered: the ids of calls with results; None for the last answer, whose calls get results.
     """
-    kept: list[Block] = []
-    blocks = [_block(item) for item in in_order(entry.message)]
-    own = str((entry.source or {}).get("model") or "")
-    for record in _records(entry, blocks):
-        said = [block for block in record if _thinker(block, own) in (None, model)]
-        calls = [block["id"] for block in said if block["type"] == "tool_use"]
-        is_blank = all(block["type"] == "text" and not block["text"].strip() for block in said)
+    sent: list[Block] = []
+    blocks = [_build_block(item) for item in in_order(entry.message)]
+    answer_model = str((entry.source or {}).get("model") or "")
+    for record in _split_records(entry, blocks):
+        visible = [block for block in record if _pop_model(block, answer_model) in (None, model)]
+        calls = [block["id"] for block in visible if block["type"] == "tool_use"]
+        is_blank = all(block["type"] == "text" and not block["text"].strip() for block in visible)
         is_open = answered is not None and calls and not any(id_ in answered for id_ in calls)
         if not is_blank and not is_open:
-            kept += said
+            sent += visible
     if not blocks:
-        return [_text(NOTHING)]
-    return _calls_last(kept) if any(block["type"] not in _THOUGHTS for block in kept) else []
+        return [_text_block(NOTHING)]
+    return (
+        _move_calls_last(sent)
+        if any(block["type"] not in _THINKING_TYPES for block in sent)
+        else []
+    )
 
 
-def _calls_last(blocks: list[Block]) -> list[Block]:
-    """Return blocks with calls after all else, unless a call stands right between thoughts."""
-    kinds = "".join(_letter(block["type"]) for block in blocks)
+def _move_calls_last(blocks: list[Block]) -> list[Block]:
+    """Move calls after all other blocks, unless a call stands between thoughts."""
+    kinds = "".join(_type_letter(block["type"]) for block in blocks)
     if re.search("tc+t", kinds):
         return blocks
     return sorted(blocks, key=lambda block: block["type"] == "tool_use")
 
 
-def _letter(kind: str) -> str:
-    return "t" if kind in _THOUGHTS else "c" if kind == "tool_use" else "."
+def _type_letter(kind: str) -> str:
+    return "t" if kind in _THINKING_TYPES else "c" if kind == "tool_use" else "."
 
 
-def _thinker(block: Block, own: str) -> str | None:
-    """Return whose thought a block is, and take the mark of that away; None: it is no thought."""
-    marked = block.pop(THINKER, None)
-    return _undated(str(marked or own)) if block["type"] in _THOUGHTS else None
+def _pop_model(block: Block, answer_model: str) -> str | None:
+    """Return the model of a thinking block and remove its tag. Return None for other blocks."""
+    tag = block.pop(THINKER, None)
+    return _without_date(str(tag or answer_model)) if block["type"] in _THINKING_TYPES else None
 
 
-def _records(entry: ConversationEntry, blocks: list[Block]) -> Iterator[list[Block]]:
-    """Yield the blocks of an answer by the records that they stood in; mostly one in each."""
+def _split_records(entry: ConversationEntry, blocks: list[Block]) -> Iterator[list[Block]]:
+    """Yield the blocks of an answer by record, mostly one block each."""
     counts = (entry.source or {}).get("blocks")
-    listed = counts if isinstance(counts, list) else []
-    at = 0
-    for count in [count for count in listed if isinstance(count, int) and count >= 0]:
-        yield blocks[at : at + count]
-        at += count
-    for block in blocks[at:]:
+    values = counts if isinstance(counts, list) else []
+    start = 0
+    for count in [count for count in values if isinstance(count, int) and count >= 0]:
+        yield blocks[start : start + count]
+        start += count
+    for block in blocks[start:]:
         yield [block]
 
 
-def _heard(message: Message) -> list[Block]:
-    """Return what is sent of what is no result; of a list, blank texts are left out."""
+def _user_blocks(message: Message) -> list[Block]:
+    """Return the blocks of a message that is no result. Blank texts of a list are omitted."""
     if isinstance(message.content, str):
-        return [_text(message.content)]
-    blocks = [_block(part) for part in in_order(message)]
-    kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
-    return kept or [_text(NOTHING)]
+        return [_text_block(message.content)]
+    blocks = [_build_block(part) for part in in_order(message)]
+    visible = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+    return visible or [_text_block(NOTHING)]
 
 
-def _joined(turns: Iterable[_Turn]) -> list[_Turn]:
-    """Make one of messages of the user in a row: results, then all else.
+def _merge_turns(turns: Iterable[_Turn]) -> list[_Turn]:
+    """Merge consecutive user messages: results first, then all other blocks.
 
-    Texts that meet are parted by a line's end.
+    Adjacent texts are separated by a line end.
     """
-    joined: list[_Turn] = []
+    merged: list[_Turn] = []
     for turn in turns:
-        last = joined[-1].blocks if joined and joined[-1].role == turn.role == "user" else None
+        last = merged[-1].blocks if merged and merged[-1].role == turn.role == "user" else None
         if last is None:
-            joined.append(turn)
+            merged.append(turn)
             continue
         if last and turn.blocks and last[-1]["type"] == turn.blocks[0]["type"] == "text":
-            last[-1] = _text(last[-1]["text"] + "\n")
+            last[-1] = _text_block(last[-1]["text"] + "\n")
         last[:] = sorted([*last, *turn.blocks], key=lambda block: block["type"] != "tool_result")
-    return joined
+    return merged
 
 
-def _pair(turns: list[_Turn]) -> None:
-    """Give each call one result, in the message after it; take all other results away."""
+def _pair_results(turns: list[_Turn]) -> None:
+    """Give each call one result in the next message, and remove all other results."""
     waiting: dict[str, None] = {}
-    for at, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         if turn.role == "assistant":
             waiting |= dict.fromkeys(b["id"] for b in turn.blocks if b["type"] == "tool_use")
             continue
-        turn.blocks[:] = [b for b in turn.blocks if b["type"] != "tool_result" or _due(b, waiting)]
-        is_last = at + 1 == len(turns) and all(b["type"] == "tool_result" for b in turn.blocks)
+        turn.blocks[:] = [
+            b for b in turn.blocks if b["type"] != "tool_result" or _take_waiting(b, waiting)
+        ]
+        is_last = index + 1 == len(turns) and all(b["type"] == "tool_result" for b in turn.blocks)
         if is_last:
-            turn.blocks += [_closing(id_, INTERRUPTED) for id_ in waiting]
+            turn.blocks += [_build_closing_result(id_, INTERRUPTED) for id_ in waiting]
         else:
-            turn.blocks[:0] = [_closing(id_, MISSING) for id_ in waiting]
+            turn.blocks[:0] = [_build_closing_result(id_, MISSING) for id_ in waiting]
         waiting.clear()
         turn.blocks.sort(key=lambda block: block["type"] != "tool_result")
         if not turn.blocks:
-            turn.blocks.append(_text(NOTHING if at else ORPHANED))
+            turn.blocks.append(_text_block(NOTHING if index else ORPHANED))
     if waiting:
-        turns.append(_Turn("user", [_closing(id_, INTERRUPTED) for id_ in waiting]))
+        turns.append(_Turn("user", [_build_closing_result(id_, INTERRUPTED) for id_ in waiting]))
 
 
-def _due(block: Block, waiting: dict[str, None]) -> bool:
-    """Whether a result is that of a call that waits for one; then it does not any more."""
+def _take_waiting(block: Block, waiting: dict[str, None]) -> bool:
+    """Whether a result belongs to a waiting call, which is then removed from `waiting`."""
     if block["tool_use_id"] not in waiting:
         return False
     del waiting[block["tool_use_id"]]
     return True
 
 
-def _closing(id_: str, text: str) -> Block:
+def _build_closing_result(id_: str, text: str) -> Block:
     return {"type": "tool_result", "tool_use_id": id_, "content": text, "is_error": True}
 
 
-def _text(text: str) -> Block:
+def _text_block(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _result(entry: ConversationEntry) -> list[Block]:
+def _build_result(entry: ConversationEntry) -> list[Block]:
     message = entry.message
     block: Block = {"type": "tool_result", "tool_use_id": message.tool_call_id or ""}
     if isinstance(message.content, str):
         block["content"] = message.content
     elif message.content is not None:
-        blocks = [_block(part) for part in in_order(message)]
-        # An error holds nothing but texts: the API refuses all else.
+        blocks = [_build_block(part) for part in in_order(message)]
+        # The API accepts only texts in an error.
         block["content"] = [b for b in blocks if not message.is_error or b["type"] == "text"]
     if message.is_error or "is_error" in (entry.source or {}):
         block["is_error"] = message.is_error
     inner = block.get("content")
     is_tool = isinstance(inner, list) and any(b["type"] == "tool_reference" for b in inner)
-    return [block, _text(LOADED)] if is_tool else [block]
+    return [block, _text_block(LOADED)] if is_tool else [block]
 
 
-def _block(item: Part | ToolCall) -> Block:
-    """Return a part as a block; tools have the names that they have now."""
+def _build_block(item: Part | ToolCall) -> Block:
+    """Return a part as a block, with the current names of tools."""
     block = block_of(item)
     if block["type"] == "tool_use":
         block["name"] = RENAMED.get(block["name"], block["name"])
@@ -282,39 +291,41 @@ REQUEST, MESSAGE = "api-request", "api-request-blob"
 
 
 class RequestHashes:
-    """The hashes of a transcript, and what they are of."""
+    """The recorded message hashes of a transcript and the hashes of known messages."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, str] = {}
-        """Hash of a message -> the first request that holds it."""
-        self._known: set[str] = set()
+        self._requests_by_hash: dict[str, str] = {}
+        """The first request with a message, by the hash of the message."""
+        self._known_hashes: set[str] = set()
 
     def learn(self, record: Mapping[str, Any]) -> None:
-        """Take a record of one of the two kinds; what has another shape tells nothing."""
+        """Add a record of one of the two kinds. A record of another shape is ignored."""
         hash_, id_, tail = record.get("hash"), record.get("id"), record.get("tail")
         if record.get("type") == MESSAGE and isinstance(hash_, str):
-            self._known.add(hash_)
+            self._known_hashes.add(hash_)
         elif isinstance(id_, str) and isinstance(tail, list):
-            for one in tail:
-                if isinstance(one, str):
-                    self._asked.setdefault(one, id_)
+            for message_hash in tail:
+                if isinstance(message_hash, str):
+                    self._requests_by_hash.setdefault(message_hash, id_)
 
     def read(self, entries: Sequence[ConversationEntry]) -> None:
-        """Take what one step says."""
-        if self._asked:
-            self._known.update(map(hash_of, messages_in(entries)))
+        """Add the entries of one step."""
+        if self._requests_by_hash:
+            self._known_hashes.update(map(hash_of, messages_in(entries)))
 
     def difference(self) -> str:
-        """Return a line on what was sent otherwise than it is read; empty: nothing was."""
-        strange = [hash_ for hash_ in self._asked if hash_ not in self._known]
-        if not strange:
+        """Return a note about messages that differ from those sent, or an empty string."""
+        unknown = [hash_ for hash_ in self._requests_by_hash if hash_ not in self._known_hashes]
+        if not unknown:
             return ""
-        where = f"the first in the request {self._asked[strange[0]]}"
-        return f"{len(strange)} of {len(self._asked)} messages were sent otherwise, {where}"
+        first = f"the first in the request {self._requests_by_hash[unknown[0]]}"
+        return (
+            f"{len(unknown)} of {len(self._requests_by_hash)} messages were sent otherwise, {first}"
+        )
 
 
 def hash_of(message: Mapping[str, Any]) -> str:
-    """Return the hash by which the client names a message: 64 hex digits.
+    """Return the client's hash of a message: 64 hex digits.
 
     >>> hash_of({"role": "user", "content": "hi"})[:12]
     'da3ac0b4d79d'
@@ -322,7 +333,7 @@ def hash_of(message: Mapping[str, Any]) -> str:
     content = message["content"]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    plain = [{n: v for n, v in block.items() if n != "cache_control"} for block in content]
+    blocks = [{n: v for n, v in block.items() if n != "cache_control"} for block in content]
     return hashlib.sha256(
-        canonical.to_canonical_bytes({"content": plain, "role": message["role"]})
+        canonical.to_canonical_bytes({"content": blocks, "role": message["role"]})
     ).hexdigest()

@@ -1,8 +1,8 @@
-"""Conversations as transcripts of Claude Code, which it resumes.
+"""The writer of transcripts that Claude Code resumes.
 
-One idea: a transcript is written as the client itself writes one: a record for each block of an
-answer, one for each result, each the child of the one above. What Claude Code wrote once keeps its
-names; all else is fitted first, and says in its records what its source said.
+A transcript is written in the form of the client: a record for each block of an answer, and one for
+each result, each the child of the previous one. Entries of Claude Code keep their ids; all others
+are first adapted to the target rules.
 
 Source: docs/formats/claude-code.md, "Writing".
 """
@@ -30,66 +30,66 @@ from harken.formats.runtimes.target import ID_LENGTH, TargetRules
 from harken.formats.tool_calls import clean, in_order, well_formed
 
 VERSION = "2.1.329"
-"""Whose form is written."""
-_MODELS = "claude"
-"""How the models that it knows are called, to begin with."""
+"""The version of Claude Code that defines the form of the transcript."""
+_MODEL_PREFIX = "claude"
+"""The common prefix of the names of accepted models."""
 
-_NUMBERED = re.compile(r"_[0-9]+\Z")
+_NUMBERED_PATTERN = re.compile(r"_[0-9]+\Z")
 
 Record = dict[str, Any]
 
 
 def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Return a conversation as a transcript. See `harken.formats.runtimes.base.Writes`."""
-    return _lines([*_title(session), *_records(entries, session)])
+    return _encode_lines([*_iter_title(session), *_build_records(entries, session)])
 
 
 def exported(entries: Sequence[ConversationEntry]) -> bytes:
-    """Return a conversation as a transcript that is named by what it says.
+    """Return a conversation as a transcript with a session id derived from its content.
 
-    Its first record says no parent rather than that it has none: so the lines of one transcript
-    may follow those of another, and go on with what was said there.
+    Its first record has no member for the parent instead of a null parent: so the lines of one
+    transcript may follow those of another, and continue its conversation.
     """
     session = named_by_content(entries)
-    records = _records(entries, session)
+    records = _build_records(entries, session)
     records[0].pop("parentUuid", None)
-    return _lines(records)
+    return _encode_lines(records)
 
 
-def _records(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> list[Record]:
-    """Return the records of a conversation; where nothing was said, one that says nothing."""
-    about = {"sessionId": session.id, "timestamp": session.time}
-    nothing = {"type": "queue-operation", "operation": "dequeue", **about}
-    return list(_Writing(session).records(entries)) or [nothing]
+def _build_records(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> list[Record]:
+    """Return the records of a conversation, or an empty operation for no entries."""
+    session_members = {"sessionId": session.id, "timestamp": session.time}
+    empty_operation = {"type": "queue-operation", "operation": "dequeue", **session_members}
+    return list(_TranscriptBuilder(session).records(entries)) or [empty_operation]
 
 
-def _lines(records: Sequence[Record]) -> bytes:
+def _encode_lines(records: Sequence[Record]) -> bytes:
     return b"".join(canonical.to_json_line(record) + b"\n" for record in records)
 
 
-def _title(session: NewSessionInfo) -> Iterator[Record]:
+def _iter_title(session: NewSessionInfo) -> Iterator[Record]:
     if session.title.strip():
         yield {"type": "ai-title", "aiTitle": session.title, "sessionId": session.id}
 
 
-def _source(entry: ConversationEntry) -> Mapping[str, Any]:
+def _source_of(entry: ConversationEntry) -> Mapping[str, Any]:
     return entry.source or {}
 
 
 def _owns(entry: ConversationEntry) -> bool:
-    """Whether Claude Code wrote an entry: its records have names."""
-    source = _source(entry)
+    """Whether Claude Code wrote an entry: its records have uuids."""
+    source = _source_of(entry)
     return "uuid" in source or "uuids" in source
 
 
 def _is_error(entry: ConversationEntry) -> bool:
-    return _owns(entry) and _source(entry).get("kind") == "error"
+    return _owns(entry) and _source_of(entry).get("kind") == "error"
 
 
-def _takes(entry: ConversationEntry, part: ThinkingPart | UnknownPart) -> bool:
-    """Whether a provider can verify a thought; other blocks are sent if they were before."""
+def _accepts(entry: ConversationEntry, part: ThinkingPart | UnknownPart) -> bool:
+    """Whether a provider can verify a thought. Other blocks are sent if they were sent before."""
     meta = part.meta if isinstance(part.meta, dict) else {}
-    is_known = _owns(entry) or str(meta.get(THINKER, "")).startswith(_MODELS)
+    is_known = _owns(entry) or str(meta.get(THINKER, "")).startswith(_MODEL_PREFIX)
     if isinstance(part, ThinkingPart):
         signature = meta.get("signature")
         return is_known and isinstance(signature, str) and bool(signature)
@@ -98,9 +98,9 @@ def _takes(entry: ConversationEntry, part: ThinkingPart | UnknownPart) -> bool:
 
 @dataclass(slots=True)
 class _Ids:
-    """Gives calls ids that the client tells apart.
+    """Assigns call ids that the client distinguishes.
 
-    It takes `a_2` for `a` said again, and its result for a second one, which goes.
+    The client takes `a_2` for a repetition of `a`, and drops its result as a duplicate.
 
     >>> ids = _Ids()
     >>> ids.new("a"), ids.new("a_2"), ids.new("b_2")
@@ -110,37 +110,39 @@ class _Ids:
     _taken: set[str] = field(default_factory=set)
 
     def new(self, raw: str) -> str:
-        """Return the id of the next call; the same calls in the same order get the same ids."""
-        wanted, count = well_formed(raw, ID_LENGTH), 0
-        while not wanted or not self._taken.isdisjoint((wanted, _NUMBERED.sub("", wanted))):
+        """Return the id of the next call. The same calls in the same order get the same ids."""
+        candidate, count = well_formed(raw, ID_LENGTH), 0
+        while not candidate or not self._taken.isdisjoint(
+            (candidate, _NUMBERED_PATTERN.sub("", candidate))
+        ):
             count += 1
             digest = hashlib.sha256(clean(f"{count} {raw}").encode()).hexdigest()
-            wanted = f"toolu_{digest[:24]}"
-        self._taken.add(wanted)
-        return wanted
+            candidate = f"toolu_{digest[:24]}"
+        self._taken.add(candidate)
+        return candidate
 
 
 FIT = TargetRules(
     owns=_owns,
     ids=_Ids,
-    takes=_takes,
+    takes=_accepts,
     is_aside=_is_error,
     has_calls_last=True,
     has_error_images=False,
     no_result=INTERRUPTED,
 )
-"""What Claude Code, and its provider, accept."""
+"""The rules of Claude Code and its provider."""
 
 
 @dataclass(slots=True)
-class _Writing:
-    """A transcript that is being written."""
+class _TranscriptBuilder:
+    """Builds the records of a transcript."""
 
     session: NewSessionInfo
     names: RecordNames = field(init=False)
     responses: set[str] = field(default_factory=set)
-    """Ids of the answers so far."""
-    _last: str | None = None
+    """Ids of the previous responses."""
+    _last_uuid: str | None = None
 
     def __post_init__(self) -> None:
         self.names = RecordNames(self.session)
@@ -148,131 +150,139 @@ class _Writing:
     def records(self, entries: Sequence[ConversationEntry]) -> Iterator[Record]:
         """Yield the records of a conversation."""
         for entry, time in timed(fitted(entries, FIT), self.session):
-            said = self._answer(entry) if entry.message.role == "assistant" else self._heard(entry)
-            for uuid, record in said:
-                yield self._record(uuid, time, record)
+            records_ = (
+                self._answer_records(entry)
+                if entry.message.role == "assistant"
+                else self._user_records(entry)
+            )
+            for uuid, record in records_:
+                yield self._build_record(uuid, time, record)
 
-    def _record(self, uuid: str | None, time: str, said: Record) -> Record:
+    def _build_record(self, uuid: str | None, time: str, members: Record) -> Record:
         name = uuid or str(self.names.new())
         record = {
-            "parentUuid": self._last,
+            "parentUuid": self._last_uuid,
             "isSidechain": False,
             "userType": "external",
             "cwd": self.session.folder,
             "sessionId": self.session.id,
             "version": VERSION,
             "gitBranch": "",
-            **said,
+            **members,
             "uuid": name,
             "timestamp": time,
         }
-        self._last = name
+        self._last_uuid = name
         return record
 
-    def _answer(self, entry: ConversationEntry) -> Iterator[tuple[str | None, Record]]:
-        """Yield the records of an answer, as many as it had or one for each block."""
-        source = _source(entry) if _owns(entry) else {}
+    def _answer_records(self, entry: ConversationEntry) -> Iterator[tuple[str | None, Record]]:
+        """Yield the records of an answer: as originally split, or one for each block."""
+        source = _source_of(entry) if _owns(entry) else {}
         items = list(in_order(entry.message))
-        body = {"id": self._response(source.get("id")), "type": "message", "role": "assistant"}
-        body["model"] = _model(entry) or self.session.model or DEFAULT_MODEL
-        calls = any(isinstance(item, ToolCall) for item in items)
-        stopped = source.get("stop_reason", None if source else "tool_use" if calls else "end_turn")
-        ends = {"stop_reason": stopped, "stop_sequence": None}
+        body = {"id": self._response_id(source.get("id")), "type": "message", "role": "assistant"}
+        body["model"] = _claude_model(entry) or self.session.model or DEFAULT_MODEL
+        has_calls = any(isinstance(item, ToolCall) for item in items)
+        stop_reason = source.get(
+            "stop_reason", None if source else "tool_use" if has_calls else "end_turn"
+        )
+        stop_members = {"stop_reason": stop_reason, "stop_sequence": None}
         if source.get("usage") is not None:
-            ends["usage"] = source["usage"]
+            stop_members["usage"] = source["usage"]
         request = source.get("request")
-        more: Record = {"requestId": request} if isinstance(request, str) else {}
+        extra: Record = {"requestId": request} if isinstance(request, str) else {}
         if source.get("kind") == "error":
-            more["isApiErrorMessage"] = True
+            extra["isApiErrorMessage"] = True
         uuids = source.get("uuids")
-        known = iter(uuids if isinstance(uuids, list) else ())
-        for group in _grouped(items, source.get("blocks")):
-            content = [_said(item) for item in group]
-            message = {**body, "content": content, **ends}
+        original_uuids = iter(uuids if isinstance(uuids, list) else ())
+        for group in _group_items(items, source.get("blocks")):
+            content = [_answer_block(item) for item in group]
+            message = {**body, "content": content, **stop_members}
             yield (
-                self.names.own(next(known, None)),
-                {"type": "assistant", "message": message, **more},
+                self.names.own(next(original_uuids, None)),
+                {"type": "assistant", "message": message, **extra},
             )
 
-    def _response(self, own: object) -> str:
-        """Return the id of a response: what has the same one is the same."""
-        id_ = own if isinstance(own, str) and own not in self.responses else None
+    def _response_id(self, original: object) -> str:
+        """Return a unique id of a response. Records with equal ids are one response."""
+        id_ = original if isinstance(original, str) and original not in self.responses else None
         id_ = id_ or f"msg_{self.names.new().hex}"
         self.responses.add(id_)
         return id_
 
-    def _heard(self, entry: ConversationEntry) -> Iterator[tuple[str | None, Record]]:
-        """Yield the record of a result, or of what a user said."""
-        source = _source(entry)
+    def _user_records(self, entry: ConversationEntry) -> Iterator[tuple[str | None, Record]]:
+        """Yield the record of a result or of a user message."""
+        source = _source_of(entry)
         if entry.message.role == "tool":
-            said: Record = {"type": "user", "message": _user([_result(entry)])}
+            record: Record = {"type": "user", "message": _user_message([_build_result(entry)])}
         elif _owns(entry) and source.get("queued") is True:
-            queued = {"type": QUEUED, "prompt": _content(entry), "commandMode": "prompt"}
-            said = {"type": "attachment", "attachment": queued}
+            attachment = {"type": QUEUED, "prompt": _build_content(entry), "commandMode": "prompt"}
+            record = {"type": "attachment", "attachment": attachment}
         elif _owns(entry) and source.get("local") is True:
-            about = {"subtype": LOCAL_COMMAND, "level": "info"}
-            said = {"type": "system", **about, "content": _content(entry)}
+            members = {"subtype": LOCAL_COMMAND, "level": "info"}
+            record = {"type": "system", **members, "content": _build_content(entry)}
         else:
-            said = {"type": "user", "message": _user(_content(entry))}
-            if source.get("summary") is True and self._last is None:
-                said |= {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
+            record = {"type": "user", "message": _user_message(_build_content(entry))}
+            if source.get("summary") is True and self._last_uuid is None:
+                record |= {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
         is_meta = source.get("meta") is True if _owns(entry) else source.get("kind") == SYSTEM
         if is_meta:
-            said["isMeta"] = True
-        yield self.names.own(source.get("uuid")), said
+            record["isMeta"] = True
+        yield self.names.own(source.get("uuid")), record
 
 
-def _user(content: object) -> Record:
+def _user_message(content: object) -> Record:
     return {"role": "user", "content": content}
 
 
-def _content(entry: ConversationEntry) -> str | list[Record]:
+def _build_content(entry: ConversationEntry) -> str | list[Record]:
     content = entry.message.content
     return (
-        content if isinstance(content, str) else [block_of(one) for one in in_order(entry.message)]
+        content
+        if isinstance(content, str)
+        else [block_of(item) for item in in_order(entry.message)]
     )
 
 
-def _model(entry: ConversationEntry) -> str:
-    """Return the model of Claude's that answered; empty: it was another one."""
-    source = _source(entry)
-    named = [source.get("model")]
+def _claude_model(entry: ConversationEntry) -> str:
+    """Return the Claude model of an answer, or an empty string for another model."""
+    source = _source_of(entry)
+    candidates = [source.get("model")]
     if not _owns(entry):
-        named += [(part.meta or {}).get(THINKER) for part in _thoughts(entry)]
-    models = [name for name in named if isinstance(name, str) and name]
-    known = [name for name in models if _owns(entry) or name.startswith(_MODELS)]
-    return known[-1] if known else ""
+        candidates += [(part.meta or {}).get(THINKER) for part in _iter_thinking(entry)]
+    models = [name for name in candidates if isinstance(name, str) and name]
+    accepted = [name for name in models if _owns(entry) or name.startswith(_MODEL_PREFIX)]
+    return accepted[-1] if accepted else ""
 
 
-def _thoughts(entry: ConversationEntry) -> Iterator[ThinkingPart]:
+def _iter_thinking(entry: ConversationEntry) -> Iterator[ThinkingPart]:
     yield from (part for part in in_order(entry.message) if isinstance(part, ThinkingPart))
 
 
-def _grouped(
+def _group_items(
     items: Sequence[Part | ToolCall], counts: object
 ) -> Iterator[Sequence[Part | ToolCall]]:
-    """Yield items by the records that they stand in: one each, if it is not known otherwise."""
-    known = [n for n in counts if isinstance(n, int) and n >= 0] if isinstance(counts, list) else []
-    if sum(known) != len(items) or (not items and not known):
-        known = [1] * len(items) or [0]
-    at = 0
-    for count in known:
-        yield items[at : at + count]
-        at += count
+    """Yield items by record: by the original counts, or one each."""
+    sizes = [n for n in counts if isinstance(n, int) and n >= 0] if isinstance(counts, list) else []
+    if sum(sizes) != len(items) or (not items and not sizes):
+        sizes = [1] * len(items) or [0]
+    start = 0
+    for count in sizes:
+        yield items[start : start + count]
+        start += count
 
 
-def _said(item: Part | ToolCall) -> Record:
+def _answer_block(item: Part | ToolCall) -> Record:
     block = block_of(item)
     if isinstance(item, ThinkingPart | UnknownPart):
-        block.pop(THINKER, None)  # it stands in the record
+        block.pop(THINKER, None)  # The model is a member of the record.
     return block
 
 
-def _result(entry: ConversationEntry) -> Record:
+def _build_result(entry: ConversationEntry) -> Record:
     message = entry.message
     block: Record = {"tool_use_id": message.tool_call_id or "", "type": "tool_result"}
     if message.content is not None:
-        block["content"] = _content(entry)
-    if message.is_error or "is_error" in _source(entry):
+        block["content"] = _build_content(entry)
+    if message.is_error or "is_error" in _source_of(entry):
         block["is_error"] = message.is_error
     return block

@@ -1,16 +1,13 @@
-"""Codex: the rollouts of its sessions, of all versions since 0.2.
+"""The reader of Codex rollouts, of all versions since 0.2.
 
-One idea: `response_item` lines are what the model sees, and nothing else is. So a step is a round:
-what was put to the model, its answer, and the results of the calls in it. All other lines repeat
-these for display, or are facts about them: they are counted, and told where they belong.
+`response_item` lines are the complete input of the model. So a step is a round: the input to the
+model, its answer, and the results of its calls. All other lines repeat these for display, or hold
+metadata about them: they are counted, and their metadata is attached.
 
-Source: docs/formats/codex.md.
+`exit_code` reads the exit code of a command from the text that Codex writes before its output. The
+output itself is ignored, because it may contain any text.
 
-How a command ended that Codex ran: what stands in front of the output, in words.
-
-One idea: an output may say anything, so only what Codex itself writes before it counts.
-
-Source: docs/formats/codex.md, "What a command ended with".
+Source: docs/formats/codex.md, also "What a command ended with".
 """
 
 from __future__ import annotations
@@ -55,36 +52,38 @@ from harken.formats.runtimes.new_session import format_of
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.runtimes.user_text import CODEX_PHRASES, CODEX_TAGS
 
-_HEAD = 400
-"""In so many characters stands what Codex writes before an output."""
+_HEAD_CHARS = 400
+"""The number of characters in which Codex's text before an output ends."""
 
 
-_TOLD = re.compile(r"^(?:Process exited with code|Exit code:) (-?[0-9]{1,10})$", re.MULTILINE)
+_EXIT_CODE_PATTERN = re.compile(
+    r"^(?:Process exited with code|Exit code:) (-?[0-9]{1,10})$", re.MULTILINE
+)
 
 
-_OUTPUT = re.compile(r"^Output:", re.MULTILINE)
+_OUTPUT_PATTERN = re.compile(r"^Output:", re.MULTILINE)
 
 
-_OLDER = '{"output":'
+_OLD_PREFIX = '{"output":'
 
 
 def exit_code(result: str) -> int | None:
-    r"""Return the exit code in the result of a call; None: it does not say one.
+    r"""Return the exit code in the result of a call. Return None if there is none.
 
     >>> exit_code("Wall time: 0.1 seconds\nProcess exited with code 2\nOutput:\nno")
     2
     >>> exit_code("Output:\nExit code: 2\n")
     """
-    if result.startswith(_OLDER):
-        return _of_older(result)
-    head = result[:_HEAD]
-    end = _OUTPUT.search(head)
-    told = _TOLD.search(head[: end.start()]) if end else None
-    return None if told is None else int(told[1])
+    if result.startswith(_OLD_PREFIX):
+        return _old_exit_code(result)
+    head = result[:_HEAD_CHARS]
+    end = _OUTPUT_PATTERN.search(head)
+    match = _EXIT_CODE_PATTERN.search(head[: end.start()]) if end else None
+    return None if match is None else int(match[1])
 
 
-def _of_older(result: str) -> int | None:
-    """Return what is said in a result that is JSON, as it was up to 2025."""
+def _old_exit_code(result: str) -> int | None:
+    """Return the exit code in a result in the JSON form of versions up to 2025."""
     try:
         value = canonical.from_json(result.encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError):
@@ -94,59 +93,61 @@ def _of_older(result: str) -> int | None:
 
 
 NAME = "codex-v1"
-_HEADS = (b'"session_meta"', b'"record_type"', b'"response_item"', b'"turn_context"')
+_HEAD_MEMBERS = (b'"session_meta"', b'"record_type"', b'"response_item"', b'"turn_context"')
 _OLD_HEAD = (b'"instructions"', b'"git"')
-_FRAGMENT = (b'"timestamp"', b'"payload"')
+_FRAGMENT_MEMBERS = (b'"timestamp"', b'"payload"')
 _FRAGMENT_DIGITS = 12
-_LOOKED_AT_LINES, _LOOKED_AT_BYTES = 5, 256
-"""A fragment may begin in the middle of a line."""
-_FILE = re.compile(r"rollout-[^/\\]*\.jsonl")
-_FROM_CODEX = re.compile(
+_CHECKED_LINES, _CHECKED_BYTES = 5, 256
+"""Limits of the search for a record in a fragment, which may begin in the middle of a line."""
+_FILE_PATTERN = re.compile(r"rollout-[^/\\]*\.jsonl")
+_CODEX_TEXT_PATTERN = re.compile(
     rf"(?:{'|'.join(map(re.escape, CODEX_PHRASES))}|<(?:{'|'.join(CODEX_TAGS)})\b)"
 )
-"""How texts in the user's name begin that Codex itself wrote."""
-_COUNTS = {
+"""Matches texts in the user's name that Codex wrote."""
+_COUNT_NAMES = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
     "cached_input_tokens": "cache_read_tokens",
     "reasoning_output_tokens": "reasoning_tokens",
 }
-"""What Codex counts, and how Harken calls it: both count the cached part in the input, too, and
-thoughts in the output."""
+"""Harken's names of Codex's token counts. In both, the input includes the cached part, and the
+output includes thinking."""
 
 
 def looks(path: str, head: bytes) -> bool:
-    """Whether a file is a rollout, or a part of one, by its first lines; an empty one, by its name.
+    """Whether a file is a rollout, or a part of one, by its first lines.
 
-    A part may lack the header, and begin with any line, also in the middle of one.
+    An empty file is matched by name.
+
+    A part may lack the header, and begin with any line, also in the middle of a line.
     """
-    lines = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", _LOOKED_AT_LINES)
+    lines = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", _CHECKED_LINES)
     if not lines[0]:
-        return _FILE.search(path) is not None
+        return _FILE_PATTERN.search(path) is not None
     is_old = b'"id"' in lines[0] and all(name in lines[0] for name in _OLD_HEAD)
-    is_head = is_old or any(name in lines[0] for name in _HEADS)
+    is_head = is_old or any(name in lines[0] for name in _HEAD_MEMBERS)
     if is_head and lines[0].startswith(b"{"):
         return True
-    return any(_is_part(line[:_LOOKED_AT_BYTES]) for line in lines[:_LOOKED_AT_LINES])
+    return any(_is_part(line[:_CHECKED_BYTES]) for line in lines[:_CHECKED_LINES])
 
 
 def _is_part(line: bytes) -> bool:
-    """Whether a line is of a rollout, by its beginning: every file of any kind is asked."""
-    if not line.startswith(b"{") or not all(name in line for name in _FRAGMENT):
+    """Whether a line is of a rollout, by its beginning. It is called for every file of any kind."""
+    if not line.startswith(b"{") or not all(name in line for name in _FRAGMENT_MEMBERS):
         return False
-    return any(name in line for name in (*_HEADS, b'"event_msg"', b'"compacted"'))
+    return any(name in line for name in (*_HEAD_MEMBERS, b'"event_msg"', b'"compacted"'))
 
 
-def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
-    """Read a rollout. Raises FormatError where no line of it is of one."""
-    rollout = _Rollout(reading)
-    for line, record in read_records(source, reading):
-        kind, payload = _opened(record)
+def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
+    """Yield the steps of a rollout. Raises FormatError if no line of it is of a rollout."""
+    rollout = _Rollout(report)
+    for line, record in read_records(source, report):
+        kind, payload = _unwrap(record)
         rollout.first = rollout.first or line.data
         if kind in ("response_item", "compacted"):
-            reading.used += 1
+            report.used += 1
         else:
-            reading.keep(f"{kind}/{get_text(payload, 'type')}" if kind == "event_msg" else kind)
+            report.keep(f"{kind}/{get_text(payload, 'type')}" if kind == "event_msg" else kind)
         rollout.is_one = rollout.is_one or kind in _KINDS
         match kind:
             case "session_meta":
@@ -167,8 +168,8 @@ def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
 _KINDS = frozenset({"session_meta", "response_item", "compacted", "turn_context", "event_msg"})
 
 
-def _opened(record: Record) -> tuple[str, Record]:
-    """Return the kind of a line and what is in it; old versions wrote items without a wrapper."""
+def _unwrap(record: Record) -> tuple[str, Record]:
+    """Return the kind and the payload of a line. Old versions wrote items without a wrapper."""
     payload = record.get("payload")
     if isinstance(payload, dict):
         return get_text(record, "type"), payload
@@ -182,23 +183,23 @@ def _opened(record: Record) -> tuple[str, Record]:
 
 @dataclass(slots=True)
 class _Rollout:
-    """What a rollout said so far, and the step that its lines are in."""
+    """The state of reading a rollout, with the current step."""
 
     reading: ReadReport
     first: bytes = b""
-    """The first record: it names a file that has no header."""
+    """The first record, from which a fragment without a header is named."""
     is_one: bool = False
     model: str = ""
     instructions: ConversationEntry | None = None
-    """What the client instructs the model with: the header says it, and no item."""
+    """The client's instructions for the model, which are in the header and in no item."""
     agent: str = ""
-    """Who it is, where another session spawned it."""
+    """The agent of the rollout, if another session spawned it."""
     parent: str | None = None
     turns: list[str | None] = field(default_factory=list)
-    """The step before each prompt: where a rollback goes to."""
+    """The step before each prompt, as the target of a rollback."""
     prompts: RecentPrompts = field(default_factory=RecentPrompts)
     total: Record = field(default_factory=dict)
-    """The tokens of all answers so far, which Codex says again and again."""
+    """The tokens of all previous answers, which Codex repeats."""
     line: int = 0
     entries: list[ConversationEntry] = field(default_factory=list)
     answer: list[Record] = field(default_factory=list)
@@ -207,68 +208,69 @@ class _Rollout:
     """The ids of the calls in the answer."""
     usage: Counter[str] = field(default_factory=Counter)
     is_answered: bool = False
-    """Whether the answer of this step has ended: what is said next is of another one."""
+    """Whether the answer of this step has ended, so that the next item belongs to another step."""
     compaction: str | None = None
-    """The summary, where the step is a compaction."""
+    """The summary, if the step is a compaction."""
 
     def begin(self, meta: Record, time: str | None) -> None:
-        """Read a header. The first is that of this session; a fork has that of its origin, too."""
-        reading = self.reading
-        if not reading.session_id and (self.entries or self.answer):
+        """Read a header. The first one is of this session; a fork also has that of its origin."""
+        report = self.reading
+        if not report.session_id and (self.entries or self.answer):
             self._name_fragment()
-        if reading.session_id:
+        if report.session_id:
             return
-        reading.session_id = get_text(meta, "id")
-        reading.folder = get_text(meta, "cwd")
-        reading.version = get_text(meta, "cli_version")
+        report.session_id = get_text(meta, "id")
+        report.folder = get_text(meta, "cwd")
+        report.version = get_text(meta, "cli_version")
         spawned = get_object(get_object(get_object(meta, "source"), "subagent"), "thread_spawn")
-        reading.parent = get_text(meta, "forked_from_id") or get_text(spawned, "parent_thread_id")
+        report.parent = get_text(meta, "forked_from_id") or get_text(spawned, "parent_thread_id")
         if get_text(spawned, "parent_thread_id"):
-            self.agent = reading.session_id
-        told = get_text(get_object(meta, "base_instructions"), "text")
-        if told:
-            self.instructions = instructions(told, time)
+            self.agent = report.session_id
+        text = get_text(get_object(meta, "base_instructions"), "text")
+        if text:
+            self.instructions = instructions(text, time)
 
     def take(self, item: Record, time: str | None, line: int) -> Iterator[ImportStep]:
-        """Take an item that the model sees."""
+        """Add an item that the model reads."""
         if is_answer(item):
             if self.is_answered:
                 yield from self.seal()
-            self._open(line)
-            self._say(item, time or self.answer_time)
+            self._open_step(line)
+            self._add_to_answer(item, time or self.answer_time)
             return
-        entry, is_prompt = _heard(item, time)
+        entry, is_prompt = _user_entry(item, time)
         if is_prompt or (entry.message.role != "tool" and (self.is_answered or self.answer)):
             yield from self.seal()
-        self._open(line)
+        self._open_step(line)
         self._close_answer()
         if is_prompt:
             self.turns.append(self.parent)
-            self._ask(text_of(entry.message.content))
+            self._add_prompt(text_of(entry.message.content))
         self.is_answered = self.is_answered or entry.message.role == "tool"
         self.entries.append(entry)
 
     def compact(self, payload: Record, time: str | None, line: int) -> Iterator[ImportStep]:
-        """Take a compaction: what it says replaces all that was before.
+        """Add a compaction, which replaces the previous context.
 
-        The first versions did not say it: Codex itself then takes the last prompts and the summary.
+        The first versions did not record the replacement: Codex then uses the last prompts and the
+        summary.
         """
         yield from self.seal()
         self.compaction = get_text(payload, "message")
-        self._open(line)
+        self._open_step(line)
         if isinstance(payload.get("replacement_history"), list):
-            self._replace(get_objects(payload, "replacement_history"), time)
+            self._replace_history(get_objects(payload, "replacement_history"), time)
         else:
-            said_again = [(one, PROMPT) for one in self.prompts.latest()]
-            for one, kind in [*said_again, (self.compaction or NO_SUMMARY, SYSTEM)]:
-                self.entries.append(ConversationEntry(Message("user", one), time, {"kind": kind}))
+            prompts = [(text, PROMPT) for text in self.prompts.latest()]
+            for text, kind in [*prompts, (self.compaction or NO_SUMMARY, SYSTEM)]:
+                self.entries.append(ConversationEntry(Message("user", text), time, {"kind": kind}))
         yield from self.seal()
 
     def happen(self, event: Record) -> Iterator[ImportStep]:
-        """Take an event: most of them say for display what an item says, too."""
+        """Process an event. Most events repeat an item for display."""
         match get_text(event, "type"):
             case "token_count":
-                self._spend(get_object(event, "info"))
+                self._add_usage(get_object(event, "info"))
             case "thread_rolled_back":
                 turns = min(get_count(event, "num_turns") or 0, len(self.turns))
                 if turns:
@@ -279,22 +281,22 @@ class _Rollout:
                     del self.turns[-turns:]
                     self.prompts.forget(turns)
             case "collab_agent_spawn_end":
-                self._spawn(get_text(event, "new_thread_id"))
+                self._report_spawn(get_text(event, "new_thread_id"))
             case "item_completed" if get_text(get_object(event, "item"), "tool") == "spawn_agent":
                 for agent in get_objects(get_object(event, "item"), "receiver_agents"):
-                    self._spawn(get_text(agent, "thread_id"))
+                    self._report_spawn(get_text(agent, "thread_id"))
 
-    def _spawn(self, agent: str) -> None:
-        """Say where an agent began whose conversation is in a file of its own."""
+    def _report_spawn(self, agent: str) -> None:
+        """Report the step that spawned an agent with a file of its own."""
         step = str(self.line) if self.entries or self.answer else self.parent
         if agent and step is not None:
             self.reading.spawned[agent] = step
 
     def seal(self) -> Iterator[ImportStep]:
-        """End the step, if there is anything in it."""
+        """End the step, if it is not empty."""
         self._close_answer()
         if self.entries:
-            self._tell_usage()
+            self._attach_usage()
             if not self.reading.session_id:
                 self._name_fragment()
             id_ = str(self.line)
@@ -318,14 +320,14 @@ class _Rollout:
     def _name_fragment(self) -> None:
         """Name a part of a rollout, which begins without a header, by its first record.
 
-        It is no session: with the id of one it would be taken for all of it. The name is the same
-        when the part grows, and is never the beginning of a session's id.
+        It is no session: with a session's id it would be taken for the complete session. The name
+        is stable when the part grows, and is never a prefix of a session's id.
         """
         name = blake3(self.first).hexdigest()[:_FRAGMENT_DIGITS]
         self.reading.session_id = f"fragment-{name}"
         self.reading.notes.append("it has no header: it is a part of a session")
 
-    def _open(self, line: int) -> None:
+    def _open_step(self, line: int) -> None:
         """Begin a step at a line, unless one is open."""
         if self.entries or self.answer:
             return
@@ -333,8 +335,8 @@ class _Rollout:
         if self.instructions and (self.parent is None or self.compaction is not None):
             self.entries.append(self.instructions)
 
-    def _say(self, item: Record, time: str | None) -> None:
-        """Add to the answer. Calls of one message have ids of their own: so each has its place."""
+    def _add_to_answer(self, item: Record, time: str | None) -> None:
+        """Add an item to the answer. The calls of one message have unique ids."""
         id_ = call_id(item)
         if id_ in self.calls:
             self._close_answer()
@@ -346,64 +348,67 @@ class _Rollout:
     def _close_answer(self) -> None:
         if self.answer:
             source: Record = {"model": self.model} if self.model else {}
-            named = next(filter(None, (get_text(item, "id") for item in self.answer)), "")
-            if named:
-                source["id"] = named
+            response_id = next(filter(None, (get_text(item, "id") for item in self.answer)), "")
+            if response_id:
+                source["id"] = response_id
             self.entries.append(
                 ConversationEntry(said(self.answer), self.answer_time, source or None)
             )
             self.answer, self.answer_time, self.calls = [], None, set()
 
-    def _ask(self, prompt: str) -> None:
+    def _add_prompt(self, prompt: str) -> None:
         self.prompts.add(prompt)
         self.reading.title = self.reading.title or title_of(prompt)
 
-    def _replace(self, history: list[Record], time: str | None) -> None:
+    def _replace_history(self, history: list[Record], time: str | None) -> None:
         self.prompts = RecentPrompts()
         for item in history:
             if is_answer(item):
-                self._say(item, time)
+                self._add_to_answer(item, time)
                 continue
             self._close_answer()
-            entry, is_prompt = _heard(item, time)
+            entry, is_prompt = _user_entry(item, time)
             if is_prompt:
                 self.prompts.add(text_of(entry.message.content))
             self.entries.append(entry)
 
-    def _spend(self, info: Record) -> None:
-        """Count what an answer took: by how much the total, which is often repeated, has grown."""
+    def _add_usage(self, info: Record) -> None:
+        """Add the growth of the total tokens, which Codex often repeats."""
         total, last = get_object(info, "total_token_usage"), get_object(info, "last_token_usage")
         if not total:
             return
-        known, self.total = self.total, total
-        grown = {
-            name: (get_count(total, name) or 0) - (get_count(known, name) or 0) for name in _COUNTS
+        previous, self.total = self.total, total
+        growth = {
+            name: (get_count(total, name) or 0) - (get_count(previous, name) or 0)
+            for name in _COUNT_NAMES
         }
-        if not known or min(grown.values()) < 0:  # of a fork, or begun anew
-            grown = {name: get_count(last, name) or 0 for name in _COUNTS}
-        self.usage.update({_COUNTS[name]: tokens for name, tokens in grown.items() if tokens})
+        if not previous or min(growth.values()) < 0:  # The total is of a fork, or was reset.
+            growth = {name: get_count(last, name) or 0 for name in _COUNT_NAMES}
+        self.usage.update({_COUNT_NAMES[name]: tokens for name, tokens in growth.items() if tokens})
         self.is_answered = self.is_answered or bool(self.answer)
 
-    def _tell_usage(self) -> None:
-        """Say of the last answer what it took; of a step without one, what came before it."""
+    def _attach_usage(self) -> None:
+        """Attach the usage to the last answer of the step, or to its last entry."""
         if not self.usage:
             return
         roles = [entry.message.role for entry in self.entries]
-        at = len(roles) - 1
+        index = len(roles) - 1
         if "assistant" in roles:
-            at -= roles[::-1].index("assistant")
-        entry = self.entries[at]
-        self.entries[at] = replace(entry, source={**(entry.source or {}), "usage": {**self.usage}})
+            index -= roles[::-1].index("assistant")
+        entry = self.entries[index]
+        self.entries[index] = replace(
+            entry, source={**(entry.source or {}), "usage": {**self.usage}}
+        )
         self.usage.clear()
 
 
-def _heard(item: Record, time: str | None) -> tuple[ConversationEntry, bool]:
-    """Return the entry of what no model said, and whether it is a prompt."""
+def _user_entry(item: Record, time: str | None) -> tuple[ConversationEntry, bool]:
+    """Return the entry of an item of another role than the model, and whether it is a prompt."""
     entry = heard(item, time)
     if entry.message.role == "tool":
         code = exit_code(text_of(entry.message.content))
-        told = {} if code is None else {"exit_code": code}
-        return replace(entry, source={**(entry.source or {}), **told} or None), False
+        code_member = {} if code is None else {"exit_code": code}
+        return replace(entry, source={**(entry.source or {}), **code_member} or None), False
     if entry.message.role != "user":
         return entry, False
     kind = PROMPT if _is_prompt(entry.message) else SYSTEM
@@ -411,11 +416,11 @@ def _heard(item: Record, time: str | None) -> tuple[ConversationEntry, bool]:
 
 
 def _is_prompt(message: Message) -> bool:
-    """Whether a person (or who spawned the agent) said it, and not Codex in the user's name."""
+    """Whether a user or a parent agent wrote the message, and not Codex in the user's name."""
     content = message.content
     parts = [TextPart(content)] if isinstance(content, str) else content or []
     texts = [part.text for part in parts if isinstance(part, TextPart)]
-    return not any(_FROM_CODEX.match(one.lstrip()[:40].lower()) for one in texts)
+    return not any(_CODEX_TEXT_PATTERN.match(text.lstrip()[:40].lower()) for text in texts)
 
 
 NATIVE = RuntimeFormat(

@@ -1,7 +1,7 @@
-"""What Codex resumes: the rollout of a new session, whoever had the conversation.
+"""The writer of rollouts that Codex resumes, for conversations of any runtime.
 
-One idea: items are what the model sees, so they are written as `responses.items_of` says them.
-Beside each stands what the client shows of it: from items alone, its list of sessions has nothing.
+Items are the input of the model, so they are written as `items_of` returns them. Each is followed
+by its display events: without them, the client's list of sessions shows nothing.
 
 Source: docs/formats/codex.md, "Writing".
 """
@@ -33,21 +33,21 @@ from harken.formats.runtimes.steps import PROMPT
 from harken.formats.runtimes.target import Block, TargetRules, has_own, message_parts
 
 _VERSION = "0.169.0"
-"""Of the client that takes what is written here."""
-_COUNTS = {
+"""The version of the client that reads this form."""
+_COUNT_NAMES = {
     "input_tokens": "input_tokens",
     "cached_input_tokens": "cache_read_tokens",
     "output_tokens": "output_tokens",
     "reasoning_output_tokens": "reasoning_tokens",
 }
-_OF_CLOSING = ("id", "type", "status", "execution")
+_CLOSING_MEMBERS = ("id", "type", "status", "execution")
 
 
 def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Write a conversation as a rollout."""
     fit = TargetRules(
         owns=_owns,
-        takes=_takes,
+        takes=_accepts,
         is_aside=is_instructions,
         has_system=True,
         has_free_calls=True,
@@ -55,20 +55,20 @@ def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> byt
         has_calls_last=True,
         no_result=ABORTED,
     )
-    return b"".join(map(to_line, _lines(list(_answered(fitted(entries, fit))), session)))
+    return b"".join(map(to_line, _iter_lines(list(_adapt_results(fitted(entries, fit))), session)))
 
 
 def _owns(entry: ConversationEntry) -> bool:
     return has_own(entry, OWN)
 
 
-def _takes(entry: ConversationEntry, part: Block) -> bool:
-    is_listed = isinstance(part, UnknownPart) and entry.message.role == "tool"
-    return OWN in (part.meta or {}) or (is_listed and _owns(entry))
+def _accepts(entry: ConversationEntry, part: Block) -> bool:
+    is_result_part = isinstance(part, UnknownPart) and entry.message.role == "tool"
+    return OWN in (part.meta or {}) or (is_result_part and _owns(entry))
 
 
-def _answered(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
-    """Yield entries with results of the kinds that the calls before them have."""
+def _adapt_results(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
+    """Yield entries, with results of the types that their calls require."""
     closings: dict[str, Record] = {}
     for entry in entries:
         message = entry.message
@@ -77,60 +77,74 @@ def _answered(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntr
             closings = {get_text(item, "call_id"): closing(item) for item in calls}
             yield entry
         elif message.role == "tool":
-            yield _result(entry, closings.get(message.tool_call_id or "", {}))
+            yield _adapt_result(entry, closings.get(message.tool_call_id or "", {}))
         else:
             yield entry
 
 
-def _result(entry: ConversationEntry, closed: Record) -> ConversationEntry:
-    """Return a result as its call has one; `closed` is what Codex itself would close that with."""
-    message, own = entry.message, get_object(entry.source or {}, OWN)
+def _adapt_result(entry: ConversationEntry, closing_output: Record) -> ConversationEntry:
+    """Return a result in the form that its call requires.
+
+    `closing_output` is the output with which Codex closes the call.
+    """
+    message, metadata = entry.message, get_object(entry.source or {}, OWN)
     if message.is_error and message.content == ABORTED:
-        own = {name: closed[name] for name in _OF_CLOSING if name in closed}
+        metadata = {
+            name: closing_output[name] for name in _CLOSING_MEMBERS if name in closing_output
+        }
         entry = ConversationEntry(msgspec.structs.replace(message, is_error=False), entry.time)
-    kind = get_text(closed, "type")
-    if kind == get_text({"type": PLAIN_OUTPUT, **own}, "type"):
-        return replace(entry, source={**(entry.source or {}), OWN: own}) if own else entry
-    return replace(entry, source={**(entry.source or {}), OWN: {**own, "type": kind}})
+    kind = get_text(closing_output, "type")
+    if kind == get_text({"type": PLAIN_OUTPUT, **metadata}, "type"):
+        return replace(entry, source={**(entry.source or {}), OWN: metadata}) if metadata else entry
+    return replace(entry, source={**(entry.source or {}), OWN: {**metadata, "type": kind}})
 
 
-def _lines(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> Iterator[Record]:
-    told = next((text_of(one.message.content) for one in entries if is_instructions(one)), "")
+def _iter_lines(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> Iterator[Record]:
+    instructions_text = next(
+        (
+            text_of(followed_entry.message.content)
+            for followed_entry in entries
+            if is_instructions(followed_entry)
+        ),
+        "",
+    )
     time = milliseconds(session.time)
-    yield _line(time, "session_meta", _meta(session, told))
-    spent, model = dict.fromkeys(_COUNTS, 0), ""
-    for at, (entry, time) in enumerate(timed(entries, session)):
-        named = get_text(entry.source or {}, "model")
-        if named != model and entry.message.role == "assistant" and _owns(entry):
-            model = named
-            yield _line(time, "turn_context", _context(model, session))
+    yield _build_line(time, "session_meta", _session_meta(session, instructions_text))
+    totals, model = dict.fromkeys(_COUNT_NAMES, 0), ""
+    for index, (entry, time) in enumerate(timed(entries, session)):
+        entry_model = get_text(entry.source or {}, "model")
+        if entry_model != model and entry.message.role == "assistant" and _owns(entry):
+            model = entry_model
+            yield _build_line(time, "turn_context", _turn_context(model, session))
         for item in items_of([entry]):
-            yield _line(time, "response_item", _readable(item))
-        for event in _shown(entry):
-            yield _line(time, "event_msg", event)
+            yield _build_line(time, "response_item", _with_text_arguments(item))
+        for event in _display_events(entry):
+            yield _build_line(time, "event_msg", event)
         usage = get_object(entry.source or {}, "usage")
-        is_followed = [one.message.role for one in entries[at : at + 2]] == 2 * ["assistant"]
+        is_followed = [
+            followed_entry.message.role for followed_entry in entries[index : index + 2]
+        ] == 2 * ["assistant"]
         if usage or is_followed:
-            last = {name: get_count(usage, ours) or 0 for name, ours in _COUNTS.items()}
-            spent = {name: spent[name] + last[name] for name in _COUNTS}
-            yield _line(time, "event_msg", _spent(spent, last))
+            last = {name: get_count(usage, name_) or 0 for name, name_ in _COUNT_NAMES.items()}
+            totals = {name: totals[name] + last[name] for name in _COUNT_NAMES}
+            yield _build_line(time, "event_msg", _token_count(totals, last))
     if session.model:
-        yield _line(time, "turn_context", _context(session.model, session))
+        yield _build_line(time, "turn_context", _turn_context(session.model, session))
 
 
-def _readable(item: Record) -> Record:
-    """Return an item as every version reads it: some wrote the arguments of a call as an object."""
-    given = item.get("arguments", "")
-    if item["type"] != "function_call" or isinstance(given, str):
+def _with_text_arguments(item: Record) -> Record:
+    """Return an item that every version reads. Some wrote call arguments as an object."""
+    arguments = item.get("arguments", "")
+    if item["type"] != "function_call" or isinstance(arguments, str):
         return item
-    return {**item, "arguments": canonical.to_json_line(given).decode()}
+    return {**item, "arguments": canonical.to_json_line(arguments).decode()}
 
 
-def _line(time: str, kind: str, payload: Record) -> Record:
+def _build_line(time: str, kind: str, payload: Record) -> Record:
     return {"timestamp": time, "type": kind, "payload": payload}
 
 
-def _meta(session: NewSessionInfo, told: str) -> Record:
+def _session_meta(session: NewSessionInfo, instructions_text: str) -> Record:
     meta: Record = {
         "id": session.id,
         "timestamp": milliseconds(session.time),
@@ -139,21 +153,21 @@ def _meta(session: NewSessionInfo, told: str) -> Record:
         "cli_version": _VERSION,
         "source": "cli",
     }
-    return {**meta, "base_instructions": {"text": told}} if told else meta
+    return {**meta, "base_instructions": {"text": instructions_text}} if instructions_text else meta
 
 
-def _context(model: str, session: NewSessionInfo) -> Record:
-    """Return what a turn is about: Codex reads none of it but the model when it resumes."""
+def _turn_context(model: str, session: NewSessionInfo) -> Record:
+    """Return a turn context. When it resumes, Codex reads only the model of it."""
     policy = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}}
     return {"cwd": session.folder, **policy, "model": model}
 
 
-def _shown(entry: ConversationEntry) -> Iterator[Record]:
-    """Yield what the client shows of an entry."""
+def _display_events(entry: ConversationEntry) -> Iterator[Record]:
+    """Yield the display events of an entry."""
     parts = message_parts(entry.message)
     if entry.message.role == "user" and (entry.source or {}).get("kind", PROMPT) == PROMPT:
-        said = next((part.text for part in parts if isinstance(part, TextPart)), "")
-        yield {"type": "user_message", "message": said, "images": []}
+        text = next((part.text for part in parts if isinstance(part, TextPart)), "")
+        yield {"type": "user_message", "message": text, "images": []}
     elif entry.message.role == "assistant":
         for part in parts:
             if isinstance(part, TextPart):
@@ -162,12 +176,15 @@ def _shown(entry: ConversationEntry) -> Iterator[Record]:
                 yield {"type": "agent_reasoning", "text": part.text}
 
 
-def _spent(total: Record, last: Record) -> Record:
-    """Return the tokens of all answers so far: where they did not grow, an answer ends there."""
-    info = {"total_token_usage": _summed(total), "last_token_usage": _summed(last)}
+def _token_count(total: Record, last: Record) -> Record:
+    """Return the tokens of all previous answers.
+
+    A count without growth marks the end of an answer.
+    """
+    info = {"total_token_usage": _with_total(total), "last_token_usage": _with_total(last)}
     return {"type": "token_count", "info": info, "rate_limits": None}
 
 
-def _summed(tokens: Record) -> Record:
-    whole = tokens["input_tokens"] + tokens["output_tokens"]
-    return {**tokens, "total_tokens": whole}
+def _with_total(tokens: Record) -> Record:
+    total = tokens["input_tokens"] + tokens["output_tokens"]
+    return {**tokens, "total_tokens": total}

@@ -1,8 +1,8 @@
-"""What Gemini CLI resumes: the chat of a new session, whoever had the conversation.
+"""The writer of chats that Gemini CLI resumes, for conversations of any runtime.
 
-One idea: a message of the model holds the results of its calls. So an answer and the results after
-it are one line, and nothing is said twice: what the client's own files also hold as lines of a user
-it would send twice.
+A message of the model holds the results of its calls. So an answer and its results are one line,
+and no result is written twice: the client would send the duplicate user lines of its own files
+twice.
 
 Source: docs/formats/gemini-cli.md, "Writing".
 """
@@ -37,26 +37,26 @@ from harken.formats.runtimes.target import Block, TargetRules, has_own, message_
 from harken.formats.tool_calls import as_object, clean, content_of, in_order, well_formed
 
 USER = "[user]: "
-"""Before what was said to the model, and what Gemini CLI would take for a command and not send."""
-_NAMES = UUID("0d9a8a1e-25a4-4d1f-8b86-0a2f4c53a1d1")
-"""In which messages are named, by the id of the session and their place."""
-_NAME_LENGTH = 64
-_SUBJECT = re.compile(r"\*\*(?P<subject>[^*\n]+)\*\* (?P<description>.*)", re.DOTALL)
-_BLOCKS = frozenset({"executableCode", "codeExecutionResult", "fileData", "inlineData"})
-"""Parts that only Gemini knows, and takes back."""
+"""The prefix of a user message that Gemini CLI would otherwise take for a command and not send."""
+_ID_NAMESPACE = UUID("0d9a8a1e-25a4-4d1f-8b86-0a2f4c53a1d1")
+"""The namespace of message ids, which are derived from the session id and the position."""
+_MAX_ID_CHARS = 64
+_SUBJECT_PATTERN = re.compile(r"\*\*(?P<subject>[^*\n]+)\*\* (?P<description>.*)", re.DOTALL)
+_NATIVE_KINDS = frozenset({"executableCode", "codeExecutionResult", "fileData", "inlineData"})
+"""Native parts that Gemini accepts back."""
 
 
 def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Write a conversation as the lines of a chat."""
     fit = TargetRules(
         owns=_owns,
-        takes=_takes,
+        takes=_accepts,
         is_aside=_is_aside,
         has_image_urls=False,
         has_answers_in_a_row=True,
     )
     chat = _Chat(session)
-    for entry, time in timed(_spoken_to(fitted(entries, fit)), session):
+    for entry, time in timed(_make_sendable(fitted(entries, fit)), session):
         chat.add(entry, time)
     return b"".join(map(to_line, chat.lines()))
 
@@ -65,24 +65,24 @@ def _owns(entry: ConversationEntry) -> bool:
     return has_own(entry, OWN)
 
 
-def _takes(entry: ConversationEntry, part: Block) -> bool:
+def _accepts(entry: ConversationEntry, part: Block) -> bool:
     if isinstance(part, UnknownPart):
-        return part.kind in _BLOCKS and block_of(part) is not None
+        return part.kind in _NATIVE_KINDS and block_of(part) is not None
     return OWN in (part.meta or {})
 
 
 def _is_aside(entry: ConversationEntry) -> bool:
-    """Whether it is what Gemini CLI says of the present, and says anew."""
+    """Whether an entry describes the environment, which Gemini CLI describes anew."""
     message, kind = entry.message, (entry.source or {}).get("kind")
     is_user = message.role == "user" and kind == SYSTEM
     return is_user and text_of(message.content).strip().startswith(PRESENT)
 
 
-def _spoken_to(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
-    """Yield entries such that all that a model has read, and is to read, is sent."""
-    for at, entry in enumerate(entries):
-        after = entries[at + 1].message.role if at + 1 < len(entries) else "assistant"
-        is_read = after == "assistant" and not _is_aside(entry)
+def _make_sendable(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
+    """Yield entries, with all messages for the model changed so that they are sent."""
+    for index, entry in enumerate(entries):
+        next_role = entries[index + 1].message.role if index + 1 < len(entries) else "assistant"
+        is_read = next_role == "assistant" and not _is_aside(entry)
         message = entry.message
         if message.role == "user" and is_read and is_unsent(message):
             content = content_of([TextPart(USER), *message_parts(message)])
@@ -94,30 +94,30 @@ def _spoken_to(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEnt
 
 @dataclass(slots=True)
 class _Chat:
-    """A chat on its way."""
+    """Builds the lines of a chat."""
 
     session: NewSessionInfo
     messages: list[Record] = field(default_factory=list)
     named: set[str] = field(default_factory=set)
     calls: dict[str, Record] = field(default_factory=dict)
-    """Those of the last answer, by their ids."""
+    """The calls of the last answer, by id."""
 
     def lines(self) -> list[Record]:
         """Return all lines."""
         times = [get_text(message, "timestamp") for message in self.messages]
-        began = milliseconds(self.session.time)
+        start_time = milliseconds(self.session.time)
         folder = clean(self.session.folder).encode()
         header = {
             "sessionId": self.session.id,
             "projectHash": hashlib.sha256(folder).hexdigest(),
-            "startTime": began,
-            "lastUpdated": max(times, default=began),
+            "startTime": start_time,
+            "lastUpdated": max(times, default=start_time),
             "kind": "main",
         }
         return [header, *self.messages]
 
     def add(self, entry: ConversationEntry, time: str) -> None:
-        """Add what was said, or a result to the call of the answer before it."""
+        """Add a message, or a result to its call in the previous answer."""
         message = entry.message
         if message.role == "tool":
             call = self.calls.get(message.tool_call_id or "", {})
@@ -126,47 +126,49 @@ class _Chat:
             call["status"] = "error" if message.is_error else "success"
             call["timestamp"] = time
             return
-        told = {"id": self._name(entry), "timestamp": time}
+        members = {"id": self._choose_id(entry), "timestamp": time}
         if message.role == "assistant":
-            self.messages.append({**told, "type": "gemini", **self._answer(entry, told["id"])})
+            self.messages.append(
+                {**members, "type": "gemini", **self._build_answer(entry, members["id"])}
+            )
         else:
             blocks = [block for part in message_parts(message) if (block := block_of(part))]
-            self.messages.append({**told, "type": "user", "content": blocks})
+            self.messages.append({**members, "type": "user", "content": blocks})
 
-    def _name(self, entry: ConversationEntry) -> str:
-        """Return the id of a message: its own, where it has a fit one that is free."""
+    def _choose_id(self, entry: ConversationEntry) -> str:
+        """Return the id of a message: its original one, if it is valid and free."""
         name = get_text(entry.source or {}, "id")
-        if not name or name in self.named or well_formed(name, _NAME_LENGTH) != name:
-            name = str(uuid5(_NAMES, f"{self.session.id} {len(self.messages)}"))
+        if not name or name in self.named or well_formed(name, _MAX_ID_CHARS) != name:
+            name = str(uuid5(_ID_NAMESPACE, f"{self.session.id} {len(self.messages)}"))
         self.named.add(name)
         return name
 
-    def _answer(self, entry: ConversationEntry, name: str) -> Record:
+    def _build_answer(self, entry: ConversationEntry, name: str) -> Record:
         items, source = list(in_order(entry.message)), entry.source or {}
-        made = [item for item in items if isinstance(item, ToolCall)]
-        calls = [_call(item, name) for item in made]
-        self.calls = {item.id: call for item, call in zip(made, calls, strict=True)}
+        tool_calls = [item for item in items if isinstance(item, ToolCall)]
+        calls = [_build_call(item, name) for item in tool_calls]
+        self.calls = {item.id: call for item, call in zip(tool_calls, calls, strict=True)}
         answer: Record = {}
-        if _is_plain(items):
-            thoughts = [_thought(item) for item in items if isinstance(item, ThinkingPart)]
+        if _is_plain_order(items):
+            thoughts = [_build_thought(item) for item in items if isinstance(item, ThinkingPart)]
             texts = [block_of(item) for item in items if isinstance(item, TextPart | UnknownPart)]
             answer["content"] = texts
             if thoughts:
                 answer["thoughts"] = thoughts
         else:
-            answer["content"] = [_inline(item) for item in items]
+            answer["content"] = [_build_inline(item) for item in items]
         if calls:
             answer["toolCalls"] = calls
         usage = get_object(source, "usage")
         if usage:
-            answer["tokens"] = _tokens(usage)
+            answer["tokens"] = _build_tokens(usage)
         if get_text(source, "model"):
             answer["model"] = get_text(source, "model")
         return answer
 
 
-def _is_plain(items: Sequence[Part | ToolCall]) -> bool:
-    """Whether thoughts, texts and calls stand in this order, and nothing is signed."""
+def _is_plain_order(items: Sequence[Part | ToolCall]) -> bool:
+    """Whether thoughts, texts and calls are in this order, and no part is signed."""
     ranks = [_RANKS.get(type(item), 1) for item in items]
     return ranks == sorted(ranks) and not any(
         isinstance(item, ThinkingPart | ToolCall) and {*own_of(item.meta)} - {"unnamed"}
@@ -177,33 +179,33 @@ def _is_plain(items: Sequence[Part | ToolCall]) -> bool:
 _RANKS: dict[type, int] = {ThinkingPart: 0, ToolCall: 2}
 
 
-def _thought(part: ThinkingPart) -> Record:
-    found = _SUBJECT.fullmatch(part.text)
-    return found.groupdict() if found else {"subject": "", "description": part.text}
+def _build_thought(part: ThinkingPart) -> Record:
+    match = _SUBJECT_PATTERN.fullmatch(part.text)
+    return match.groupdict() if match else {"subject": "", "description": part.text}
 
 
-def _call(call: ToolCall, message: str) -> Record:
-    """Return a call as the message holds it; one that never had an id has none."""
-    made = {"id": call.id, "name": call.function.name, "args": as_object(call.function.arguments)}
+def _build_call(call: ToolCall, message: str) -> Record:
+    """Return a call in the form of the message. A call that never had an id has none."""
+    record = {"id": call.id, "name": call.function.name, "args": as_object(call.function.arguments)}
     if own_of(call.meta).get("unnamed") == message:
-        del made["id"]
-    return made
+        del record["id"]
+    return record
 
 
-def _inline(item: Part | ToolCall) -> Record | None:
+def _build_inline(item: Part | ToolCall) -> Record | None:
     if isinstance(item, ToolCall):
-        given = as_object(item.function.arguments)
-        call = {"id": item.id, "name": item.function.name, "args": given}
+        arguments = as_object(item.function.arguments)
+        call = {"id": item.id, "name": item.function.name, "args": arguments}
         return {"functionCall": call, **own_of(item.meta)}
     if isinstance(item, ThinkingPart):
         return {"text": item.text, "thought": True, **own_of(item.meta)}
     return block_of(item)
 
 
-def _tokens(usage: Record) -> Record:
+def _build_tokens(usage: Record) -> Record:
     counts = {name: get_count(usage, f"{name}_tokens") or 0 for name in ("input", "output")}
     cached = get_count(usage, "cache_read_tokens") or 0
-    whole = sum(counts.values())
+    total = sum(counts.values())
     thoughts = min(get_count(usage, "reasoning_tokens") or 0, counts["output"])
-    counts["output"] -= thoughts  # which Gemini counts beside it
-    return {**counts, "cached": cached, "thoughts": thoughts, "tool": 0, "total": whole}
+    counts["output"] -= thoughts  # Gemini counts thoughts beside the output.
+    return {**counts, "cached": cached, "thoughts": thoughts, "tool": 0, "total": total}

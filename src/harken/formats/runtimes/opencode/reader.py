@@ -1,11 +1,10 @@
-"""OpenCode: the sessions in its database, and one session as `opencode export` gives it.
+"""The reader of OpenCode sessions, in its database or in a document of `opencode export`.
 
-One idea: a session is messages in the order of their times, and each has parts in the order of
-their ids; where these stand, in rows or in a document, makes no difference. A database holds all
-sessions of a machine: each is a conversation of its own, and one that another one spawned begins
-at the step that called it.
+A session has messages in the order of their times, and a message has parts in the order of their
+ids, in rows or in a document. A database holds all sessions of a machine: each is a separate
+conversation, and a session that another one spawned begins at the step of the call.
 
-A database is hostile until proven otherwise: only tables are read, nothing in it is run.
+A database is untrusted: only tables are read, nothing in it is executed.
 
 Source: docs/formats/opencode.md.
 """
@@ -33,37 +32,37 @@ from harken.formats.runtimes.opencode.writer import writes
 from harken.formats.runtimes.steps import StepBuilder
 
 NAME = "opencode-v1"
-_SQLITE = b"SQLite format 3\0"
-_LOOKED_AT_BYTES = 4096
-_BESIDE = ("-wal", "-shm")
-_MOST_PARTS = 100_000
-"""A message with more of them is none."""
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_CHECKED_BYTES = 4096
+_SIDECAR_SUFFIXES = ("-wal", "-shm")
+_MAX_PARTS = 100_000
+"""Further parts of a message are ignored."""
 
 Told: TypeAlias = tuple[Record, list[Record]]
-"""What a message is, and its parts."""
+"""The metadata of a message and its parts."""
 
 
 def looks(path: str, head: bytes) -> bool:
     """Whether a file is a database or an export of OpenCode."""
-    if head.startswith(_SQLITE):
+    if head.startswith(_SQLITE_MAGIC):
         is_named = path.replace("\\", "/").rsplit("/", 1)[-1].startswith("opencode")
         return is_named or (b"session_id" in head and b"message_id" in head)
-    first = b"".join(head[:_LOOKED_AT_BYTES].removeprefix(b"\xef\xbb\xbf").split())
+    first = b"".join(head[:_CHECKED_BYTES].removeprefix(b"\xef\xbb\xbf").split())
     return first.startswith(b'{"info":{') and b'"id":"ses' in first
 
 
 def settled(path: Path, folder: Path) -> Path:
-    """Copy a database with what others still have beside it; return the copy, which is whole.
+    """Copy a database with its WAL files, merge them, and return the copy.
 
-    It is never opened where it is: SQLite would write there. Raises OSError, and FormatError for
-    what is no database.
+    The original is never opened, because SQLite would write to its folder. Raises OSError, and
+    FormatError if the file is no database.
     """
     copy = folder / path.name
     shutil.copyfile(path, copy)
-    for end in _BESIDE:
-        beside = path.with_name(path.name + end)
-        if beside.exists():
-            shutil.copyfile(beside, copy.with_name(copy.name + end))
+    for suffix in _SIDECAR_SUFFIXES:
+        sidecar = path.with_name(path.name + suffix)
+        if sidecar.exists():
+            shutil.copyfile(sidecar, copy.with_name(copy.name + suffix))
     if copy.with_name(copy.name + "-wal").exists():
         try:
             with closing(sqlite3.connect(copy)) as database:
@@ -73,39 +72,41 @@ def settled(path: Path, folder: Path) -> Path:
     return copy
 
 
-def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
-    """Read all sessions of a database, or the one of an export. Raises FormatError."""
-    if _beginning(source).startswith(_SQLITE):
-        with _database(source) as database:
-            yield from _Sessions(reading, _Rows(database, reading)).read()
+def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
+    """Yield the steps of all sessions of a database, or of an export. Raises FormatError."""
+    if _read_magic(source).startswith(_SQLITE_MAGIC):
+        with _open_database(source) as database:
+            yield from _SessionReader(report, _DatabaseSource(database, report)).read()
         return
-    whole = read_document(source, reading, NAME)
-    if not isinstance(whole.get("messages"), list) or not get_text(get_object(whole, "info"), "id"):
+    document = read_document(source, report, NAME)
+    if not isinstance(document.get("messages"), list) or not get_text(
+        get_object(document, "info"), "id"
+    ):
         raise FormatError(NAME, "it has no info.id or no messages")
-    reading.used = reading.lines
-    yield from _Sessions(reading, _Document(whole)).read()
-    reading.tips = dict.fromkeys([""], *reading.tips.values()) if reading.tips else {}
+    report.used = report.lines
+    yield from _SessionReader(report, _DocumentSource(document)).read()
+    report.tips = dict.fromkeys([""], *report.tips.values()) if report.tips else {}
 
 
-class _Keeper(Protocol):
-    """Has sessions, wherever they stand."""
+class _SessionSource(Protocol):
+    """A source of sessions."""
 
     def sessions(self) -> list[Record]:
-        """Return what sessions are, the last changed first."""
+        """Return the metadata of the sessions, the last changed first."""
         ...
 
     def messages(self, session: str, *, again: bool = False) -> Iterator[Told]:
-        """Yield the messages of a session, oldest first; `again`: nothing is counted."""
+        """Yield the messages of a session, oldest first. With `again`, nothing is counted."""
         ...
 
 
-def _beginning(source: SessionFile) -> bytes:
-    return next(iter(source.chunks()), b"")[: len(_SQLITE)]
+def _read_magic(source: SessionFile) -> bytes:
+    return next(iter(source.chunks()), b"")[: len(_SQLITE_MAGIC)]
 
 
 @contextmanager
-def _database(source: SessionFile) -> Iterator[sqlite3.Connection]:
-    """Open a database from its bytes, in a file of its own."""
+def _open_database(source: SessionFile) -> Iterator[sqlite3.Connection]:
+    """Copy the bytes to a temporary file and open it as a database."""
     with tempfile.TemporaryDirectory(prefix="harken-") as folder:
         path = Path(folder, "read.db")
         with path.open("wb") as file:
@@ -122,30 +123,30 @@ def _database(source: SessionFile) -> Iterator[sqlite3.Connection]:
 
 
 @dataclass(slots=True)
-class _Document:
-    """An export: one session."""
+class _DocumentSource:
+    """An export with one session."""
 
     whole: Record
 
     def sessions(self) -> list[Record]:
-        """Return what the session is."""
+        """Return the metadata of the session."""
         return [get_object(self.whole, "info")]
 
     def messages(self, session: str, *, again: bool = False) -> Iterator[Told]:
-        """Yield its messages."""
-        for one in get_objects(self.whole, "messages"):
-            yield get_object(one, "info"), get_objects(one, "parts")
+        """Yield the messages of the session."""
+        for message in get_objects(self.whole, "messages"):
+            yield get_object(message, "info"), get_objects(message, "parts")
 
 
 @dataclass(slots=True)
-class _Rows:
-    """A database: rows of sessions, messages and parts."""
+class _DatabaseSource:
+    """A database with rows of sessions, messages and parts."""
 
     database: sqlite3.Connection
     reading: ReadReport
 
     def __post_init__(self) -> None:
-        """Refuse what has other tables. Views and virtual tables are none: they run something."""
+        """Check the tables. Views and virtual tables do not count, because they execute code."""
         rows = self.database.execute(
             "SELECT name FROM sqlite_master WHERE type='table' AND rootpage>0"
         )
@@ -154,187 +155,210 @@ class _Rows:
             raise FormatError(NAME, "it has no tables session, message and part")
 
     def sessions(self) -> list[Record]:
-        """Return what sessions are, the last changed first."""
-        found = []
+        """Return the metadata of the sessions, the last changed first."""
+        sessions_ = []
         query = "SELECT * FROM session ORDER BY time_updated DESC, id"
         cursor = self.database.execute(query)
         names = [str(column[0]) for column in cursor.description]
         for row in cursor:
             values = [
-                one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in row
+                value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+                for value in row
             ]
             record = dict(zip(names, values, strict=True))
-            renamed = {"parentID": record.get("parent_id"), "revert": _object(record.get("revert"))}
-            found.append({**record, **renamed})
-        return found
+            converted = {
+                "parentID": record.get("parent_id"),
+                "revert": _parse_object(record.get("revert")),
+            }
+            sessions_.append({**record, **converted})
+        return sessions_
 
     def messages(self, session: str, *, again: bool = False) -> Iterator[Told]:
         """Yield the messages of a session, oldest first."""
         query = "SELECT id, data FROM message WHERE session_id=? ORDER BY time_created, id"
         for id_, data in self.database.execute(query, [session]):
-            info = self._read(id_, data, again=again)
+            info = self._parse_row(id_, data, again=again)
             if info is None:
                 continue
-            info["id"] = _name(id_)
-            yield info, list(self._parts(id_, again=again))
+            info["id"] = _as_text(id_)
+            yield info, list(self._iter_parts(id_, again=again))
 
-    def _parts(self, message: object, *, again: bool) -> Iterator[Record]:
+    def _iter_parts(self, message: object, *, again: bool) -> Iterator[Record]:
         query = "SELECT id, data FROM part WHERE message_id=? ORDER BY id LIMIT ?"
-        held = _name(message) if isinstance(message, bytes) else message
-        for id_, data in self.database.execute(query, [held, _MOST_PARTS]):
-            part = self._read(id_, data, again=again)
+        message_id = _as_text(message) if isinstance(message, bytes) else message
+        for id_, data in self.database.execute(query, [message_id, _MAX_PARTS]):
+            part = self._parse_row(id_, data, again=again)
             if part is not None:
                 yield part
 
-    def _read(self, id_: object, data: object, *, again: bool) -> Record | None:
-        """Return the object in a row; None: it holds none, which is told."""
-        reading = ReadReport() if again else self.reading
-        reading.lines += 1
+    def _parse_row(self, id_: object, data: object, *, again: bool) -> Record | None:
+        """Parse the object in a row. Return None, after a report, if there is none."""
+        report = ReadReport() if again else self.reading
+        report.lines += 1
         try:
             value = canonical.from_json(data if isinstance(data, bytes) else b"")
         except ValueError as error:
             value = error
         if isinstance(value, dict):
-            reading.used += 1
+            report.used += 1
             return value
-        reading.bad.append(BadLine(reading.lines, 0, f"row {_name(id_)!a} holds no object"[:120]))
+        report.bad.append(BadLine(report.lines, 0, f"row {_as_text(id_)!a} holds no object"[:120]))
         return None
 
 
-def _name(id_: object) -> str:
+def _as_text(id_: object) -> str:
     return id_.decode("utf-8", "replace") if isinstance(id_, bytes) else str(id_)
 
 
-def _object(value: object) -> Record:
+def _parse_object(value: object) -> Record:
     try:
-        found = canonical.from_json(value.encode()) if isinstance(value, str) else None
+        parsed = canonical.from_json(value.encode()) if isinstance(value, str) else None
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 @dataclass(slots=True)
-class _Sessions:
+class _SessionReader:
     """Reads sessions, each after the one that spawned it."""
 
     reading: ReadReport
-    keeper: _Keeper
+    keeper: _SessionSource
     origins: dict[str, str | None] = field(default_factory=dict)
-    """Session -> the step that spawned it."""
+    """The spawning step of each session."""
     names: set[str] = field(default_factory=set)
 
     def read(self) -> Iterator[ImportStep]:
-        """Yield the steps of all sessions; say which conversation was the last."""
-        found = {get_text(info, "id"): info for info in self.keeper.sessions()}
+        """Yield the steps of all sessions, and report the last conversation."""
+        sessions_ = {get_text(info, "id"): info for info in self.keeper.sessions()}
         tips: dict[str, str] = {}
-        for info in _parents_first(found):
-            self.reading.session_id = _root(info, found)
+        for info in _sort_parents_first(sessions_):
+            self.reading.session_id = _root_id(info, sessions_)
             self.reading.folder = get_text(info, "directory")
             self.reading.version = get_text(info, "version")
-            yield from self._session(info, is_child=get_text(info, "parentID") in found)
+            yield from self._iter_session_steps(
+                info, is_child=get_text(info, "parentID") in sessions_
+            )
             tips |= self.reading.tips
             self.reading.tips = {}
-        ordered = [one for one in found if one in tips]
-        ordered.sort(key=lambda one: get_text(found[one], "parentID") in found)
-        self.reading.tips = {one: tips[one] for one in ordered}
-        last = found.get(ordered[0]) if ordered else None
-        if last is not None:
-            self.reading.session_id = get_text(last, "id")
-            self.reading.folder = get_text(last, "directory")
-            self.reading.title = title_of(get_text(last, "title")) or self.reading.title
+        ordered = [session_id_ for session_id_ in sessions_ if session_id_ in tips]
+        ordered.sort(
+            key=lambda session_id_: get_text(sessions_[session_id_], "parentID") in sessions_
+        )
+        self.reading.tips = {session_id_: tips[session_id_] for session_id_ in ordered}
+        last_session = sessions_.get(ordered[0]) if ordered else None
+        if last_session is not None:
+            self.reading.session_id = get_text(last_session, "id")
+            self.reading.folder = get_text(last_session, "directory")
+            self.reading.title = title_of(get_text(last_session, "title")) or self.reading.title
 
-    def _session(self, info: Record, *, is_child: bool) -> Iterator[ImportStep]:
+    def _iter_session_steps(self, info: Record, *, is_child: bool) -> Iterator[ImportStep]:
         id_ = get_text(info, "id")
-        before = _before_revert(info, self.keeper.messages(id_, again=True))
-        rounds = StepBuilder(
+        revert_point = _find_revert_point(info, self.keeper.messages(id_, again=True))
+        builder = StepBuilder(
             self.reading,
-            branching={before} if before else (),
+            branching={revert_point} if revert_point else (),
             agent=id_ if is_child else "",
             origin=self.origins.get(id_),
             names=self.names,
         )
-        asked: dict[str, Told] = {}
-        for told, parts in self.keeper.messages(id_):
-            node = get_text(told, "id") or f"message {len(self.names)}"
+        compactions: dict[str, Told] = {}
+        for message_info, parts in self.keeper.messages(id_):
+            node = get_text(message_info, "id") or f"message {len(self.names)}"
             compaction = next((p for p in parts if get_text(p, "type") == "compaction"), None)
             if compaction is not None:
-                asked[node] = told, parts
-            summed_up = asked.get(get_text(told, "parentID"))
-            if summed_up is not None and _is_summary(told):
-                kept = self._kept(id_, summed_up)
-                entries = [*entries_of(*summed_up), *entries_of(told, parts), *kept]
-                yield from rounds.compact(node, rounds.head, _said(told, parts), entries)
+                compactions[node] = message_info, parts
+            compaction_request = compactions.get(get_text(message_info, "parentID"))
+            if compaction_request is not None and _is_summary(message_info):
+                kept_entries = self._kept_entries(id_, compaction_request)
+                entries = [
+                    *entries_of(*compaction_request),
+                    *entries_of(message_info, parts),
+                    *kept_entries,
+                ]
+                yield from builder.compact(
+                    node, builder.head, _join_texts(message_info, parts), entries
+                )
             else:
-                yield from rounds.add(node, rounds.head, entries_of(told, parts))
-            self._note_spawned(parts, rounds)
-        if before is not None:
-            rounds.head = before or None
-        yield from rounds.end()
-        tip = rounds.current
+                yield from builder.add(node, builder.head, entries_of(message_info, parts))
+            self._record_origins(parts, builder)
+        if revert_point is not None:
+            builder.head = revert_point or None
+        yield from builder.end()
+        tip = builder.current
         self.reading.tips = {} if tip is None else {id_: tip}
 
-    def _note_spawned(self, parts: list[Record], rounds: StepBuilder) -> None:
-        """Note where sessions are spawned: a call of a tool says which one it began."""
+    def _record_origins(self, parts: list[Record], builder: StepBuilder) -> None:
+        """Record the current step as the origin of the sessions that tool calls started."""
         for part in parts:
-            spawned = get_text(get_object(get_object(part, "state"), "metadata"), "sessionId")
-            if spawned:
-                self.origins.setdefault(spawned, rounds.current)
+            session = get_text(get_object(get_object(part, "state"), "metadata"), "sessionId")
+            if session:
+                self.origins.setdefault(session, builder.current)
 
-    def _kept(self, session: str, asked: Told) -> list[ConversationEntry]:
-        """Return what a compaction keeps of what was before it."""
+    def _kept_entries(self, session: str, compaction: Told) -> list[ConversationEntry]:
+        """Return the earlier entries that a compaction keeps."""
         start = next(
-            (get_text(p, "tail_start_id") for p in asked[1] if get_text(p, "tail_start_id")), ""
+            (get_text(p, "tail_start_id") for p in compaction[1] if get_text(p, "tail_start_id")),
+            "",
         )
         if not start:
             return []
-        found: list[ConversationEntry] = []
+        entries: list[ConversationEntry] = []
         is_kept = False
-        for told, parts in self.keeper.messages(session, again=True):
-            if get_text(told, "id") == get_text(asked[0], "id"):
+        for message_info, parts in self.keeper.messages(session, again=True):
+            if get_text(message_info, "id") == get_text(compaction[0], "id"):
                 break
-            is_kept = is_kept or get_text(told, "id") == start
+            is_kept = is_kept or get_text(message_info, "id") == start
             if is_kept:
-                found += entries_of(told, parts)
-        return found
+                entries += entries_of(message_info, parts)
+        return entries
 
 
-def _parents_first(found: dict[str, Record]) -> list[Record]:
-    """Return sessions such that each stands after its parent; oldest first."""
+def _sort_parents_first(sessions: dict[str, Record]) -> list[Record]:
+    """Return sessions, oldest first, each after its parent."""
     ordered: dict[str, Record] = {}
-    for id_ in reversed(found):
-        above = [id_]
-        while (parent := get_text(found[above[-1]], "parentID")) in found and parent not in above:
-            above.append(parent)
-        ordered |= {one: found[one] for one in reversed(above) if one not in ordered}
+    for id_ in reversed(sessions):
+        ancestors = [id_]
+        while (
+            parent := get_text(sessions[ancestors[-1]], "parentID")
+        ) in sessions and parent not in ancestors:
+            ancestors.append(parent)
+        ordered |= {
+            ancestor: sessions[ancestor]
+            for ancestor in reversed(ancestors)
+            if ancestor not in ordered
+        }
     return list(ordered.values())
 
 
-def _root(info: Record, found: dict[str, Record]) -> str:
-    seen = [get_text(info, "id")]
-    while (parent := get_text(found.get(seen[-1], {}), "parentID")) in found and parent not in seen:
-        seen.append(parent)
-    return seen[-1]
+def _root_id(info: Record, sessions: dict[str, Record]) -> str:
+    ancestors = [get_text(info, "id")]
+    while (
+        parent := get_text(sessions.get(ancestors[-1], {}), "parentID")
+    ) in sessions and parent not in ancestors:
+        ancestors.append(parent)
+    return ancestors[-1]
 
 
-def _is_summary(told: Record) -> bool:
-    is_one = get_text(told, "role") == "assistant" and bool(told.get("summary"))
-    return is_one and bool(told.get("finish")) and not told.get("error")
+def _is_summary(message_info: Record) -> bool:
+    is_answer = get_text(message_info, "role") == "assistant" and bool(message_info.get("summary"))
+    return is_answer and bool(message_info.get("finish")) and not message_info.get("error")
 
 
-def _said(told: Record, parts: list[Record]) -> str:
+def _join_texts(message_info: Record, parts: list[Record]) -> str:
     return "\n\n".join(get_text(part, "text") for part in parts if get_text(part, "type") == "text")
 
 
-def _before_revert(info: Record, messages: Iterator[Told]) -> str | None:
-    """Return the message before what was taken back; empty: all was; None: nothing was."""
-    back = get_text(get_object(info, "revert"), "messageID")
-    if not back:
+def _find_revert_point(info: Record, messages: Iterator[Told]) -> str | None:
+    """Return the message before a reverted one. Empty if all are reverted, None if none is."""
+    reverted_id = get_text(get_object(info, "revert"), "messageID")
+    if not reverted_id:
         return None
-    before = ""
-    for told, _ in messages:
-        if get_text(told, "id") == back:
-            return before
-        before = get_text(told, "id")
+    previous_id = ""
+    for message_info, _ in messages:
+        if get_text(message_info, "id") == reverted_id:
+            return previous_id
+        previous_id = get_text(message_info, "id")
     return None
 
 

@@ -1,9 +1,9 @@
-"""What OpenCode imports: the export of a new session, whoever had the conversation.
+"""The writer of exports that OpenCode imports, for conversations of any runtime.
 
-One idea: an answer is a message, and a result stands in the part of its call; so parts are made in
-the order in which they were said, and a call's part is finished by its result. OpenCode orders
-messages by time and all else by ids, and takes a session for answered where the last answer has a
-later id than the prompt: so times never go back here, and ids are lower than all that it makes.
+An answer is a message, and a result is stored in the part of its call; so parts are created in
+order, and a result completes the part of its call. OpenCode orders messages by time and other
+records by id, and takes a session for answered if the last answer has a later id than the prompt:
+so times never decrease, and ids are lower than all ids that OpenCode creates.
 
 Source: docs/formats/opencode.md, "Writing".
 """
@@ -38,166 +38,173 @@ from harken.formats.runtimes.target import Block, TargetRules, message_parts
 from harken.formats.tool_calls import as_object, clean, in_order
 
 _VERSION = "1.18.33"
-"""Of the client that takes what is written here."""
+"""The version of the client that reads this form."""
 _AGENT = "build"
 _PROVIDERS = {"claude": "anthropic", "gemini": "google", "gpt-": "openai"}
-"""How names of models begin, and whom OpenCode knows them from."""
+"""Providers in OpenCode by the prefix of the model's name."""
 _MODEL = ("opencode", "big-pickle")
-"""One that OpenCode offers without an account: provider and name."""
-_OWN_ID = re.compile(r"msg_[0-9a-f]{12}[0-9A-Za-z]{14}")
-_UNTITLED = "A conversation"
-_ERROR = "[error]: "
-_BETWEEN = "\n\n"
-"""Between texts of an answer."""
+"""The provider and the name of a model that OpenCode offers without an account."""
+_OWN_ID_PATTERN = re.compile(r"msg_[0-9a-f]{12}[0-9A-Za-z]{14}")
+_DEFAULT_TITLE = "A conversation"
+_ERROR_PREFIX = "[error]: "
+_SEPARATOR = "\n\n"
+"""The separator of texts of an answer."""
 
-_Item: TypeAlias = Part | ToolCall
+_ItemType: TypeAlias = Part | ToolCall
 
 
 def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Write a conversation as the document of an export."""
     fit = TargetRules(
         owns=_owns,
-        takes=_takes,
-        has_image_urls=False,  # it would fetch them itself, and not go on where that fails
+        takes=_accepts,
+        has_image_urls=False,  # OpenCode fetches URLs and stops if that fails.
         has_answers_in_a_row=True,
         no_result=INTERRUPTED,
     )
-    export = _Export(session)
-    began = next(filter(None, (time_of(one.time) for one in entries)), session.time)
-    for entry, time in timed(fitted(_replayed(entries), fit), replace(session, time=began)):
-        export.add(entry, _milliseconds(time))
+    export = _ExportBuilder(session)
+    start_time = next(filter(None, (time_of(entry_.time) for entry_ in entries)), session.time)
+    for entry, time in timed(
+        fitted(_without_failed_answers(entries), fit), replace(session, time=start_time)
+    ):
+        export.add(entry, _as_milliseconds(time))
     return to_line(export.whole())
 
 
 def session_id(session: NewSessionInfo) -> str:
-    """Return what OpenCode calls a session.
+    """Return OpenCode's id of a session.
 
     >>> session_id(NewSessionInfo(id="a", folder="/w", time="2026-01-31T12:00:00Z"))
     'ses_000000000000ca978112ca1bbd'
     """
-    return f"ses_{_id(0, session)}"
+    return f"ses_{_format_id(0, session)}"
 
 
-def _id(number: int, session: NewSessionInfo) -> str:
-    """Return an id as OpenCode makes them: a number that orders, and letters of the session."""
+def _format_id(number: int, session: NewSessionInfo) -> str:
+    """Return an id in OpenCode's form: a number that orders, and letters of the session."""
     letters = sha256(clean(session.id).encode()).hexdigest()[:14]
     return f"{number:012x}{letters}"
 
 
-def _milliseconds(time: str) -> int:
+def _as_milliseconds(time: str) -> int:
     return parse_rfc3339(milliseconds(time)) // 1000
 
 
 def _owns(entry: ConversationEntry) -> bool:
-    named = _OWN_ID.fullmatch(get_text(entry.source or {}, "id"))
-    return bool(named) or any(OWN in (item.meta or {}) for item in in_order(entry.message))
+    match = _OWN_ID_PATTERN.fullmatch(get_text(entry.source or {}, "id"))
+    return bool(match) or any(OWN in (item.meta or {}) for item in in_order(entry.message))
 
 
-def _takes(entry: ConversationEntry, part: Block) -> bool:
+def _accepts(entry: ConversationEntry, part: Block) -> bool:
     if isinstance(part, UnknownPart):
-        return part.kind == "file" and entry.message.role != "assistant" and _file(part) != {}
+        return part.kind == "file" and entry.message.role != "assistant" and _build_file(part) != {}
     return OWN in (part.meta or {})
 
 
-def _replayed(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
-    """Yield entries without the answers, and their results, that OpenCode does not say again."""
-    is_left = False
+def _without_failed_answers(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
+    """Yield entries without the answers, and their results, that OpenCode does not send again."""
+    is_skipped = False
     for entry in entries:
         if entry.message.role != "tool":
-            is_left = entry.message.role == "assistant" and not is_replayed(entry)
-        if not is_left:
+            is_skipped = entry.message.role == "assistant" and not is_replayed(entry)
+        if not is_skipped:
             yield entry
 
 
 @dataclass(slots=True)
-class _Export:
-    """An export on its way."""
+class _ExportBuilder:
+    """Builds the document of an export."""
 
     session: NewSessionInfo
     times_ms: list[int] = field(default_factory=list)
-    """When messages came; never back."""
+    """Times of the messages, in ascending order."""
     messages: list[Record] = field(default_factory=list)
     title: str = ""
     asked: str = ""
-    """The last message of a user."""
+    """The id of the last user message."""
     answering: str | None = None
-    """What the source of the last entry names, if it is an answer."""
+    """The id in the source of the last entry, if it is an answer."""
     calls: dict[str, Record] = field(default_factory=dict)
-    """Parts of the last answer, by the ids of their calls."""
+    """The parts of the last answer, by the ids of their calls."""
     made: int = 0
-    """How many ids there are."""
+    """The number of assigned ids."""
 
     def whole(self) -> Record:
         """Return the document."""
         session = self.session
-        times = self.times_ms or [_milliseconds(session.time)]
+        times = self.times_ms or [_as_milliseconds(session.time)]
         info = {
             "id": session_id(session),
-            "slug": f"harken-{_id(0, session)[-8:]}",
+            "slug": f"harken-{_format_id(0, session)[-8:]}",
             "projectID": "global",
             "directory": session.folder,
-            "title": session.title or self.title or _UNTITLED,
+            "title": session.title or self.title or _DEFAULT_TITLE,
             "version": _VERSION,
             "time": {"created": times[0], "updated": times[-1]},
         }
         return {"info": info, "messages": self.messages}
 
     def add(self, entry: ConversationEntry, time: int) -> None:
-        """Add what was said, or a result to the call of the answer before it."""
+        """Add a message, or a result to its call in the previous answer."""
         match entry.message.role:
             case "assistant":
-                self._answer(entry, time)
+                self._add_answer(entry, time)
             case "tool":
-                self._end(self.calls.get(entry.message.tool_call_id or "", {}), entry, time)
+                self._complete_call(
+                    self.calls.get(entry.message.tool_call_id or "", {}), entry, time
+                )
             case _:
-                self._ask(entry, time)
+                self._add_user_message(entry, time)
 
-    def _ask(self, entry: ConversationEntry, time: int) -> None:
+    def _add_user_message(self, entry: ConversationEntry, time: int) -> None:
         kind = (entry.source or {}).get("kind", PROMPT)
-        said = text_of(entry.message.content)
+        text = text_of(entry.message.content)
         if kind == PROMPT and not self.title:
-            self.title = title_of(said)
-        provider, model = _model_of(self.session.model)
-        info = {"role": "user", "time": {"created": self._created(time)}, "agent": _AGENT}
-        self._begin({**info, "model": {"providerID": provider, "modelID": model}})
+            self.title = title_of(text)
+        provider, model = _split_model(self.session.model)
+        info = {"role": "user", "time": {"created": self._creation_time(time)}, "agent": _AGENT}
+        self._begin_message({**info, "model": {"providerID": provider, "modelID": model}})
         self.asked, self.answering = get_text(get_object(self.messages[-1], "info"), "id"), None
         for part in message_parts(entry.message):
             if isinstance(part, TextPart):
-                hidden = {"synthetic": True} if kind == SYSTEM else {}
-                self._part({"type": "text", "text": part.text, **hidden, **_own(part)})
+                flags = {"synthetic": True} if kind == SYSTEM else {}
+                self._add_part({"type": "text", "text": part.text, **flags, **_metadata(part)})
             else:
-                self._part(_file(part))
+                self._add_part(_build_file(part))
 
-    def _answer(self, entry: ConversationEntry, time: int) -> None:
+    def _add_answer(self, entry: ConversationEntry, time: int) -> None:
         source, items = entry.source or {}, list(in_order(entry.message))
         if not _owns(entry):
-            items = _apart(items)
+            items = _separate_texts(items)
         calls = [item for item in items if isinstance(item, ToolCall)]
-        named = get_text(source, "id") or None
-        if named is None or named != self.answering:
-            self._begin(self._answer_info(entry, time))
-        self.answering, self.calls = named, {}
-        tokens, reason = _tokens(get_object(source, "usage")), "tool-calls" if calls else "stop"
+        source_id = get_text(source, "id") or None
+        if source_id is None or source_id != self.answering:
+            self._begin_message(self._build_answer_info(entry, time))
+        self.answering, self.calls = source_id, {}
+        tokens, reason = (
+            _build_tokens(get_object(source, "usage")),
+            "tool-calls" if calls else "stop",
+        )
         get_object(self.messages[-1], "info").update({"tokens": tokens, "finish": reason})
-        self._part({"type": "step-start"})
+        self._add_part({"type": "step-start"})
         for item in items:
             match item:
                 case ToolCall():
-                    self.calls[item.id] = self._part(_called(item, time))
+                    self.calls[item.id] = self._add_part(_build_call(item, time))
                 case ThinkingPart():
-                    told = {"type": "reasoning", "text": item.text, "time": {"start": time}}
-                    self._part({**told, **_own(item)})
+                    members = {"type": "reasoning", "text": item.text, "time": {"start": time}}
+                    self._add_part({**members, **_metadata(item)})
                 case TextPart():
-                    self._part({"type": "text", "text": item.text, **_own(item)})
-        self._part({"type": "step-finish", "reason": reason, "cost": 0, "tokens": tokens})
+                    self._add_part({"type": "text", "text": item.text, **_metadata(item)})
+        self._add_part({"type": "step-finish", "reason": reason, "cost": 0, "tokens": tokens})
 
-    def _answer_info(self, entry: ConversationEntry, time: int) -> Record:
+    def _build_answer_info(self, entry: ConversationEntry, time: int) -> Record:
         source, folder = entry.source or {}, self.session.folder
-        provider, model = _model_of(get_text(source, "model") or self.session.model)
+        provider, model = _split_model(get_text(source, "model") or self.session.model)
         provider = get_text(source, "provider") or provider
         info: Record = {
             "role": "assistant",
-            "time": {"created": self._created(time), "completed": time},
+            "time": {"created": self._creation_time(time), "completed": time},
             "parentID": self.asked,
             "modelID": model,
             "providerID": provider,
@@ -210,107 +217,118 @@ class _Export:
             info["error"] = {"name": ABORTED, "data": {"message": ""}}
         return info
 
-    def _end(self, call: Record, entry: ConversationEntry, time: int) -> None:
-        """Finish the part of a call by its result."""
-        result, begun = entry.message, get_object(call, "state")
-        shown = text_of(result.content)
-        files = [_file(part) for part in message_parts(result) if not isinstance(part, TextPart)]
-        times = {**get_object(begun, "time"), "end": time}
-        state: Record = {"status": "completed", "input": get_object(begun, "input"), "time": times}
+    def _complete_call(self, call: Record, entry: ConversationEntry, time: int) -> None:
+        """Complete the part of a call with its result."""
+        result, old_state = entry.message, get_object(call, "state")
+        text = text_of(result.content)
+        files = [
+            _build_file(part) for part in message_parts(result) if not isinstance(part, TextPart)
+        ]
+        times = {**get_object(old_state, "time"), "end": time}
+        state: Record = {
+            "status": "completed",
+            "input": get_object(old_state, "input"),
+            "time": times,
+        }
         call["state"] = state
         if result.is_error and not files:
-            state |= {"status": "error", "error": shown}
+            state |= {"status": "error", "error": text}
             return
         if (entry.source or {}).get("cleared"):
             times["compacted"] = time
-        shown = _ERROR + shown if result.is_error else shown
-        state |= {"output": shown, "title": "", "metadata": {}}
+        text = _ERROR_PREFIX + text if result.is_error else text
+        state |= {"output": text, "title": "", "metadata": {}}
         if files:
             state["attachments"] = [
-                self._placed(file, get_text(call, "messageID")) for file in files
+                self._with_ids(file, get_text(call, "messageID")) for file in files
             ]
 
-    def _begin(self, info: Record) -> None:
-        info = {"id": self._new("msg"), "sessionID": session_id(self.session), **info}
+    def _begin_message(self, info: Record) -> None:
+        info = {"id": self._create_id("msg"), "sessionID": session_id(self.session), **info}
         self.messages.append({"info": info, "parts": []})
 
-    def _part(self, part: Record) -> Record:
-        """Add a part to the last message; return it as it stands there."""
+    def _add_part(self, part: Record) -> Record:
+        """Add a part to the last message and return the stored part."""
         message = self.messages[-1]
-        message["parts"].append(self._placed(part, get_text(get_object(message, "info"), "id")))
-        placed: Record = message["parts"][-1]
-        return placed
+        message["parts"].append(self._with_ids(part, get_text(get_object(message, "info"), "id")))
+        stored: Record = message["parts"][-1]
+        return stored
 
-    def _placed(self, part: Record, message: str) -> Record:
+    def _with_ids(self, part: Record, message: str) -> Record:
         session = session_id(self.session)
-        return {"id": self._new("prt"), "sessionID": session, "messageID": message, **part}
+        return {"id": self._create_id("prt"), "sessionID": session, "messageID": message, **part}
 
-    def _new(self, kind: str) -> str:
+    def _create_id(self, kind: str) -> str:
         self.made += 1
-        return f"{kind}_{_id(self.made, self.session)}"
+        return f"{kind}_{_format_id(self.made, self.session)}"
 
-    def _created(self, time: int) -> int:
-        """Return when a message came: no earlier than the one before it."""
+    def _creation_time(self, time: int) -> int:
+        """Return the creation time of a message, no earlier than the previous one."""
         self.times_ms.append(max([time, *self.times_ms[-1:]]))
         return self.times_ms[-1]
 
 
-def _apart(items: Sequence[_Item]) -> list[_Item]:
-    """Return parts and calls with their texts apart: OpenCode joins all texts of an answer."""
-    found: list[_Item] = []
-    left = sum(isinstance(item, TextPart) for item in items)
+def _separate_texts(items: Sequence[_ItemType]) -> list[_ItemType]:
+    """Return items with separated texts, because OpenCode concatenates the texts of an answer."""
+    separated: list[_ItemType] = []
+    remaining_texts = sum(isinstance(item, TextPart) for item in items)
     for item in items:
         if not isinstance(item, TextPart):
-            found.append(item)
+            separated.append(item)
             continue
-        left -= 1
-        before = found[-1] if found else None
-        said = item.text
-        if isinstance(before, TextPart):
-            found.pop()
-            said = before.text + said
-        if left and not said.endswith(_BETWEEN):
-            said += _BETWEEN
-        found.append(TextPart(said))
-    return found
+        remaining_texts -= 1
+        previous = separated[-1] if separated else None
+        text = item.text
+        if isinstance(previous, TextPart):
+            separated.pop()
+            text = previous.text + text
+        if remaining_texts and not text.endswith(_SEPARATOR):
+            text += _SEPARATOR
+        separated.append(TextPart(text))
+    return separated
 
 
-def _model_of(name: str) -> tuple[str, str]:
-    """Return the provider of a model, and what that calls it."""
+def _split_model(name: str) -> tuple[str, str]:
+    """Return the provider of a model, and the provider's name of it."""
     provider, slash, model = name.partition("/")
     if slash and provider and model:
         return provider, model
-    known = next((one for start, one in _PROVIDERS.items() if name.startswith(start)), None)
-    return (known or _MODEL[0], name) if name else _MODEL
+    provider_ = next(
+        (provider_name for prefix, provider_name in _PROVIDERS.items() if name.startswith(prefix)),
+        None,
+    )
+    return (provider_ or _MODEL[0], name) if name else _MODEL
 
 
-def _own(part: TextPart | ThinkingPart | ToolCall) -> Record:
-    """Return what only OpenCode knows of a part."""
+def _metadata(part: TextPart | ThinkingPart | ToolCall) -> Record:
+    """Return OpenCode's metadata of a part."""
     return get_object(part.meta or {}, OWN)
 
 
-def _file(part: Part) -> Record:
-    """Return a part as a file; empty: it is none."""
+def _build_file(part: Part) -> Record:
+    """Return a part as a file, or an empty object if it is none."""
     if isinstance(part, ImagePart):
         kind = part.media_type or "image/*"
         url = part.url if part.data is None else f"data:{kind};base64,{part.data}"
         return {"type": "file", "mime": kind, "url": url}
     value = as_object(part.data) if isinstance(part, UnknownPart) else None
-    is_one = value is not None and get_text(value, "mime") and get_text(value, "url")
-    return {**(value or {}), "type": "file"} if is_one else {}
+    is_file = value is not None and get_text(value, "mime") and get_text(value, "url")
+    return {**(value or {}), "type": "file"} if is_file else {}
 
 
-def _called(call: ToolCall, time: int) -> Record:
+def _build_call(call: ToolCall, time: int) -> Record:
     state = {"status": "running", "input": as_object(call.function.arguments) or {}}
-    told = {"type": "tool", "callID": call.id, "tool": call.function.name}
-    return {**told, "state": {**state, "time": {"start": time}}, **_own(call)}
+    members = {"type": "tool", "callID": call.id, "tool": call.function.name}
+    return {**members, "state": {**state, "time": {"start": time}}, **_metadata(call)}
 
 
-def _tokens(usage: Record) -> Record:
-    """Return counts as OpenCode has them: what was cached is no part of the input."""
-    read, stored = (get_count(usage, f"cache_{name}_tokens") or 0 for name in ("read", "write"))
-    left = (get_count(usage, "input_tokens") or 0) - read - stored
+def _build_tokens(usage: Record) -> Record:
+    """Return counts in OpenCode's form, in which the input excludes cached tokens."""
+    cache_read, cache_write = (
+        get_count(usage, f"cache_{name}_tokens") or 0 for name in ("read", "write")
+    )
+    uncached = (get_count(usage, "input_tokens") or 0) - cache_read - cache_write
     output = get_count(usage, "output_tokens") or 0
     thoughts = min(get_count(usage, "reasoning_tokens") or 0, output)
-    told = {"input": max(left, 0), "output": output - thoughts, "reasoning": thoughts}
-    return {**told, "cache": {"read": read, "write": stored}}
+    counts = {"input": max(uncached, 0), "output": output - thoughts, "reasoning": thoughts}
+    return {**counts, "cache": {"read": cache_read, "write": cache_write}}

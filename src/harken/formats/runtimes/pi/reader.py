@@ -1,8 +1,8 @@
-"""Pi: its sessions, which are trees of entries, of all versions.
+"""The reader of Pi sessions, which are trees of entries, of all versions.
 
-One idea: a file is read twice. The first time tells how the tree hangs together: where it branches,
-and what a compaction keeps. So the second one can make steps of rounds, each ending where another
-branch begins, and holds in memory only what a compaction will say again.
+A file is read twice. The first pass builds the tree: its branches, and the entries that a
+compaction keeps. The second pass creates a step for each round and at each branch, and holds in
+memory only the entries that a compaction will repeat.
 
 Source: docs/formats/pi.md.
 """
@@ -48,33 +48,33 @@ def looks(path: str, head: bytes) -> bool:
     return is_header and b'"cwd"' in first and b'"id"' in first
 
 
-def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
-    """Read a session. Raises FormatError where it has no header."""
-    tree = _outline(source)
-    session = _Session(reading, tree, {id_ for kept in tree.kept.values() for id_ in kept})
-    rounds = StepBuilder(reading, tree.branching)
-    for at, (_, record) in enumerate(read_records(source, reading)):
+def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
+    """Yield the steps of a session. Raises FormatError if the file has no header."""
+    tree = _build_tree(source)
+    session = _Session(report, tree, {id_ for kept in tree.kept.values() for id_ in kept})
+    builder = StepBuilder(report, tree.branching)
+    for number, (_, record) in enumerate(read_records(source, report)):
         if get_text(record, "type") == "session":
             session.begin(record)
             continue
-        node = tree.nodes.name(record, at)
+        node = tree.nodes.name(record, number)
         if get_text(record, "type") == "compaction":
             kept = session.compaction(node, record)
-            yield from rounds.compact(node.id, node.parent, get_text(record, "summary"), kept)
+            yield from builder.compact(node.id, node.parent, get_text(record, "summary"), kept)
         else:
-            yield from rounds.add(node.id, node.parent, session.entries(node, record))
-    yield from rounds.end()
+            yield from builder.add(node.id, node.parent, session.entries(node, record))
+    yield from builder.end()
 
 
 @dataclass(slots=True)
 class _Nodes:
-    """The names of entries, and of their parents: those of version 1 have none."""
+    """Assigns ids to entries and their parents, which version 1 does not have."""
 
     is_tree: bool = False
     last: str | None = None
 
     def name(self, record: Record, at: int) -> _Node:
-        """Return the next entry; `at` counts all records from 0, as version 1 does."""
+        """Return the node of the next entry. `at` counts all records from 0, as version 1 does."""
         id_ = get_text(record, "id") if self.is_tree else str(at)
         parent = get_text(record, "parentId") if self.is_tree else self.last
         node = _Node(id_ or f"line {at}", parent or None, self.last)
@@ -89,64 +89,64 @@ class _Node:
     id: str
     parent: str | None
     before: str | None
-    """The entry before it in the file."""
+    """The id of the previous entry in the file."""
 
 
 @dataclass(slots=True)
 class _Tree:
-    """How the entries hang together."""
+    """The structure of the entries."""
 
     nodes: _Nodes = field(default_factory=_Nodes)
     parents: dict[str, str | None] = field(default_factory=dict)
     branching: set[str] = field(default_factory=set)
-    """Entries that go on elsewhere than in the next line."""
+    """Entries that are continued in another line than the next."""
     kept: dict[str, list[str]] = field(default_factory=dict)
-    """Compaction -> the entries before it that are still read, oldest first."""
+    """The earlier entries that each compaction keeps, oldest first."""
 
     def path(self, tip: str | None, start: str) -> list[str]:
-        """Return the entries from `start` to `tip`; empty: it is not above it."""
+        """Return the entries from `start` to `tip`. Empty if `start` is no ancestor."""
         if start not in self.parents:
             return []
-        found: list[str] = []
-        while tip is not None and len(found) <= len(self.parents):
-            found.append(tip)
+        path_: list[str] = []
+        while tip is not None and len(path_) <= len(self.parents):
+            path_.append(tip)
             if tip == start:
-                return found[::-1]
+                return path_[::-1]
             tip = self.parents.get(tip)
         return []
 
 
 class _Shape(msgspec.Struct):
-    """What the outline wants of a line; anything else is passed over."""
+    """The members of a line that the first pass decodes."""
 
     type: object = None
     id: object = None
-    parentId: object = None  # noqa: N815 - as Pi calls it
+    parentId: object = None  # noqa: N815 - Pi's name
     version: object = None
     firstKeptEntryId: object = None  # noqa: N815
     firstKeptEntryIndex: object = None  # noqa: N815
 
 
-_shapes = msgspec.json.Decoder(_Shape)
+_shape_decoder = msgspec.json.Decoder(_Shape)
 
 
-def _shape(data: bytes) -> Any:
+def _decode_shape(data: bytes) -> Any:
     try:
-        return msgspec.structs.asdict(_shapes.decode(data))
+        return msgspec.structs.asdict(_shape_decoder.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return canonical.from_json(data)
 
 
-def _outline(source: SessionFile) -> _Tree:
-    """Read what the tree is like. Raises FormatError where no line is a header."""
-    tree, aside = _Tree(), ReadReport()
+def _build_tree(source: SessionFile) -> _Tree:
+    """Run the first pass. Raises FormatError if no line is a header."""
+    tree, report = _Tree(), ReadReport()
     nodes, version = _Nodes(), 0
-    for at, (_, record) in enumerate(read_records(source, aside, _shape)):
+    for number, (_, record) in enumerate(read_records(source, report, _decode_shape)):
         if get_text(record, "type") == "session":
             version = version or get_count(record, "version") or 1
             nodes.is_tree = version > 1
             continue
-        node = nodes.name(record, at)
+        node = nodes.name(record, number)
         parent = node.parent if node.parent in tree.parents else None
         tree.parents[node.id] = parent
         if parent is not None and parent != node.before:
@@ -158,7 +158,7 @@ def _outline(source: SessionFile) -> _Tree:
     if not version:
         raise FormatError(NAME, "no line of it is the header of a session")
     tree.nodes.is_tree = version > 1
-    tree.parents = {}  # what follows from them is known now
+    tree.parents = {}  # The parents are not needed any more.
     return tree
 
 
@@ -169,41 +169,44 @@ class _Session:
     reading: ReadReport
     tree: _Tree
     wanted: set[str]
-    """What compactions will say again."""
+    """The ids of entries that compactions will repeat."""
     held: dict[str, ConversationEntry] = field(default_factory=dict)
 
     def begin(self, header: Record) -> None:
         """Read the header."""
-        reading = self.reading
-        reading.keep("session")
-        reading.session_id = reading.session_id or get_text(header, "id")
-        reading.folder = reading.folder or get_text(header, "cwd")
-        reading.version = reading.version or str(get_count(header, "version") or 1)
+        report = self.reading
+        report.keep("session")
+        report.session_id = report.session_id or get_text(header, "id")
+        report.folder = report.folder or get_text(header, "cwd")
+        report.version = report.version or str(get_count(header, "version") or 1)
         origin = get_text(header, "parentSession") or get_text(header, "branchedFrom")
-        reading.parent = reading.parent or origin
+        report.parent = report.parent or origin
 
     def compaction(self, node: _Node, record: Record) -> list[ConversationEntry]:
-        """Return a summary, then what is kept of what was said before."""
+        """Return a summary, then the earlier entries that are kept."""
         self.reading.used += 1
-        told = summary(get_text(record, "summary"), time_of(record.get("timestamp")))
-        kept = self.tree.kept.get(node.id, ())
-        return [_named(told, node), *(self.held[id_] for id_ in kept if id_ in self.held)]
+        summary_entry = summary(get_text(record, "summary"), time_of(record.get("timestamp")))
+        kept_ids = self.tree.kept.get(node.id, ())
+        return [
+            _with_id(summary_entry, node),
+            *(self.held[id_] for id_ in kept_ids if id_ in self.held),
+        ]
 
     def entries(self, node: _Node, record: Record) -> list[ConversationEntry]:
-        """Return what the model reads of an entry, if anything."""
+        """Return the entries of a record. Empty if the model does not read it."""
         kind = get_text(record, "type")
-        entry = self._entry(kind, record, time_of(record.get("timestamp")))
+        entry = self._parse_entry(kind, record, time_of(record.get("timestamp")))
         if entry is None:
             role = get_text(get_object(record, "message"), "role")
             self.reading.keep(f"{kind}/{role}" if role else kind or "unknown")
             return []
         self.reading.used += 1
-        entry = _named(entry, node)
+        entry = _with_id(entry, node)
         if node.id in self.wanted:
             self.held[node.id] = entry
         return [entry]
 
-    def _entry(self, kind: str, record: Record, time: str | None) -> ConversationEntry | None:
+    def _parse_entry(self, kind: str, record: Record, time: str | None) -> ConversationEntry | None:
         match kind:
             case "message":
                 message = get_object(record, "message")
@@ -217,7 +220,7 @@ class _Session:
         return None
 
 
-def _named(entry: ConversationEntry, node: _Node) -> ConversationEntry:
+def _with_id(entry: ConversationEntry, node: _Node) -> ConversationEntry:
     return replace(entry, source={**(entry.source or {}), "id": node.id})
 
 

@@ -1,8 +1,8 @@
-"""Conversations as sessions of Pi, which it resumes.
+"""The writer of sessions that Pi resumes.
 
-One idea: Pi keeps messages nearly as everybody knows them, so an entry of anybody's is a message
-of Pi's with little added, and Pi's own is what it was. What a runtime said in the user's name is a
-`custom_message`: the model reads it as a user's, and people see that it is none.
+Pi's messages are close to those of Harken, so an entry of another runtime is written with few
+additional members, and Pi's own entries are restored. A message that a runtime wrote in the user's
+name is a `custom_message`: the model reads it as a user message, and Pi shows it differently.
 
 Source: docs/formats/pi.md, "Writing".
 """
@@ -27,54 +27,55 @@ from harken.formats.tool_calls import CallIds, well_formed
 
 VERSION = 3
 CUSTOM = "harken"
-"""The type of what another runtime said in the user's name."""
-_PROVIDERS: Mapping[str, tuple[str, str]] = {
+"""The type of messages that another runtime wrote in the user's name."""
+_PROVIDERS_BY_PREFIX: Mapping[str, tuple[str, str]] = {
     "claude": ("anthropic", "anthropic-messages"),
     "gpt": ("openai", "openai-responses"),
     "gemini": ("google", "google-generative-ai"),
 }
-"""How the names of models begin -> who offers them, and in which protocol: Pi goes on with the
-model that answered last where it is offered there."""
-_NOBODY = ("unknown", "openai-completions")
-_CHARACTERS_PER_TOKEN = 4
+"""Provider and protocol by the prefix of the model's name. Pi continues with the last model if its
+provider offers it."""
+_DEFAULT_PROVIDER = ("unknown", "openai-completions")
+_CHARS_PER_TOKEN = 4
 
 
 def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Return a conversation as a session of Pi. See `harken.formats.runtimes.base.Writes`."""
     return b"".join(
-        canonical.to_json_line(one) + b"\n" for one in _Writing(session).records(entries)
+        canonical.to_json_line(record) + b"\n"
+        for record in _SessionBuilder(session).records(entries)
     )
 
 
 def exported(entries: Sequence[ConversationEntry]) -> bytes:
-    """Return a conversation as a session that is named by what it says."""
+    """Return a conversation as a session with an id derived from its content."""
     return writes(entries, named_by_content(entries))
 
 
-def _source(entry: ConversationEntry) -> Mapping[str, Any]:
+def _source_of(entry: ConversationEntry) -> Mapping[str, Any]:
     return entry.source or {}
 
 
 def _owns(entry: ConversationEntry) -> bool:
-    return PI_MEMBER in _source(entry) or "subkind" in _source(entry)
+    return PI_MEMBER in _source_of(entry) or "subkind" in _source_of(entry)
 
 
 def _is_broken_off(entry: ConversationEntry) -> bool:
-    """Whether an answer of Pi's is one that it does not send again."""
-    return get_text(get_object({**_source(entry)}, PI_MEMBER), "stopReason") in BROKEN_OFF
+    """Whether Pi does not send an answer again."""
+    return get_text(get_object({**_source_of(entry)}, PI_MEMBER), "stopReason") in BROKEN_OFF
 
 
 @dataclass(slots=True)
 class _Ids:
-    """Gives calls the ids that Pi has: before `|` stands what is sent, and is told apart."""
+    """Assigns call ids in Pi's form: the part before `|` is sent, and must be unique."""
 
     ids: CallIds = field(default_factory=lambda: CallIds(ID_LENGTH))
 
     def new(self, raw: str) -> str:
-        """Return the id of the next call; the same calls in the same order get the same ids."""
-        sent = short_id(raw)
-        given = self.ids.new(sent)
-        return raw if given == sent and "|" in raw else given
+        """Return the id of the next call. The same calls in the same order get the same ids."""
+        short = short_id(raw)
+        assigned = self.ids.new(short)
+        return raw if assigned == short and "|" in raw else assigned
 
 
 FIT = TargetRules(
@@ -84,21 +85,21 @@ FIT = TargetRules(
     has_image_urls=False,
     no_result=NO_RESULT,
 )
-"""What Pi, and the providers behind it, accept."""
+"""The rules of Pi and of its providers."""
 
 
 @dataclass(slots=True)
-class _Writing:
-    """A session that is being written."""
+class _SessionBuilder:
+    """Builds the records of a session."""
 
     session: NewSessionInfo
     names: RecordNames = field(init=False)
     tools: dict[str, str] = field(default_factory=dict)
-    """Call -> the tool that is called."""
+    """The tool of each call, by call id."""
     characters: int = 0
-    """How many were said so far, as it stands in the file."""
-    _taken: set[str] = field(default_factory=set)
-    _last: str | None = None
+    """The number of characters of the content so far, as serialized."""
+    _used_ids: set[str] = field(default_factory=set)
+    _last_id: str | None = None
 
     def __post_init__(self) -> None:
         self.names = RecordNames(self.session)
@@ -106,84 +107,99 @@ class _Writing:
     def records(self, entries: Sequence[ConversationEntry]) -> Iterator[Record]:
         """Yield the header, then the entries of the tree, which has one branch."""
         time = milliseconds(self.session.time)
-        about = {"timestamp": time, "cwd": self.session.folder}
-        yield {"type": "session", "version": VERSION, "id": self.session.id, **about}
+        members = {"timestamp": time, "cwd": self.session.folder}
+        yield {"type": "session", "version": VERSION, "id": self.session.id, **members}
         if self.session.title.strip():
-            yield self._node("session_info", None, time, {"name": self.session.title})
-        for entry, at in timed(fitted(entries, FIT), self.session):
-            time = at
-            kind, record = self._said(entry, time)
-            own = _source(entry).get("id") if _owns(entry) else None
-            yield self._node(kind, own, time, record)
+            yield self._build_node("session_info", None, time, {"name": self.session.title})
+        for entry, entry_time in timed(fitted(entries, FIT), self.session):
+            time = entry_time
+            kind, record = self._build_record(entry, time)
+            original_id = _source_of(entry).get("id") if _owns(entry) else None
+            yield self._build_node(kind, original_id, time, record)
         provider, slash, model = self.session.model.partition("/")
         if slash:
-            chosen = {"provider": provider, "modelId": model}
-            yield self._node("model_change", None, time, chosen)
+            choice = {"provider": provider, "modelId": model}
+            yield self._build_node("model_change", None, time, choice)
 
-    def _node(self, kind: str, own: object, time: str, record: Record) -> Record:
-        id_, parent = self._name(own), self._last
-        self._taken.add(id_)
-        self._last = id_
+    def _build_node(self, kind: str, original_id: object, time: str, record: Record) -> Record:
+        id_, parent = self._choose_id(original_id), self._last_id
+        self._used_ids.add(id_)
+        self._last_id = id_
         return {"type": kind, "id": id_, "parentId": parent, "timestamp": time, **record}
 
-    def _name(self, own: object) -> str:
-        if isinstance(own, str) and own == well_formed(own, ID_LENGTH) and self._is_free(own):
-            return own
+    def _choose_id(self, original_id: object) -> str:
+        if (
+            isinstance(original_id, str)
+            and original_id == well_formed(original_id, ID_LENGTH)
+            and self._is_free(original_id)
+        ):
+            return original_id
         name = self.names.new().hex[:8]
         while not self._is_free(name):
             name = self.names.new().hex[:8]
         return name
 
     def _is_free(self, name: str) -> bool:
-        return bool(name) and name not in self._taken
+        return bool(name) and name not in self._used_ids
 
-    def _said(self, entry: ConversationEntry, time: str) -> tuple[str, Record]:
+    def _build_record(self, entry: ConversationEntry, time: str) -> tuple[str, Record]:
         (message,) = messages_of([entry])
-        source = _source(entry)
+        source = _source_of(entry)
         if message["role"] == "user" and PI_MEMBER not in source and source.get("kind") == SYSTEM:
             kind = source.get("subkind")
-            custom = kind if isinstance(kind, str) and kind else CUSTOM
-            shown = {"customType": custom, "content": message["content"], "display": True}
-            return "custom_message", shown
+            custom_type = kind if isinstance(kind, str) and kind else CUSTOM
+            custom_message = {
+                "customType": custom_type,
+                "content": message["content"],
+                "display": True,
+            }
+            return "custom_message", custom_message
         self.characters += len(canonical.to_json_line(message["content"]))
         calls = [
-            one for one in get_objects(message, "content") if get_text(one, "type") == "toolCall"
+            block
+            for block in get_objects(message, "content")
+            if get_text(block, "type") == "toolCall"
         ]
         self.tools |= {get_text(call, "id"): get_text(call, "name") for call in calls}
         if PI_MEMBER not in source:
-            message |= self._added(entry, message, time)
+            message |= self._extra_members(entry, message, time)
         elif message["role"] == "assistant" and not get_object(message, "usage"):
-            message["usage"] = self._usage()  # without it, Pi does not begin
+            message["usage"] = self._estimate_usage()  # Pi does not start without it.
         return "message", {"message": message}
 
-    def _added(self, entry: ConversationEntry, message: Record, time: str) -> Record:
-        """Return what Pi has in a message beside what everybody has."""
-        at = parse_rfc3339(time) // 1000
+    def _extra_members(self, entry: ConversationEntry, message: Record, time: str) -> Record:
+        """Return the members that Pi has in addition to the common ones."""
+        timestamp_ms = parse_rfc3339(time) // 1000
         if message["role"] == "toolResult":
             name = self.tools.get(get_text(message, "toolCallId"), "unknown")
-            return {"toolName": name, "timestamp": at}
+            return {"toolName": name, "timestamp": timestamp_ms}
         if message["role"] != "assistant":
-            return {"timestamp": at}
-        calls = any(get_text(one, "type") == "toolCall" for one in message["content"])
-        named = _source(entry).get("model")
-        model = named if isinstance(named, str) and named else "unknown"
-        known = next((of for begins, of in _PROVIDERS.items() if model.startswith(begins)), None)
-        provider, api = known or _NOBODY
+            return {"timestamp": timestamp_ms}
+        has_calls = any(get_text(block, "type") == "toolCall" for block in message["content"])
+        model_name = _source_of(entry).get("model")
+        model = model_name if isinstance(model_name, str) and model_name else "unknown"
+        provider_entry = next(
+            (entry_ for prefix, entry_ in _PROVIDERS_BY_PREFIX.items() if model.startswith(prefix)),
+            None,
+        )
+        provider, api = provider_entry or _DEFAULT_PROVIDER
         return {
             "api": api,
             "provider": provider,
             "model": model,
-            "usage": self._usage(),
-            "stopReason": "toolUse" if calls else "stop",
-            "timestamp": at,
+            "usage": self._estimate_usage(),
+            "stopReason": "toolUse" if has_calls else "stop",
+            "timestamp": timestamp_ms,
         }
 
-    def _usage(self) -> Record:
-        """Return counts that count nothing twice, and a total from which Pi knows when to compact.
+    def _estimate_usage(self) -> Record:
+        """Return zero counts, which repeat no previous usage, and an estimated total.
 
-        What the answer cost stands where it came from.
+        Pi decides by the total when to compact. The original cost stays with its original record.
+
+        The original cost stays with its original record.
         """
         counts = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
         cost = {**counts, "total": 0}
-        total = self.characters // _CHARACTERS_PER_TOKEN
+        total = self.characters // _CHARS_PER_TOKEN
         return {**counts, "totalTokens": total, "cost": cost}
