@@ -205,10 +205,10 @@ def _parse_extension(text: object) -> HarkenExtension | None:
         return None
     if not isinstance(text, str):
         raise ValueError(f"the member {_OWN} is JSON text, not {type(text).__name__}")
-    own = msgspec.convert(canonical.from_json(text.encode()), HarkenExtension)
-    if own.events < 1:
-        raise ValueError(f"a message of {own.events} events")
-    return own
+    extension = msgspec.convert(canonical.from_json(text.encode()), HarkenExtension)
+    if extension.events < 1:
+        raise ValueError(f"a message of {extension.events} events")
+    return extension
 
 
 def _check_map(value: object) -> Mapping[str, Any]:

@@ -158,10 +158,10 @@ def _restore_message(message: Message, extension: HarkenExtension) -> Message:
     parts = pure.parts
     if extension.parts is not None:
         parts = [pure.parts[index] if p is None else p for index, p in enumerate(extension.parts)]
-    joined = join_occurrence(MessageContent(pure.role, parts), extension.occurrence or occurrence)
-    checked = message_from(msgspec.to_builtins(joined))
-    split_occurrence(checked)
-    return checked
+    message_ = join_occurrence(MessageContent(pure.role, parts), extension.occurrence or occurrence)
+    validated = message_from(msgspec.to_builtins(message_))
+    split_occurrence(validated)
+    return validated
 
 
 def _changed_parts(

@@ -50,10 +50,10 @@ def image_of(data: bytes) -> Image | None:
 
     Width and height are 0 if the header is damaged.
     """
-    for magic, (media_type, read) in _KINDS.items():
+    for magic, (media_type, read_header) in _KINDS.items():
         if data.startswith(magic) and (magic != b"RIFF" or data[8:12] == b"WEBP"):
             try:
-                width, height, is_whole = read(data)
+                width, height, is_whole = read_header(data)
             except (struct.error, IndexError):
                 width, height, is_whole = 0, 0, False
             return Image(media_type, width, height, is_whole)

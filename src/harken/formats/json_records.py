@@ -68,12 +68,12 @@ def to_safe_json(value: Any, levels: int = _MAX_DEPTH) -> Any:
     return value
 
 
-def members_not_in(whole: Record, said: Record) -> Record:
-    """Return the members of `whole` that are missing or different in `said`, for restoring it."""
+def members_not_in(record: Record, restored: Record) -> Record:
+    """Return the members of `record` that are missing or different in `restored`."""
     return {
         name: to_safe_json(value)
-        for name, value in whole.items()
-        if name not in said or (said[name] is not value and said[name] != value)
+        for name, value in record.items()
+        if name not in restored or (restored[name] is not value and restored[name] != value)
     }
 
 

@@ -33,10 +33,10 @@ def _read(data: bytes) -> list[ConversationEntry]:
         value = canonical.from_json(data)
     except ValueError as error:
         raise FormatError(NAME, f"it is no JSON ({error})") from None
-    for name, read in _READERS.items():
+    for name, parse_messages in _READERS.items():
         body = value.get(name) if isinstance(value, dict) else None
         if isinstance(body, dict) and isinstance(body.get("messages"), list):
-            return [ConversationEntry(message) for message in read(body)]
+            return [ConversationEntry(message) for message in parse_messages(body)]
     raise FormatError(NAME, f"it has no body of a request as {' or '.join(_READERS)}")
 
 

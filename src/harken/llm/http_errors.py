@@ -116,12 +116,12 @@ class ModelErrorFactory:
             return self._build_error("malformed", str(error))
         return self._build_error("failed", f"{type(error).__name__}: {error}")
 
-    def told(self, said: Any, status: int | None = None) -> ModelError:
+    def told(self, body: Any, status: int | None = None) -> ModelError:
         """Return the error that a service reported; `status` is None for a stream event."""
-        code = said.get("code") if isinstance(said, dict) else None
+        code = body.get("code") if isinstance(body, dict) else None
         if status is None and isinstance(code, int) and 400 <= code < 600:
             status = code
-        return self._build_error(_classify(status, said), said, status)
+        return self._build_error(_classify(status, body), body, status)
 
     def unstreamed(self, body: bytes, media_type: str) -> ModelError:
         """Return the error of a response that is no stream. It may hold an error object."""

@@ -181,11 +181,11 @@ class HttpModelClient:
         finish = decoder.finish()
         if finish is None:
             raise failures.cut_off()
-        yield finish if decoder.unusual else self._with_cost(finish, asked=body["model"])
+        yield finish if decoder.unusual else self._with_cost(finish, requested_model=body["model"])
         if is_empty or finish.stop_reason in _FAILURE_REASONS:
             raise failures.no_answer(finish.stop_reason)
 
-    def _with_cost(self, finish: Finish, *, asked: str) -> Finish:
+    def _with_cost(self, finish: Finish, *, requested_model: str) -> Finish:
         """Return the end of an answer with its cost.
 
         A cost reported by the service takes precedence; else the price of the answering model is
@@ -193,7 +193,7 @@ class HttpModelClient:
         """
         if self._cost is None or finish.usage is None or finish.cost_usd is not None:
             return finish
-        for model in dict.fromkeys([finish.model or asked, asked]):
+        for model in dict.fromkeys([finish.model or requested_model, requested_model]):
             cost_usd = self._cost(finish.usage, model)
             if cost_usd is not None:
                 return replace(finish, cost_usd=cost_usd)

@@ -160,9 +160,9 @@ class ReplayModel:
         answers = self._answers.get(hash_)
         if answers is None:
             raise ReplayMiss(f"{self.name}: {_explain(self._recording, request)}")
-        used = self._used_counts.get(hash_, 0)
-        self._used_counts[hash_] = used + 1
-        return answers[min(used, len(answers) - 1)]
+        used_count = self._used_counts.get(hash_, 0)
+        self._used_counts[hash_] = used_count + 1
+        return answers[min(used_count, len(answers) - 1)]
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Stream the answer word by word, without delay. Raises ReplayMiss if there is none."""

@@ -113,8 +113,8 @@ def _system_content(value: Any) -> Any:
     return value[_SYSTEM] if isinstance(value, dict) and {*value} == {_SYSTEM} else None
 
 
-def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    shape, prompts = shape_of(asked), [_system_content(value) for value in values]
+def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
+    shape, prompts = shape_of(request), [_system_content(value) for value in values]
     count = shape.get(_SYSTEM)
     if not isinstance(count, int):
         count = next(
@@ -132,7 +132,7 @@ def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
         for index, block in aside or ():
             blocks.insert(index, block)
         members[_SYSTEM] = blocks
-    return put(asked, {**members, "messages": [*values[count:]]}, _build_tool)
+    return put(request, {**members, "messages": [*values[count:]]}, _build_tool)
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:

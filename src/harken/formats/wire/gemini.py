@@ -58,7 +58,11 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
     contents = cutting.array("contents")
     if contents is None:
         raise FormatError(NAME, "it has no list of contents")
-    names = (one for one in _SYSTEM_NAMES if begins(cutting.members.get(one), b"{"))
+    names = (
+        system_name
+        for system_name in _SYSTEM_NAMES
+        if begins(cutting.members.get(system_name), b"{")
+    )
     instruction = [
         b'{"%b":%b}' % (name.encode(), bytes(cutting.members.pop(name)))
         for name in islice(names, 1)
@@ -81,16 +85,16 @@ def _instruction_name(value: Any) -> str:
     return next((name for name in _SYSTEM_NAMES if isinstance(value.get(name), dict)), "")
 
 
-def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    shape, contents = shape_of(asked), [*values]
-    body = dict(asked.parameters)
+def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
+    shape, contents = shape_of(request), [*values]
+    body = dict(request.parameters)
     if contents and shape.get("system") is not False and _instruction_name(contents[0]):
         body |= contents.pop(0)
-    remaining = [changed(_build_tool(tool), tool.get("wire")) for tool in asked.tools]
+    remaining = [changed(_build_tool(tool), tool.get("wire")) for tool in request.tools]
     groups = shape.get("tools", [{_DECLARATION_NAMES[0]: len(remaining)}] if remaining else None)
     if groups is not None:
         body["tools"] = [_restore_group(group, remaining) for group in groups]
-    return with_marks(asked, {**body, "contents": contents})
+    return with_marks(request, {**body, "contents": contents})
 
 
 def _restore_group(group: Any, remaining: list[Any]) -> Any:

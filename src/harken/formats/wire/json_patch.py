@@ -35,25 +35,27 @@ _STRIDE = 4096
 _NAME = "form"
 
 
-def same(one: object, other: object) -> bool:
+def same(left: object, right: object) -> bool:
     """Whether two JSON values are equal, type by type.
 
     >>> same({"a": 1, "b": 2}, {"b": 2, "a": 1}), same([1], [1.0]), same(1, True)
     (True, False, False)
     """
-    return one == other and canonical.to_canonical_bytes(one) == canonical.to_canonical_bytes(other)
+    return left == right and canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(
+        right
+    )
 
 
-def form_of(plain: Any, value: Any, manner: str = "") -> Any:
+def form_of(built: Any, value: Any, manner: str = "") -> Any:
     """Return the form that turns a built value into `value`. It includes the manner, if any."""
     changes: list[Change] = []
-    _append_changes(plain, value, (), changes)
+    _append_changes(built, value, (), changes)
     if not changes:
         return {"as": manner} if manner else None
     form = {"as": manner, "change": changes} if manner else {"change": changes}
-    whole = {"whole": value}
-    is_short = len(canonical.to_json_line(form)) <= len(canonical.to_json_line(whole))
-    return form if is_short and same(changed(plain, form), value) else whole
+    full_form = {"whole": value}
+    is_short = len(canonical.to_json_line(form)) <= len(canonical.to_json_line(full_form))
+    return form if is_short and same(changed(built, form), value) else full_form
 
 
 def manner_of(form: object) -> str:
@@ -62,73 +64,73 @@ def manner_of(form: object) -> str:
     return manner if isinstance(manner, str) else ""
 
 
-def changed(plain: Any, form: Any) -> Any:
+def changed(built: Any, form: Any) -> Any:
     """Apply a form to a built value, without modifying it.
 
     Raises FormatError for an invalid form, or one of another value.
     """
     if form is None:
-        return plain
+        return built
     if not isinstance(form, dict):
         raise FormatError(_NAME, f"{form!r:.60} is no object")
     if "whole" in form:
         return form["whole"]
     try:
         for change in form.get("change", ()):
-            plain = _apply(plain, change)
+            built = _apply(built, change)
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         raise FormatError(_NAME, f"a change does not fit ({error!r:.100})") from None
-    return plain
+    return built
 
 
-def with_set(value: Any, path: Sequence[str | int], what: Any) -> Any:
+def with_set(value: Any, path: Sequence[str | int], new: Any) -> Any:
     """Return a copy of a value in which a member or an element is set.
 
     Raises LookupError or TypeError if the path does not exist.
     """
     if not path:
-        return what
+        return new
 
     def put(holder: Any) -> Any:
         copy = _copy_holder(holder, path[-1])
-        copy[path[-1]] = what
+        copy[path[-1]] = new
         return copy
 
     return _change_at(value, path[:-1], put)
 
 
-def _append_changes(plain: Any, value: Any, path: Path, changes: list[Change]) -> None:
-    """Append the changes that turn `plain` into `value`. No two changes overlap."""
-    if isinstance(plain, dict) and isinstance(value, dict) and len(path) < _MAX_DEPTH:
-        changes += [["drop", [*path, name]] for name in plain if name not in value]
+def _append_changes(built: Any, value: Any, path: Path, changes: list[Change]) -> None:
+    """Append the changes that turn `built` into `value`. No two changes overlap."""
+    if isinstance(built, dict) and isinstance(value, dict) and len(path) < _MAX_DEPTH:
+        changes += [["drop", [*path, name]] for name in built if name not in value]
         for name, inner in value.items():
-            if name in plain:
-                _append_changes(plain[name], inner, (*path, name), changes)
+            if name in built:
+                _append_changes(built[name], inner, (*path, name), changes)
             else:
                 changes.append(["set", [*path, name], inner])
-    elif same(plain, value):
+    elif same(built, value):
         return
-    elif isinstance(plain, list) and isinstance(value, list) and len(path) < _MAX_DEPTH:
-        if len(plain) == len(value):
+    elif isinstance(built, list) and isinstance(value, list) and len(path) < _MAX_DEPTH:
+        if len(built) == len(value):
             for index, inner in enumerate(value):
-                _append_changes(plain[index], inner, (*path, index), changes)
+                _append_changes(built[index], inner, (*path, index), changes)
         else:
-            changes.append(_replace_range(plain, value, path))
-    elif isinstance(plain, str) and (kind := _lone_block_type(value, plain)):
+            changes.append(_replace_range(built, value, path))
+    elif isinstance(built, str) and (kind := _lone_block_type(value, built)):
         changes.append(["list", [*path], kind])
-    elif isinstance(value, str) and _lone_block_type(plain, value):
+    elif isinstance(value, str) and _lone_block_type(built, value):
         changes.append(["text", [*path]])
-    elif isinstance(plain, str) and isinstance(value, str) and len(value) > _SHORT_CHARS:
-        changes.append(_replace_range(plain, value, path))
+    elif isinstance(built, str) and isinstance(value, str) and len(value) > _SHORT_CHARS:
+        changes.append(_replace_range(built, value, path))
     else:
         changes.append(["set", [*path], value])
 
 
-def _replace_range(plain: Any, value: Any, path: Path) -> Change:
+def _replace_range(built: Any, value: Any, path: Path) -> Change:
     """Return the change of the range between a common prefix and a common suffix."""
-    start = _common_prefix_length(plain, value)
-    end = _common_prefix_length(plain[start:][::-1], value[start:][::-1])
-    return ["cut", [*path], start, len(plain) - end, value[start : len(value) - end]]
+    start = _common_prefix_length(built, value)
+    end = _common_prefix_length(built[start:][::-1], value[start:][::-1])
+    return ["cut", [*path], start, len(built) - end, value[start : len(value) - end]]
 
 
 def _common_prefix_length(left: Any, right: Any) -> int:

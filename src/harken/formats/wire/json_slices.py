@@ -104,13 +104,13 @@ class BodySlices:
     marks: list[Mark] = field(default_factory=list)
     shape: Body = field(default_factory=dict)
 
-    def model(self, named: str = "") -> str:
-        """Extract the model. `named` is the model of the path, for a body without one."""
+    def model(self, path_model: str = "") -> str:
+        """Extract the model. `path_model` is the model of the path, for a body without one."""
         data = self.members.get("model")
         if data is None:
-            if named:
+            if path_model:
                 self.shape["model"] = False
-            return named
+            return path_model
         model = value_of(data)
         if not isinstance(model, str) or not model:
             return ""
@@ -169,23 +169,25 @@ class BodySlices:
         )
 
 
-def put(asked: ParsedRequest, taken: Body, write: Callable[[Mapping[str, Any]], Any]) -> Body:
+def put(
+    request: ParsedRequest, piece_members: Body, write: Callable[[Mapping[str, Any]], Any]
+) -> Body:
     """Build the body: the shared part of `put_together`. See `fitting` for its errors.
 
-    taken: the members built from the pieces. write: as in `BodySlices.tools`.
+    piece_members: the members built from the pieces. write: as in `BodySlices.tools`.
     """
-    body: Body = dict(asked.parameters)
-    if asked.model and shape_of(asked).get("model") is not False:
-        body["model"] = asked.model
-    body |= taken
-    if asked.tools:
-        body["tools"] = [changed(write(tool), tool.get("wire")) for tool in asked.tools]
-    return with_marks(asked, body)
+    body: Body = dict(request.parameters)
+    if request.model and shape_of(request).get("model") is not False:
+        body["model"] = request.model
+    body |= piece_members
+    if request.tools:
+        body["tools"] = [changed(write(tool), tool.get("wire")) for tool in request.tools]
+    return with_marks(request, body)
 
 
-def with_marks(asked: ParsedRequest, body: Body) -> Body:
+def with_marks(request: ParsedRequest, body: Body) -> Body:
     """Return a body with the marks of a request. See `fitting` for its errors."""
-    for path, value in asked.marks:
+    for path, value in request.marks:
         body = with_set(body, path, value)
     return body
 
@@ -193,18 +195,18 @@ def with_marks(asked: ParsedRequest, body: Body) -> Body:
 def fitting(protocol: str, make: Maker) -> Maker:
     """Wrap a function that builds bodies, so that it raises FormatError for an invalid request."""
 
-    def put_together(asked: ParsedRequest, values: Sequence[Any]) -> Body:
+    def put_together(request: ParsedRequest, values: Sequence[Any]) -> Body:
         try:
-            return make(asked, values)
+            return make(request, values)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(protocol, f"its record does not fit ({error!r:.100})") from None
 
     return put_together
 
 
-def shape_of(asked: ParsedRequest) -> Body:
+def shape_of(request: ParsedRequest) -> Body:
     """Return the shape of a request as an object."""
-    return asked.shape if isinstance(asked.shape, dict) else {}
+    return request.shape if isinstance(request.shape, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,11 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
     return replace(request, parameters=parameters, shape={**cutting.shape, **extra} or None)
 
 
-def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    members: Body = {"messages": [*values], **shape_of(asked).get(_EXTRA_MEMBERS, {})}
-    if asked.parameters:
-        members[_PARAMETERS] = asked.parameters
-    return put(replace(asked, parameters={}), members, _build_tool)
+def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
+    members: Body = {"messages": [*values], **shape_of(request).get(_EXTRA_MEMBERS, {})}
+    if request.parameters:
+        members[_PARAMETERS] = request.parameters
+    return put(replace(request, parameters={}), members, _build_tool)
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:

@@ -64,8 +64,8 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
     return cutting.asked(model, pieces, cutting.tools(_build_tool))
 
 
-def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    return put(asked, {"messages": [*values]}, _build_tool)
+def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
+    return put(request, {"messages": [*values]}, _build_tool)
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:

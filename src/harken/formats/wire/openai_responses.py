@@ -70,8 +70,8 @@ def _instructions_content(value: Any) -> Any:
     return value[_INSTRUCTIONS] if isinstance(value, dict) and {*value} == {_INSTRUCTIONS} else None
 
 
-def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
-    shape, items = shape_of(asked), [*values]
+def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
+    shape, items = shape_of(request), [*values]
     members: Body = {}
     if (
         items
@@ -80,7 +80,7 @@ def _build_body(asked: ParsedRequest, values: Sequence[Any]) -> Body:
     ):
         members = items.pop(0)
     is_text = shape.get(_INPUT) == "text"
-    return put(asked, {**members, _INPUT: items[0]["content"] if is_text else items}, _build_tool)
+    return put(request, {**members, _INPUT: items[0]["content"] if is_text else items}, _build_tool)
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:

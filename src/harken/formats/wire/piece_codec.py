@@ -92,10 +92,10 @@ class PieceCodec:
             raise FormatError(self.name, "there is no message")
         manner = manner_of(form)
         try:
-            plain = _parse_stored(messages) if manner == _UNPARSED else self.plain(messages, manner)
+            built = _parse_stored(messages) if manner == _UNPARSED else self.plain(messages, manner)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise FormatError(self.name, f"a message does not fit ({error!r:.100})") from None
-        return changed(plain, form)
+        return changed(built, form)
 
     def likeness(self, piece: Piece) -> str:
         """Return a hash that a piece shares with changed copies that its client sends."""

@@ -113,7 +113,7 @@ def _build_outline(
 
 
 def _iter_outlines(
-    source: SessionFile, report: ReadReport, joined: set[int]
+    source: SessionFile, report: ReadReport, joined_lines: set[int]
 ) -> Iterator[tuple[int, SourceLine, RecordOutline]]:
     """Yield the records of a file with their numbers, and report invalid lines.
 
@@ -130,7 +130,7 @@ def _iter_outlines(
             record = outlined(line.data)
         except ValueError as error:
             parts = split_records(line, str(error))
-            joined.add(line.number)
+            joined_lines.add(line.number)
             report.lines += len(parts) - 1
             for count, part in enumerate(parts):
                 if part.reason:
@@ -329,12 +329,12 @@ def looks(path: str, beginning: bytes) -> bool:
 
 def _join_lines(deltas: Iterable[bytes]) -> bytes:
     """Concatenate lines, and add a missing line end between deltas."""
-    joined = bytearray()
+    content = bytearray()
     for delta in deltas:
-        if joined and not joined.endswith(b"\n"):
-            joined += b"\n"
-        joined += delta
-    return bytes(joined)
+        if content and not content.endswith(b"\n"):
+            content += b"\n"
+        content += delta
+    return bytes(content)
 
 
 NATIVE = RuntimeFormat(

@@ -143,27 +143,27 @@ def _without_date(model: str) -> str:
 
 
 def _answer_blocks(
-    entry: ConversationEntry, model: str, answered: Collection[str | None] | None
+    entry: ConversationEntry, model: str, result_ids: Collection[str | None] | None
 ) -> list[Block]:
     """Return the blocks that are sent of an answer, or an empty list.
 
     answered: the ids of calls with results; None for the last answer, whose calls get results.
     """
-    sent: list[Block] = []
+    sent_blocks: list[Block] = []
     blocks = [_build_block(item) for item in in_order(entry.message)]
     answer_model = str((entry.source or {}).get("model") or "")
     for record in _split_records(entry, blocks):
         visible = [block for block in record if _pop_model(block, answer_model) in (None, model)]
         calls = [block["id"] for block in visible if block["type"] == "tool_use"]
         is_blank = all(block["type"] == "text" and not block["text"].strip() for block in visible)
-        is_open = answered is not None and calls and not any(id_ in answered for id_ in calls)
+        is_open = result_ids is not None and calls and not any(id_ in result_ids for id_ in calls)
         if not is_blank and not is_open:
-            sent += visible
+            sent_blocks += visible
     if not blocks:
         return [_text_block(NOTHING)]
     return (
-        _move_calls_last(sent)
-        if any(block["type"] not in _THINKING_TYPES for block in sent)
+        _move_calls_last(sent_blocks)
+        if any(block["type"] not in _THINKING_TYPES for block in sent_blocks)
         else []
     )
 

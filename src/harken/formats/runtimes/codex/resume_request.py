@@ -103,15 +103,15 @@ class RecentPrompts:
         return prompts[::-1]
 
 
-def truncate_middle(whole: str, most_bytes: int, *, unit: str = "chars") -> str:
+def truncate_middle(text: str, most_bytes: int, *, unit: str = "chars") -> str:
     """Remove the middle of a text with more than `most_bytes` bytes in UTF-8.
 
     >>> truncate_middle("0123456789", 4)
     '01…6 chars truncated…89'
     """
-    data = clean(whole).encode()
+    data = clean(text).encode()
     if len(data) <= most_bytes:
-        return clean(whole)
+        return clean(text)
     head_bytes = most_bytes // 2
     head = data[:head_bytes].decode(errors="ignore")
     start = len(data) - (most_bytes - head_bytes)

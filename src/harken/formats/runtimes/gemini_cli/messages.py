@@ -60,12 +60,12 @@ class AnsweredCalls:
     ids: set[str] = field(default_factory=set)
 
 
-def entries_of(message: Record, answered: AnsweredCalls) -> list[ConversationEntry]:
+def entries_of(message: Record, answered_calls: AnsweredCalls) -> list[ConversationEntry]:
     """Return the entries of a message, oldest first: an answer, and the results of its calls."""
     time = time_of(message.get("timestamp"))
     match get_text(message, "type"):
         case "user":
-            return _user_entries(message, time, answered)
+            return _user_entries(message, time, answered_calls)
         case "gemini":
             calls = get_objects(message, "toolCalls")
             answer = _answer_entry(message, calls, time)
@@ -73,7 +73,7 @@ def entries_of(message: Record, answered: AnsweredCalls) -> list[ConversationEnt
                 _parse_result(message, index, call, time) for index, call in enumerate(calls)
             ]
             entries = [entry for entry in results if entry is not None]
-            answered.ids.update(entry.message.tool_call_id or "" for entry in entries)
+            answered_calls.ids.update(entry.message.tool_call_id or "" for entry in entries)
             return [answer, *entries] if answer is not None else entries
     return []
 
@@ -132,16 +132,16 @@ def _sign_calls(turns: list[Record]) -> None:
 
 
 def _user_entries(
-    message: Record, time: str | None, answered: AnsweredCalls
+    message: Record, time: str | None, answered_calls: AnsweredCalls
 ) -> list[ConversationEntry]:
     blocks = _as_blocks(message.get("content"))
     responses = [get_object(block, "functionResponse") for block in blocks if _is_response(block)]
     entries = [
         _result_entry(get_text(response, "id"), get_text(response, "name"), response, (), time)
         for response in responses
-        if get_text(response, "id") not in answered.ids
+        if get_text(response, "id") not in answered_calls.ids
     ]
-    answered.ids.update(get_text(response, "id") for response in responses)
+    answered_calls.ids.update(get_text(response, "id") for response in responses)
     parts = [_parse_part(block) for block in blocks if not _is_response(block)]
     content = content_of([part for part in parts if not isinstance(part, ToolCall)])
     if content is not None:
@@ -225,15 +225,15 @@ def _parse_part(block: Record) -> Part | ToolCall:
     return msgspec.structs.replace(part, meta={OWN: remaining}) if remaining else part
 
 
-def _call_id(message: Record, at: int, call: Record) -> str:
+def _call_id(message: Record, index: int, call: Record) -> str:
     """Return the id of a call. Old versions wrote none, and pair by position."""
-    return get_text(call, "id") or f"{get_text(message, 'id')}/{at}"
+    return get_text(call, "id") or f"{get_text(message, 'id')}/{index}"
 
 
-def _parse_call(message: Record, at: int, call: Record) -> ToolCall:
+def _parse_call(message: Record, index: int, call: Record) -> ToolCall:
     arguments = canonical.to_json_line(call.get("args") or {}).decode()
     function = FunctionCall(get_text(call, "name"), arguments)
-    tool_call = ToolCall(_call_id(message, at, call), function)
+    tool_call = ToolCall(_call_id(message, index, call), function)
     unnamed_meta = {OWN: {"unnamed": get_text(message, "id")}}
     return (
         tool_call if get_text(call, "id") else msgspec.structs.replace(tool_call, meta=unnamed_meta)
@@ -241,10 +241,10 @@ def _parse_call(message: Record, at: int, call: Record) -> ToolCall:
 
 
 def _parse_result(
-    message: Record, at: int, call: Record, time: str | None
+    message: Record, index: int, call: Record, time: str | None
 ) -> ConversationEntry | None:
     """Return the result of a call. Return None if it has none."""
-    result, id_, name = call.get("result"), _call_id(message, at, call), get_text(call, "name")
+    result, id_, name = call.get("result"), _call_id(message, index, call), get_text(call, "name")
     if isinstance(result, str):
         response = {"response": {"output": result}}
         return _result_entry(
@@ -300,15 +300,15 @@ def _result_entry(
 
 
 def _iter_turns(
-    entry: ConversationEntry, at: int, assigned_ids: dict[str, str]
+    entry: ConversationEntry, position: int, assigned_ids: dict[str, str]
 ) -> Iterator[Record]:
-    """Yield the content of an entry at the position `at`, if it is sent.
+    """Yield the content of an entry at the position `position`, if it is sent.
 
     named: assigned ids of calls without an id; new ones are added.
     """
     message = entry.message
     if message.role == "assistant":
-        parts = _build_answer(message, at, assigned_ids)
+        parts = _build_answer(message, position, assigned_ids)
         if parts is not None:
             yield {"role": "model", "parts": parts}
         return
@@ -357,7 +357,9 @@ def block_of(part: Part) -> Record | None:
     return None
 
 
-def _build_answer(message: Message, at: int, assigned_ids: dict[str, str]) -> list[Record] | None:
+def _build_answer(
+    message: Message, turn_index: int, assigned_ids: dict[str, str]
+) -> list[Record] | None:
     """Return the parts of an answer without its thoughts. Return None for an empty answer."""
     parts: list[Record] = []
     has_thinking, position = False, -1
@@ -365,7 +367,7 @@ def _build_answer(message: Message, at: int, assigned_ids: dict[str, str]) -> li
         if isinstance(item, ThinkingPart):
             has_thinking = True
         elif isinstance(item, ToolCall):
-            parts.append(_build_call(item, at, position, assigned_ids))
+            parts.append(_build_call(item, turn_index, position, assigned_ids))
         elif (block := block_of(item)) is not None:
             parts.append(block)
     first = next((part for part in parts if "functionCall" in part), None)

@@ -43,7 +43,7 @@ def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
         yield from _iter_document_steps(source, report)
         return
     builder = StepBuilder(report, {str(slot) for slot in chat.branching})
-    answered = AnsweredCalls()
+    answered_calls = AnsweredCalls()
     pending: dict[int, list[Record]] = {}
     slot_index = 0
     for line, record in read_records(source, report):
@@ -51,7 +51,9 @@ def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
         _count_line(report, record, is_used=bool(slots))
         pending.update(zip(slots, _iter_slot_messages(record, chat, line.number), strict=True))
         while slot_index in pending:
-            yield from _iter_steps(chat, slot_index, pending.pop(slot_index), builder, answered)
+            yield from _iter_steps(
+                chat, slot_index, pending.pop(slot_index), builder, answered_calls
+            )
             slot_index += 1
     chat.go_to_head(builder)
     yield from builder.end()
@@ -63,10 +65,10 @@ def _iter_document_steps(source: SessionFile, report: ReadReport) -> Iterator[Im
         raise FormatError(NAME, "it has no sessionId or no messages")
     _read_metadata(report, document)
     report.used = report.lines
-    builder, answered = StepBuilder(report), AnsweredCalls()
+    builder, answered_calls = StepBuilder(report), AnsweredCalls()
     for index, message in enumerate(get_objects(document, "messages")):
         yield from builder.add(
-            _message_id(message, index), builder.head, entries_of(message, answered)
+            _message_id(message, index), builder.head, entries_of(message, answered_calls)
         )
     yield from builder.end()
 
@@ -208,11 +210,11 @@ def _iter_steps(
     slot_index: int,
     messages: list[Record],
     builder: StepBuilder,
-    answered: AnsweredCalls,
+    answered_calls: AnsweredCalls,
 ) -> Iterator[ImportStep]:
     slot = chat.slots[slot_index]
     parent = None if slot.parent is None else str(slot.parent)
-    entries = [entry for message in messages for entry in entries_of(message, answered)]
+    entries = [entry for message in messages for entry in entries_of(message, answered_calls)]
     if slot.is_compaction:
         yield from builder.compact(str(slot_index), parent, "", entries)
     else:

@@ -95,8 +95,8 @@ class _SessionSource(Protocol):
         """Return the metadata of the sessions, the last changed first."""
         ...
 
-    def messages(self, session: str, *, again: bool = False) -> Iterator[Told]:
-        """Yield the messages of a session, oldest first. With `again`, nothing is counted."""
+    def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[Told]:
+        """Yield the messages of a session, oldest first. With `is_repeat`, nothing is counted."""
         ...
 
 
@@ -132,7 +132,7 @@ class _DocumentSource:
         """Return the metadata of the session."""
         return [get_object(self.whole, "info")]
 
-    def messages(self, session: str, *, again: bool = False) -> Iterator[Told]:
+    def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[Told]:
         """Yield the messages of the session."""
         for message in get_objects(self.whole, "messages"):
             yield get_object(message, "info"), get_objects(message, "parts")
@@ -173,27 +173,27 @@ class _DatabaseSource:
             sessions_.append({**record, **converted})
         return sessions_
 
-    def messages(self, session: str, *, again: bool = False) -> Iterator[Told]:
+    def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[Told]:
         """Yield the messages of a session, oldest first."""
         query = "SELECT id, data FROM message WHERE session_id=? ORDER BY time_created, id"
         for id_, data in self.database.execute(query, [session]):
-            info = self._parse_row(id_, data, again=again)
+            info = self._parse_row(id_, data, is_repeat=is_repeat)
             if info is None:
                 continue
             info["id"] = _as_text(id_)
-            yield info, list(self._iter_parts(id_, again=again))
+            yield info, list(self._iter_parts(id_, is_repeat=is_repeat))
 
-    def _iter_parts(self, message: object, *, again: bool) -> Iterator[Record]:
+    def _iter_parts(self, message: object, *, is_repeat: bool) -> Iterator[Record]:
         query = "SELECT id, data FROM part WHERE message_id=? ORDER BY id LIMIT ?"
         message_id = _as_text(message) if isinstance(message, bytes) else message
         for id_, data in self.database.execute(query, [message_id, _MAX_PARTS]):
-            part = self._parse_row(id_, data, again=again)
+            part = self._parse_row(id_, data, is_repeat=is_repeat)
             if part is not None:
                 yield part
 
-    def _parse_row(self, id_: object, data: object, *, again: bool) -> Record | None:
+    def _parse_row(self, id_: object, data: object, *, is_repeat: bool) -> Record | None:
         """Parse the object in a row. Return None, after a report, if there is none."""
-        report = ReadReport() if again else self.reading
+        report = ReadReport() if is_repeat else self.reading
         report.lines += 1
         try:
             value = canonical.from_json(data if isinstance(data, bytes) else b"")
@@ -254,7 +254,7 @@ class _SessionReader:
 
     def _iter_session_steps(self, info: Record, *, is_child: bool) -> Iterator[ImportStep]:
         id_ = get_text(info, "id")
-        revert_point = _find_revert_point(info, self.keeper.messages(id_, again=True))
+        revert_point = _find_revert_point(info, self.keeper.messages(id_, is_repeat=True))
         builder = StepBuilder(
             self.reading,
             branching={revert_point} if revert_point else (),
@@ -305,7 +305,7 @@ class _SessionReader:
             return []
         entries: list[ConversationEntry] = []
         is_kept = False
-        for message_info, parts in self.keeper.messages(session, again=True):
+        for message_info, parts in self.keeper.messages(session, is_repeat=True):
             if get_text(message_info, "id") == get_text(compaction[0], "id"):
                 break
             is_kept = is_kept or get_text(message_info, "id") == start

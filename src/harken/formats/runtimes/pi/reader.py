@@ -51,7 +51,9 @@ def looks(path: str, head: bytes) -> bool:
 def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a session. Raises FormatError if the file has no header."""
     tree = _build_tree(source)
-    session = _Session(report, tree, {id_ for kept in tree.kept.values() for id_ in kept})
+    session = _Session(
+        report, tree, {id_ for kept_entries in tree.kept.values() for id_ in kept_entries}
+    )
     builder = StepBuilder(report, tree.branching)
     for number, (_, record) in enumerate(read_records(source, report)):
         if get_text(record, "type") == "session":
@@ -59,8 +61,10 @@ def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
             continue
         node = tree.nodes.name(record, number)
         if get_text(record, "type") == "compaction":
-            kept = session.compaction(node, record)
-            yield from builder.compact(node.id, node.parent, get_text(record, "summary"), kept)
+            kept_entries = session.compaction(node, record)
+            yield from builder.compact(
+                node.id, node.parent, get_text(record, "summary"), kept_entries
+            )
         else:
             yield from builder.add(node.id, node.parent, session.entries(node, record))
     yield from builder.end()
@@ -73,11 +77,14 @@ class _Nodes:
     is_tree: bool = False
     last: str | None = None
 
-    def name(self, record: Record, at: int) -> _Node:
-        """Return the node of the next entry. `at` counts all records from 0, as version 1 does."""
-        id_ = get_text(record, "id") if self.is_tree else str(at)
+    def name(self, record: Record, number: int) -> _Node:
+        """Return the node of the next entry.
+
+        `number` counts all records from 0, as version 1 does.
+        """
+        id_ = get_text(record, "id") if self.is_tree else str(number)
         parent = get_text(record, "parentId") if self.is_tree else self.last
-        node = _Node(id_ or f"line {at}", parent or None, self.last)
+        node = _Node(id_ or f"line {number}", parent or None, self.last)
         self.last = node.id
         return node
 
