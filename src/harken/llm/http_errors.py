@@ -17,8 +17,8 @@ from harken.errors import Failure, ModelError
 
 _MAX_QUOTE_CHARS = 240
 _MIN_KEY_CHARS = 8
-"""The minimum length of a substring of a key that counts as a part of it. A shorter key is no
-secret."""
+"""The minimum length of a part of a key that is redacted. A shorter key is redacted only as a
+complete word."""
 _TOO_LONG_PATTERN = re.compile(
     r"prompt is too long|input is too long|context[_ ](length|window|limit|size)"
     r"|maximum (context|prompt) length|maximum model length|exceeds? the maximum number of tokens"

@@ -119,7 +119,7 @@ def _iter_outlines(
 
     The number of a record is that of its line, plus the number of additional parts of earlier
     lines.
-    joined: receives the lines that have to be split again in the second pass.
+    joined_lines: receives the lines that have to be split again in the second pass.
     """
     extra = 0
     for line in source.lines(report):

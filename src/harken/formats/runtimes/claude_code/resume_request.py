@@ -147,7 +147,7 @@ def _answer_blocks(
 ) -> list[Block]:
     """Return the blocks that are sent of an answer, or an empty list.
 
-    answered: the ids of calls with results; None for the last answer, whose calls get results.
+    result_ids: the ids of calls with results; None for the last answer, whose calls get results.
     """
     sent_blocks: list[Block] = []
     blocks = [_build_block(item) for item in in_order(entry.message)]

@@ -304,7 +304,7 @@ def _iter_turns(
 ) -> Iterator[Record]:
     """Yield the content of an entry at the position `position`, if it is sent.
 
-    named: assigned ids of calls without an id; new ones are added.
+    assigned_ids: ids of calls without an id; new ones are added.
     """
     message = entry.message
     if message.role == "assistant":
