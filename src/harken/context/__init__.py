@@ -1,4 +1,4 @@
-"""Commits at work: checkpoint, materialize, compact, compare; every caller goes through here."""
+"""Operations on commits (checkpoint, materialize, compact, compare), as used by every caller."""
 
 from __future__ import annotations
 

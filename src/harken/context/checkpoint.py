@@ -1,8 +1,7 @@
-"""`checkpoint`: what an agent understood becomes a commit. All runtimes go through here.
+"""`checkpoint`: write the messages of an agent as a commit, for all runtimes.
 
-One idea: a commit follows from its draft alone, never from a clock or from what the store holds.
-So a checkpoint that is tried again is the same commit, and one round trip writes it: messages,
-delta and commit together, or nothing.
+A commit depends only on its draft, never on a clock or the content of the store. So a repeated
+checkpoint creates the same commit, and one round trip writes messages, delta and commit atomically.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ from harken.formats.base import ConversationEntry
 from harken.store.base import ObjectKind, Store, StoredObject, WriteBatch
 
 SUMMARY_CHARACTERS = 200
-"""How long a derived summary is at most."""
-_LOOKED_AT = 8 * SUMMARY_CHARACTERS
-"""So much of a text gives a summary, unless most of it is white space."""
+"""The maximum length of a derived summary."""
+_SUMMARY_SOURCE_CHARS = 8 * SUMMARY_CHARACTERS
+"""The length of the text that a summary is derived from, unless most of it is white space."""
 _TYPES, _TRIGGERS = get_args(CommitType), get_args(core.Checkpoint)
 _BYTES_PER_TOKEN = 4
-"""A rough mean over languages and code; providers count exactly, each in its own way."""
+"""A rough mean over languages and code; the counts of providers differ."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOrigin:
-    """Where a commit comes from. Of all this nothing changes what is materialized."""
+    """The origin of a commit. It does not affect the materialized conversation."""
 
     template: str = ""
-    """What kind of agent it was."""
+    """The kind of agent."""
     principal: str = ""
     machine: str = ""
     session_id: str = ""
@@ -57,15 +56,15 @@ class CommitOrigin:
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitDraft:
-    """A commit that is not made yet.
+    """A commit that is not created yet.
 
-    Its content is `messages`, or `entries`, or an `artifact` that is stored.
+    Its content is `messages`, or `entries`, or an `artifact` in the store.
     """
 
     messages: Sequence[ChatMessage] = ()
-    """What is new since the parent, oldest first; their `time`, where they have one, is kept."""
+    """The messages since the parent, oldest first. Their `time` is stored, if they have one."""
     entries: Sequence[ConversationEntry] = ()
-    """The same with their times and sources, in place of `messages`."""
+    """The same with times and sources, instead of `messages`."""
     artifact: ArtifactRef | None = None
     parent: CommitId | None = None
     type: CommitType = "delta"
@@ -73,45 +72,45 @@ class CommitDraft:
     format: str = "events-v1"
     origin: CommitOrigin = field(default_factory=CommitOrigin)
     summary: str = ""
-    """Where it is empty, one is derived, and marked so."""
+    """If it is empty, a summary is derived and marked as such."""
     labels: tuple[str, ...] = ()
     message_count: int | None = None
-    """None: counted."""
+    """None: it is counted."""
     token_count: int | None = None
-    """None: estimated."""
+    """None: it is estimated."""
     created_at: str | None = None
-    """RFC 3339 with a time zone; None: that of the last message."""
+    """RFC 3339 with a time zone. None: the time of the last message."""
 
 
 @check_arguments
 def checkpoint(store: Store, draft: CommitDraft) -> CommitId:
-    """Write a commit and all that it needs, at once; on return it can be read.
+    """Write a commit and all its needs at once. On return it can be read.
 
-    Raises ValueError for a draft that is none, ObjectNotFound where the artifact or the parent is
-    not there, StoreError.
+    Raises ValueError for an invalid draft, ObjectNotFound if the artifact or the parent does not
+    exist, StoreError.
     """
-    (made,) = checkpoint_all(store, [draft])
-    return made
+    (commit_id,) = checkpoint_all(store, [draft])
+    return commit_id
 
 
 def checkpoint_all(store: Store, drafts: Sequence[CommitDraft]) -> list[CommitId]:
-    """Write several commits, all or nothing; each is the parent of the next.
+    """Write several commits atomically. Each is the parent of the next.
 
-    The parent of the first is its own; the others leave theirs out. As `checkpoint`.
+    Only the first draft may have a parent. Errors are as for `checkpoint`.
     """
-    made: list[PreparedCommit] = []
+    prepared: list[PreparedCommit] = []
     names: list[CommitId] = []
     for draft in drafts:
         parent = names[-1] if names else draft.parent
-        made.append(_prepared(draft, parent, _content(store, draft)))
-        names.append(made[-1].commit.id)
-    store.write(batch_of(made))
+        prepared.append(_prepare(draft, parent, _read_content(store, draft)))
+        names.append(prepared[-1].commit.id)
+    store.write(batch_of(prepared))
     return names
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCommit:
-    """A commit that is made, and not written yet."""
+    """A complete commit that is not written yet."""
 
     commit: Commit
     notes: CommitNotes
@@ -119,101 +118,103 @@ class PreparedCommit:
 
     @property
     def id(self) -> CommitId:
-        """Its name."""
+        """The name of the commit."""
         return self.commit.id
 
 
 def prepare(draft: CommitDraft) -> PreparedCommit:
-    """Make a commit of a draft that has its content with it, not as an artifact.
+    """Create a commit from a draft with messages or entries, without writing it.
 
-    Raises ValueError for a draft that is none.
+    Raises ValueError for an invalid draft, or one with an artifact.
     """
     if draft.artifact is not None:
         raise ValueError(f"{draft.artifact} is stored: `checkpoint` reads it")
-    return _prepared(draft, draft.parent, _new_content(draft))
+    return _prepare(draft, draft.parent, _encode_content(draft))
 
 
 def things_of(content: DraftContent) -> list[StoredObject]:
-    """Return what has to be written for a new content, named; what is needed comes first."""
-    things: list[StoredObject] = []
-    for one in content.said:
-        things += [StoredObject(ObjectKind.PART, name, body) for name, body in one.parts]
-        needs = tuple(dict.fromkeys([name for name, _ in one.parts]))
-        things.append(StoredObject(ObjectKind.MESSAGE, one.name, one.body, needs))
-    needs = tuple(dict.fromkeys([one.name for one in content.said]))
-    things.append(StoredObject(ObjectKind.DELTA, content.artifact, content.body, needs))
-    return things
+    """Return the new objects of a content with their names, each after its needs."""
+    objects: list[StoredObject] = []
+    for message in content.said:
+        objects += [StoredObject(ObjectKind.PART, name, body) for name, body in message.parts]
+        needs = tuple(dict.fromkeys([name for name, _ in message.parts]))
+        objects.append(StoredObject(ObjectKind.MESSAGE, message.name, message.body, needs))
+    needs = tuple(dict.fromkeys([message.name for message in content.said]))
+    objects.append(StoredObject(ObjectKind.DELTA, content.artifact, content.body, needs))
+    return objects
 
 
 def batch_of(made: Sequence[PreparedCommit]) -> WriteBatch:
-    """Return what has to be written for commits; parents stand before children, or are there."""
-    contents = [one.content for one in made]
+    """Build the batch of several commits. Parents precede children, or exist in the store."""
+    contents = [prepared.content for prepared in made]
     return WriteBatch(
         objects={name: body for content in contents for name, body in content.objects.items()},
-        deltas={one.artifact: one.entries for one in contents if one.body},
-        commits=[(one.commit, one.notes) for one in made],
+        deltas={content.artifact: content.entries for content in contents if content.body},
+        commits=[(prepared.commit, prepared.notes) for prepared in made],
     )
 
 
-def _prepared(draft: CommitDraft, parent: CommitId | None, content: DraftContent) -> PreparedCommit:
-    commit = _commit(draft, parent, content)
-    return PreparedCommit(commit, _notes(draft, content.messages), content)
+def _prepare(draft: CommitDraft, parent: CommitId | None, content: DraftContent) -> PreparedCommit:
+    commit = _build_commit(draft, parent, content)
+    return PreparedCommit(commit, _build_notes(draft, content.messages), content)
 
 
 @dataclass(frozen=True, slots=True)
 class DraftContent:
-    """What a commit names."""
+    """The artifact of a commit, and its content."""
 
     artifact: ArtifactRef
     entries: Sequence[DeltaEntry] = ()
     messages: Sequence[ChatMessage] = ()
     said: Sequence[EncodedMessage] = ()
-    """The messages by name, where they may be new."""
+    """The messages by name, if they may be new."""
     body: bytes = b""
-    """The canonical bytes of the delta, where it may be new."""
+    """The canonical bytes of the delta, if it may be new."""
 
     @property
     def objects(self) -> dict[Hash, bytes]:
-        """All objects that it needs, where they may be new."""
-        parts = {name: body for one in self.said for name, body in one.parts}
-        return parts | {one.name: one.body for one in self.said}
+        """All objects that the delta needs, if they may be new."""
+        parts = {name: body for message in self.said for name, body in message.parts}
+        return parts | {message.name: message.body for message in self.said}
 
 
-def _content(store: Store, draft: CommitDraft) -> DraftContent:
+def _read_content(store: Store, draft: CommitDraft) -> DraftContent:
     if draft.artifact is None:
-        return _new_content(draft)
+        return _encode_content(draft)
     if draft.messages or draft.entries:
         raise ValueError("a draft has messages or an artifact, never both")
     stored = store.deltas([draft.artifact]).get(draft.artifact)
     if stored is not None:
         return DraftContent(draft.artifact, stored, messages_of(store, stored))
     if None not in (draft.message_count, draft.token_count, draft.created_at) and draft.summary:
-        return DraftContent(draft.artifact)  # nothing has to be read to know the commit
+        return DraftContent(draft.artifact)  # Nothing needs to be read to build the commit.
     try:
-        said = read_artifact(store, draft.artifact, draft.format)
+        entries_read = read_artifact(store, draft.artifact, draft.format)
     except (ObjectNotFound, NameNotFound, FormatError):
-        said = []  # what is not there the store refuses; what cannot be read is committed as it is
-    entries = [core.encode_entry(one.message, time=one.time)[0] for one in said]
-    return DraftContent(draft.artifact, entries, [one.message for one in said])
+        # A missing artifact is rejected by the write; an unreadable one is committed unchanged.
+        entries_read = []
+    entries = [core.encode_entry(entry.message, time=entry.time)[0] for entry in entries_read]
+    return DraftContent(draft.artifact, entries, [entry.message for entry in entries_read])
 
 
-def _new_content(draft: CommitDraft) -> DraftContent:
+def _encode_content(draft: CommitDraft) -> DraftContent:
     if draft.messages and draft.entries:
         raise ValueError("a draft has messages or entries, never both")
-    messages = draft.messages or [whole.message for whole in draft.entries]
-    varying = [(whole.time, whole.source) for whole in draft.entries] or [
+    messages = draft.messages or [entry.message for entry in draft.entries]
+    times_and_sources = [(entry.time, entry.source) for entry in draft.entries] or [
         (getattr(message, "time", None) or None, None) for message in messages
     ]
-    said = [core.encode_message(message) for message in messages]
+    encoded = [core.encode_message(message) for message in messages]
     entries = [
-        DeltaEntry(one.name, one.occurrence, *more) for one, more in zip(said, varying, strict=True)
+        DeltaEntry(message.name, message.occurrence, *time_and_source)
+        for message, time_and_source in zip(encoded, times_and_sources, strict=True)
     ]
     artifact, body = core.encode_delta(entries)
-    return DraftContent(artifact, entries, messages, said, body)
+    return DraftContent(artifact, entries, messages, encoded, body)
 
 
 def tokens_in(messages: Sequence[ChatMessage]) -> int:
-    """Estimate how many tokens messages take: a count that is the same on every machine."""
+    """Estimate the number of tokens in messages. The result is the same on every machine."""
     texts = [text_of(message.content) for message in messages]
     for message in messages:
         for call in message.tool_calls or ():
@@ -226,23 +227,25 @@ def tokens_in(messages: Sequence[ChatMessage]) -> int:
 
 
 def derived_summary(messages: Sequence[ChatMessage]) -> str:
-    """Return one line about messages: the last answer, else the last call, else the last text."""
+    """Return a one-line summary: the last answer, else the last call, else the last text."""
     if not messages:
         return "nothing new"
     for message in reversed(messages):
         if message.role == "assistant" and text_of(message.content).strip():
-            return _line(text_of(message.content))
+            return _format_line(text_of(message.content))
     for message in reversed(messages):
         if message.tool_calls:
-            return _line("called " + ", ".join(call.function.name for call in message.tool_calls))
+            return _format_line(
+                "called " + ", ".join(call.function.name for call in message.tool_calls)
+            )
     last = messages[-1]
-    return _line(f"{last.role}: {text_of(last.content)}")
+    return _format_line(f"{last.role}: {text_of(last.content)}")
 
 
 def normal_time(time: str) -> str:
-    """Return a time as commits have it: RFC 3339, UTC, microseconds. Times sort as text.
+    """Normalize a time to the form of commits: RFC 3339, UTC, microseconds.
 
-    Raises ValueError where it is none, or has no time zone.
+    Such times sort as text. Raises ValueError if the time is invalid or has no time zone.
 
     >>> normal_time("2026-01-31T13:00:00+01:00")
     '2026-01-31T12:00:00.000000Z'
@@ -253,10 +256,10 @@ def normal_time(time: str) -> str:
         raise ValueError(f"{time!r} is no time such as 2026-01-31T12:00:00Z: {error}") from None
 
 
-def _commit(draft: CommitDraft, parent: CommitId | None, content: DraftContent) -> Commit:
-    for value, known in ((draft.type, _TYPES), (draft.trigger, _TRIGGERS)):
-        if value not in known:
-            raise ValueError(f"{value!r} is none of {', '.join(known)}")
+def _build_commit(draft: CommitDraft, parent: CommitId | None, content: DraftContent) -> Commit:
+    for value, allowed in ((draft.type, _TYPES), (draft.trigger, _TRIGGERS)):
+        if value not in allowed:
+            raise ValueError(f"{value!r} is none of {', '.join(allowed)}")
     count = len(content.entries) if draft.message_count is None else draft.message_count
     tokens = tokens_in(content.messages) if draft.token_count is None else draft.token_count
     if count < 0 or tokens < 0:
@@ -283,7 +286,7 @@ def _commit(draft: CommitDraft, parent: CommitId | None, content: DraftContent) 
     )
 
 
-def _notes(draft: CommitDraft, messages: Sequence[ChatMessage]) -> CommitNotes:
+def _build_notes(draft: CommitDraft, messages: Sequence[ChatMessage]) -> CommitNotes:
     if draft.summary.strip():
         return CommitNotes(summary=draft.summary, labels=draft.labels)
     summary = derived_summary(messages)
@@ -292,8 +295,8 @@ def _notes(draft: CommitDraft, messages: Sequence[ChatMessage]) -> CommitNotes:
     return CommitNotes(summary=summary, derived=True, labels=draft.labels)
 
 
-def _line(text: str) -> str:
-    line = " ".join(text[:_LOOKED_AT].split())
+def _format_line(text: str) -> str:
+    line = " ".join(text[:_SUMMARY_SOURCE_CHARS].split())
     if len(line) <= SUMMARY_CHARACTERS:
         line = " ".join(text.split())
     return line if len(line) <= SUMMARY_CHARACTERS else line[: SUMMARY_CHARACTERS - 1] + "…"

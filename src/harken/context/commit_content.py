@@ -1,8 +1,8 @@
-"""What commits hold: the entries of a delta, or bytes in the format of some runtime.
+"""The content of commits: the entries of a delta, or bytes in the format of a runtime.
 
-One idea: bytes are read when somebody wants what they say, by whoever knows their format then. So
-a commit in a format that nobody knows yet is a commit like any other; until somebody does, its
-bytes stand in the conversation as they are, with a note.
+Bytes are parsed only when their entries are needed, by the reader of their format. So a commit in
+an unknown format is a commit like any other; until a reader exists, its bytes are shown in the
+conversation unchanged, with a note.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from harken.formats.registry import FORMATS, FormatRegistry
 from harken.store.base import Store, StoredCommit
 
 MOST_SHOWN = 50_000
-"""How many bytes that nobody can read stand in a conversation."""
+"""The limit of unreadable bytes that are shown in a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitContent:
-    """What one commit holds."""
+    """The content of one commit."""
 
     stored: StoredCommit
     entries: list[ConversationEntry] | None
-    """Of a delta; None: the artifact is bytes."""
+    """The entries of a delta. None if the artifact is bytes."""
     data: bytes = b""
 
     @property
     def format(self) -> str:
-        """The format that the commit says."""
+        """The format of the commit."""
         return self.stored.commit.format
 
 
 def entries_in(
     store: Store, commits: Sequence[StoredCommit], formats: FormatRegistry = FORMATS
 ) -> list[ConversationEntry]:
-    """Return the entries that commits hold, oldest first, and notes on what cannot be read.
+    """Return the entries of commits, oldest first, with a note in place of unreadable content.
 
     Raises ObjectNotFound, ObjectCorrupted.
     """
@@ -53,37 +53,37 @@ def entries_in(
 def as_deltas(
     store: Store, commits: Sequence[StoredCommit]
 ) -> tuple[list[DeltaEntry], dict[Hash, bytes]]:
-    """Return the entries of commits as a delta has them, oldest first.
+    """Return the entries of commits as those of one delta, oldest first, and the objects they need.
 
-    Where a commit holds bytes, also the objects that what they say needs. As `entries_in`.
+    The objects are those that were parsed from bytes. Errors are as for `entries_in`.
     """
-    commits, deltas = _flat(store, commits)
+    commits, deltas = _flatten_sequences(store, commits)
     entries: list[DeltaEntry] = []
     objects: dict[Hash, bytes] = {}
-    for one in commits:
-        if one.commit.artifact in deltas:
-            entries += deltas[one.commit.artifact]
+    for stored in commits:
+        if stored.commit.artifact in deltas:
+            entries += deltas[stored.commit.artifact]
             continue
-        for whole in entries_in(store, [one]):
-            entry, needed = encode_entry(whole.message, time=whole.time, source=whole.source)
+        for parsed in entries_in(store, [stored]):
+            entry, needed = encode_entry(parsed.message, time=parsed.time, source=parsed.source)
             entries.append(entry)
             objects |= needed
     return entries, objects
 
 
 def contents_of(store: Store, commits: Sequence[StoredCommit]) -> list[CommitContent]:
-    """Return what commits hold: a few round trips, and one for each that holds bytes.
+    """Read the contents of commits: a few round trips, and one for each commit with bytes.
 
-    One that holds a sequence gives a content for each artifact of it. Raises ObjectNotFound,
+    A commit with a sequence yields one content for each of its artifacts. Raises ObjectNotFound,
     ObjectCorrupted.
     """
-    commits, deltas = _flat(store, commits)
-    entries = _whole(store, deltas)
+    commits, deltas = _flatten_sequences(store, commits)
+    entries = _read_entries(store, deltas)
     return [
-        CommitContent(one, entries[one.commit.artifact])
-        if one.commit.artifact in entries
-        else CommitContent(one, None, store.raw(one.commit.artifact))
-        for one in commits
+        CommitContent(stored, entries[stored.commit.artifact])
+        if stored.commit.artifact in entries
+        else CommitContent(stored, None, store.raw(stored.commit.artifact))
+        for stored in commits
     ]
 
 
@@ -92,7 +92,8 @@ def read_content(
 ) -> list[ConversationEntry]:
     """Return the entries of a content.
 
-    Raises NameNotFound for a format that nobody here reads, FormatError for bytes that are none.
+    Raises NameNotFound for a format without a reader, FormatError for bytes that are not in the
+    format.
     """
     if content.entries is not None:
         return content.entries
@@ -102,76 +103,80 @@ def read_content(
 def read_artifact(
     store: Store, artifact: ArtifactRef, format: str, formats: FormatRegistry = FORMATS
 ) -> list[ConversationEntry]:
-    """Return the entries of an artifact that no commit names yet. As `read_content`.
+    """Return the entries of an artifact that has no commit yet. Raises as `read_content`.
 
-    Raises ObjectNotFound, ObjectCorrupted, too.
+    Also raises ObjectNotFound, ObjectCorrupted.
     """
     deltas = store.deltas([artifact])
     names = list(leaves(store, [artifact], deltas))
     check_size(names, deltas)
-    known = _whole(store, deltas)
-    found: list[ConversationEntry] = []
+    entries_by_name = _read_entries(store, deltas)
+    entries: list[ConversationEntry] = []
     for name in names:
-        found += known[name] if name in known else _read_bytes(store.raw(name), format, formats)
-    return found
+        entries += (
+            entries_by_name[name]
+            if name in entries_by_name
+            else _read_bytes(store.raw(name), format, formats)
+        )
+    return entries
 
 
 def _read_bytes(data: bytes, format: str, formats: FormatRegistry) -> list[ConversationEntry]:
-    reads = formats.reader(format)
-    if reads is None:
+    reader = formats.reader(format)
+    if reader is None:
         raise NameNotFound("format to be read", format, formats.names())
-    return reads(data)
+    return reader(data)
 
 
 def entries_or_note(
     content: CommitContent, formats: FormatRegistry = FORMATS
 ) -> list[ConversationEntry]:
-    """Return the entries of a content; where it cannot be read, one that shows its bytes."""
+    """Return the entries of a content, or one entry that shows its unreadable bytes."""
     try:
         return read_content(content, formats)
     except (NameNotFound, FormatError):
-        return [_note(content)]
+        return [_build_note(content)]
 
 
-def _note(content: CommitContent) -> ConversationEntry:
+def _build_note(content: CommitContent) -> ConversationEntry:
     data, commit = content.data, content.stored.commit
-    shown = data[:MOST_SHOWN].decode("utf-8", "backslashreplace")
-    first = "" if len(data) <= MOST_SHOWN else f", of which the first {MOST_SHOWN} follow"
+    preview = data[:MOST_SHOWN].decode("utf-8", "backslashreplace")
+    cut_note = "" if len(data) <= MOST_SHOWN else f", of which the first {MOST_SHOWN} follow"
     note = (
-        f"[{len(data)} bytes in the format {commit.format!a}, which cannot be read here{first}; "
+        f"[{len(data)} bytes in the format {commit.format!a}, which cannot be read here{cut_note}; "
         f"all of them: `harken cat {commit.artifact}`]"
     )
-    return ConversationEntry(Message("user", f"{note}\n\n{shown}"), commit.created_at)
+    return ConversationEntry(Message("user", f"{note}\n\n{preview}"), commit.created_at)
 
 
-def _flat(
+def _flatten_sequences(
     store: Store, commits: Sequence[StoredCommit]
 ) -> tuple[Sequence[StoredCommit], dict[ArtifactRef, list[DeltaEntry]]]:
-    """Return commits, one with a sequence for each artifact of it, and all deltas of theirs."""
-    deltas = store.deltas(dict.fromkeys(one.commit.artifact for one in commits))
+    """Return commits, with one per artifact in place of a sequence, and all their deltas."""
+    deltas = store.deltas(dict.fromkeys(stored.commit.artifact for stored in commits))
     flat: list[StoredCommit] = []
-    for one in commits:
-        if one.commit.artifact in deltas:
-            flat.append(one)
+    for stored in commits:
+        if stored.commit.artifact in deltas:
+            flat.append(stored)
         else:
-            names = list(leaves(store, [one.commit.artifact], deltas))
+            names = list(leaves(store, [stored.commit.artifact], deltas))
             check_size(names, deltas)
-            flat += [_holding(one, name) for name in names]
-    check_size((one.commit.artifact for one in flat), deltas)
+            flat += [_with_artifact(stored, name) for name in names]
+    check_size((stored.commit.artifact for stored in flat), deltas)
     return flat, deltas
 
 
-def _holding(one: StoredCommit, artifact: ArtifactRef) -> StoredCommit:
-    held = msgspec.structs.replace(one.commit, artifact=artifact)
-    return StoredCommit(one.id, held, one.notes)
+def _with_artifact(stored: StoredCommit, artifact: ArtifactRef) -> StoredCommit:
+    commit = msgspec.structs.replace(stored.commit, artifact=artifact)
+    return StoredCommit(stored.id, commit, stored.notes)
 
 
-def _whole(
+def _read_entries(
     store: Store, deltas: Mapping[ArtifactRef, Sequence[DeltaEntry]]
 ) -> dict[ArtifactRef, list[ConversationEntry]]:
-    """Return the entries of deltas with their messages, all read at once."""
-    every: Iterable[DeltaEntry] = (entry for entries in deltas.values() for entry in entries)
-    messages = iter(messages_of(store, [*every]))
+    """Return the entries of deltas with their messages, in one read."""
+    all_entries: Iterable[DeltaEntry] = (entry for entries in deltas.values() for entry in entries)
+    messages = iter(messages_of(store, [*all_entries]))
     return {
         ref: [ConversationEntry(next(messages), entry.time, entry.source) for entry in entries]
         for ref, entries in deltas.items()

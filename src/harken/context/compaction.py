@@ -1,6 +1,7 @@
-"""Commits that stand for all before them: a compaction sums it up, a snapshot repeats it.
+"""Compaction and snapshot commits, which replace all before them in a conversation.
 
-The history stays: walking to the root passes over both and gives the original conversation.
+A compaction summarizes the conversation, a snapshot repeats it. The history stays: a walk to the
+root passes over both and yields the original conversation.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from harken.store.base import Store, WriteBatch
 
 @check_arguments
 def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMessage]) -> CommitId:
-    """Commit what is pending, if there is something, then what stands for all before it.
+    """Commit the pending messages, if there are any, and a compaction of the conversation.
 
-    `pending` is the draft of a delta, or has no messages: then its parent is compacted as it is,
-    also a second time, also by somebody else. `context` is what the agent reads from now on; a
-    text is a summary, which follows the system prompt that the conversation began with. Both
-    commits are written, or neither. Raises NameNotFound, ValueError, ObjectNotFound, StoreError.
+    `pending` is the draft of a delta, or has no messages: then its parent is compacted, also if it
+    was compacted before. `context` is the new conversation of the agent; a text is a summary, which
+    follows the system prompt of the conversation. Both commits are written, or neither. Raises
+    NameNotFound, ValueError, ObjectNotFound, StoreError.
     """
     parent = pending.parent
     time = pending.created_at
@@ -45,23 +46,24 @@ def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMess
         system = takewhile(lambda message: message.role == "system", before)
         context = [*system, Message("user", context)]
     times = [getattr(message, "time", None) for message in pending.messages]
-    summed = replace(
+    compaction = replace(
         pending,
         messages=context,
         type="compaction",
         trigger="compaction",
         summary=summary,
-        created_at=time or next((one for one in reversed(times) if one), None),
+        created_at=time
+        or next((message_time for message_time in reversed(times) if message_time), None),
         message_count=None,
         token_count=None,
     )
     delta = replace(pending, type="delta", trigger="compaction", summary="", labels=())
-    return checkpoint_all(store, [delta, summed] if pending.messages else [summed])[-1]
+    return checkpoint_all(store, [delta, compaction] if pending.messages else [compaction])[-1]
 
 
 @check_arguments
 def snapshot(store: Store, ctx: CommitId) -> CommitId:
-    """Commit the whole conversation of a commit as one object, on top of it.
+    """Commit the complete conversation of a commit as one object, on top of it.
 
     Default walks end there and read nothing before. The same commit gives the same snapshot.
     Raises NameNotFound, ObjectNotFound, StoreError.
@@ -77,7 +79,7 @@ def snapshot(store: Store, ctx: CommitId) -> CommitId:
         format="events-v1" if objects else stored.commit.format,
         checkpoint="explicit",
         message_count=len(entries),
-        token_count=sum(one.commit.token_count for one in commits),
+        token_count=sum(selected.commit.token_count for selected in commits),
     )
     notes = CommitNotes(summary=stored.notes.summary, derived=True)
     store.write(

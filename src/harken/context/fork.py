@@ -1,7 +1,7 @@
-"""`fork`: a branch that has a name before anything was said in it.
+"""`fork`: a named branch without messages.
 
-Any commit can be gone on from as it is, so a fork is only a name of one's own: a commit with an
-empty delta. It copies nothing and materializes to what its parent does.
+Any commit can be continued directly, so a fork only adds a name: a commit with an empty delta. It
+copies nothing and materializes to the same conversation as its parent.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ def fork(
     summary: str = "",
     labels: Sequence[str] = (),
 ) -> CommitId:
-    """Begin a branch at a commit and return its name. Forks that are equal in all are one.
+    """Create a branch at a commit and return its name. Equal forks are the same commit.
 
-    `created_at`: RFC 3339 with a time zone. Without a summary it has that of the commit. Raises
-    NameNotFound, ValueError, StoreError.
+    `created_at`: RFC 3339 with a time zone. An empty summary is derived from that of the commit.
+    Raises NameNotFound, ValueError, StoreError.
     """
-    before = show(store, ctx)
+    parent = show(store, ctx)
     if not origin.template:
-        origin = replace(origin, template=before.commit.template)
-    said = f"Fork of {name_of(store, ctx)}: {before.notes.summary}"[:SUMMARY_CHARACTERS]
+        origin = replace(origin, template=parent.commit.template)
+    derived_summary = f"Fork of {name_of(store, ctx)}: {parent.notes.summary}"[:SUMMARY_CHARACTERS]
     draft = CommitDraft(
         parent=ctx,
         origin=origin,
         created_at=created_at,
-        summary=summary or said,
+        summary=summary or derived_summary,
         labels=tuple(labels),
     )
     return checkpoint(store, draft)

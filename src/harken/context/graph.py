@@ -1,11 +1,11 @@
-"""Graph: commits and what they were built on, as lanes that run down beside them.
+"""A text graph of commits, drawn as columns like `git log --graph`.
 
-One idea: a lane waits for a commit. The commit that it waits for stands in it, and from then on it
-waits for that one's parent; where another lane does already, the right one of the two runs into the
-left one. A commit has one parent, so read upwards lanes only split.
+A column waits for a commit. When that commit is drawn in it, the column waits for the commit's
+parent; if another column does so already, the right one of the two is merged into the left one. A
+commit has one parent, so read upwards columns only split.
 
-The look is that of `git log --graph`; two things are told that git leaves out: where a history
-begins (there is a gap below) and where it goes on but is not shown (`:`).
+In addition to `git log --graph`, the graph shows where a history begins (with a gap below) and
+where it continues but is not shown (`:`).
 """
 
 from __future__ import annotations
@@ -19,141 +19,147 @@ from harken.core.commits import CommitId
 from harken.store.base import StoredCommit
 
 Glyph: TypeAlias = Literal["*", "|", "/", "_", ":", " "]
-"""`*`: the commit of the row."""
+"""`*` is the commit of the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphCell:
-    """One character of a graph."""
+    """A character of a graph."""
 
     glyph: Glyph = " "
     lane: int = -1
-    """The number of the lane that it belongs to, from 0 as they begin; -1: none."""
+    """The number of the column that it belongs to, from 0 in the order of creation, or -1."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphRow:
-    """One row of a graph: that of a commit, or one in which lanes move."""
+    """A row of a graph: that of a commit, or one in which columns move."""
 
     cells: tuple[GraphCell, ...]
     commit: StoredCommit | None = None
 
 
 def graph(commits: Iterable[StoredCommit]) -> Iterator[GraphRow]:
-    """Yield the rows of a graph of commits: the newest first, what belongs together together.
+    """Yield the rows of a graph of commits, newest first, with the commits of a branch together.
 
-    `commits`: the newest first. A parent that is not among them is not shown.
+    `commits` are ordered newest first. A parent that is not among them is not shown.
     """
     yield from lanes(by_line(commits))
 
 
 def by_line(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
-    """Return commits so that a line is not mixed with others, parents after all their children.
+    """Sort commits so that branches are not mixed, and parents follow all their children.
 
-    `commits`: in any order; lines come in the order of their tips.
+    `commits` may have any order. Branches are in the order of their tips.
     """
-    left = {one.id: one for one in commits}
+    by_id = {commit.id: commit for commit in commits}
     children: dict[CommitId, int] = {}
-    for one in left.values():
-        if one.commit.parent is not None:
-            children[one.commit.parent] = children.get(one.commit.parent, 0) + 1
+    for commit in by_id.values():
+        if commit.commit.parent is not None:
+            children[commit.commit.parent] = children.get(commit.commit.parent, 0) + 1
     ordered: list[StoredCommit] = []
-    for tip in [one for one in left.values() if one.id not in children]:
-        at: StoredCommit | None = tip
-        while at is not None:
-            ordered.append(at)
-            parent = at.commit.parent
-            if parent is None or parent not in left:
+    for tip in [commit for commit in by_id.values() if commit.id not in children]:
+        current: StoredCommit | None = tip
+        while current is not None:
+            ordered.append(current)
+            parent = current.commit.parent
+            if parent is None or parent not in by_id:
                 break
             children[parent] -= 1
-            at = None if children[parent] else left[parent]
+            current = None if children[parent] else by_id[parent]
     return ordered
 
 
 @dataclass(slots=True)
-class _Lane:
-    """A line that waits for a commit."""
+class _Column:
+    """A column that waits for a commit."""
 
     awaits: CommitId
     number: int
 
 
 def lanes(commits: Iterable[StoredCommit]) -> Iterator[GraphRow]:
-    """Yield the rows of a graph of commits in the order that they have, one pass, lazily.
+    """Yield the rows of a graph of commits in the given order, lazily in one pass.
 
-    `commits`: parents after all their children.
+    In `commits`, parents must follow all their children.
     """
-    there: list[_Lane] = []
+    columns: list[_Column] = []
     numbers = count()
     gap: GraphRow | None = None
-    for one in commits:
+    for commit in commits:
         if gap is not None:
             yield gap
             gap = None
-        at = _lane_of(there, one.id)
-        if at is None:
-            at = len(there)
-            there.append(_Lane(one.id, next(numbers)))
-        yield GraphRow(_straight(there, at), one)
-        parent = one.commit.parent
-        joined = None if parent is None else _lane_of(there, parent)
+        index = _find_column(columns, commit.id)
+        if index is None:
+            index = len(columns)
+            columns.append(_Column(commit.id, next(numbers)))
+        yield GraphRow(_draw_commit(columns, index), commit)
+        parent = commit.commit.parent
+        parent_index = None if parent is None else _find_column(columns, parent)
         if parent is None:
-            gap = GraphRow(_closing(there, at))
-            del there[at]
-        elif joined is None:
-            there[at].awaits = parent
+            gap = GraphRow(_draw_end(columns, index))
+            del columns[index]
+        elif parent_index is None:
+            columns[index].awaits = parent
         else:
-            left, right = sorted((at, joined))
-            yield from _joining(there, left, right)
-            there[left].awaits = parent
-            del there[right]
-    if there:
+            left, right = sorted((index, parent_index))
+            yield from _draw_merge(columns, left, right)
+            columns[left].awaits = parent
+            del columns[right]
+    if columns:
         if gap is not None:
             yield gap
-        yield GraphRow(_ending(there))
+        yield GraphRow(_draw_unshown(columns))
 
 
-def _lane_of(there: Sequence[_Lane], name: CommitId) -> int | None:
-    return next((at for at, lane in enumerate(there) if lane.awaits == name), None)
+def _find_column(columns: Sequence[_Column], name: CommitId) -> int | None:
+    return next((index for index, lane in enumerate(columns) if lane.awaits == name), None)
 
 
-def _straight(there: Sequence[_Lane], at: int) -> tuple[GraphCell, ...]:
-    """Return a row of lanes that go straight on, with a commit in one of them."""
-    return _row({2 * k: GraphCell("*" if k == at else "|", n.number) for k, n in enumerate(there)})
+def _draw_commit(columns: Sequence[_Column], index: int) -> tuple[GraphCell, ...]:
+    """Return a row of columns that continue, with a commit in one of them."""
+    return _fill_row(
+        {
+            2 * i: GraphCell("*" if i == index else "|", column.number)
+            for i, column in enumerate(columns)
+        }
+    )
 
 
-def _ending(there: Sequence[_Lane]) -> tuple[GraphCell, ...]:
-    """Return the row of lanes whose commits are not shown."""
-    return _row({2 * k: GraphCell(":", lane.number) for k, lane in enumerate(there)})
+def _draw_unshown(columns: Sequence[_Column]) -> tuple[GraphCell, ...]:
+    """Return the row of columns whose commits are not shown."""
+    return _fill_row({2 * i: GraphCell(":", column.number) for i, column in enumerate(columns)})
 
 
-def _closing(there: Sequence[_Lane], gone: int) -> tuple[GraphCell, ...]:
-    """Return the row in which those on the right take the place of a lane that ended."""
-    found = {2 * k: GraphCell("|", lane.number) for k, lane in enumerate(there[:gone])}
-    return _row(found | _moving(there, gone))
+def _draw_end(columns: Sequence[_Column], ended: int) -> tuple[GraphCell, ...]:
+    """Return the row in which the columns on the right take the place of a column that ended."""
+    cells = {2 * i: GraphCell("|", column.number) for i, column in enumerate(columns[:ended])}
+    return _fill_row(cells | _shift_left(columns, ended))
 
 
-def _joining(there: Sequence[_Lane], left: int, right: int) -> Iterator[GraphRow]:
-    """Yield the rows in which a lane runs into another, and those on its right take its place.
+def _draw_merge(columns: Sequence[_Column], left: int, right: int) -> Iterator[GraphRow]:
+    """Yield the rows in which a column is merged into another.
 
-    One step where they are neighbours. Else two: it crosses what lies between, then arrives.
+    The columns on its right take its place. Adjacent columns need one row. Otherwise two: the first
+    crosses the columns between them.
     """
-    number = there[right].number
-    found = {2 * k: GraphCell("|", lane.number) for k, lane in enumerate(there[:right])}
-    crossing = {k: GraphCell("_", number) for k in range(2 * left + 3, 2 * right - 2, 2)}
+    number = columns[right].number
+    cells = {2 * i: GraphCell("|", column.number) for i, column in enumerate(columns[:right])}
+    crossing = {i: GraphCell("_", number) for i in range(2 * left + 3, 2 * right - 2, 2)}
     arriving = {2 * right - 1: GraphCell("/", number)}
-    yield GraphRow(_row(found | crossing | arriving | _moving(there, right)))
+    yield GraphRow(_fill_row(cells | crossing | arriving | _shift_left(columns, right)))
     if right - left > 1:
-        rest = [*there[:right], *there[right + 1 :]]
-        found = {2 * k: GraphCell("|", lane.number) for k, lane in enumerate(rest)}
-        yield GraphRow(_row(found | {2 * left + 1: GraphCell("/", number)}))
+        remaining = [*columns[:right], *columns[right + 1 :]]
+        cells = {2 * i: GraphCell("|", column.number) for i, column in enumerate(remaining)}
+        yield GraphRow(_fill_row(cells | {2 * left + 1: GraphCell("/", number)}))
 
 
-def _moving(there: Sequence[_Lane], gone: int) -> dict[int, GraphCell]:
-    """Return the lanes on the right of one that is gone, each on its way to its neighbour's."""
-    moving = enumerate(there[gone + 1 :], gone + 1)
-    return {2 * k - 1: GraphCell("/", lane.number) for k, lane in moving}
+def _shift_left(columns: Sequence[_Column], ended: int) -> dict[int, GraphCell]:
+    """Return the cells of the columns on the right of a removed one, which move left."""
+    moving = enumerate(columns[ended + 1 :], ended + 1)
+    return {2 * i - 1: GraphCell("/", column.number) for i, column in moving}
 
 
-def _row(cells: dict[int, GraphCell]) -> tuple[GraphCell, ...]:
-    return tuple(cells.get(at, GraphCell()) for at in range(max(cells, default=-1) + 1))
+def _fill_row(cells: dict[int, GraphCell]) -> tuple[GraphCell, ...]:
+    return tuple(cells.get(index, GraphCell()) for index in range(max(cells, default=-1) + 1))

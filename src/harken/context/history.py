@@ -1,4 +1,4 @@
-"""Looking at commits: one, those before it, a principal's last, and where two went apart."""
+"""Queries of commits: one commit, its history, a principal's last commit, and the diff of two."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from harken.core.messages import Message
 from harken.errors import NameNotFound, NotesConflict
 from harken.store.base import Store, StoredCommit
 
-_TRIES = 20
-"""How often notes are changed again when somebody else was faster."""
+_MAX_ATTEMPTS = 20
+"""How often an update of notes is repeated if a concurrent writer was faster."""
 
 
 def show(store: Store, ctx: CommitId) -> StoredCommit:
-    """Return all fields of a commit, also where its artifact is not there any more.
+    """Return a commit, also if its artifact no longer exists.
 
     Raises NameNotFound.
     """
-    found = store.commits([ctx]).get(ctx)
-    if found is None:
+    stored = store.commits([ctx]).get(ctx)
+    if stored is None:
         raise NameNotFound("commit", ctx, store.names_with_prefix("ctx-", 13))
-    return found
+    return stored
 
 
 @check_arguments
 def commit_history(store: Store, ctx: CommitId, depth: int | None = None) -> list[StoredCommit]:
-    """Return a commit and those before it, newest first, at most `depth`.
+    """Return a commit and its ancestors, newest first, at most `depth` commits.
 
-    It goes on where a subagent was spawned, into the history of its parent. Raises NameNotFound.
+    The history of a subagent continues into that of its parent. Raises NameNotFound.
     """
     if depth is not None and depth < 1:
         raise ValueError(f"a history has a depth of 1 or more, not {depth}")
@@ -43,34 +43,33 @@ def commit_history(store: Store, ctx: CommitId, depth: int | None = None) -> lis
 
 
 def histories(store: Store, tips: Iterable[CommitId]) -> Iterator[StoredCommit]:
-    """Yield commits and those before them, each once, the newest first; lazily.
+    """Yield commits and their ancestors without duplicates, newest first, lazily.
 
-    Where clocks disagree a commit may come before one that was built on it in another branch.
-    Raises NameNotFound.
+    If clocks disagree, a commit may precede its descendant in another branch. Raises NameNotFound.
     """
     walks = [walk(store, tip) for tip in dict.fromkeys(tips)]
-    heads = [(_newness(one), at, one) for at, one in enumerate(map(next, walks))]
+    heads = [(_sort_key(commit), index, commit) for index, commit in enumerate(map(next, walks))]
     heapify(heads)
     seen: set[CommitId] = set()
     while heads:
-        _, at, one = heappop(heads)
-        if one.id in seen:
-            continue  # from here on another walk goes the same way
-        seen.add(one.id)
-        yield one
-        following = next(walks[at], None)
+        _, index, commit = heappop(heads)
+        if commit.id in seen:
+            continue  # Another walk has yielded this commit and its ancestors.
+        seen.add(commit.id)
+        yield commit
+        following = next(walks[index], None)
         if following is not None:
-            heappush(heads, (_newness(following), at, following))
+            heappush(heads, (_sort_key(following), index, following))
 
 
-def _newness(one: StoredCommit) -> int:
-    return -parse_rfc3339(one.commit.created_at)
+def _sort_key(stored: StoredCommit) -> int:
+    return -parse_rfc3339(stored.commit.created_at)
 
 
 def resolve(store: Store, principal: str, time: str) -> CommitId | None:
-    """Return a principal's last commit at or before a time; None where it has none.
+    """Return a principal's last commit at or before a time, or None.
 
-    Raises ValueError where `time` is no RFC 3339 time with a zone.
+    Raises ValueError if `time` is not an RFC 3339 time with a time zone.
     """
     return store.latest_commit(principal, normal_time(time))
 
@@ -84,65 +83,67 @@ def update_metadata(
     by: str = "",
     instead_of: str | None = None,
 ) -> CommitNotes:
-    """Replace the summary or the labels of a commit; return both as they are now.
+    """Replace the summary or the labels of a commit, and return its notes.
 
-    `by`: the model that wrote the summary; `instead_of`: the summary that it is for, and no other.
-    Nothing else of a commit can change. Raises NameNotFound, ValueError for an empty summary: a
-    commit always has one; NotesConflict where it has another summary, or others change it all the
-    time.
+    `by` is the model that wrote the summary. With `instead_of`, only that summary is replaced.
+    Nothing else in a commit can change. Raises NameNotFound; ValueError for an empty summary, since
+    a commit always has one; NotesConflict if it has another summary, or other writers change it
+    repeatedly.
     """
     if summary is not None and not summary.strip():
         raise ValueError("a commit always has a summary: say something")
-    given = None if labels is None else tuple(labels)
-    for left in reversed(range(_TRIES)):
-        before = show(store, ctx).notes
-        if instead_of not in (None, before.summary):
+    new_labels = None if labels is None else tuple(labels)
+    for attempts_left in reversed(range(_MAX_ATTEMPTS)):
+        old_notes = show(store, ctx).notes
+        if instead_of not in (None, old_notes.summary):
             raise NotesConflict("the store", ctx)
         notes = CommitNotes(
-            summary=before.summary if summary is None else summary,
-            derived=before.derived and summary is None,
-            summarized_by=before.summarized_by if summary is None else by,
-            labels=before.labels if given is None else given,
+            summary=old_notes.summary if summary is None else summary,
+            derived=old_notes.derived and summary is None,
+            summarized_by=old_notes.summarized_by if summary is None else by,
+            labels=old_notes.labels if new_labels is None else new_labels,
         )
         try:
-            store.update_notes(ctx, notes, was=before)
+            store.update_notes(ctx, notes, was=old_notes)
             break
         except NotesConflict:
-            if not left:
+            if not attempts_left:
                 raise
     return notes
 
 
 @dataclass(frozen=True, slots=True)
 class CommitDiff:
-    """Where two commits went apart, and what each saw since."""
+    """The common ancestor of two commits, and the messages of each since then."""
 
     ancestor: CommitId | None
-    """The last commit that both were built on; None: they have nothing in common."""
+    """The last common ancestor, or None."""
     ours: list[Message]
     theirs: list[Message]
 
 
 @check_arguments
 def diff(store: Store, ours: CommitId, theirs: CommitId) -> CommitDiff:
-    """Compare two commits, neither of which matters more. Raises NameNotFound, ObjectNotFound.
+    """Compare two commits. Raises NameNotFound, ObjectNotFound.
 
-    What each saw since is in full: compactions and snapshots on the way are passed over.
+    The messages since the ancestor are complete: compactions and snapshots are passed over.
     """
     ancestor = common_ancestor(store, ours, theirs)
-    return CommitDiff(ancestor, *(_since(store, ancestor, ctx) for ctx in (ours, theirs)))
+    return CommitDiff(
+        ancestor, *(_read_messages_since(store, ancestor, ctx) for ctx in (ours, theirs))
+    )
 
 
 def common_ancestor(store: Store, one: CommitId, other: CommitId) -> CommitId | None:
-    """Return the last commit in both histories, a commit being in its own; None: there is none."""
+    """Return the last commit in both histories, including both commits, or None."""
     walks = [walk(store, one), walk(store, other)]
     seen: list[set[CommitId]] = [set(), set()]
-    going = [0, 1]
-    while going:
-        for side in list(going):
+    open_sides = [0, 1]
+    while open_sides:
+        for side in list(open_sides):
             stored = next(walks[side], None)
             if stored is None:
-                going.remove(side)
+                open_sides.remove(side)
             elif stored.id in seen[1 - side]:
                 return stored.id
             else:
@@ -150,17 +151,20 @@ def common_ancestor(store: Store, one: CommitId, other: CommitId) -> CommitId | 
     return None
 
 
-def _since(store: Store, ancestor: CommitId | None, ctx: CommitId) -> list[Message]:
-    """Return what a commit saw after one before it, or all that it saw."""
+def _read_messages_since(store: Store, ancestor: CommitId | None, ctx: CommitId) -> list[Message]:
+    """Return the messages of a commit after its ancestor, or all its messages."""
     commits = (
-        select_commits(store, ctx, "root") if ancestor is None else _after(store, ancestor, ctx)
+        select_commits(store, ctx, "root")
+        if ancestor is None
+        else _select_after(store, ancestor, ctx)
     )
     return [entry.message for entry in entries_in(store, commits)]
 
 
-def _after(store: Store, ancestor: CommitId, ctx: CommitId) -> list[StoredCommit]:
-    """Pick the commits after one that is in the history, without reading what is before it."""
+def _select_after(store: Store, ancestor: CommitId, ctx: CommitId) -> list[StoredCommit]:
+    """Return the commits after an ancestor, without reading those before it."""
     try:
         return select_commits(store, ctx, ancestor)[1:]
-    except NameNotFound:  # a subagent began in between: what came before, it did not see
+    # A subagent was spawned in between, which did not read the messages before.
+    except NameNotFound:
         return select_commits(store, ctx, "root")

@@ -1,16 +1,16 @@
-"""`materialize`: the conversation that a commit stands for. Fresh start, resume and fork are this.
+"""`materialize`: build the conversation of a commit, for a new start, a resume and a fork.
 
-One idea: a walk from a commit towards the root picks commits, and their deltas, oldest first,
-are the conversation. Which are picked depends on where the walk stops:
+A walk from a commit towards the root selects commits, and their deltas, oldest first, are the
+conversation. The selection depends on the stop of the walk:
 
-- `compaction`: all up to the nearest compaction or snapshot, which stands for what came before;
-- `root`: the deltas alone, so that no message appears twice. What stands for something that is
-  nowhere else, a compaction or snapshot without a parent, is kept;
+- `compaction`: all up to the nearest compaction or snapshot, which replaces what came before;
+- `root`: the deltas alone, so that no message is repeated. A compaction or snapshot without a
+  parent is included, because its content is nowhere else;
 - a commit: that one, whatever its type, and the deltas after it.
 
-The snapshot with which a subagent begins ends every walk: what came before, others saw.
-Commits never change, so neither does what a commit and a stop give: it is walked once, and kept
-in the store as what can be made again. Nothing reads the messages before somebody asks for them.
+The snapshot with which a subagent begins ends every walk: the subagent did not read what came
+before. Commits never change, so neither does the result for a commit and a stop: it is computed
+once, and stored as a derived artifact. Messages are read lazily.
 
 Source: docs/formats/store.md.
 """
@@ -44,41 +44,41 @@ from harken.store.base import Store, StoredCommit, WriteBatch
 
 Stop: TypeAlias = str
 """`compaction`, `root`, or the full name of a commit."""
-_FIRST_STEPS = 16
-"""How many commits a walk asks for first; each time it asks for twice as many."""
+_INITIAL_DEPTH = 16
+"""The depth of the first request of a walk, which is doubled in each following one."""
 
 
 class WalkResult(msgspec.Struct, frozen=True):
-    """What a walk came to."""
+    """The result of a walk."""
 
     ref: ArtifactRef
-    """The sequence of the artifacts that make up the conversation, oldest first."""
+    """The sequence of the conversation's artifacts, oldest first."""
     message_count: int
     token_count: int
 
 
 Cache: TypeAlias = MutableMapping[tuple[CommitId, Stop], WalkResult]
-"""Walks that were done, by commit and stop; they hold for ever, whatever else is committed."""
+"""Completed walks, by commit and stop. They stay valid, whatever is committed later."""
 
 
 @dataclass(frozen=True)
 class MaterializedContext:
-    """A whole conversation. It is read from the store when somebody asks for the messages."""
+    """A complete conversation. Its messages are read from the store lazily."""
 
     ref: ArtifactRef
-    """The sequence that it is stored as."""
+    """The sequence under which it is stored."""
     message_count: int
-    """As the commits say."""
+    """The sum of the commits' counts."""
     token_count: int
     store: Store = field(repr=False, compare=False)
     asked: tuple[CommitId, Stop] | None = field(default=None, repr=False, compare=False)
-    """Whose conversation it is, and up to where; None: the empty one."""
+    """The commit and the stop of the walk, or None for the empty conversation."""
     known: Sequence[ArtifactRef] | None = field(default=None, repr=False, compare=False)
-    """What the sequence names, where that is known already."""
+    """The content of the sequence, if it is known."""
 
     @cached_property
     def messages(self) -> list[Message]:
-        """Oldest first; bytes are read by the format of their commit.
+        """The messages, oldest first. Bytes are parsed in the format of their commit.
 
         Raises ObjectNotFound, ObjectCorrupted, StoreError.
         """
@@ -94,7 +94,7 @@ class MaterializedContext:
                 raise
             commits = select_commits(
                 self.store, *self.asked
-            )  # which say the formats of their bytes
+            )  # The commits contain the formats of their bytes.
             return [entry.message for entry in entries_in(self.store, commits)]
 
 
@@ -105,33 +105,33 @@ def materialize(
     stop: Stop = "compaction",
     cache: Cache | None = None,
 ) -> MaterializedContext:
-    """Return the conversation of a commit; None: the empty one, with which all begin.
+    """Return the conversation of a commit. None stands for the empty conversation.
 
-    The same commit and stop give the same artifact. The walk is done once: later the store says
-    what it came to, and a cache does so without being asked. Raises NameNotFound for a commit that
-    is not there, or a stop that is none of those before it; ObjectNotFound, ObjectCorrupted.
+    The same commit and stop give the same artifact. The walk is done once: later the result is read
+    from the store or the cache. Raises NameNotFound if the commit does not exist, or the stop is
+    not one of its ancestors; ObjectNotFound, ObjectCorrupted.
     """
     if ctx is None:
-        empty = _summed(store, [])
+        empty = _build_context(store, [])
         if empty.ref not in store.sequences([empty.ref]):
-            _keep(store, WriteBatch(sequences={empty.ref: []}))
+            _write_derived(store, WriteBatch(sequences={empty.ref: []}))
         return empty
-    found = None if cache is None else cache.get((ctx, stop))
-    if found is None:
-        found = _derived(store, ctx, stop)
-    if found is None:
-        whole = _walked(store, ctx, stop)
-        found = WalkResult(whole.ref, whole.message_count, whole.token_count)
+    result = None if cache is None else cache.get((ctx, stop))
+    if result is None:
+        result = _find_derived(store, ctx, stop)
+    if result is None:
+        context = _compute(store, ctx, stop)
+        result = WalkResult(context.ref, context.message_count, context.token_count)
     else:
-        counts = found.message_count, found.token_count
-        whole = MaterializedContext(found.ref, *counts, store, (ctx, stop))
+        counts = result.message_count, result.token_count
+        context = MaterializedContext(result.ref, *counts, store, (ctx, stop))
     if cache is not None:
-        cache[ctx, stop] = found
-    return whole
+        cache[ctx, stop] = result
+    return context
 
 
 def resolver(store: Store, cache: Cache | None = None) -> Resolver:
-    """Return what gives a session the messages of commits that its agents started from."""
+    """Return a function that materializes the commits that agents of a session started from."""
 
     def resolve(event: ContextLoaded) -> list[Message]:
         return materialize(store, CommitId(event.ctx), event.stop, cache).messages
@@ -140,31 +140,33 @@ def resolver(store: Store, cache: Cache | None = None) -> Resolver:
 
 
 def select_commits(store: Store, ctx: CommitId, stop: Stop = "compaction") -> list[StoredCommit]:
-    """Return the commits whose artifacts make up the conversation, oldest first.
+    """Return the commits whose artifacts are the conversation, oldest first.
 
     Raises NameNotFound as `materialize`.
     """
-    found: list[StoredCommit] = []
-    for one in walk(store, ctx):
-        whole = one.commit.type != "delta"
-        ends = one.id == stop or is_spawn(one) or (whole and stop == "compaction")
-        if ends or not whole or one.commit.parent is None:
-            found.append(one)
-        if ends:
+    selected: list[StoredCommit] = []
+    for commit in walk(store, ctx):
+        is_complete = commit.commit.type != "delta"
+        is_end = commit.id == stop or is_spawn(commit) or (is_complete and stop == "compaction")
+        if is_end or not is_complete or commit.commit.parent is None:
+            selected.append(commit)
+        if is_end:
             break
-    if stop not in ("compaction", "root") and (not found or found[-1].id != stop):
-        raise NameNotFound(f"commit that {ctx} was built on", stop, (one.id for one in found))
-    return found[::-1]
+    if stop not in ("compaction", "root") and (not selected or selected[-1].id != stop):
+        raise NameNotFound(
+            f"commit that {ctx} was built on", stop, (commit.id for commit in selected)
+        )
+    return selected[::-1]
 
 
 def walk(store: Store, ctx: CommitId) -> Iterator[StoredCommit]:
-    """Yield a commit and those before it, newest first, asking for more and more at once."""
-    at: CommitId | None = ctx
-    steps = _FIRST_STEPS
-    while at is not None:
-        commits = store.chain(at, steps)
+    """Yield a commit and its ancestors, newest first, reading in batches of increasing size."""
+    name: CommitId | None = ctx
+    steps = _INITIAL_DEPTH
+    while name is not None:
+        commits = store.chain(name, steps)
         yield from commits
-        at, steps = commits[-1].commit.parent, steps * 2
+        name, steps = commits[-1].commit.parent, steps * 2
 
 
 def is_spawn(one: StoredCommit) -> bool:
@@ -172,57 +174,57 @@ def is_spawn(one: StoredCommit) -> bool:
     return one.commit.type == "snapshot" and one.commit.checkpoint == "spawn"
 
 
-def _summed(
+def _build_context(
     store: Store, commits: Sequence[StoredCommit], asked: tuple[CommitId, Stop] | None = None
 ) -> MaterializedContext:
-    artifacts = [one.commit.artifact for one in commits]
+    artifacts = [commit.commit.artifact for commit in commits]
     return MaterializedContext(
         ref=encode_sequence(artifacts)[0],
-        message_count=sum(one.commit.message_count for one in commits),
-        token_count=sum(one.commit.token_count for one in commits),
+        message_count=sum(commit.commit.message_count for commit in commits),
+        token_count=sum(commit.commit.token_count for commit in commits),
         store=store,
         asked=asked,
         known=artifacts,
     )
 
 
-def _walked(store: Store, ctx: CommitId, stop: Stop) -> MaterializedContext:
-    """Walk, and have the store remember what that came to."""
-    whole = _summed(store, select_commits(store, ctx, stop), (ctx, stop))
-    walked = WalkResult(whole.ref, whole.message_count, whole.token_count)
-    record = canonical.to_canonical_bytes(walked)
-    made = (whole.ref, hash_raw(record))
-    _keep(
+def _compute(store: Store, ctx: CommitId, stop: Stop) -> MaterializedContext:
+    """Walk, and store the result as derived."""
+    context = _build_context(store, select_commits(store, ctx, stop), (ctx, stop))
+    result = WalkResult(context.ref, context.message_count, context.token_count)
+    record = canonical.to_canonical_bytes(result)
+    refs = (context.ref, hash_raw(record))
+    _write_derived(
         store,
         WriteBatch(
-            sequences={whole.ref: whole.known or []},
+            sequences={context.ref: context.known or []},
             raw={hash_raw(record): record},
-            derived=dict(zip(_keys(ctx, stop), made, strict=True)),
+            derived=dict(zip(_derived_keys(ctx, stop), refs, strict=True)),
         ),
     )
-    return whole
+    return context
 
 
-def _keep(store: Store, made: WriteBatch) -> None:
-    """Write what can be made again; it is not worth a failure."""
+def _write_derived(store: Store, batch: WriteBatch) -> None:
+    """Write a derived artifact. A full disk or a locked store is ignored."""
     with suppress(StoreWriteError, StoreLocked):
-        store.write(made)
+        store.write(batch)
 
 
-def _derived(store: Store, ctx: CommitId, stop: Stop) -> WalkResult | None:
-    """Return what an earlier walk came to, if the store still has that, and the commit."""
-    keys = _keys(ctx, stop)
-    found = store.find_derived(keys)
-    if len(found) < len(keys):
+def _find_derived(store: Store, ctx: CommitId, stop: Stop) -> WalkResult | None:
+    """Return the stored result of an earlier walk, or None if parts of it were collected."""
+    keys = _derived_keys(ctx, stop)
+    refs = store.find_derived(keys)
+    if len(refs) < len(keys):
         return None
-    sequence, record = (found[key] for key in keys)
+    sequence, record = (refs[key] for key in keys)
     try:
-        walked = msgspec.convert(canonical.from_json(store.raw(record)), WalkResult)
+        result = msgspec.convert(canonical.from_json(store.raw(record)), WalkResult)
     except (ObjectNotFound, ValueError):
         return None
-    return walked if walked.ref == sequence else None
+    return result if result.ref == sequence else None
 
 
-def _keys(ctx: CommitId, stop: Stop) -> tuple[str, str]:
-    """Return the keys of the sequence that a walk came to, and of what else is known of it."""
+def _derived_keys(ctx: CommitId, stop: Stop) -> tuple[str, str]:
+    """Return the derived keys of the sequence and of the record of a walk."""
     return f"materialized {stop} {ctx}", f"counts of materialized {stop} {ctx}"

@@ -1,7 +1,7 @@
-"""Messages as a store keeps them, put together again: a few round trips, however many they are.
+"""Read messages from a store and assemble them, in a few round trips for any number of messages.
 
-Names cost nothing to repeat, and sequences may hold sequences: a few bytes of a hostile store can
-stand for more than there is memory. So what one conversation may come to is bounded.
+Names can be repeated at no cost, and sequences may contain sequences: a few bytes of a hostile
+store could expand to more than the available memory. So the size of one conversation is limited.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from harken.core.messages import Message, MessageContent, join_occurrence
 from harken.errors import ArtifactNotMessages, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import Store
 
-_AT_ONCE = 4096
-"""How many artifacts are read at once: what a store opens for them serves their messages too."""
+_ARTIFACTS_PER_READ = 4096
+"""The number of artifacts per read. Packs that are loaded for them serve their messages too."""
 MOST_MESSAGES = 1 << 21
-"""In one conversation."""
+"""The limit of messages in one conversation."""
 MOST_NESTED = 1 << 20
-"""How many artifacts the sequences in a conversation may come to, however they are nested."""
+"""The limit of artifacts in the sequences of a conversation, including nested ones."""
 
 
 @runtime_checkable
-class _ReadsMessages(Protocol):
-    """A store that can put messages together by itself, more quickly."""
+class _MessageStore(Protocol):
+    """A store with a faster way to assemble messages."""
 
     def messages(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Message]]:
-        """Return the messages of deltas; those that must be read by their names are left out."""
+        """Return the messages of deltas, without those that must be read by name."""
         ...
 
 
 def read(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
-    """Return the messages of deltas, and of sequences of them, in order. As `entries_in`."""
-    quick = store.messages(artifacts) if isinstance(store, _ReadsMessages) else {}
-    found: list[Message] = []
-    for is_quick, run in groupby(artifacts, quick.__contains__):
-        some = list(run)
-        for at in range(0, len(some), _AT_ONCE):
-            now = some[at : at + _AT_ONCE]
-            if is_quick:
-                check_size(now, quick)
-                found += chain.from_iterable(quick[one] for one in now)
+    """Return the messages of deltas and of sequences of them, in order. Errors as `entries_in`."""
+    direct = store.messages(artifacts) if isinstance(store, _MessageStore) else {}
+    messages: list[Message] = []
+    for is_direct, run in groupby(artifacts, direct.__contains__):
+        run_names = list(run)
+        for start in range(0, len(run_names), _ARTIFACTS_PER_READ):
+            batch = run_names[start : start + _ARTIFACTS_PER_READ]
+            if is_direct:
+                check_size(batch, direct)
+                messages += chain.from_iterable(direct[name] for name in batch)
             else:
-                found += messages_of(store, entries_in(store, now))
-            if len(found) > MOST_MESSAGES:
-                raise _too_much(now[-1], f"{MOST_MESSAGES:,} messages")
-    return found
+                messages += messages_of(store, entries_in(store, batch))
+            if len(messages) > MOST_MESSAGES:
+                raise _size_error(batch[-1], f"{MOST_MESSAGES:,} messages")
+    return messages
 
 
 def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[DeltaEntry]:
-    """Return the entries of deltas, and of sequences of them, in order.
+    """Return the entries of deltas and of sequences of them, in order.
 
     Raises ObjectNotFound, ObjectCorrupted, and ArtifactNotMessages for raw bytes.
     """
@@ -61,51 +61,51 @@ def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[DeltaEntr
         artifacts = list(leaves(store, artifacts, deltas))
         for name in artifacts:
             if name not in deltas:
-                raise _no_messages(store, name)
+                raise _not_messages_error(store, name)
     check_size(artifacts, deltas)
     return [entry for artifact in artifacts for entry in deltas[artifact]]
 
 
 def messages_of(store: Store, entries: Sequence[DeltaEntry]) -> list[Message]:
-    """Return the messages that entries stand for, each read once however often it occurs.
+    """Return the messages of entries. Each distinct message is read once.
 
     Raises ObjectNotFound, ObjectCorrupted.
     """
     names = dict.fromkeys([entry.message for entry in entries])
     objects = store.objects(names)
-    _check_there(names, objects)
-    shapes = {name: _shape(name, objects[name]) for name in names}
-    parts = dict.fromkeys([part for _, parts in shapes.values() for part in parts])
+    _check_found(names, objects)
+    roles_and_parts = {name: _decode_message(name, objects[name]) for name in names}
+    parts = dict.fromkeys([part for _, parts in roles_and_parts.values() for part in parts])
     bodies = store.objects(parts)
-    _check_there(parts, bodies)
-    values = {name: _value(name, body) for name, body in bodies.items()}
-    return [_whole(entry, shapes[entry.message], values) for entry in entries]
+    _check_found(parts, bodies)
+    values = {name: _decode_part(name, body) for name, body in bodies.items()}
+    return [_assemble(entry, roles_and_parts[entry.message], values) for entry in entries]
 
 
 def leaves(
     store: Store, artifacts: Iterable[ArtifactRef], deltas: dict[ArtifactRef, list[DeltaEntry]]
 ) -> Iterator[ArtifactRef]:
-    """Yield artifacts in order, those of sequences in place of the sequence.
+    """Yield artifacts in order, with the members of a sequence in its place.
 
-    Deltas that were not read yet are, into `deltas`; what is not in there then is raw, or missing.
-    Raises ObjectCorrupted where sequences come to more than `MOST_NESTED` artifacts.
+    Deltas that were not read yet are added to `deltas`. An artifact that is not in it afterwards is
+    raw, or missing. Raises ObjectCorrupted if sequences contain more than `MOST_NESTED` artifacts.
     """
-    waiting = list(artifacts)[::-1]
+    stack = list(artifacts)[::-1]
     sequences: dict[ArtifactRef, list[ArtifactRef]] = {}
     nested = 0
-    while waiting:
-        name = waiting.pop()
+    while stack:
+        name = stack.pop()
         if name not in deltas and name not in sequences:
             deltas |= store.deltas([name])
-            found = {} if name in deltas else store.sequences([name])
-            for inner in found.values():
-                deltas |= store.deltas(dict.fromkeys(inner))
-            sequences |= found
+            new_sequences = {} if name in deltas else store.sequences([name])
+            for members in new_sequences.values():
+                deltas |= store.deltas(dict.fromkeys(members))
+            sequences |= new_sequences
         if name in sequences:
             nested += len(sequences[name])
             if nested > MOST_NESTED:
-                raise _too_much(name, f"{MOST_NESTED:,} artifacts")
-            waiting += sequences[name][::-1]
+                raise _size_error(name, f"{MOST_NESTED:,} artifacts")
+            stack += sequences[name][::-1]
         else:
             yield name
 
@@ -113,21 +113,21 @@ def leaves(
 def check_size(
     artifacts: Iterable[ArtifactRef], deltas: Mapping[ArtifactRef, Sequence[object]]
 ) -> None:
-    """Raise ObjectCorrupted where artifacts hold more than `MOST_MESSAGES` together."""
+    """Raise ObjectCorrupted if artifacts have more than `MOST_MESSAGES` messages together."""
     messages = 0
     for name in artifacts:
         messages += len(deltas.get(name, ()))
         if messages > MOST_MESSAGES:
-            raise _too_much(name, f"{MOST_MESSAGES:,} messages")
+            raise _size_error(name, f"{MOST_MESSAGES:,} messages")
 
 
-def _too_much(name: ArtifactRef, most: str) -> ObjectCorrupted:
-    reason = f"a conversation with it comes to more than {most}"
+def _size_error(name: ArtifactRef, limit: str) -> ObjectCorrupted:
+    reason = f"a conversation with it comes to more than {limit}"
     return ObjectCorrupted("the store", name, reason=reason)
 
 
-def _no_messages(store: Store, name: ArtifactRef) -> StoreError:
-    """Return what to say of an artifact that is neither a delta nor a sequence."""
+def _not_messages_error(store: Store, name: ArtifactRef) -> StoreError:
+    """Build the error for an artifact that is neither a delta nor a sequence."""
     try:
         next(store.read_chunks(name), None)
     except ObjectNotFound:
@@ -135,29 +135,29 @@ def _no_messages(store: Store, name: ArtifactRef) -> StoreError:
     return ArtifactNotMessages("the store", name)
 
 
-def _shape(name: Hash, body: bytes) -> tuple[Any, list[Hash]]:
-    """Return the role of a message, and its parts by name."""
+def _decode_message(name: Hash, body: bytes) -> tuple[Any, list[Hash]]:
+    """Return the role of a message and the names of its parts."""
     try:
-        shape = canonical.from_json(body)
-        return shape["role"], list(shape["parts"])
+        record = canonical.from_json(body)
+        return record["role"], list(record["parts"])
     except (LookupError, TypeError, ValueError) as error:
         reason = f"it is no message ({error!r})"
         raise ObjectCorrupted("the store", name, reason=reason) from None
 
 
-def _value(name: Hash, body: bytes) -> Any:
+def _decode_part(name: Hash, body: bytes) -> Any:
     try:
         return canonical.from_json(body)
     except ValueError as error:
         raise ObjectCorrupted("the store", name, reason=f"it is no part ({error!r})") from None
 
 
-def _whole(
-    entry: DeltaEntry, shape: tuple[Any, Sequence[Hash]], values: Mapping[Hash, Any]
+def _assemble(
+    entry: DeltaEntry, role_and_parts: tuple[Any, Sequence[Hash]], values: Mapping[Hash, Any]
 ) -> Message:
-    """Put one message together; what another machine wrote may not fit together."""
+    """Assemble a message. Raises ObjectCorrupted if its data is inconsistent."""
     try:
-        role, parts = shape
+        role, parts = role_and_parts
         return join_occurrence(
             MessageContent(role, [values[part] for part in parts]), entry.occurrence
         )
@@ -166,7 +166,7 @@ def _whole(
         raise ObjectCorrupted("the store", entry.message, reason=reason) from None
 
 
-def _check_there(names: Iterable[str], found: Container[str]) -> None:
+def _check_found(names: Iterable[str], existing: Container[str]) -> None:
     for name in names:
-        if name not in found:
+        if name not in existing:
             raise ObjectNotFound("the store", name)

@@ -1,15 +1,15 @@
-"""A moment: what an agent had read when a message was said.
+"""A position in a conversation: the context as it was at one message.
 
-One idea: messages are numbered from the beginning of a conversation on, along all its commits, so a
-message keeps its number whatever comes after it, compactions too. What was read at a message is
-what its commit gives, up to that message: before a compaction that is what stood there then.
+Messages are numbered from the beginning of a conversation, along all its commits, so a message
+keeps its number whatever follows it, compactions too. The context at a message is the conversation
+of its commit, up to that message: before a compaction, it is the one that was compacted.
 
-A subagent's conversation begins with the snapshot that spawned it: what came before, others saw.
+A subagent's conversation begins with the snapshot that spawned it, since it did not read what came
+before.
 
-How many messages of a conversation are read at a position, and for how many a summary stands.
-
-A compaction replaces the messages before it with a summary, and may repeat some of them. Messages
-are counted where they were said, in deltas; a summary is none of them, and a repeated message is
+This module also counts the messages up to a position, and those that a summary replaces. A
+compaction replaces the messages before it with a summary, and may repeat some of them. Messages are
+counted where they first occur, in deltas; a summary is not counted, and a repeated message is
 recognized by its hash.
 """
 
@@ -29,71 +29,77 @@ from harken.errors import AmbiguousName, NameNotFound
 from harken.formats.base import ConversationEntry
 from harken.store.base import Store, StoredCommit
 
-_IDS = frozenset({"id", "uuid", "uuids", "message_id"})
-"""The members of a source that name a message, as runtimes call them."""
-_DEPTH = 3
-_LONG = 8
-"""A number with so many digits may be the beginning of an id."""
+_ID_MEMBERS = frozenset({"id", "uuid", "uuids", "message_id"})
+"""The members of a source that identify a message, as runtimes name them."""
+_MAX_DEPTH = 3
+_MIN_DECIMAL_PREFIX = 8
+"""A number with so many digits may be the prefix of an id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationPosition:
-    """A place in a conversation."""
+    """The context at one message of a conversation."""
 
     ctx: CommitId
-    """The commit that holds the message."""
+    """The commit that contains the message."""
     number: int
-    """Of the message, from 1; 0 where nothing was said yet."""
+    """The number of the message, from 1; 0 in an empty conversation."""
     entries: list[ConversationEntry]
-    """What was read then, oldest first; the message is the last one."""
+    """The context, oldest first. The message is the last one."""
     own: int
-    """How many of them are of `ctx` itself: the last ones."""
+    """The number of entries that `ctx` itself contains: the last ones."""
     is_tip: bool = True
-    """Whether these are all entries that `ctx` stands for."""
+    """Whether these are all entries of the conversation of `ctx`."""
 
 
 def find_position(store: Store, ctx: CommitId, at: str | None = None) -> ConversationPosition:
-    """Return what was read at a message of a conversation; None: at its end.
+    """Return the context at a message of a conversation, or at its end if `at` is None.
 
-    at: a message's number, `-N` for the Nth from the end, or one of its native ids, or the unique
-    beginning of one. Where a compaction repeats a message, the first time counts. Raises
-    NameNotFound, AmbiguousName, ObjectNotFound, ObjectCorrupted.
+    `at` is a message's number, `-N` for the Nth from the end, or a native id, or a unique prefix of
+    one. If a compaction repeats a message, its first occurrence counts. Raises NameNotFound,
+    AmbiguousName, ObjectNotFound, ObjectCorrupted.
     """
     chain = chain_of(store, ctx)
-    ends = [*accumulate(one.commit.message_count for one in chain)]
+    ends = [*accumulate(stored.commit.message_count for stored in chain)]
     if at is None:
         entries = entries_in(store, select_commits(store, ctx))
         return ConversationPosition(ctx, ends[-1], entries, chain[-1].commit.message_count)
-    number = _number(store, chain, at, ends[-1])
-    which = next(place for place, end in enumerate(ends) if number <= end)
-    commit = chain[which]
-    before = select_commits(store, commit.id)[:-1]
-    own = entries_in(store, [commit])
-    cut = number - (ends[which] - commit.commit.message_count)
-    entries = [*entries_in(store, before), *own[:cut]]
+    number = _parse_position(store, chain, at, ends[-1])
+    index = next(i for i, end in enumerate(ends) if number <= end)
+    commit = chain[index]
+    earlier = select_commits(store, commit.id)[:-1]
+    commit_entries = entries_in(store, [commit])
+    offset = number - (ends[index] - commit.commit.message_count)
+    entries = [*entries_in(store, earlier), *commit_entries[:offset]]
     return ConversationPosition(
-        commit.id, number, entries, min(cut, len(own)), is_tip=cut >= len(own)
+        commit.id,
+        number,
+        entries,
+        min(offset, len(commit_entries)),
+        is_tip=offset >= len(commit_entries),
     )
 
 
 def commit_at(store: Store, found: ConversationPosition) -> CommitId:
-    """Return the commit of a moment; in the midst of one, a new one that ends there is made.
+    """Return the commit that ends at a position. Create one if the position is inside a commit.
 
-    The same moment gives the same commit. Raises StoreError.
+    The same position gives the same commit. Raises StoreError.
     """
     if found.is_tip:
         return found.ctx
     commit = store.commits([found.ctx])[found.ctx].commit
-    own = found.entries[-found.own :]
+    commit_entries = found.entries[-found.own :]
     draft = CommitDraft(
-        entries=own,
+        entries=commit_entries,
         parent=commit.parent,
         type=commit.type,
         trigger="explicit" if commit.type == "delta" else commit.checkpoint,
         origin=CommitOrigin(
             template=commit.template, principal=commit.principal, session_id=commit.session_id
         ),
-        created_at=next((one.time for one in reversed(own) if one.time), commit.created_at),
+        created_at=next(
+            (entry.time for entry in reversed(commit_entries) if entry.time), commit.created_at
+        ),
     )
     return checkpoint(store, draft)
 
@@ -101,124 +107,130 @@ def commit_at(store: Store, found: ConversationPosition) -> CommitId:
 def first_numbers(store: Store, ctx: CommitId) -> dict[CommitId, int]:
     """Return the number of the first message of each commit of a conversation, oldest first."""
     chain = chain_of(store, ctx)
-    counts = [one.commit.message_count for one in chain]
+    counts = [stored.commit.message_count for stored in chain]
     starts = accumulate(counts[:-1], initial=1)
-    return {one.id: start for one, start in zip(chain, starts, strict=True)}
+    return {stored.id: start for stored, start in zip(chain, starts, strict=True)}
 
 
 def chain_of(store: Store, ctx: CommitId) -> list[StoredCommit]:
-    """Return a commit and those before it, oldest first, from where its agent began.
+    """Return a commit and its ancestors, oldest first, from the beginning of its agent.
 
     Raises NameNotFound.
     """
-    found: list[StoredCommit] = []
-    for one in walk(store, ctx):
-        found.append(one)
-        if is_spawn(one):
+    commits: list[StoredCommit] = []
+    for stored in walk(store, ctx):
+        commits.append(stored)
+        if is_spawn(stored):
             break
-    return found[::-1]
+    return commits[::-1]
 
 
-def _number(store: Store, chain: Sequence[StoredCommit], at: str, last: int) -> int:
-    digits = at.removeprefix("-")
+def _parse_position(store: Store, chain: Sequence[StoredCommit], ref: str, last: int) -> int:
+    digits = ref.removeprefix("-")
     if digits.isascii() and digits.isdecimal() and len(digits) <= len(str(last)):
-        number = last + 1 - int(digits) if at.startswith("-") else int(digits)
+        number = last + 1 - int(digits) if ref.startswith("-") else int(digits)
         if 0 < number <= last:
             return number
-    found = _named(store, chain, at)
-    if not found:
-        raise NameNotFound("message", at, [f"1 to {last}", f"-1 to -{last}", "their native ids"])
-    if len(found) > 1:
-        raise AmbiguousName("message", at, sorted(found))
-    return next(iter(found.values()))
+    matches = _find_native_ids(store, chain, ref)
+    if not matches:
+        raise NameNotFound("message", ref, [f"1 to {last}", f"-1 to -{last}", "their native ids"])
+    if len(matches) > 1:
+        raise AmbiguousName("message", ref, sorted(matches))
+    return next(iter(matches.values()))
 
 
-def _named(store: Store, chain: Sequence[StoredCommit], at: str) -> dict[str, int]:
-    """Return the ids that are this name, else those that begin so, and whose they are.
+def _find_native_ids(store: Store, chain: Sequence[StoredCommit], prefix: str) -> dict[str, int]:
+    """Return native ids that equal or else start with `prefix`, with their message numbers.
 
-    A short number begins none: one that is too large would else be somebody's id by chance.
-    What deltas say comes first: a compaction only repeats it.
+    Ids in deltas take precedence: a compaction only repeats them. A short decimal prefix matches
+    nothing, because an out-of-range number could otherwise match an id by accident.
     """
-    first: dict[str, int] = {}
-    again: dict[str, int] = {}
-    end = 0
-    for one in chain:
-        place = first if one.commit.type == "delta" else again
-        entries = entries_in(store, [one])[: one.commit.message_count]
-        for number, entry in enumerate(entries, start=end + 1):
+    delta_ids: dict[str, int] = {}
+    compaction_ids: dict[str, int] = {}
+    last_number = 0
+    for stored in chain:
+        ids = delta_ids if stored.commit.type == "delta" else compaction_ids
+        entries = entries_in(store, [stored])[: stored.commit.message_count]
+        for number, entry in enumerate(entries, start=last_number + 1):
             for id_ in ids_of(entry):
-                place.setdefault(id_, number)
-        end += one.commit.message_count
-    every = again | first
-    if at in every:
-        return {at: every[at]}
-    if at.isdecimal() and len(at) < _LONG:
+                ids.setdefault(id_, number)
+        last_number += stored.commit.message_count
+    all_ids = compaction_ids | delta_ids
+    if prefix in all_ids:
+        return {prefix: all_ids[prefix]}
+    if prefix.isdecimal() and len(prefix) < _MIN_DECIMAL_PREFIX:
         return {}
-    fitting = {id_: number for id_, number in every.items() if at and id_.startswith(at)}
-    return fitting if len(set(fitting.values())) > 1 else dict([*fitting.items()][:1])
+    matches = {id_: number for id_, number in all_ids.items() if prefix and id_.startswith(prefix)}
+    return matches if len(set(matches.values())) > 1 else dict([*matches.items()][:1])
 
 
 def ids_of(entry: ConversationEntry) -> Iterator[str]:
-    """Yield the native ids of a message: its own, and of a result that of its call."""
-    yield from _ids(entry.source or {}, _DEPTH)
+    """Yield the native ids of a message: its own, and for a result that of its call."""
+    yield from _iter_source_ids(entry.source or {}, _MAX_DEPTH)
     if entry.message.tool_call_id:
         yield entry.message.tool_call_id
 
 
-def _ids(source: dict[str, Any], depth: int) -> Iterator[str]:
+def _iter_source_ids(source: dict[str, Any], depth: int) -> Iterator[str]:
     for name, value in source.items():
-        if name in _IDS:
-            listed = value if isinstance(value, list) else [value]
-            yield from (id_ for id_ in listed if isinstance(id_, str) and id_)
+        if name in _ID_MEMBERS:
+            values = value if isinstance(value, list) else [value]
+            yield from (id_ for id_ in values if isinstance(id_, str) and id_)
         elif isinstance(value, dict) and depth:
-            yield from _ids(value, depth - 1)
+            yield from _iter_source_ids(value, depth - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The messages of a conversation, up to a position."""
+    """The number of messages up to a position, and the summaries among them."""
 
     messages: int
-    """All that were said."""
+    """The number of all messages up to the position."""
     summarized: int
-    """Those for which the summary of a compaction stands."""
+    """The number of messages that the summary of a compaction replaces."""
     summaries: frozenset[int] = frozenset()
-    """The places, from 0, of what is read at the position and was never said: summaries."""
+    """The indexes of summaries among the entries at the position."""
 
 
 def count_said(store: Store, found: ConversationPosition) -> Said:
     """Count the messages up to a position. Raises NameNotFound, StoreError."""
     chain = chain_of(store, found.ctx)
-    at = next((at for at in range(len(chain) - 1, 0, -1) if _is_compaction(chain[at])), None)
-    if at is None:
+    index = next(
+        (index for index in range(len(chain) - 1, 0, -1) if _is_compaction(chain[index])), None
+    )
+    if index is None:
         return Said(len(found.entries), 0)
-    size = found.own if at == len(chain) - 1 else chain[at].commit.message_count
-    before = [one for place, one in enumerate(chain[:at]) if not place or not _is_compaction(one)]
-    earlier = Counter(name for name in _names(store, before) if name)
+    size = found.own if index == len(chain) - 1 else chain[index].commit.message_count
+    before = [
+        stored
+        for position, stored in enumerate(chain[:index])
+        if not position or not _is_compaction(stored)
+    ]
+    earlier = Counter(name for name in _read_hashes(store, before) if name)
     summaries: set[int] = set()
-    for place, name in enumerate(_names(store, [chain[at]])[:size]):
+    for position, name in enumerate(_read_hashes(store, [chain[index]])[:size]):
         if name and earlier[name]:
             earlier[name] -= 1
         else:
-            summaries.add(place)
+            summaries.add(position)
     repeated = size - len(summaries)
-    said = sum(one.commit.message_count for one in before)
+    message_count = sum(stored.commit.message_count for stored in before)
     after = len(found.entries) - size
-    return Said(said + after, max(said - repeated, 0), frozenset(summaries))
+    return Said(message_count + after, max(message_count - repeated, 0), frozenset(summaries))
 
 
-def _is_compaction(one: StoredCommit) -> bool:
-    return one.commit.type != "delta"
+def _is_compaction(stored: StoredCommit) -> bool:
+    return stored.commit.type != "delta"
 
 
-def _names(store: Store, commits: Sequence[StoredCommit]) -> list[Hash | None]:
-    """Return the hash of each message of commits. None: the commit holds bytes, not messages."""
-    deltas = store.deltas(dict.fromkeys(one.commit.artifact for one in commits))
+def _read_hashes(store: Store, commits: Sequence[StoredCommit]) -> list[Hash | None]:
+    """Return the hash of each message of commits, or None for messages of bytes."""
+    deltas = store.deltas(dict.fromkeys(stored.commit.artifact for stored in commits))
     names: list[Hash | None] = []
-    for one in commits:
-        entries = deltas.get(one.commit.artifact)
+    for stored in commits:
+        entries = deltas.get(stored.commit.artifact)
         if entries is None:
-            names += [None] * one.commit.message_count
+            names += [None] * stored.commit.message_count
         else:
             names += [entry.message for entry in entries]
     return names

@@ -1,13 +1,13 @@
-"""Purging: a text that must not be kept goes from a store and from logs, and all stays readable.
+"""Purge a text from a store and from logs, such that everything stays readable.
 
-One idea: each thing that holds the text gets a stand-in, the same thing with `[purged]` in the
-place of the text. So messages stay where they were, calls keep their results, and what a commit
-materializes to, and what a log says, are the same but for the text.
+Each object that contains the text gets a stand-in, the same object with `[purged]` in place of the
+text. So messages keep their positions, calls keep their results, and conversations and logs are
+unchanged except for the text.
 
-What is found: the text in parts, in what varies of messages, in raw bytes and files, in commits,
-summaries and labels, and in the lines of logs; as it is, and as JSON texts have it. Not found is
-what hides it: base64, compressed bytes, images. Raw bytes whose format counts lengths (CBOR) are
-rid of it, too, but can then no longer be read by that format.
+The text is found in parts, in occurrence data of messages, in raw bytes and files, in commits,
+summaries and labels, and in the lines of logs; unencoded, and as encoded in JSON. It is not found
+in encoded data: base64, compressed bytes, images. Raw bytes in a format with length fields (CBOR)
+are purged too, but can then no longer be parsed.
 
 Source: docs/formats/store.md, "Purging"; docs/formats/session-log.md, "content_purged".
 """
@@ -38,26 +38,26 @@ from harken.session.purge import PartOfStructure, PurgeOptions, check_log, place
 from harken.store.base import Name, ObjectKind, Store, StoredObject, Tombstone
 from harken.store.batch import file_from
 
-_AT_ONCE = 500
-_FIXED = ("type", "parent", "artifact", "checkpoint", "created_at")
-"""The members of a commit that are no text."""
+_COMMITS_PER_BATCH = 500
+_FIXED_MEMBERS = ("type", "parent", "artifact", "checkpoint", "created_at")
+"""The members of a commit that are not text."""
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeMatch:
-    """Where a text is. Nothing of the text is said."""
+    """A location of the text. It contains nothing of the text."""
 
     where: str
-    """`store`, or the path of a log with the number of the line."""
+    """`store`, or the path of a log with the line number."""
     kind: str
-    """Of the thing, or of the event; `summary`, `label`."""
+    """The kind of the object or of the event; `summary`, `label`."""
     name: str
-    """Of the thing or of the commit, or the id of the event."""
+    """The name of the object or of the commit, or the id of the event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeRequest:
-    """Who purges what, and why: this is kept. The text is not."""
+    """The text to purge, with the person and the reason, which are recorded. The text is not."""
 
     secret: Secret
     by: str
@@ -67,7 +67,7 @@ class PurgeRequest:
 
 @dataclass(slots=True)
 class PurgeMatches:
-    """What a store holds of a text."""
+    """The matches in a store, and their replacements."""
 
     places: list[PurgeMatch] = field(default_factory=list)
     stand_ins: dict[Name, bytes] = field(default_factory=dict)
@@ -76,27 +76,27 @@ class PurgeMatches:
 
 
 def find_secret(store: Store, logs: Iterable[Path], secret: Secret) -> list[PurgeMatch]:
-    """Return every place that holds a text, as far as stores and logs can be read.
+    """Return every location of a text in readable stores and logs.
 
     Nothing is changed. Raises StoreError, LogNotFound, InvalidLog.
     """
-    return [*found_in_store(store, secret).places, *_in_logs(logs, secret)]
+    return [*found_in_store(store, secret).places, *_iter_log_matches(logs, secret)]
 
 
 def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[PurgeMatch]:
-    """Take a text out of a store and of logs, for good; return where it was.
+    """Remove a text from a store and from logs for good, and return its locations.
 
-    First it is made sure that it can be done everywhere: a log that is being written, or that
-    would be none without the text, is refused before anything is changed. Then the store is
-    purged, also where it holds nothing: an earlier purge may have been cut off. Then each log, in
-    one step. Cut off anywhere, it can be run again. Raises LogLocked, PartOfStructure, StoreError,
-    LogWriteError; PurgeIncomplete, after all that could be done was done; ValueError where the
-    reason itself holds the text.
+    All logs are checked first: a log that is being written, or that would be invalid without the
+    text, is refused before anything is changed. Then the store is purged, also if it has no match,
+    since an earlier purge may have been interrupted. Then each log is rewritten in one step. An
+    interrupted purge can be run again. Raises LogLocked, PartOfStructure, StoreError,
+    LogWriteError; PurgeIncomplete after everything possible was done; ValueError if the reason
+    contains the text.
     """
     secret = purge.secret
     if secret.replace(purge.by + "\n" + purge.why) != purge.by + "\n" + purge.why:
         raise ValueError("the reason holds the text that shall go: say it in other words")
-    taking = PurgeOptions(
+    options = PurgeOptions(
         replace=secret.replace,
         tail=secret.cut,
         by=purge.by,
@@ -104,95 +104,98 @@ def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[
         resolver=resolver(store),
         clock=purge.clock,
     )
-    found = found_in_store(store, secret)
-    with ExitStack() as holding:
-        held: list[LogFile] = []
-        places: list[PurgeMatch] = []
+    store_matches = found_in_store(store, secret)
+    with ExitStack() as stack:
+        locked_logs: list[LogFile] = []
+        log_matches: list[PurgeMatch] = []
         for path in logs:
-            if theirs := _in_log(path, secret):
-                places += theirs
-            elif not _rests_on_the_text(store, path, secret):
+            if matches_in_log := _find_in_log(path, secret):
+                log_matches += matches_in_log
+            elif not _depends_on_text(store, path, secret):
                 continue
-            held.append(LogFile(path))
-            holding.callback(held[-1].close)
-            check_log(path, taking)
+            locked_logs.append(LogFile(path))
+            stack.callback(locked_logs[-1].close)
+            check_log(path, options)
         tombstone = Tombstone(when=format_rfc3339(purge.clock()), by=purge.by, why=purge.why)
-        for name, notes in found.notes.items():
+        for name, notes in store_matches.notes.items():
             store.update_notes(name, notes)
-        not_wiped: PurgeIncomplete | None = None
+        incomplete: PurgeIncomplete | None = None
         try:
-            store.purge(found.stand_ins, tombstone)
-        except PurgeIncomplete as error:  # the logs need not wait for who reads the store
-            not_wiped = error
-        for log in held:
-            purge_log(log, taking)
-    if not_wiped is not None:
-        raise not_wiped
-    return found.places + places
+            store.purge(store_matches.stand_ins, tombstone)
+        except PurgeIncomplete as error:  # The logs need not wait for readers of the store.
+            incomplete = error
+        for log in locked_logs:
+            purge_log(log, options)
+    if incomplete is not None:
+        raise incomplete
+    return store_matches.places + log_matches
 
 
 def found_in_store(store: Store, secret: TextRemover) -> PurgeMatches:
-    """Return what a store holds of a text, and what shall stand in its place.
+    """Return the matches of a text in a store, and their stand-ins.
 
-    Raises PartOfStructure where a thing would be none without the text; StoreError.
+    Raises PartOfStructure if an object would be invalid without the text; StoreError.
     """
-    found = PurgeMatches()
-    cuts: dict[Name, list[tuple[int, int]]] = {}
+    matches = PurgeMatches()
+    spans_by_name: dict[Name, list[tuple[int, int]]] = {}
     files: list[StoredObject] = []
-    for thing in store.iter_objects():
-        if thing.kind is ObjectKind.FILE:
-            files.append(thing)
-            _cut_pieces(store, thing, secret, cuts)
-        elif thing.kind is ObjectKind.RAW:
-            if spans := list(secret.spans_in([thing.body])):
-                cuts.setdefault(thing.name, []).extend(spans)
-        elif (body := _without(thing, secret)) is not None:
-            found.stand_ins[thing.name] = body
-            found.places.append(PurgeMatch("store", thing.kind.name.lower(), thing.name))
-    new = {name: _cut(store.raw(ArtifactRef(name)), spans) for name, spans in cuts.items()}
-    found.stand_ins |= new
-    found.places += [PurgeMatch("store", "raw", name) for name in new]
-    for thing in files:
-        if not new.keys().isdisjoint(thing.needs):
-            found.stand_ins[thing.name] = _file_of(store, thing, new)
-            found.places.append(PurgeMatch("store", "file", thing.name))
-    _look_at_notes(store, secret, found)
-    return found
+    for obj in store.iter_objects():
+        if obj.kind is ObjectKind.FILE:
+            files.append(obj)
+            _find_in_chunks(store, obj, secret, spans_by_name)
+        elif obj.kind is ObjectKind.RAW:
+            if spans := list(secret.spans_in([obj.body])):
+                spans_by_name.setdefault(obj.name, []).extend(spans)
+        elif (body := _purge_object(obj, secret)) is not None:
+            matches.stand_ins[obj.name] = body
+            matches.places.append(PurgeMatch("store", obj.kind.name.lower(), obj.name))
+    new_bodies = {
+        name: _replace_spans(store.raw(ArtifactRef(name)), spans)
+        for name, spans in spans_by_name.items()
+    }
+    matches.stand_ins |= new_bodies
+    matches.places += [PurgeMatch("store", "raw", name) for name in new_bodies]
+    for obj in files:
+        if not new_bodies.keys().isdisjoint(obj.needs):
+            matches.stand_ins[obj.name] = _build_file(store, obj, new_bodies)
+            matches.places.append(PurgeMatch("store", "file", obj.name))
+    _find_in_notes(store, secret, matches)
+    return matches
 
 
-def _without(thing: StoredObject, secret: TextRemover) -> bytes | None:
-    """Return canonical bytes of a thing without the text; None where it does not hold it."""
-    if not secret.is_in_json(thing.body):
+def _purge_object(obj: StoredObject, secret: TextRemover) -> bytes | None:
+    """Return canonical bytes of an object without the text, or None if it has no match."""
+    if not secret.is_in_json(obj.body):
         return None
-    new = in_json(thing.body, secret.replace)
-    if new == thing.body:
+    purged = in_json(obj.body, secret.replace)
+    if purged == obj.body:
         return None
     try:
-        match thing.kind:
+        match obj.kind:
             case ObjectKind.DELTA:
-                return commits.encode_delta(commits.decode_delta(new))[1]
+                return commits.encode_delta(commits.decode_delta(purged))[1]
             case ObjectKind.COMMIT:
-                return _commit(thing.body, new)
+                return _purge_commit(obj.body, purged)
             case ObjectKind.PART:
-                old_part, part = canonical.from_json(thing.body), canonical.from_json(new)
+                old_part, part = canonical.from_json(obj.body), canonical.from_json(purged)
                 if _skeleton(old_part) == _skeleton(part):
                     return canonical.to_canonical_bytes(part)
-            case _:  # messages and sequences are names
+            case _:  # Messages and sequences contain only names.
                 pass
     except ValueError:
         pass
     raise PartOfStructure
 
 
-def _commit(old: bytes, new: bytes) -> bytes:
+def _purge_commit(old: bytes, new: bytes) -> bytes:
     before, after = commits.decode_commit(old), commits.decode_commit(new)
-    if any(getattr(before, name) != getattr(after, name) for name in _FIXED):
+    if any(getattr(before, name) != getattr(after, name) for name in _FIXED_MEMBERS):
         raise PartOfStructure
     return commits.commit_bytes(after)
 
 
 def _skeleton(value: object) -> object:
-    """Return what makes a part one: the names of its members, and the types in it."""
+    """Return the structure of a part: the names of its members, and its types."""
     if isinstance(value, list):
         return [_skeleton(item) for item in value]
     if isinstance(value, dict):
@@ -200,90 +203,95 @@ def _skeleton(value: object) -> object:
     return None
 
 
-def _cut_pieces(
-    store: Store, file: StoredObject, secret: TextRemover, cuts: dict[Name, list[tuple[int, int]]]
+def _find_in_chunks(
+    store: Store,
+    file: StoredObject,
+    secret: TextRemover,
+    spans_by_name: dict[Name, list[tuple[int, int]]],
 ) -> None:
-    """Note of a file's pieces what has to go; a text that crosses a border, in both pieces."""
+    """Record the spans to remove from a file's chunks. A match may span several chunks."""
     spans = list(secret.spans_in(store.read_chunks(ArtifactRef(file.name))))
-    begin = 0
+    chunk_start = 0
     for name in file_from(file.body).pieces:
-        end = begin + len(store.raw(name))
+        chunk_end = chunk_start + len(store.raw(name))
         for start, stop in spans:
-            if start < end and stop > begin:
-                inside = max(start, begin) - begin, min(stop, end) - begin
-                cuts.setdefault(name, []).append(inside)
-        begin = end
+            if start < chunk_end and stop > chunk_start:
+                span = max(start, chunk_start) - chunk_start, min(stop, chunk_end) - chunk_start
+                spans_by_name.setdefault(name, []).append(span)
+        chunk_start = chunk_end
 
 
-def _cut(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
-    """Return bytes with `[purged]` in the place of each of these stretches.
+def _replace_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """Return bytes with `[purged]` in place of each span.
 
-    It stands in a piece also where the text began in the one before.
+    A chunk also gets it if the match began in the chunk before.
     """
     pieces: list[bytes] = []
-    at = -1
+    end = -1
     for start, stop in sorted(set(spans)):
-        if start > at:
-            pieces += [data[max(at, 0) : start], PURGED.encode()]
-        at = max(at, stop)
-    return b"".join([*pieces, data[max(at, 0) :]])
+        if start > end:
+            pieces += [data[max(end, 0) : start], PURGED.encode()]
+        end = max(end, stop)
+    return b"".join([*pieces, data[max(end, 0) :]])
 
 
-def _file_of(store: Store, file: StoredObject, new: Mapping[Name, bytes]) -> bytes:
-    """Return a file of the same pieces, as they are now."""
+def _build_file(store: Store, file: StoredObject, new_bodies: Mapping[Name, bytes]) -> bytes:
+    """Return the body of a file with the purged chunks."""
     hasher = blake3(canonical.RAW)
     pieces: list[ArtifactRef] = []
     for name in file_from(file.body).pieces:
-        body = new[name] if name in new else store.raw(name)
+        body = new_bodies[name] if name in new_bodies else store.raw(name)
         hasher.update(body)
         pieces.append(commits.hash_raw(body))
     return canonical.to_canonical_bytes({"name": f"art-{hasher.hexdigest()}", "pieces": pieces})
 
 
-def _look_at_notes(store: Store, secret: TextRemover, found: PurgeMatches) -> None:
+def _find_in_notes(store: Store, secret: TextRemover, matches: PurgeMatches) -> None:
     names = iter(store.newest_commits(2**62))
-    while some := list(islice(names, _AT_ONCE)):
-        for stored in store.commits(some).values():
-            old = stored.notes
-            labels = tuple(map(secret.replace, old.labels))
-            new = msgspec.structs.replace(old, summary=secret.replace(old.summary), labels=labels)
-            if new == old:
+    while batch := list(islice(names, _COMMITS_PER_BATCH)):
+        for stored in store.commits(batch).values():
+            old_notes = stored.notes
+            labels = tuple(map(secret.replace, old_notes.labels))
+            new_notes = msgspec.structs.replace(
+                old_notes, summary=secret.replace(old_notes.summary), labels=labels
+            )
+            if new_notes == old_notes:
                 continue
-            found.notes[stored.id] = new
-            for kind, is_other in (
-                ("summary", new.summary != old.summary),
-                ("label", new.labels != old.labels),
+            matches.notes[stored.id] = new_notes
+            for kind, is_changed in (
+                ("summary", new_notes.summary != old_notes.summary),
+                ("label", new_notes.labels != old_notes.labels),
             ):
-                if is_other:
-                    found.places.append(PurgeMatch("store", kind, stored.id))
+                if is_changed:
+                    matches.places.append(PurgeMatch("store", kind, stored.id))
 
 
-def _in_logs(logs: Iterable[Path], secret: Secret) -> Iterator[PurgeMatch]:
+def _iter_log_matches(logs: Iterable[Path], secret: Secret) -> Iterator[PurgeMatch]:
     for path in logs:
-        yield from _in_log(path, secret)
+        yield from _find_in_log(path, secret)
 
 
-def _in_log(path: Path, secret: Secret) -> list[PurgeMatch]:
+def _find_in_log(path: Path, secret: Secret) -> list[PurgeMatch]:
     return [
-        PurgeMatch(f"{path}:{one.line}", one.event_type, one.message_id)
-        for one in places_in(path, secret.replace)
+        PurgeMatch(f"{path}:{match.line}", match.event_type, match.message_id)
+        for match in places_in(path, secret.replace)
     ]
 
 
-def _rests_on_the_text(store: Store, path: Path, secret: Secret) -> bool:
-    """Whether an agent of a log started from a commit that holds the text, or that held it."""
+def _depends_on_text(store: Store, path: Path, secret: Secret) -> bool:
+    """Whether an agent of a log started from a commit that contains or contained the text."""
     try:
         for event in events(path):
             if isinstance(event, ContextLoaded) and _has_text(store, event, secret):
                 return True
-    except HarkenError:  # what cannot be read, or is not there, cannot be worked out again
+    except HarkenError:  # A commit that cannot be read cannot be hashed again.
         return False
     return False
 
 
 def _has_text(store: Store, event: ContextLoaded, secret: Secret) -> bool:
-    walked = select_commits(store, CommitId(event.ctx), event.stop)
-    messages = read(store, [one.commit.artifact for one in walked])
+    selected = select_commits(store, CommitId(event.ctx), event.stop)
+    messages = read(store, [commit.commit.artifact for commit in selected])
     context_hash = ""
     for message in messages:
         context_hash = extend_context_hash(context_hash, message)

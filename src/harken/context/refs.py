@@ -1,4 +1,4 @@
-"""Names of commits, as people see and give them: `ctx-` and twelve or more hex digits."""
+"""Abbreviated commit names in input and output: `ctx-` and twelve or more hex digits."""
 
 from __future__ import annotations
 
@@ -9,51 +9,55 @@ from harken.errors import AmbiguousName, NameNotFound
 from harken.store.base import Store
 
 PREFIX = "ctx-"
-_GIVEN = re.compile(r"ctx-[0-9a-f]{1,64}")
-_ARTIFACT = re.compile(r"art-[0-9a-f]{1,64}")
+_COMMIT_PATTERN = re.compile(r"ctx-[0-9a-f]{1,64}")
+_ARTIFACT_PATTERN = re.compile(r"art-[0-9a-f]{1,64}")
 
 
 def find(store: Store, given: str) -> CommitId:
-    """Return the commit with this name, or the only one whose name begins so.
+    """Return the commit with this name or unique prefix.
 
-    Raises NameNotFound (also for names of other things: `art-`, `tkt-`) and AmbiguousName, which
+    Raises NameNotFound (also for names of other kinds: `art-`, `tkt-`) and AmbiguousName, which
     lists the candidates.
     """
-    there = store.names_with_prefix(given) if _GIVEN.fullmatch(given) else []
-    if len(there) > 1:
-        raise AmbiguousName("commit", given, (name_of(store, CommitId(one)) for one in there))
-    if not there:
-        raise NameNotFound("commit", given, (one[: len(PREFIX) + SHOWN] for one in _some(store)))
-    return CommitId(there[0])
+    matches = store.names_with_prefix(given) if _COMMIT_PATTERN.fullmatch(given) else []
+    if len(matches) > 1:
+        raise AmbiguousName("commit", given, (name_of(store, CommitId(name)) for name in matches))
+    if not matches:
+        raise NameNotFound(
+            "commit", given, (name[: len(PREFIX) + SHOWN] for name in _sample_names(store))
+        )
+    return CommitId(matches[0])
 
 
 def name_of(store: Store, commit: CommitId) -> str:
-    """Return a commit's name as people see it: twelve digits, more where others begin so too."""
-    shown = len(PREFIX) + SHOWN
-    others = store.names_with_prefix(commit[:shown])
-    while shown < len(commit) and any(
-        one != commit and one.startswith(commit[:shown]) for one in others
+    """Return a commit's name abbreviated to twelve digits, or more if the prefix is not unique."""
+    length = len(PREFIX) + SHOWN
+    matches = store.names_with_prefix(commit[:length])
+    while length < len(commit) and any(
+        name != commit and name.startswith(commit[:length]) for name in matches
     ):
-        shown += 1
-    return commit[:shown]
+        length += 1
+    return commit[:length]
 
 
-def _some(store: Store) -> list[str]:
+def _sample_names(store: Store) -> list[str]:
     return [*store.names_with_prefix(PREFIX, 13)]
 
 
 def find_any(store: Store, given: str) -> CommitId | ArtifactRef:
-    """Return the commit or the artifact with this name, or the only one whose name begins so.
+    """Return the commit or the artifact with this name or unique prefix.
 
     Raises NameNotFound and AmbiguousName.
     """
     if given.startswith(PREFIX):
         return find(store, given)
-    there = store.names_with_prefix(given) if _ARTIFACT.fullmatch(given) else []
-    if len(there) > 1:
-        raise AmbiguousName("artifact", given, there)
-    if not there:
+    matches = store.names_with_prefix(given) if _ARTIFACT_PATTERN.fullmatch(given) else []
+    if len(matches) > 1:
+        raise AmbiguousName("artifact", given, matches)
+    if not matches:
         raise NameNotFound(
-            "commit or artifact", given, (one[: len(PREFIX) + SHOWN] for one in _some(store))
+            "commit or artifact",
+            given,
+            (name[: len(PREFIX) + SHOWN] for name in _sample_names(store)),
         )
-    return there[0]
+    return matches[0]

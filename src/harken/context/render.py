@@ -1,16 +1,16 @@
-"""`render`: a conversation in the format that somebody wants, whatever it is stored in.
+"""`render`: convert a conversation to a requested format, whatever formats it is stored in.
 
-One idea: there are four ways, tried in this order, and the first that fits is taken and said:
+There are four tiers. They are tried in this order, and the first that applies is used and reported:
 
 1. *native*: all commits have that format; their deltas are joined;
 2. *field-level*: some have an older version of it, whose fields are mapped;
-3. *rendering*: everything is read into entries and written from them: a real conversation where
-   the format is written, else a narrative;
-4. *raw*: something is in a format that nobody here reads: its bytes, and what is known of them.
+3. *rendering*: everything is parsed to entries and written from them: as a conversation if the
+   format has a writer, else as a narrative;
+4. *raw*: something is in a format without a reader: its bytes, and its metadata.
 
-Commits stay as they are. What a commit, a stop and a revision of a format give never changes, so it
-is derived once and found again by any process; but for the fourth way, which another package may
-better.
+Commits are unchanged. The result for a commit, a stop and a revision of a format never changes, so
+it is derived once and reused by any process; except for the fourth tier, which another package may
+improve.
 
 Source: docs/how-to/add-a-format.md, "How a conversation is translated".
 """
@@ -45,10 +45,10 @@ TIERS: dict[Tier, str] = {
     4: "raw",
 }
 RAW = "raw-v1"
-"""The format of what the fourth way gives: Markdown that shows bytes."""
-_LARGE, _PIECE = 4 << 20, 1 << 20
-"""What has more bytes is kept in pieces of so many."""
-_UNREAD = (
+"""The format of the fourth tier: Markdown that shows bytes."""
+_MIN_FILE_BYTES, _CHUNK_BYTES = 4 << 20, 1 << 20
+"""Larger results are stored in chunks of the second size."""
+_UNREADABLE_TEXT = (
     "Some of it stands in a format that is not known here. These are its artifacts, oldest first; "
     "below, what can be read is told, and bytes are shown as they are."
 )
@@ -62,12 +62,12 @@ class RenderedConversation:
     """The raw artifact with its bytes."""
     tier: Tier
     format: str
-    """What the bytes are: the format that was asked for, else a narrative, or raw."""
+    """The format of the bytes: the requested one, else a narrative, or raw."""
     message_count: int
-    """As the commits say; so are tokens."""
+    """The sum of the commits' counts, as is the token count."""
     token_count: int
     read: Callable[[], bytes] = field(repr=False, compare=False)
-    """Returns the bytes. Raises ObjectNotFound where they were taken away meanwhile."""
+    """Returns the bytes. Raises ObjectNotFound if they were removed meanwhile."""
 
 
 @check_arguments
@@ -79,52 +79,52 @@ def render(
     *,
     formats: FormatRegistry = FORMATS,
 ) -> RenderedConversation:
-    """Return the conversation of a commit in a format; None: the empty one.
+    """Return the conversation of a commit in a format. None stands for the empty conversation.
 
-    Raises NameNotFound for a format that is neither known here nor that of a commit, and for
+    Raises NameNotFound for a format that is neither registered nor that of a commit, and for
     commits as `materialize`; ConfigError for a format whose package is broken; ObjectNotFound,
-    ObjectCorrupted. A store that refuses to keep the result does no harm.
+    ObjectCorrupted. A failure to store the result is ignored.
     """
     revision = formats.revision(format)
     key = f"{format}{f'.{revision}' if revision > 1 else ''}:{ctx}:{stop}"
-    found = _derived(store, key)
-    if found is not None:
-        return found
+    cached = _find_derived(store, key)
+    if cached is not None:
+        return cached
     commits = [] if ctx is None else select_commits(store, ctx, stop)
     contents = contents_of(store, commits)
     target = formats.get(format)
     if target is None and all(content.format != format for content in contents):
         raise NameNotFound("format", format, formats.names())
-    tier, data = _made(contents, format, target, formats)
+    tier, data = _render(contents, format, target, formats)
     if data is None:
         return render(store, ctx, NARRATIVE, stop, formats=formats)
-    known = _Known(
+    record = _RenderRecord(
         tier=tier,
         format=RAW if tier == 4 else format,
-        message_count=sum(one.commit.message_count for one in commits),
-        token_count=sum(one.commit.token_count for one in commits),
+        message_count=sum(stored.commit.message_count for stored in commits),
+        token_count=sum(stored.commit.token_count for stored in commits),
     )
-    _keep(store, key, known, data)
-    return known.rendered(hash_raw(data), lambda: data)
+    _write_derived(store, key, record, data)
+    return record.rendered(hash_raw(data), lambda: data)
 
 
-def _made(
+def _render(
     contents: Sequence[CommitContent], name: str, target: Format | None, formats: FormatRegistry
 ) -> tuple[Tier, bytes | None]:
-    """Return the first way that fits, and what it gives; None: the format is not written."""
-    tier, data = _joined(contents, name, target)
+    """Return the first tier that applies, and its bytes, or None if the format has no writer."""
+    tier, data = _join_contents(contents, name, target)
     if data is not None:
         return tier, data
-    entries = _entries(contents, formats)
+    entries = _read_entries(contents, formats)
     if entries is None:
-        return 4, _raw(contents, name, formats)
+        return 4, _render_raw(contents, name, formats)
     return 3, target.writes(entries) if target and target.writes else None
 
 
-def _joined(
+def _join_contents(
     contents: Sequence[CommitContent], name: str, target: Format | None
 ) -> tuple[Tier, bytes | None]:
-    """Return contents of one format, or of older versions of it, as one; None: they are not."""
+    """Join contents of one format, or of older versions of it. Return None if they are others."""
     names = {content.format for content in contents}
     tier: Tier = 1 if names <= {name} else 2
     if not names <= {name, *(target.older if target else ())}:
@@ -133,18 +133,18 @@ def _joined(
     if writes is not None and all(content.entries is not None for content in contents):
         return tier, writes([entry for content in contents for entry in content.entries or ()])
     try:
-        pieces = [_piece(content, name, target) for content in contents]
-        found = [piece for piece in pieces if piece is not None]
-        if len(found) == len(pieces) == 1:
-            return tier, found[0]
-        joins = target.joins if target and len(found) == len(pieces) else None
-        return tier, joins(found) if joins else None
+        pieces = [_convert_content(content, name, target) for content in contents]
+        available = [piece for piece in pieces if piece is not None]
+        if len(available) == len(pieces) == 1:
+            return tier, available[0]
+        joins = target.joins if target and len(available) == len(pieces) else None
+        return tier, joins(available) if joins else None
     except FormatError:
         return tier, None
 
 
-def _piece(content: CommitContent, name: str, target: Format | None) -> bytes | None:
-    """Return the bytes of one content in the target's form. Raises FormatError."""
+def _convert_content(content: CommitContent, name: str, target: Format | None) -> bytes | None:
+    """Return the bytes of one content in the target format. Raises FormatError."""
     if content.entries is not None:
         return target.writes(content.entries) if target and target.writes else None
     if target is None or content.format == name:
@@ -152,36 +152,38 @@ def _piece(content: CommitContent, name: str, target: Format | None) -> bytes | 
     return target.older[content.format](content.data)
 
 
-def _entries(
+def _read_entries(
     contents: Sequence[CommitContent], formats: FormatRegistry
 ) -> list[ConversationEntry] | None:
-    """Return the entries of all contents; None: not all can be read."""
+    """Return the entries of all contents, or None if some cannot be read."""
     try:
         return [entry for content in contents for entry in read_content(content, formats)]
     except (FormatError, NameNotFound):
         return None
 
 
-def _raw(contents: Sequence[CommitContent], wanted: str, formats: FormatRegistry) -> bytes:
-    """Return what is known of contents that cannot all be read: a list, and what they show."""
+def _render_raw(
+    contents: Sequence[CommitContent], format_name: str, formats: FormatRegistry
+) -> bytes:
+    """Return a list of contents that cannot all be read, and their readable entries and bytes."""
     lines = [
-        f"# A conversation that cannot be written as {code(wanted)}",
+        f"# A conversation that cannot be written as {code(format_name)}",
         "",
-        _UNREAD,
+        _UNREADABLE_TEXT,
         "",
     ]
     for content in contents:
-        stored, held = content.stored, f"{len(content.data)} bytes of {code(content.format)}"
+        stored, description = content.stored, f"{len(content.data)} bytes of {code(content.format)}"
         if content.entries is not None:
-            held = f"{len(content.entries)} entries"
+            description = f"{len(content.entries)} entries"
         names = f"{stored.commit.artifact} of {stored.id[: len('ctx-') + SHOWN]}"
-        lines.append(f"- {names}: {held}: {code(stored.notes.summary)}")
+        lines.append(f"- {names}: {description}: {code(stored.notes.summary)}")
     entries = [entry for content in contents for entry in entries_or_note(content, formats)]
     return "\n".join([*lines, "", narrative(entries)]).encode()
 
 
-class _Known(msgspec.Struct, frozen=True):
-    """What is kept beside the bytes."""
+class _RenderRecord(msgspec.Struct, frozen=True):
+    """The record that is stored with the bytes."""
 
     tier: Tier
     format: str
@@ -192,36 +194,38 @@ class _Known(msgspec.Struct, frozen=True):
         return RenderedConversation(**msgspec.structs.asdict(self), ref=ref, read=read)
 
 
-def _derived(store: Store, key: str) -> RenderedConversation | None:
-    """Return what another call has made; None: nothing that can be used."""
-    found = store.find_derived(_keys(key))
-    if len(found) < 2:
+def _find_derived(store: Store, key: str) -> RenderedConversation | None:
+    """Return a stored result of another call, or None."""
+    refs = store.find_derived(_derived_keys(key))
+    if len(refs) < 2:
         return None
-    of_bytes, of_known = (found[one] for one in _keys(key))
+    data_ref, record_ref = (refs[key_] for key_ in _derived_keys(key))
     try:
-        known = msgspec.json.decode(store.raw(of_known), type=_Known)
+        record = msgspec.json.decode(store.raw(record_ref), type=_RenderRecord)
     except (ValueError, ObjectNotFound):
         return None
-    return known.rendered(of_bytes, partial(store.raw, of_bytes))
+    return record.rendered(data_ref, partial(store.raw, data_ref))
 
 
-def _keep(store: Store, key: str, known: _Known, data: bytes) -> None:
-    ref, record = hash_raw(data), canonical.to_canonical_bytes(known)
-    batch = _as_file(ref, data) if len(data) > _LARGE else WriteBatch(raw={ref: data})
-    if known.tier != 4:
-        kept = hash_raw(record)
-        derived = dict(zip(_keys(key), (ref, kept), strict=True))
-        batch = replace(batch, raw={**batch.raw, kept: record}, derived=derived)
+def _write_derived(store: Store, key: str, record: _RenderRecord, data: bytes) -> None:
+    ref, encoded = hash_raw(data), canonical.to_canonical_bytes(record)
+    batch = (
+        _build_file_batch(ref, data) if len(data) > _MIN_FILE_BYTES else WriteBatch(raw={ref: data})
+    )
+    if record.tier != 4:
+        record_ref = hash_raw(encoded)
+        derived = dict(zip(_derived_keys(key), (ref, record_ref), strict=True))
+        batch = replace(batch, raw={**batch.raw, record_ref: encoded}, derived=derived)
     with suppress(StoreWriteError, StoreLocked):
         store.write(batch)
 
 
-def _as_file(ref: ArtifactRef, data: bytes) -> WriteBatch:
-    """Return bytes as a file: what a longer conversation begins with is in the store once."""
-    pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+def _build_file_batch(ref: ArtifactRef, data: bytes) -> WriteBatch:
+    """Split bytes into chunks, so that longer conversations share their beginning."""
+    pieces = [data[start : start + _CHUNK_BYTES] for start in range(0, len(data), _CHUNK_BYTES)]
     refs = [hash_raw(piece) for piece in pieces]
     return WriteBatch(raw=dict(zip(refs, pieces, strict=True)), files={ref: refs})
 
 
-def _keys(key: str) -> tuple[str, str]:
+def _derived_keys(key: str) -> tuple[str, str]:
     return f"rendered:{key}", f"rendering:{key}"

@@ -1,10 +1,10 @@
-"""`ContextSocketServer`: tells the programs that agents run which commit their agent is at.
+"""`ContextSocketServer`: tells programs that agents run the current commit of their agent.
 
-One idea: what a program is told is settled before it starts, and changes only when its agent acts
-again. So all calls of one message see the same commit, whatever is committed while they run.
+The answer to a program is fixed before the program starts, and changes only when its agent acts
+again. So all tool calls of one message see the same commit, whatever is committed while they run.
 
-A thread with an event loop of its own answers: it does so whatever the agents' loop is busy with.
-Nothing is made before the first agent acts.
+A thread with its own event loop answers, even if the agents' event loop is busy. Nothing is created
+before the first agent acts.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from harken.core.arguments import check_arguments
 from harken.core.ids import AgentId
 
 LONGEST_PATH = 100
-"""Bytes. The system takes 104 (macOS) or 108 (Linux) with the zero at the end."""
+"""The limit in bytes. The system allows 104 (macOS) or 108 (Linux) with the final zero."""
 HELD_S = 0.7
-"""So long a program waits for a commit that is being made: less than its own patience."""
-_HELD_STEP_S = 0.01
+"""How long a request waits for a pending commit: less than the client's timeout."""
+_HOLD_POLL_S = 0.01
 MOST_AT_ONCE = 64
-"""Connections; more are closed unanswered."""
+"""The limit of connections; others are closed without a response."""
 _PREFIX = "harken-"
-_OWNED = re.compile(rf"{_PREFIX}(\d+)-[0-9a-f]{{8}}")
+_FOLDER_PATTERN = re.compile(rf"{_PREFIX}(\d+)-[0-9a-f]{{8}}")
 Key: TypeAlias = tuple[Path, AgentId]
-"""Whose socket it is: the log of a session, and the id of an agent in it."""
-_ROOM_FOR = "999999.sock"
+"""The log of a session, and the id of an agent in it."""
+_LONGEST_NAME = "999999.sock"
 
 
 @dataclass(frozen=True, slots=True)
 class _Socket:
-    """Where the programs of one agent ask, and who answers."""
+    """The socket of one agent, and its server."""
 
     path: Path
     server: asyncio.Server
@@ -56,7 +56,7 @@ class _Socket:
 
 @check_arguments
 class ContextSocketServer:
-    """The sockets of the agents of this process. `close` removes them; so does a normal exit."""
+    """The sockets of the agents of this process. `close` and a normal exit remove them."""
 
     def __init__(
         self,
@@ -66,51 +66,51 @@ class ContextSocketServer:
         read_timeout_s: float = PATIENCE_S,
         hold_timeout_s: float = HELD_S,
     ) -> None:
-        """Keep them below `folder`, where their paths are short enough; else below a temporary one.
+        """Use `folder` if its paths are short enough, else a temporary folder.
 
-        Both are closed to everybody else, and what a process that was killed left there is removed.
-        asked: is told of each question; whether its answer will be settled, or released, now.
-        read_timeout_s: a connection that has not sent its question by then is closed.
-        hold_timeout_s: a question waits at most this long for a commit that is being made.
+        Other users cannot access either, and sockets of killed processes there are removed.
+        asked: called for each request; returns whether `settle` or `release` will be called soon.
+        read_timeout_s: a connection that has not sent its request by then is closed.
+        hold_timeout_s: the maximum time that a request waits for a pending commit.
         """
-        self._wanted, self._asked = folder, asked
+        self._preferred_folder, self._on_request = folder, asked
         self._read_timeout_s, self._hold_timeout_s = read_timeout_s, hold_timeout_s
-        self._place: Path | None = None
+        self._folder: Path | None = None
         self._thread: _Thread | None = None
         self._numbers = count(1)
         self._open: dict[Key, _Socket] = {}
         self._settled: dict[Key, str] = {}
-        self._held: dict[Key, float] = {}
-        """Agents whose commit is being made, and until when it is waited for."""
+        self._hold_deadlines_s: dict[Key, float] = {}
+        """The deadlines of agents with a pending commit."""
         self._connections = 0
         self._lock = Lock()
         self._process = os.getpid()
 
     @property
     def agents(self) -> list[Key]:
-        """Those who have a socket."""
+        """The agents that have a socket."""
         return list(self._open)
 
     def settle(self, agent: Key, context_id: str) -> None:
-        """Say which commit the programs of an agent are told from now on."""
+        """Set the commit that the programs of an agent get from now on."""
         self._settled[agent] = context_id
-        self._held.pop(agent, None)
+        self._hold_deadlines_s.pop(agent, None)
 
     def hold(self, agent: Key) -> None:
-        """Let the programs of an agent wait a moment: what they will be told is settled soon.
+        """Delay the responses to an agent's programs until `settle`, `release` or a timeout.
 
-        For agents of others, of whose acts we hear while they act.
+        For agents of other runtimes, whose actions are observed while they happen.
         """
-        self._held[agent] = monotonic() + self._hold_timeout_s
+        self._hold_deadlines_s[agent] = monotonic() + self._hold_timeout_s
 
     def release(self, agent: Key) -> None:
-        """Let them wait no more: what was settled last holds."""
-        self._held.pop(agent, None)
+        """End the delay, without a new commit."""
+        self._hold_deadlines_s.pop(agent, None)
 
     def path(self, agent: Key) -> Path:
-        """Return the path of an agent's socket, which stays the same; it is made when first asked.
+        """Return the path of an agent's socket, which never changes.
 
-        Raises OSError where that cannot be.
+        The first call creates the socket. Raises OSError if it cannot be created.
         """
         with self._lock:
             if agent not in self._open:
@@ -118,57 +118,57 @@ class ContextSocketServer:
             return self._open[agent].path
 
     def forget(self, agent: Key) -> None:
-        """Answer the programs of an agent no more."""
+        """Close the socket of an agent."""
         with self._lock:
-            gone = self._open.pop(agent, None)
+            removed = self._open.pop(agent, None)
             self._settled.pop(agent, None)
-            self._held.pop(agent, None)
-            if gone is not None and self._thread is not None:
-                self._thread.loop.call_soon_threadsafe(gone.server.close)
-                gone.path.unlink(missing_ok=True)
+            self._hold_deadlines_s.pop(agent, None)
+            if removed is not None and self._thread is not None:
+                self._thread.loop.call_soon_threadsafe(removed.server.close)
+                removed.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Answer nobody any more, and leave nothing behind. A second call does nothing.
+        """Close all sockets and remove all files. A second call does nothing.
 
-        Nor does one in a fork of this process: it has no thread, and the sockets are its parent's.
+        In a fork of this process it does nothing: the thread and the sockets belong to the parent.
         """
         if os.getpid() != self._process:
             return
         with self._lock:
-            thread, place = self._thread, self._place
-            servers = [one.server for one in self._open.values()]
-            self._thread = self._place = None
+            thread, folder = self._thread, self._folder
+            servers = [open_socket.server for open_socket in self._open.values()]
+            self._thread = self._folder = None
             self._open.clear()
             self._settled.clear()
-            self._held.clear()
+            self._hold_deadlines_s.clear()
         if thread is not None:
             thread.end(servers)
-        if place is not None:
-            remove(place)
+        if folder is not None:
+            remove(folder)
         atexit.unregister(self.close)
 
     def _listen(self, agent: Key) -> _Socket:
-        """Begin to answer the programs of an agent."""
-        if self._place is None:
-            self._place = _place_below(self._wanted)
+        """Create the socket of an agent and start its server."""
+        if self._folder is None:
+            self._folder = _create_folder(self._preferred_folder)
             atexit.register(self.close)
-        path = self._place / f"{next(self._numbers)}.sock"
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        path = self._folder / f"{next(self._numbers)}.sock"
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            listening.bind(str(path))
+            listener.bind(str(path))
             path.chmod(0o600)
-            listening.listen(MOST_AT_ONCE)
-            serving = asyncio.start_unix_server(
-                partial(self._serve, agent), sock=listening, limit=LONGEST_LINE
+            listener.listen(MOST_AT_ONCE)
+            start_server = asyncio.start_unix_server(
+                partial(self._serve, agent), sock=listener, limit=LONGEST_LINE
             )
-            server = asyncio.run_coroutine_threadsafe(serving, self._running()).result()
+            server = asyncio.run_coroutine_threadsafe(start_server, self._get_loop()).result()
         except BaseException:
-            listening.close()
+            listener.close()
             raise
         return _Socket(path, server)
 
-    def _running(self) -> asyncio.AbstractEventLoop:
-        """Return the event loop of the thread, which is started where there is none."""
+    def _get_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the event loop of the thread, which is started if needed."""
         if self._thread is None:
             self._thread = _Thread()
         return self._thread.loop
@@ -176,19 +176,20 @@ class ContextSocketServer:
     async def _serve(
         self, agent: Key, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Answer one question; who asks too slowly or at too great length is cut off."""
+        """Answer one request. A slow or oversized request is aborted."""
         self._connections += 1
         try:
             if self._connections <= MOST_AT_ONCE:
                 async with asyncio.timeout(self._read_timeout_s):
-                    question = await reader.readline()
-                    if self._asked():
-                        self._held.setdefault(agent, monotonic() + self._hold_timeout_s)
-                    while monotonic() < self._held.get(agent, 0.0):  # noqa: ASYNC110 - a thread settles
-                        await asyncio.sleep(_HELD_STEP_S)
-                    writer.write(answer_to(question, self._settled.get(agent, "")))
+                    request = await reader.readline()
+                    if self._on_request():
+                        self._hold_deadlines_s.setdefault(agent, monotonic() + self._hold_timeout_s)
+                    while monotonic() < self._hold_deadlines_s.get(agent, 0.0):  # noqa: ASYNC110 - a thread settles
+                        await asyncio.sleep(_HOLD_POLL_S)
+                    writer.write(answer_to(request, self._settled.get(agent, "")))
                     await writer.drain()
-        except (OSError, ValueError):  # TimeoutError is the first, a line without end the second
+        # TimeoutError is an OSError; a line without end raises ValueError.
+        except (OSError, ValueError):
             writer.transport.abort()
         finally:
             self._connections -= 1
@@ -196,15 +197,15 @@ class ContextSocketServer:
 
 
 def remove(place: Path) -> None:
-    """Remove the sockets of a process, and their folder where nothing else is in it."""
+    """Remove the sockets of a process, and their folder if it is empty."""
     with suppress(OSError):
-        for path in _sockets(place):
+        for path in _iter_sockets(place):
             path.unlink(missing_ok=True)
         place.rmdir()
 
 
 class _Thread:
-    """A thread with an event loop that runs until it is ended."""
+    """A thread with an event loop that runs until `end` is called."""
 
     def __init__(self) -> None:
         started: Future[None] = Future()
@@ -220,21 +221,23 @@ class _Thread:
         await self._ended.wait()
 
     def end(self, servers: Iterable[asyncio.Server]) -> None:
-        """Close the servers, and all connections with them."""
+        """Close the servers and all their connections."""
         for server in servers:
             self.loop.call_soon_threadsafe(server.close)
         self.loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(PATIENCE_S)
 
 
-def _place_below(wanted: Path | None) -> Path:
-    """Make a folder for the sockets of this process. Raises OSError where that can be nowhere."""
+def _create_folder(preferred: Path | None) -> Path:
+    """Create a folder for the sockets of this process. Raises OSError."""
     name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
-    elsewhere = (Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108 - our folder in it is ours
+    temporary_folders = (Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108 - our folder in it is ours
     failure = OSError("no folder has a path that is short enough for a socket")
-    # Absolute: who asks may be in another folder.
-    for folder in elsewhere if wanted is None else (wanted.absolute(), *elsewhere):
-        if len(os.fsencode(folder / name / _ROOM_FOR)) > LONGEST_PATH:
+    # The path is absolute, since clients may run in other folders.
+    for folder in (
+        temporary_folders if preferred is None else (preferred.absolute(), *temporary_folders)
+    ):
+        if len(os.fsencode(folder / name / _LONGEST_NAME)) > LONGEST_PATH:
             continue
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -248,33 +251,38 @@ def _place_below(wanted: Path | None) -> Path:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove what processes left that were killed."""
+    """Remove the sockets of processes that were killed."""
     with suppress(OSError):
-        for place in folder.iterdir():
-            owner = _OWNED.fullmatch(place.name)
-            if owner and _is_ours(place) and not _lives(int(owner[1])) and not _answers(place):
-                remove(place)
+        for path in folder.iterdir():
+            owner = _FOLDER_PATTERN.fullmatch(path.name)
+            if (
+                owner
+                and _is_ours(path)
+                and not _is_alive(int(owner[1]))
+                and not _has_listener(path)
+            ):
+                remove(path)
 
 
-def _is_ours(place: Path) -> bool:
-    found = place.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+def _is_ours(path: Path) -> bool:
+    status = path.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
-def _lives(pid: int) -> bool:
-    """Whether a process is there, as far as can be seen from here."""
+def _is_alive(pid: int) -> bool:
+    """Whether a process exists, as far as this process can see."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # another user's
+    except (OSError, OverflowError):  # The process belongs to another user.
         return True
     return True
 
 
-def _answers(place: Path) -> bool:
-    """Whether somebody listens: a pid of another container means nothing here."""
-    for path in _sockets(place):
+def _has_listener(folder: Path) -> bool:
+    """Whether any process listens: a pid may belong to another container."""
+    for path in _iter_sockets(folder):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(PATIENCE_S)
             try:
@@ -282,10 +290,10 @@ def _answers(place: Path) -> bool:
             except (ConnectionRefusedError, FileNotFoundError):
                 continue
             except OSError:
-                return True  # it may: leave it
+                return True  # A process may listen: keep it.
             return True
     return False
 
 
-def _sockets(place: Path) -> Iterator[Path]:
-    return (path for path in place.iterdir() if stat.S_ISSOCK(path.lstat().st_mode))
+def _iter_sockets(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.iterdir() if stat.S_ISSOCK(path.lstat().st_mode))

@@ -1,4 +1,4 @@
-"""The store: objects, commits and labels of all runs; what it says it has, it has."""
+"""The content-addressed store of the objects, commits and labels of all runs."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The contract of every store: objects, commits, and what of them may change.
+"""The `Store` protocol: immutable objects, commits, and the mutable data about them.
 
-One idea: everything is named by its content, so writing is idempotent and order does not matter
-beyond this: a commit is written with, or after, all that it names. A store may be a file, memory
-or a service far away: so reads and writes come in batches, and there is no other round trip.
+Every object is named by its content, so writes are idempotent and their order matters only in
+this: a commit is written with, or after, everything that it references. A store may be a file,
+memory or a remote service, so reads and writes are batched, and there are no other round trips.
 Every implementation passes `harken.testing.store.StoreSuite`.
 
-How much is in a store: counted by reading everything once.
+Statistics of a store are computed by one pass over all objects.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import msgspec
 from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
 
 Name: TypeAlias = str
-"""The full name of anything: of an object, an artifact or a commit."""
+"""The full name of an object, an artifact or a commit."""
 
 
 class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands where something was purged."""
+    """The record that replaces purged content."""
 
     when: str
     by: str
     why: str
     stand_in: Name = ""
-    """What is read in its place: the same thing without what had to go."""
+    """The name of the replacement content: the same object without the purged part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBatch:
-    """What is written at once: all of it, or nothing."""
+    """The objects and commits of one atomic write."""
 
     objects: Mapping[Hash, bytes] = field(default_factory=dict)
     """Parts and messages by their hash: canonical bytes."""
@@ -44,21 +44,24 @@ class WriteBatch:
     sequences: Mapping[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
     raw: Mapping[ArtifactRef, bytes] = field(default_factory=dict)
     files: Mapping[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
-    """Raw bytes that are large: the raw artifacts that make them up, in order. The name is that of
-    all the bytes, so it says nothing of how they were cut."""
+    """Large raw bytes: the raw artifacts that are their chunks, in order. The name is the hash of
+    all the bytes, so it does not depend on how they were split.
+    """
     derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
-    """What can be made again, by a key that says how: a materialized conversation, a translation.
-    It is no reason to keep an artifact."""
+    """Content that can be computed again, by a key that says how: a materialized conversation or a
+    translation. An entry does not keep its artifact from being collected.
+    """
     commits: Sequence[tuple[Commit, CommitNotes]] = ()
-    """A parent stands before its children. One that is there already keeps its notes."""
+    """A parent precedes its children. A commit that exists already keeps its notes."""
     tombstones: Mapping[Name, Tombstone] = field(default_factory=dict)
-    """What was purged elsewhere, so that what names it can be brought here. The stand-in is in the
-    batch, or there; that of a commit is among `commits`, and is entered under the old name. What is
-    there stays as it is: nobody purges by writing."""
+    """Purges of another store, so that objects which need the purged content can be copied here.
+    The stand-in is in the batch or in the store; that of a commit is among `commits`, and is
+    entered under the old name. Existing content is unchanged: a write never purges.
+    """
 
 
 class StoredCommit(msgspec.Struct, frozen=True):
-    """A commit as a store has it."""
+    """A commit with its id and its notes, as read from a store."""
 
     id: CommitId
     commit: Commit
@@ -66,9 +69,10 @@ class StoredCommit(msgspec.Struct, frozen=True):
 
 
 class ObjectKind(IntEnum):
-    """What a thing is. The numbers stand in files."""
+    """The kind of a stored object. The numbers are part of file formats."""
 
-    __hash__ = int.__hash__  # that of enums is in Python, and each thing is looked at often
+    # The hash of an Enum is computed in Python, and kinds are hashed often.
+    __hash__ = int.__hash__
 
     PART = 1
     MESSAGE = 2
@@ -80,7 +84,7 @@ class ObjectKind(IntEnum):
 
 
 class StoredObject(msgspec.Struct, frozen=True, gc=False):
-    """Bytes, what they are, and the full names of what they need: those must be there too."""
+    """The bytes of an object, its kind, and the full names of the objects it requires."""
 
     kind: ObjectKind
     name: Name
@@ -89,65 +93,73 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How long something is kept that would go otherwise, or goes that would stay."""
+    """An exception from the usual retention of a commit or an artifact."""
 
     policy: Literal["pin", "ephemeral", "replicate"]
-    """`pin`: here, always. `replicate`: here and in the backing store. `ephemeral`: until a time,
-    then `collect` takes it, a commit also (unless one that stays is built on it)."""
+    """`pin`: retained here forever. `replicate`: retained here and in the backing store.
+    `ephemeral`: retained until a time, then removed by `collect`, also a commit (unless a retained
+    one builds on it).
+    """
     until: str | None = None
     """RFC 3339, for `ephemeral` only."""
 
 
 @dataclass(frozen=True, slots=True)
 class GcResult:
-    """What `collect` took, or would take."""
+    """The objects that `collect` removed, or would remove."""
 
     commits: tuple[CommitId, ...] = ()
     things: int = 0
-    """How many parts, messages and artifacts."""
+    """The number of parts, messages and artifacts."""
     size_bytes: int = 0
-    """How much smaller the store gets, as far as that can be said."""
+    """An estimate of the bytes freed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """How much is in a store."""
+    """Object counts and sizes of a store."""
 
     things: Mapping[str, int]
-    """Kind (`part`, `message`, `delta`, `sequence`, `raw`, `commit`) -> how many."""
+    """Kind (`part`, `message`, `delta`, `sequence`, `raw`, `commit`) -> number of objects."""
     raw_bytes: int
-    """Of all things, each once, as they were before they were packed."""
+    """The size of all objects, each counted once, before compression."""
     stored_bytes: int
-    """On the disk."""
+    """The size on disk."""
     logical_bytes: int
-    """Of all things as often as deltas and commits name them: what no sharing would cost."""
+    """The size of all objects, counted as often as deltas and commits reference them (no sharing).
+    """
 
 
 class Store(Protocol):
-    """Where objects and commits are kept. All methods block; a caller may use a thread."""
+    """A content-addressed store of objects and commits.
+
+    All methods block; a caller may use a thread.
+    """
 
     def write(self, batch: WriteBatch) -> None:
-        """Write a batch; on return it survives a power cut, whatever was there already.
+        """Write a batch atomically. On return, all its content survives a power failure.
 
-        Raises ObjectNotFound where a delta, a sequence or a commit names something that is neither
-        there nor in the batch; ObjectCorrupted where a name is not that of its content; StoreError
-        where the disk refuses. Then nothing of the batch was written.
+        Raises ObjectNotFound if a delta, a sequence or a commit references a name that is neither
+        in
+        the store nor in the batch; ObjectCorrupted if a name is not the hash of its content;
+        StoreError
+        if the disk refuses. In these cases nothing of the batch was written.
         """
         ...
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
-        """Return parts and messages by name; those that are not there are left out.
+        """Return parts and messages by name, without those that do not exist.
 
-        Raises ObjectCorrupted where the bytes of one are not what its name says.
+        Raises ObjectCorrupted if the bytes of an object do not match its name.
         """
         ...
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
-        """Return deltas by name, their entries oldest first; as `objects`."""
+        """Return deltas by name, their entries oldest first. Errors are as for `objects`."""
         ...
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        """Return sequences by name; as `objects`."""
+        """Return sequences by name. Errors are as for `objects`."""
         ...
 
     def raw(self, name: ArtifactRef) -> bytes:
@@ -155,132 +167,134 @@ class Store(Protocol):
         ...
 
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
-        """Yield raw bytes piece by piece, however many they are. As `raw`.
+        """Yield raw bytes of any size in chunks. Errors are as for `raw`.
 
-        Where all pieces together are not what the name says, the last step raises ObjectCorrupted.
+        If all chunks together do not match the name, the last step raises ObjectCorrupted.
         """
         ...
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
-        """Return what was derived under these keys and is still there."""
+        """Return the derived artifacts of these keys that still exist."""
         ...
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
-        """Return commits by their full name; those that are not there are left out."""
+        """Return commits by full name, without those that do not exist."""
         ...
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
-        """Return a commit and those before it, newest first, at most `depth`.
+        """Return a commit and its ancestors, newest first, at most `depth` commits.
 
-        Raises NameNotFound for a commit that is not there.
+        Raises NameNotFound if the commit does not exist.
         """
         ...
 
     def children(self, name: CommitId) -> list[CommitId]:
-        """Return the commits whose parent this is, oldest first."""
+        """Return the child commits of a commit, oldest first."""
         ...
 
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
-        """Return a principal's last commit at or before a time (RFC 3339); None: it has none."""
+        """Return a principal's last commit at or before a time (RFC 3339), or None."""
         ...
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
-        """Return the commits that were written last, the last first, at most `limit`."""
+        """Return the most recently written commits, newest first, at most `limit`."""
         ...
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        """Return the names that begin so (`ctx-12ab`, `art-...`), sorted, at most `limit`."""
+        """Return at most `limit` names that start with a prefix (`ctx-12ab`, `art-...`), sorted."""
         ...
 
     def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
-        """Replace what of a commit may change.
+        """Replace the mutable notes of a commit.
 
-        With `was`, only if that is what is there. Raises NameNotFound, NotesConflict.
+        With `was`, replace them only if they equal `was`. Raises NameNotFound, NotesConflict.
         """
         ...
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
-        """Return labels and the commits that have them, oldest first; one, or all."""
+        """Return labels with their commits, oldest first: of one label, or of all."""
         ...
 
     def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
-        """Say how long commits and artifacts are kept; None: as all others. Raises NameNotFound."""
+        """Set the retention of commits and artifacts; None is the default. Raises NameNotFound."""
         ...
 
     def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
-        """Return what is kept otherwise than usual."""
+        """Return the retention policies that differ from the default."""
         ...
 
     def collect(
         self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
     ) -> GcResult:
-        """Remove what no commit, no `roots` and nothing that is kept needs, and what has expired.
+        """Remove objects that no commit, root or retained object requires.
 
-        What was written in the last `grace_s` seconds stays, and so does all that somebody writes
-        meanwhile, or writes again. Nothing else that is read changes. It may be cut off at any
-        moment and begun again. `now` is RFC 3339. Raises StoreError.
+        Expired objects are removed too. Objects written in the last `grace_s` seconds stay, and so
+        do objects that any process writes, or writes again, during the collection. No other read
+        changes. A collection may be interrupted at any time and run again. `now` is RFC 3339.
+        Raises StoreError.
         """
         ...
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
-        """Put other content in the place of things, for good: no trace of the old bytes remains.
+        """Replace the content of objects for good: no trace of the old bytes remains.
 
-        `stand_ins`: canonical bytes of the same kind. Whoever reads the old name is given the new
-        content; whoever writes the old content again changes nothing. What was derived is
-        forgotten. Raises ObjectNotFound for a name that is not there.
+        `stand_ins`: canonical bytes of the same kind. A read of the old name returns the new
+        content;
+        a write of the old content changes nothing. Derived artifacts are forgotten. Raises
+        ObjectNotFound for a name that does not exist.
         """
         ...
 
     def tombstones(self) -> dict[Name, Tombstone]:
-        """Return what was purged."""
+        """Return all purges, by the name of the purged content."""
         ...
 
     def iter_objects(self) -> Iterator[StoredObject]:
-        """Yield everything that is there, what is needed before what needs it.
+        """Yield every object, each after the objects that it requires.
 
-        What is written meanwhile may be left out. Raises ObjectCorrupted.
+        Objects written during the iteration may be left out. Raises ObjectCorrupted.
         """
         ...
 
     def stats(self) -> StoreStats:
-        """Return how much is there."""
+        """Return object counts and sizes."""
         ...
 
     def close(self) -> None:
-        """Let go of the store. A second call does nothing."""
+        """Close the store. A second call does nothing."""
         ...
 
 
-def stats(things: Iterable[StoredObject], path: Path | None = None) -> StoreStats:
-    """Count things, those that others need before them; `path`: the file that they are in."""
+def stats(objects: Iterable[StoredObject], path: Path | None = None) -> StoreStats:
+    """Count objects, each after those that it requires; `path` is the file that holds them."""
     counts = {kind.name.lower(): 0 for kind in ObjectKind if kind is not ObjectKind.FILE}
-    whole: dict[bytes, int] = {}
-    # What nothing names, such as files that were imported: it counts once, with all its pieces.
-    alone: dict[bytes, int] = {}
+    sizes_with_needs: dict[bytes, int] = {}
+    # Objects that nothing references, such as imported files, count once, with all their chunks.
+    unreferenced: dict[bytes, int] = {}
     raw_bytes = logical_bytes = 0
-    for thing in things:
-        name = bytes.fromhex(thing.name[-64:-32])
-        if name in whole:
+    for obj in objects:
+        name = bytes.fromhex(obj.name[-64:-32])
+        if name in sizes_with_needs:
             continue
-        size = len(thing.body)
-        kind = ObjectKind.RAW if thing.kind is ObjectKind.FILE else thing.kind
+        size = len(obj.body)
+        kind = ObjectKind.RAW if obj.kind is ObjectKind.FILE else obj.kind
         counts[kind.name.lower()] += 1
         raw_bytes += size
-        needs = [bytes.fromhex(need[-64:-32]) for need in thing.needs]
+        needs = [bytes.fromhex(need[-64:-32]) for need in obj.needs]
         for need in needs:
-            alone.pop(need, None)
-        inside = needs[:1] if thing.kind is ObjectKind.COMMIT else needs
-        whole[name] = size + sum(whole.get(need, 0) for need in inside)
-        if thing.kind is ObjectKind.COMMIT:
-            logical_bytes += whole[name]
+            unreferenced.pop(need, None)
+        counted_needs = needs[:1] if obj.kind is ObjectKind.COMMIT else needs
+        sizes_with_needs[name] = size + sum(sizes_with_needs.get(need, 0) for need in counted_needs)
+        if obj.kind is ObjectKind.COMMIT:
+            logical_bytes += sizes_with_needs[name]
         else:
-            alone[name] = size if thing.kind is ObjectKind.SEQUENCE else whole[name]
-    stored_bytes = raw_bytes if path is None else _on_disk(path)
-    return StoreStats(counts, raw_bytes, stored_bytes, logical_bytes + sum(alone.values()))
+            unreferenced[name] = size if obj.kind is ObjectKind.SEQUENCE else sizes_with_needs[name]
+    stored_bytes = raw_bytes if path is None else _file_size(path)
+    return StoreStats(counts, raw_bytes, stored_bytes, logical_bytes + sum(unreferenced.values()))
 
 
-def _on_disk(path: Path) -> int:
+def _file_size(path: Path) -> int:
     files = [path, path.with_name(path.name + "-wal")]
     return sum(file.stat().st_size for file in files if file.exists())

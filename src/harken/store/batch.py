@@ -1,9 +1,9 @@
-"""What a batch holds, checked: every name is that of its bytes, and what each thing needs is known.
+"""Validate a write batch: every name matches its bytes, and the needs of each object are listed.
 
-One idea: a store keeps bytes under names, and this is the only place that turns a batch into them.
-So all stores refuse the same batches, and a thing stands after all that it needs. Only what may
-be in the store already cannot be seen here: whether what is needed is there, and of which kind
-(`fits`), and whether a file is what its name says.
+This is the only place that turns a batch into named bytes, so all stores reject the same batches.
+Each object follows all that it needs. A check that requires the store's content is not done
+here: whether a needed object exists and has the right kind (`fits`), and whether a file matches
+its name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harken.store.base import ObjectKind, StoredObject, Tombstone, WriteBatch
 
 BATCH = "the batch"
 LARGEST_BODY = 256 * 1024 * 1024
-"""No thing is larger; a file may be, in pieces."""
+"""The size limit of an object. A file may be larger, in chunks."""
 
 DOMAINS = {
     ObjectKind.PART: canonical.PART,
@@ -33,8 +33,9 @@ DOMAINS = {
     ObjectKind.RAW: canonical.RAW,
     ObjectKind.COMMIT: canonical.COMMIT,
 }
-"""Of the kinds whose name is a hash of their bytes. A file's body says its name, which is that of
-all its bytes as raw ones."""
+"""The hash domain of each kind whose name is a hash of its body. The body of a file contains its
+name, which is the hash of all its bytes as raw ones.
+"""
 PREFIXES = {
     ObjectKind.DELTA: "art-",
     ObjectKind.SEQUENCE: "art-",
@@ -43,34 +44,34 @@ PREFIXES = {
     ObjectKind.COMMIT: "ctx-",
 }
 _ARTIFACTS = frozenset({ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE})
-_FITTING = {
+_ALLOWED_NEEDS = {
     ObjectKind.MESSAGE: frozenset({ObjectKind.PART}),
     ObjectKind.DELTA: frozenset({ObjectKind.MESSAGE}),
     ObjectKind.SEQUENCE: _ARTIFACTS,
     ObjectKind.FILE: frozenset({ObjectKind.RAW}),
     ObjectKind.COMMIT: _ARTIFACTS | {ObjectKind.COMMIT},
 }
-_LIKE_MESSAGE = b'{"parts":'
-_ARTIFACT = re.compile(r"art-[0-9a-f]{64}")
-_COMMIT = re.compile(r"ctx-[0-9a-f]{64}")
+_MESSAGE_START = b'{"parts":'
+_ARTIFACT_PATTERN = re.compile(r"art-[0-9a-f]{64}")
+_COMMIT_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
 
 
 class StoredMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message as it is kept: its role, and its parts by name."""
+    """A message in stored form: its role, and its parts by name."""
 
     parts: list[Hash]
     role: str
 
 
 class ChunkedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file as it is kept: the name of all its bytes, and the pieces that they were cut into."""
+    """A file in stored form: the name of all its bytes, and its chunks by name."""
 
     name: ArtifactRef
     pieces: list[ArtifactRef]
 
 
 class BatchCommit(msgspec.Struct, frozen=True, gc=False):
-    """A commit of a batch, its time taken apart."""
+    """A commit of a batch, with its parsed time."""
 
     id: CommitId
     commit: Commit
@@ -80,127 +81,135 @@ class BatchCommit(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class Contents:
-    """All that a batch holds."""
+    """The validated contents of a batch."""
 
     things: dict[str, StoredObject] = field(default_factory=dict)
-    """By name. What needs others stands after those of them that the batch has."""
+    """Objects by name. Each follows those of its needs that the batch contains."""
     commits: list[BatchCommit] = field(default_factory=list)
-    """In the order of the batch, each once."""
+    """Commits in the order of the batch, without duplicates."""
     files: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
-    """Those of `things` that are files, by their pieces: not checked yet."""
+    """The files among `things`, with their chunks. Their names are not verified yet."""
     derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
 
 
 def name_of(kind: ObjectKind, body: bytes) -> str:
-    """Return the full name of canonical bytes. Raises ValueError for a file that is none."""
+    """Return the full name of canonical bytes. Raises ValueError if a file body is invalid."""
     if kind is ObjectKind.FILE:
         return file_from(body).name
     return PREFIXES.get(kind, "") + _hash(DOMAINS[kind], body)
 
 
 def fits(thing: StoredObject, kind: ObjectKind | None) -> bool:
-    """Whether what a thing needs may be of this kind; None: it was purged, and is not judged."""
-    return kind is None or kind in _FITTING[thing.kind]
+    """Whether a need of an object may be of this kind. A purged need (None) is not judged."""
+    return kind is None or kind in _ALLOWED_NEEDS[thing.kind]
 
 
 def contents_of(batch: WriteBatch) -> Contents:
-    """Check a batch by itself and return it as bytes.
+    """Validate a batch by itself and return its contents as bytes.
 
-    Raises ObjectCorrupted where a name is not that of its content or the content is not canonical;
-    ObjectTooLarge for an object of more than LARGEST_BODY bytes;
-    ObjectNotFound where a name is needed that nothing of the right kind can have; ValueError for
-    a commit, notes or an entry with a member that is none.
+    Raises ObjectCorrupted if a name does not match its content or the content is not canonical;
+    ObjectTooLarge for an object of more than LARGEST_BODY bytes; ObjectNotFound if a needed name
+    cannot belong to an object of the right kind; ValueError if a commit, notes or an entry has an
+    invalid member.
     """
-    loose = {thing.name: thing for thing in _things(batch)}
-    found = Contents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
+    unordered = {thing.name: thing for thing in _iter_objects(batch)}
+    contents = Contents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
     if batch.files:
-        found.files = {ref: tuple(p) for ref, p in batch.files.items() if ref not in batch.raw}
+        contents.files = {
+            ref: tuple(pieces) for ref, pieces in batch.files.items() if ref not in batch.raw
+        }
     for commit, notes in batch.commits:
-        thing, new = _commit(commit, notes)
-        if thing.name not in loose:
-            loose[thing.name] = thing
-            found.commits.append(new)
-        _place(thing.name, loose, found.things)
-    for name in loose:
-        if name not in found.things:
-            _place(name, loose, found.things)
-    return found
+        thing, new = _validate_commit(commit, notes)
+        if thing.name not in unordered:
+            unordered[thing.name] = thing
+            contents.commits.append(new)
+        _append_with_needs(thing.name, unordered, contents.things)
+    for name in unordered:
+        if name not in contents.things:
+            _append_with_needs(name, unordered, contents.things)
+    return contents
 
 
 def name_commit(commit: Commit, notes: CommitNotes) -> tuple[StoredObject, BatchCommit]:
-    """Name a commit. It is not checked: so only where it was made of what is one."""
-    return _named(commit, notes, commits.commit_bytes(commit))
+    """Compute the name of a commit without validating it. The parts of the commit must be valid."""
+    return _build_commit(commit, notes, commits.commit_bytes(commit))
 
 
 def file_thing(name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> StoredObject:
-    """Return a file whose name is that of all its bytes. That is not checked."""
+    """Build the object of a file from its name and chunks. The name is not verified."""
     body = canonical.to_canonical_bytes({"name": name, "pieces": list(pieces)})
     return StoredObject(ObjectKind.FILE, name, body, tuple(dict.fromkeys(pieces)))
 
 
 def batch_from(contents: Contents) -> WriteBatch:
-    """Return a batch that holds the same, for a store that checks."""
-    of = {
-        kind: [one for one in contents.things.values() if one.kind is kind] for kind in ObjectKind
+    """Build a batch with the same contents, for a store that validates batches."""
+    by_kind = {
+        kind: [obj for obj in contents.things.values() if obj.kind is kind] for kind in ObjectKind
     }
     return WriteBatch(
-        objects={Hash(one.name): one.body for one in of[ObjectKind.PART] + of[ObjectKind.MESSAGE]},
-        deltas={
-            ArtifactRef(one.name): commits.decode_delta(one.body) for one in of[ObjectKind.DELTA]
+        objects={
+            Hash(obj.name): obj.body
+            for obj in by_kind[ObjectKind.PART] + by_kind[ObjectKind.MESSAGE]
         },
-        raw={ArtifactRef(one.name): one.body for one in of[ObjectKind.RAW]},
+        deltas={
+            ArtifactRef(obj.name): commits.decode_delta(obj.body)
+            for obj in by_kind[ObjectKind.DELTA]
+        },
+        raw={ArtifactRef(obj.name): obj.body for obj in by_kind[ObjectKind.RAW]},
         files=contents.files,
-        commits=[(one.commit, one.notes) for one in contents.commits],
+        commits=[(obj.commit, obj.notes) for obj in contents.commits],
     )
 
 
-def _place(name: str, loose: Mapping[str, StoredObject], placed: dict[str, StoredObject]) -> None:
-    """Put a thing behind what it needs: commits and their messages come to stand together."""
-    waiting = [name]
-    while waiting:
-        thing = loose[waiting[-1]]
-        # A parent is not drawn forward: it stands before its children already, and chains are deep.
+def _append_with_needs(
+    name: str, unordered: Mapping[str, StoredObject], ordered: dict[str, StoredObject]
+) -> None:
+    """Append an object after its needs, so that commits and their messages are adjacent."""
+    stack = [name]
+    while stack:
+        thing = unordered[stack[-1]]
+        # A parent is not moved: it precedes its children already, and chains are deep.
         needs = thing.needs if thing.kind is not ObjectKind.COMMIT else thing.needs[:1]
-        before = [need for need in needs if need in loose and need not in placed]
-        if before:
-            for need in before:
-                if not fits(thing, loose[need].kind):
+        missing = [need for need in needs if need in unordered and need not in ordered]
+        if missing:
+            for need in missing:
+                if not fits(thing, unordered[need].kind):
                     raise ObjectNotFound(BATCH, need, needed_by=thing.name)
-            waiting += before[::-1]
+            stack += missing[::-1]
         else:
-            placed[waiting.pop()] = thing
+            ordered[stack.pop()] = thing
 
 
-def _things(batch: WriteBatch) -> Iterator[StoredObject]:
+def _iter_objects(batch: WriteBatch) -> Iterator[StoredObject]:
     for name, body in batch.objects.items():
-        yield _object(name, _bearable(name, bytes(body)))
+        yield _validate_object(name, _check_size(name, bytes(body)))
     for ref, entries in batch.deltas.items():
-        yield _delta(ref, entries)
+        yield _validate_delta(ref, entries)
     for ref, refs in batch.sequences.items():
-        found, body = commits.encode_sequence(refs)
-        _same(found, ref)
-        _check_names(_ARTIFACT, refs, needed_by=ref)
+        hash_name, body = commits.encode_sequence(refs)
+        _check_equal(hash_name, ref)
+        _check_names(_ARTIFACT_PATTERN, refs, needed_by=ref)
         yield StoredObject(ObjectKind.SEQUENCE, ref, body, tuple(dict.fromkeys(refs)))
     for ref, data in batch.raw.items():
-        _same(name_of(ObjectKind.RAW, data), ref)
-        yield StoredObject(ObjectKind.RAW, ref, _bearable(ref, bytes(data)))
+        _check_equal(name_of(ObjectKind.RAW, data), ref)
+        yield StoredObject(ObjectKind.RAW, ref, _check_size(ref, bytes(data)))
     for ref, refs in batch.files.items():
-        if ref not in batch.raw:  # a file of one piece is that piece
-            _check_names(_ARTIFACT, [ref, *refs], needed_by=ref)
+        if ref not in batch.raw:  # A file of one chunk is that chunk.
+            _check_names(_ARTIFACT_PATTERN, [ref, *refs], needed_by=ref)
             yield file_thing(ref, refs)
 
 
-def _bearable(name: str, body: bytes) -> bytes:
+def _check_size(name: str, body: bytes) -> bytes:
     if len(body) > LARGEST_BODY:
         raise ObjectTooLarge(BATCH, name, size_bytes=len(body), limit_bytes=LARGEST_BODY)
     return body
 
 
-def _object(name: Hash, body: bytes) -> StoredObject:
-    if body.startswith(_LIKE_MESSAGE) and _hash(canonical.MESSAGE, body) == name:
+def _validate_object(name: Hash, body: bytes) -> StoredObject:
+    if body.startswith(_MESSAGE_START) and _hash(canonical.MESSAGE, body) == name:
         return StoredObject(ObjectKind.MESSAGE, name, body, part_names(name, body))
-    _same(_hash(canonical.PART, body), name)
+    _check_equal(_hash(canonical.PART, body), name)
     try:
         is_canonical = canonical.to_canonical_bytes(canonical.from_json(body)) == body
     except ValueError:
@@ -211,35 +220,35 @@ def _object(name: Hash, body: bytes) -> StoredObject:
 
 
 def part_names(name: str, body: bytes) -> tuple[str, ...]:
-    """Return the names of a message's parts, each once. Raises ObjectCorrupted for no message."""
+    """Return the distinct part names of a message. Raises ObjectCorrupted."""
     try:
-        shape = _shapes.decode(body)
+        message = _message_decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        shape = None
-    if shape is None or canonical.to_canonical_bytes(shape) != body:
+        message = None
+    if message is None or canonical.to_canonical_bytes(message) != body:
         raise ObjectCorrupted(BATCH, name, reason="it is neither a part nor a canonical message")
-    return tuple(dict.fromkeys(shape.parts))
+    return tuple(dict.fromkeys(message.parts))
 
 
 def message_from(body: bytes) -> StoredMessage:
-    """Read a message's role and parts from its canonical bytes. Raises ValueError: none."""
+    """Parse the canonical bytes of a message. Raises ValueError."""
     try:
-        return _shapes.decode(body)
-    except UnicodeDecodeError:  # lone surrogates
+        return _message_decoder.decode(body)
+    except UnicodeDecodeError:  # The text contains lone surrogates.
         return msgspec.convert(canonical.from_json(body), StoredMessage)
 
 
 def file_from(body: bytes) -> ChunkedFile:
-    """Read a file's name and pieces from its canonical bytes. Raises ValueError: they are none."""
-    cut = _cuts.decode(body)
-    for name in (cut.name, *cut.pieces):
-        if not _ARTIFACT.fullmatch(name):
+    """Parse the canonical bytes of a file. Raises ValueError."""
+    file = _file_decoder.decode(body)
+    for name in (file.name, *file.pieces):
+        if not _ARTIFACT_PATTERN.fullmatch(name):
             raise ValueError(f"{name!r} is no name of an artifact")
-    return cut
+    return file
 
 
 def needs_of(kind: ObjectKind, body: bytes) -> tuple[str, ...]:
-    """Return the full names of what canonical bytes name. Raises ValueError: they are not that."""
+    """Return the full names that canonical bytes reference. Raises ValueError."""
     match kind:
         case ObjectKind.MESSAGE:
             return tuple(dict.fromkeys(message_from(body).parts))
@@ -250,49 +259,51 @@ def needs_of(kind: ObjectKind, body: bytes) -> tuple[str, ...]:
         case ObjectKind.FILE:
             return tuple(dict.fromkeys(file_from(body).pieces))
         case ObjectKind.COMMIT:
-            return _needs_of(commits.decode_commit(body))
+            return _commit_needs(commits.decode_commit(body))
         case _:
             return ()
 
 
-def _delta(ref: ArtifactRef, entries: Sequence[DeltaEntry]) -> StoredObject:
-    """Return a delta; raise where it would not come back: its members have the wrong types."""
+def _validate_delta(ref: ArtifactRef, entries: Sequence[DeltaEntry]) -> StoredObject:
+    """Validate a delta. Raises ObjectCorrupted if it does not survive a round trip."""
     try:
-        found, body = commits.encode_delta(entries)
-        _same(found, ref)
-        again = commits.decode_delta(body)
-        comes_back = canonical.to_canonical_bytes(again) == body
-        if b"null" in body:  # that is written for what is no number, too
-            comes_back &= msgspec.to_builtins(again) == msgspec.to_builtins(list(entries))
+        hash_name, body = commits.encode_delta(entries)
+        _check_equal(hash_name, ref)
+        decoded = commits.decode_delta(body)
+        is_equal = canonical.to_canonical_bytes(decoded) == body
+        if b"null" in body:  # The encoder writes null also for invalid numbers.
+            is_equal &= msgspec.to_builtins(decoded) == msgspec.to_builtins(list(entries))
     except (TypeError, ValueError) as error:
         raise ObjectCorrupted(BATCH, ref, reason=f"it is no list of entries: {error}") from None
-    if not comes_back:
+    if not is_equal:
         raise ObjectCorrupted(BATCH, ref, reason="it is not in canonical form")
     return StoredObject(
-        ObjectKind.DELTA, ref, body, tuple(dict.fromkeys([one.message for one in entries]))
+        ObjectKind.DELTA, ref, body, tuple(dict.fromkeys([entry.message for entry in entries]))
     )
 
 
-def _named(commit: Commit, notes: CommitNotes, body: bytes) -> tuple[StoredObject, BatchCommit]:
+def _build_commit(
+    commit: Commit, notes: CommitNotes, body: bytes
+) -> tuple[StoredObject, BatchCommit]:
     name = CommitId(f"ctx-{_hash(canonical.COMMIT, body)}")
-    thing = StoredObject(ObjectKind.COMMIT, name, body, _needs_of(commit))
+    thing = StoredObject(ObjectKind.COMMIT, name, body, _commit_needs(commit))
     return thing, BatchCommit(name, commit, notes, parse_rfc3339(commit.created_at))
 
 
-def _needs_of(commit: Commit) -> tuple[str, ...]:
+def _commit_needs(commit: Commit) -> tuple[str, ...]:
     return (commit.artifact,) if commit.parent is None else (commit.artifact, commit.parent)
 
 
-def _commit(commit: Commit, notes: CommitNotes) -> tuple[StoredObject, BatchCommit]:
+def _validate_commit(commit: Commit, notes: CommitNotes) -> tuple[StoredObject, BatchCommit]:
     body = commits.commit_bytes(commit)
     if commits.decode_commit(body) != commit:
         raise ValueError(f"{commit} does not come back as it is")
-    thing, new = _named(commit, notes, body)
+    thing, new = _build_commit(commit, notes, body)
     if format_rfc3339(new.time_us) != commit.created_at:
         raise ValueError(f"{commit.created_at!r} is not in UTC with microseconds")
     commits.check_notes(notes)
-    _check_names(_ARTIFACT, thing.needs[:1], needed_by=new.id)
-    _check_names(_COMMIT, thing.needs[1:], needed_by=new.id)
+    _check_names(_ARTIFACT_PATTERN, thing.needs[:1], needed_by=new.id)
+    _check_names(_COMMIT_PATTERN, thing.needs[1:], needed_by=new.id)
     return thing, new
 
 
@@ -306,10 +317,10 @@ def _check_names(pattern: re.Pattern[str], names: Sequence[str], *, needed_by: s
             raise ObjectNotFound(BATCH, name, needed_by=needed_by)
 
 
-def _same(found: str, name: str) -> None:
-    if found != name:
-        raise ObjectCorrupted(BATCH, name, reason=f"its content has the name {found}")
+def _check_equal(computed: str, name: str) -> None:
+    if computed != name:
+        raise ObjectCorrupted(BATCH, name, reason=f"its content has the name {computed}")
 
 
-_shapes = msgspec.json.Decoder(StoredMessage)
-_cuts = msgspec.json.Decoder(ChunkedFile)
+_message_decoder = msgspec.json.Decoder(StoredMessage)
+_file_decoder = msgspec.json.Decoder(ChunkedFile)

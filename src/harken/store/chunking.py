@@ -1,13 +1,13 @@
-"""Files: raw bytes that are too large for one piece, however large they are.
+"""Content-defined chunking of files: raw bytes of any size, split into chunks.
 
-One idea: a file's name is that of all its bytes, so it says nothing of how they were cut. Where
-they are cut is up to the bytes, not to their position: at ends of lines, of which the line before
-decides which. So a file that grew, or that has something inserted, shares all other pieces with
-what it was.
+The name of a file is the hash of all its bytes, so it does not depend on how they were split.
+Chunk boundaries depend on the content, not on the position: a boundary is at the end of a line,
+and the checksum of that line decides whether it is one. So a file that grew, or that had text
+inserted, shares all other chunks with its earlier version.
 
-That needs a sum of each line and no more, where a rolling hash would need one at every byte. Bytes
-that are no text have line ends too, by chance; where there are none, pieces are of equal size, and
-what is shared is the beginning.
+This needs one checksum per line, where a rolling hash would need one at every byte. Binary data
+has line ends too, by chance; without them, chunks have equal size, and only the beginning is
+shared.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ LEAST_BYTES = 64 * 1024
 MEAN_BYTES = 256 * 1024
 MOST_BYTES = 1024 * 1024
 AT_ONCE_BYTES = 4 * 1024 * 1024
-"""So much is written at once, and so much memory taken, whatever the size of the file."""
+"""The size of one write, and the bound on memory, whatever the size of the file."""
 _READ_BYTES = 256 * 1024
 _PER_BYTE = (1 << 32) // (MEAN_BYTES - LEAST_BYTES)
 
 
 def put_file(store: Store, source: BinaryIO | Iterable[bytes]) -> ArtifactRef:
-    """Write raw bytes, a few megabytes at once; return the name of all of them.
+    """Write raw bytes in batches of a few megabytes and return the name of all of them.
 
-    Cut off in between, it leaves pieces that `collect` takes. Raises as `Store.write`, and what
-    reading the source raises.
+    If interrupted, it leaves chunks that `collect` removes. Raises as `Store.write`, and any error
+    of reading the source.
     """
     hasher = blake3(canonical.RAW)
     names: list[ArtifactRef] = []
     waiting: dict[ArtifactRef, bytes] = {}
     size_bytes = 0
-    for piece in split_chunks(_chunks(source)):
+    for piece in split_chunks(_iter_source(source)):
         hasher.update(piece)
         names.append(hash_raw(piece))
         waiting[names[-1]] = piece
@@ -56,60 +56,65 @@ def put_file(store: Store, source: BinaryIO | Iterable[bytes]) -> ArtifactRef:
 
 
 def split_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in pieces, which follow from the bytes alone; of none, one empty piece.
+    """Yield the same bytes in chunks that depend on the bytes alone.
+
+    Empty input yields one empty chunk.
 
     >>> list(split_chunks([b"a", b"b"]))
     [b'ab']
     """
-    waiting = bytearray()
+    buffer = bytearray()
     is_first = True
     for chunk in chunks:
-        waiting += chunk
+        buffer += chunk
         start = 0
-        while len(waiting) - start > MOST_BYTES:
-            end = _end(waiting, start)
-            yield bytes(waiting[start:end])
+        while len(buffer) - start > MOST_BYTES:
+            end = _find_boundary(buffer, start)
+            yield bytes(buffer[start:end])
             start, is_first = end, False
-        del waiting[:start]
-    yield from cut_of(bytes(waiting), is_first=is_first)
+        del buffer[:start]
+    yield from cut_of(bytes(buffer), is_first=is_first)
 
 
 def cut_of(data: bytes, *, is_first: bool = True) -> Iterator[bytes]:
-    """Yield bytes that are held in memory in pieces; `is_first`: also where there are none."""
+    """Split bytes in memory into chunks. With `is_first`, empty data yields one empty chunk."""
     start = 0
     while start < len(data) or is_first:
-        end = _end(data, start)
+        end = _find_boundary(data, start)
         yield data[start:end]
         start, is_first = end, False
 
 
-def _end(data: bytes | bytearray, start: int) -> int:
-    """Return where the piece ends that begins here: after a line, or where it gets too large.
+def _find_boundary(data: bytes | bytearray, start: int) -> int:
+    """Return the end of the chunk that starts at `start`: after a line, or at the maximum size.
 
-    A line's chance to be the last one of its piece grows with its length.
+    The chance of a line to be the last one of its chunk is proportional to its length.
     """
-    last = min(len(data), start + MOST_BYTES)
-    at = data.find(b"\n", start + LEAST_BYTES, last) + 1
-    with memoryview(data) as whole:
-        while at:
-            end = data.find(b"\n", at, last) + 1
-            if end and crc32(whole[at:end]) < (end - at) * _PER_BYTE:
+    limit = min(len(data), start + MOST_BYTES)
+    line_start = data.find(b"\n", start + LEAST_BYTES, limit) + 1
+    with memoryview(data) as view:
+        while line_start:
+            end = data.find(b"\n", line_start, limit) + 1
+            if end and crc32(view[line_start:end]) < (end - line_start) * _PER_BYTE:
                 return end
-            at = end
-    return last
+            line_start = end
+    return limit
 
 
 def checked(store: str, name: ArtifactRef, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces as they come; after the last, raise ObjectCorrupted if all are not that file."""
+    """Yield chunks unchanged.
+
+    After the last, raise ObjectCorrupted if they do not match the file's name.
+    """
     hasher = blake3(canonical.RAW)
     for piece in pieces:
         hasher.update(piece)
         yield piece
-    if (found := f"art-{hasher.hexdigest()}") != name:
-        raise ObjectCorrupted(store, name, reason=f"its pieces together have the name {found}")
+    if (computed := f"art-{hasher.hexdigest()}") != name:
+        raise ObjectCorrupted(store, name, reason=f"its pieces together have the name {computed}")
 
 
-def _chunks(source: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
+def _iter_source(source: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
     if not hasattr(source, "read"):
         yield from source
         return

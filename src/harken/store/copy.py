@@ -1,13 +1,13 @@
-"""Copying commits from one store to another, with all that they need and nothing that is there.
+"""Copy commits from one store to another with all that they need, without what the target has.
 
-One idea: what a store has, it has whole. So a walk towards the root ends at the first commit that
-the target knows, and a message that it knows brings its parts. Everything is written after what it
-needs, a few megabytes at once: a copy that is cut off leaves a whole target, and the next one goes
-on from there.
+A store that has an object has all its needs. So a walk towards the root ends at the first commit
+that exists in the target, and a message that exists there has its parts. Everything is written
+after its needs, in batches of a few megabytes: an interrupted copy leaves a consistent target,
+and the next copy continues from there.
 
-The target is asked for commits and messages, which are small, never for parts: of those a few may
-be sent that it has. What was purged at the source arrives purged, with its tombstone; what the
-target still has stays as it is there.
+The target is queried for commits and messages, which are small, never for parts: some parts may
+be sent although they exist. Content purged at the source arrives purged, with its tombstone;
+content that the target still has stays unchanged.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from harken.store.batch import part_names
 
 SOURCE = "the store that is copied from"
 AT_ONCE_BYTES = 4 * 1024 * 1024
-"""A batch is written when it has so many."""
-_FIRST_STEPS = 16
-_MOST_STEPS = 1024
-_COMMITS = 64
+"""A batch is written when it reaches this size."""
+_MIN_STEPS = 16
+_MAX_STEPS = 1024
+_COMMITS_PER_BATCH = 64
 T = TypeVar("T")
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told after each batch: how many commits are copied, of how many."""
+"""Called after each batch with the number of copied commits and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:
-    """What a copy brought."""
+    """The number and size of the objects that a copy sent."""
 
     commits: int = 0
     things: int = 0
-    """Parts, messages and artifacts that were sent; some may have been there."""
+    """Parts, messages and artifacts that were sent; some may have existed already."""
     size_bytes: int = 0
-    """Of these and of the commits, before any compression."""
+    """The size of these and of the commits, before compression."""
 
 
 @check_arguments
@@ -64,63 +64,69 @@ def copy_commits(
     on_progress: Progress | None = None,
     at_once_bytes: int = AT_ONCE_BYTES,
 ) -> CopyResult:
-    """Copy commits and all before them, oldest first, with summaries and labels.
+    """Copy commits and their ancestors, oldest first, with summaries and labels.
 
-    A commit that is there keeps its own. Copied twice, nothing changes. Memory: the names of what
-    is missing, and one batch. Raises NameNotFound for a tip that the source has not;
-    ObjectNotFound, ObjectCorrupted, StoreError, of either; what was written until then stays.
+    A commit that exists in the target keeps its notes, so a second copy changes nothing. Memory
+    holds the missing names and one batch. Raises NameNotFound if the source lacks a tip;
+    ObjectNotFound, ObjectCorrupted, StoreError, of either store; content written before an error
+    stays.
     """
     missing = missing_commits(source, target, tips)
-    load = _Load(source, target, at_once_bytes, source.tombstones() if missing else {})
-    for at in range(0, len(missing), _COMMITS):
-        load.add_commits(missing[at : at + _COMMITS])
+    writer = _BatchWriter(source, target, at_once_bytes, source.tombstones() if missing else {})
+    for start in range(0, len(missing), _COMMITS_PER_BATCH):
+        writer.add_commits(missing[start : start + _COMMITS_PER_BATCH])
         if on_progress is not None:
-            on_progress(min(at + _COMMITS, len(missing)), len(missing))
-    load.send()
-    return CopyResult(len(missing), load.things, load.size_bytes)
+            on_progress(min(start + _COMMITS_PER_BATCH, len(missing)), len(missing))
+    writer.send()
+    return CopyResult(len(missing), writer.things, writer.size_bytes)
 
 
 def missing_commits(source: Store, target: Store, tips: Iterable[CommitId]) -> list[CommitId]:
-    """Return the tips and all before them that the target has not; parents before children."""
-    wanted = list(dict.fromkeys(tips))
+    """Return the tips and their ancestors that the target lacks, parents before children."""
+    distinct_tips = list(dict.fromkeys(tips))
     seen: set[CommitId] = set()
     missing: list[CommitId] = []
-    for some in _slices(wanted, _MOST_STEPS):
-        there = target.commits(some)
-        for tip in some:
-            if tip not in there:
-                branch = list(_branch(source, target, tip, seen))
+    for batch in _slices(distinct_tips, _MAX_STEPS):
+        existing = target.commits(batch)
+        for tip in batch:
+            if tip not in existing:
+                branch = list(_walk_missing(source, target, tip, seen))
                 seen.update(branch)
                 missing += reversed(branch)
     return missing
 
 
-def _branch(source: Store, target: Store, tip: CommitId, seen: set[CommitId]) -> Iterator[CommitId]:
-    """Yield a commit and those before it, newest first, up to one that is seen or there."""
-    at: CommitId | None = tip
-    steps = _FIRST_STEPS
-    while at is not None and at not in seen:
-        walked = source.chain(at, steps)
-        there = target.commits([one.id for one in walked if one.id not in seen])
-        for one in walked:
-            if one.id in seen or one.id in there:
+def _walk_missing(
+    source: Store, target: Store, tip: CommitId, seen: set[CommitId]
+) -> Iterator[CommitId]:
+    """Yield a commit and its ancestors, newest first, up to a seen or existing one."""
+    name: CommitId | None = tip
+    steps = _MIN_STEPS
+    while name is not None and name not in seen:
+        commits = source.chain(name, steps)
+        existing = target.commits([commit.id for commit in commits if commit.id not in seen])
+        for commit in commits:
+            if commit.id in seen or commit.id in existing:
                 return
-            yield one.id
-        at, steps = walked[-1].commit.parent, min(steps * 2, _MOST_STEPS)
+            yield commit.id
+        name, steps = commits[-1].commit.parent, min(steps * 2, _MAX_STEPS)
 
 
 @dataclass(slots=True)
-class _Load:
-    """What is on its way. Each thing is added after all that it needs, so it may go at any time."""
+class _BatchWriter:
+    """A buffer of objects to write.
+
+    Each is added after its needs, so it may be flushed at any time.
+    """
 
     source: Store
     target: Store
-    most_bytes: int
+    max_bytes: int
     purged: Mapping[Name, Tombstone]
-    """What is read at the source in the place of something else."""
+    """The tombstones of the source: content that is read under another name."""
     things: int = 0
     size_bytes: int = 0
-    _waiting_bytes: int = 0
+    _buffered_bytes: int = 0
     _added: set[ArtifactRef] = field(default_factory=set)
     _objects: dict[Hash, bytes] = field(default_factory=dict)
     _deltas: dict[ArtifactRef, Sequence[DeltaEntry]] = field(default_factory=dict)
@@ -131,7 +137,7 @@ class _Load:
     _tombstones: dict[Name, Tombstone] = field(default_factory=dict)
 
     def send(self) -> None:
-        """Write what waits."""
+        """Write the buffered batch."""
         batch = WriteBatch(
             objects=self._objects,
             deltas=self._deltas,
@@ -141,124 +147,126 @@ class _Load:
             commits=self._commits,
             tombstones=self._tombstones,
         )
-        if self._waiting_bytes:
+        if self._buffered_bytes:
             self.target.write(batch)
         self._objects, self._deltas, self._sequences, self._raw = {}, {}, {}, {}
-        self._files, self._commits, self._tombstones, self._waiting_bytes = {}, [], {}, 0
+        self._files, self._commits, self._tombstones, self._buffered_bytes = {}, [], {}, 0
 
     def add_commits(self, names: Sequence[CommitId]) -> None:
         """Add commits after their artifacts."""
-        found = self.source.commits(names)
-        _check_there(names, found)
-        self._add_artifacts([one.commit.artifact for one in found.values()])
+        stored = self.source.commits(names)
+        _check_found(names, stored)
+        self._add_artifacts([commit.commit.artifact for commit in stored.values()])
         for name in names:
-            self._add_commit(found[name])
+            self._add_commit(stored[name])
 
-    def _add_commit(self, one: StoredCommit) -> None:
-        self._really(one.id)
-        self._commits.append((one.commit, one.notes))
-        self._weigh(len(commit_bytes(one.commit)) + len(one.notes.summary))
+    def _add_commit(self, stored: StoredCommit) -> None:
+        self._resolve_purged(stored.id)
+        self._commits.append((stored.commit, stored.notes))
+        self._add_bytes(len(commit_bytes(stored.commit)) + len(stored.notes.summary))
 
     def _add_artifacts(self, refs: Iterable[ArtifactRef]) -> None:
-        """Add artifacts of any kind after what they need, each once, however they are nested."""
-        waiting = list(self._add_plain(refs).items())
-        while waiting:
-            ref, members = waiting.pop()
+        """Add artifacts of any kind, however nested, once each and after their needs."""
+        stack = list(self._add_leaves(refs).items())
+        while stack:
+            ref, members = stack.pop()
             if ref in self._added:
                 continue
             inner: dict[ArtifactRef, list[ArtifactRef]] = {}
-            for some in _slices(members, _COMMITS):
-                inner |= self._add_plain(some)
+            for batch in _slices(members, _COMMITS_PER_BATCH):
+                inner |= self._add_leaves(batch)
             if inner:
-                waiting += [(ref, members), *inner.items()]
+                stack += [(ref, members), *inner.items()]
                 continue
-            self._sequences[ArtifactRef(self._really(ref))] = members
+            self._sequences[ArtifactRef(self._resolve_purged(ref))] = members
             self._added.add(ref)
-            self._count(75 * len(members))
+            self._count_object(75 * len(members))
 
-    def _add_plain(self, refs: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        """Add deltas and raw bytes that were not added yet; return the sequences among them."""
-        left = [ref for ref in dict.fromkeys(refs) if ref not in self._added]
-        deltas = self.source.deltas(left)
+    def _add_leaves(self, refs: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
+        """Add new deltas and raw bytes. Return the sequences among the artifacts."""
+        pending = [ref for ref in dict.fromkeys(refs) if ref not in self._added]
+        deltas = self.source.deltas(pending)
         self._add_messages(entry.message for entries in deltas.values() for entry in entries)
         for ref, entries in deltas.items():
-            self._deltas[ArtifactRef(self._really(ref))] = entries
-            self._count(len(encode_delta(entries)[1]))
-        sequences = self.source.sequences(ref for ref in left if ref not in deltas)
-        plain = [ref for ref in left if ref not in sequences]
-        for ref in plain:
-            if ref not in deltas and not self._has(ref):
+            self._deltas[ArtifactRef(self._resolve_purged(ref))] = entries
+            self._count_object(len(encode_delta(entries)[1]))
+        sequences = self.source.sequences(ref for ref in pending if ref not in deltas)
+        leaves = [ref for ref in pending if ref not in sequences]
+        for ref in leaves:
+            if ref not in deltas and not self._target_has(ref):
                 self._add_raw(ref)
-        self._added.update(plain)
+        self._added.update(leaves)
         return sequences
 
     def _add_raw(self, ref: ArtifactRef) -> None:
-        """Add raw bytes piece by piece, and what they make up where they are several."""
+        """Add raw bytes chunk by chunk, and the file object if there are several chunks."""
         pieces: list[ArtifactRef] = []
         for data in self.source.read_chunks(ref):
             pieces.append(hash_raw(data))
-            if not self._has(pieces[-1]):
+            if not self._target_has(pieces[-1]):
                 self._raw[pieces[-1]] = data
-                self._count(len(data))
-        name = ArtifactRef(self._really(ref))
+                self._count_object(len(data))
+        name = ArtifactRef(self._resolve_purged(ref))
         if pieces != [name]:
             self._files[name] = pieces
-            self._count(75 * len(pieces))
+            self._count_object(75 * len(pieces))
 
-    def _has(self, ref: ArtifactRef) -> bool:
+    def _target_has(self, ref: ArtifactRef) -> bool:
         return ref in self._raw or bool(self.target.names_with_prefix(ref, 1))
 
-    def _really(self, name: Name) -> Name:
-        """Return the name of what is read under a name; where it is another, say so to the target.
+    def _resolve_purged(self, name: Name) -> Name:
+        """Return the name of the content that is read under a name.
 
-        Both travel in one batch, since nothing is sent before what follows is added.
+        Buffer the tombstone if they differ.
+
+        Both are sent in one batch, since the batch is flushed only after the content was added.
         """
-        stone = self.purged.get(name)
-        if stone is None:
+        tombstone = self.purged.get(name)
+        if tombstone is None:
             return name
-        self._tombstones[name] = stone
-        return stone.stand_in
+        self._tombstones[name] = tombstone
+        return tombstone.stand_in
 
     def _add_messages(self, names: Iterable[Hash]) -> None:
-        """Add messages that are not there, after their parts."""
-        asked = [name for name in dict.fromkeys(names) if name not in self._objects]
-        there = self.target.objects(asked)
-        absent = [name for name in asked if name not in there]
-        messages = self.source.objects(absent)
-        _check_there(absent, messages)
-        parts = [Hash(part) for name in absent for part in part_names(name, messages[name])]
-        for some in chain(self._read(dict.fromkeys(parts)), [messages]):
-            for name, body in some.items():
-                self._objects[Hash(self._really(name))] = body
-                self._count(len(body))
+        """Add messages that the target lacks, after their parts."""
+        new_names = [name for name in dict.fromkeys(names) if name not in self._objects]
+        existing = self.target.objects(new_names)
+        missing = [name for name in new_names if name not in existing]
+        messages = self.source.objects(missing)
+        _check_found(missing, messages)
+        parts = [Hash(part) for name in missing for part in part_names(name, messages[name])]
+        for objects in chain(self._iter_parts(dict.fromkeys(parts)), [messages]):
+            for name, body in objects.items():
+                self._objects[Hash(self._resolve_purged(name))] = body
+                self._count_object(len(body))
 
-    def _read(self, parts: Iterable[Hash]) -> Iterator[dict[Hash, bytes]]:
-        """Yield parts, as many at once as are some megabytes: no more, for they may be large."""
-        left, size = iter(parts), 32
-        while names := list(islice(left, size)):
-            found = self.source.objects(names)
-            _check_there(names, found)
-            yield found
-            read_bytes = sum(map(len, found.values()))
-            size = max(1, size // 2) if read_bytes > self.most_bytes else min(size * 2, 4096)
+    def _iter_parts(self, parts: Iterable[Hash]) -> Iterator[dict[Hash, bytes]]:
+        """Yield parts in batches of some megabytes, since parts may be large."""
+        remaining, size = iter(parts), 32
+        while names := list(islice(remaining, size)):
+            bodies = self.source.objects(names)
+            _check_found(names, bodies)
+            yield bodies
+            read_bytes = sum(map(len, bodies.values()))
+            size = max(1, size // 2) if read_bytes > self.max_bytes else min(size * 2, 4096)
 
-    def _count(self, size_bytes: int) -> None:
+    def _count_object(self, size_bytes: int) -> None:
         self.things += 1
-        self._weigh(size_bytes)
+        self._add_bytes(size_bytes)
 
-    def _weigh(self, size_bytes: int) -> None:
+    def _add_bytes(self, size_bytes: int) -> None:
         self.size_bytes += size_bytes
-        self._waiting_bytes += size_bytes
-        if self._waiting_bytes >= self.most_bytes:
+        self._buffered_bytes += size_bytes
+        if self._buffered_bytes >= self.max_bytes:
             self.send()
 
 
 def _slices(names: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for at in range(0, len(names), size):
-        yield names[at : at + size]
+    for start in range(0, len(names), size):
+        yield names[start : start + size]
 
 
-def _check_there(names: Iterable[str], found: Container[str]) -> None:
+def _check_found(names: Iterable[str], existing: Container[str]) -> None:
     for name in names:
-        if name not in found:
+        if name not in existing:
             raise ObjectNotFound(SOURCE, name)

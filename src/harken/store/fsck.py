@@ -1,4 +1,4 @@
-"""What is wrong with a store: everything in it is hashed again. Nothing is changed, ever.
+"""Verify a store: read and hash every object again. The store is never changed.
 
 Source: docs/formats/store.md, "Checking".
 """
@@ -22,17 +22,17 @@ __all__ = ["StoreFinding", "fsck"]
 
 @check_arguments
 def fsck(store: Store, on_progress: Progress | None = None) -> list[StoreFinding]:
-    """Read everything and return what is wrong; an empty list: all is whole.
+    """Read everything and return the problems. The list is empty if the store is intact.
 
-    `on_progress` is told how far it is, where the store is a file.
+    `on_progress` is called with the progress if the store is a file.
     """
     if isinstance(store, SqliteStore):
         return list(findings(store, on_progress))
-    return list(_by_reading(store))
+    return list(_verify_by_reading(store))
 
 
-def _by_reading(store: Store) -> Iterator[StoreFinding]:
-    """Ask a store of any kind for all that its names lead to."""
+def _verify_by_reading(store: Store) -> Iterator[StoreFinding]:
+    """Verify a store of any kind by reading everything that its names lead to."""
     try:
         names = store.names_with_prefix("", limit=2**62)
     except HarkenError as error:
@@ -41,43 +41,43 @@ def _by_reading(store: Store) -> Iterator[StoreFinding]:
     for name in names:
         try:
             if name.startswith("ctx-"):
-                problem = _commit_problem(store, CommitId(name))
+                problem = _find_commit_problem(store, CommitId(name))
             else:
-                problem = _artifact_problem(store, ArtifactRef(name))
+                problem = _find_artifact_problem(store, ArtifactRef(name))
         except HarkenError as error:
             problem = str(error)
         if problem:
             yield StoreFinding(name, problem)
 
 
-def _commit_problem(store: Store, name: CommitId) -> str:
-    found: StoredCommit | None = store.commits([name]).get(name)
-    stone = store.tombstones().get(name)
-    if found is None or found.commit.id != (name if stone is None else stone.stand_in):
+def _find_commit_problem(store: Store, name: CommitId) -> str:
+    stored: StoredCommit | None = store.commits([name]).get(name)
+    tombstone = store.tombstones().get(name)
+    if stored is None or stored.commit.id != (name if tombstone is None else tombstone.stand_in):
         return "the commit is not what its name says"
-    parent = found.commit.parent
+    parent = stored.commit.parent
     if parent is not None and not store.commits([parent]):
         return f"its parent {parent} is missing"
     return (
         ""
-        if store.names_with_prefix(found.commit.artifact)
-        else f"{found.commit.artifact} is missing"
+        if store.names_with_prefix(stored.commit.artifact)
+        else f"{stored.commit.artifact} is missing"
     )
 
 
-def _artifact_problem(store: Store, name: ArtifactRef) -> str:
+def _find_artifact_problem(store: Store, name: ArtifactRef) -> str:
     needed: set[str] = set()
-    there: set[str] = set()
+    existing: set[str] = set()
     if delta := store.deltas([name]):
         messages = store.objects([entry.message for entry in delta[name]])
         needed = {entry.message for entry in delta[name]}
         parts = {part for body in messages.values() for part in needs_of(ObjectKind.MESSAGE, body)}
-        there = {*messages, *store.objects(map(commits.Hash, parts))}
+        existing = {*messages, *store.objects(map(commits.Hash, parts))}
         needed |= parts
     elif sequence := store.sequences([name]):
         needed = set(sequence[name])
-        there = {other for other in needed if store.names_with_prefix(other)}
+        existing = {member for member in needed if store.names_with_prefix(member)}
     else:
         store.raw(name)
-    lacking = sorted(needed - there)
-    return f"{', '.join(lacking[:5])} is missing" if lacking else ""
+    missing = sorted(needed - existing)
+    return f"{', '.join(missing[:5])} is missing" if missing else ""

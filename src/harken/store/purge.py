@@ -1,8 +1,8 @@
-"""Stand-ins: what is put in the place of purged content, checked before anything is changed.
+"""Stand-ins for purged content, validated before anything is changed.
 
-One idea: a stand-in is a thing like any other, with a name of its own; a tombstone leads from the
-old name to it. So what names the old content need not change, and every name but those of purged
-things is still that of its bytes.
+A stand-in is an ordinary object with a name of its own; a tombstone maps the old name to it. So
+references to the old content need not change, and every name except those of purged objects is
+still the hash of its bytes.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from harken.store.batch import Contents, contents_of, file_from, name_of
 from harken.store.chunking import checked
 
 STAND_IN = "the stand-in"
-_FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
+_FULL_NAME_PATTERN = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """What a purge will do."""
+    """The validated effects of a purge."""
 
     contents: Contents
-    """The stand-ins as things, by their own names."""
+    """The stand-ins as objects, by their own names."""
     gone: Mapping[Name, StoredObject]
-    """The things whose bytes go, by their own names."""
+    """The objects whose bytes are removed, by their own names."""
     tombstones: Mapping[Name, Tombstone]
-    """All that are new or lead elsewhere now."""
+    """All tombstones that are new or changed."""
 
 
 def replaced(
@@ -55,70 +55,70 @@ def replaced(
     found: Callable[[Name], StoredObject | None],
     tombstones: Mapping[Name, Tombstone],
 ) -> PurgePlan:
-    """Check what shall be purged and return what that comes to; nothing is changed.
+    """Validate a purge and return its plan. Nothing is changed.
 
-    `found` gives what is read under a name. Raises ObjectNotFound for a name that is not there, or
-    a stand-in that needs what is not; ObjectCorrupted for a stand-in that is none of that kind in
-    canonical form; ValueError for one that is what it stands for, or moves a commit.
+    `found` returns the object that is read under a name. Raises ObjectNotFound for a name that does
+    not exist, or if a need of a stand-in does not; ObjectCorrupted if a stand-in is not of the same
+    kind in canonical form; ValueError if a stand-in equals the original or moves a commit.
     """
     gone: dict[Name, StoredObject] = {}
-    leads: dict[Name, Name] = {}
-    batch = _Loose()
+    targets: dict[Name, Name] = {}
+    builder = _BatchBuilder()
     for name, body in stand_ins.items():
-        thing = found(name)
-        if thing is None:
+        obj = found(name)
+        if obj is None:
             raise ObjectNotFound(where, name)
-        gone[thing.name] = thing
-        leads[name] = leads[thing.name] = batch.add(thing.kind, body)
-        _check_same_place(thing, body)
-    contents = contents_of(batch.batch())
+        gone[obj.name] = obj
+        targets[name] = targets[obj.name] = builder.add(obj.kind, body)
+        _check_same_parent(obj, body)
+    contents = contents_of(builder.batch())
     for name, body in stand_ins.items():
-        if contents.things[leads[name]].body != body:
+        if contents.things[targets[name]].body != body:
             raise ObjectCorrupted(STAND_IN, name, reason="it is not in canonical form")
-    for thing in contents.things.values():
-        for needed in thing.needs:
+    for obj in contents.things.values():
+        for needed in obj.needs:
             if needed not in contents.things and found(needed) is None:
-                raise ObjectNotFound(where, needed, needed_by=thing.name)
+                raise ObjectNotFound(where, needed, needed_by=obj.name)
     for name, pieces in contents.files.items():
-        whole = (contents.things.get(piece) or found(piece) for piece in pieces)
-        for _ in checked(STAND_IN, name, (thing.body for thing in whole if thing)):
+        objs = (contents.things.get(piece) or found(piece) for piece in pieces)
+        for _ in checked(STAND_IN, name, (obj.body for obj in objs if obj)):
             pass
-    before = {name: stone.stand_in for name, stone in tombstones.items()}
-    after = _ends({**before, **leads})
-    stones = {
+    old_targets = {name: old.stand_in for name, old in tombstones.items()}
+    final_targets = _follow_chains({**old_targets, **targets})
+    new_tombstones = {
         name: msgspec.structs.replace(
-            tombstone if name in leads else tombstones[name], stand_in=end
+            tombstone if name in targets else tombstones[name], stand_in=end
         )
-        for name, end in after.items()
-        if before.get(name) != end or name in leads
+        for name, end in final_targets.items()
+        if old_targets.get(name) != end or name in targets
     }
-    return PurgePlan(contents, gone, stones)
+    return PurgePlan(contents, gone, new_tombstones)
 
 
 def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None:
-    """Leave in a batch the tombstones that are new: nothing is there under their names.
+    """Retain in a batch only the new tombstones: no content exists under their names.
 
-    The commits that stand in have the names of those that they stand for afterwards. Raises
-    ObjectNotFound for a tombstone whose stand-in is neither there nor in the batch, ValueError for
-    one that stands for something of another kind, or for what the batch has.
+    Commits that are stand-ins get the names of the commits that they replace. Raises ObjectNotFound
+    for a tombstone without stand-in in the store and the batch, ValueError if a stand-in is of
+    another kind, or replaces content of the batch.
     """
     new: dict[Name, Tombstone] = {}
-    for name, stone in contents.tombstones.items():
-        if not _FULL.fullmatch(name) or name[:-64] != stone.stand_in[:-64]:
-            raise ValueError(f"{stone.stand_in!r} cannot stand for {name!r}")
-        if name in contents.things or stone.stand_in in contents.tombstones:
+    for name, tombstone in contents.tombstones.items():
+        if not _FULL_NAME_PATTERN.fullmatch(name) or name[:-64] != tombstone.stand_in[:-64]:
+            raise ValueError(f"{tombstone.stand_in!r} cannot stand for {name!r}")
+        if name in contents.things or tombstone.stand_in in contents.tombstones:
             raise ValueError(f"{name} cannot be purged and be, or stand for something purged")
         if not there(name):
-            if stone.stand_in not in contents.things and not there(stone.stand_in):
-                raise ObjectNotFound(where, stone.stand_in, needed_by=name)
-            new[name] = stone
+            if tombstone.stand_in not in contents.things and not there(tombstone.stand_in):
+                raise ObjectNotFound(where, tombstone.stand_in, needed_by=name)
+            new[name] = tombstone
         elif name.startswith("ctx-"):
-            contents.things.pop(stone.stand_in, None)
-    names = {stone.stand_in: CommitId(name) for name, stone in new.items()}
+            contents.things.pop(tombstone.stand_in, None)
+    names = {tombstone.stand_in: CommitId(name) for name, tombstone in new.items()}
     contents.commits = [
-        msgspec.structs.replace(one, id=names.get(one.id, one.id))
-        for one in contents.commits
-        if one.id in contents.things
+        msgspec.structs.replace(commit, id=names.get(commit.id, commit.id))
+        for commit in contents.commits
+        if commit.id in contents.things
     ]
     contents.tombstones = new
 
@@ -128,9 +128,9 @@ def inherit(
     tombstones: Mapping[Name, Tombstone],
     found: Callable[[Name], StoredObject | None],
 ) -> None:
-    """Let a new file that has a purged piece be purged, too: it holds what was purged.
+    """Purge a new file that has a purged chunk, because it contains purged content.
 
-    So a file that grew can be kept again. `found` gives what is read under a name.
+    So a file that grew can be stored again. `found` returns the object that is read under a name.
     """
     for name, pieces in list(contents.files.items()):
         purged = next((piece for piece in pieces if piece in tombstones), None)
@@ -139,38 +139,40 @@ def inherit(
         hasher = blake3(canonical.RAW)
         refs: list[ArtifactRef] = []
         for piece in pieces:
-            thing = found(piece) or contents.things.get(piece)
-            if thing is None:
-                return  # refused soon, because it is missing
-            refs.append(ArtifactRef(thing.name))
-            hasher.update(thing.body)
-        own = ArtifactRef(f"art-{hasher.hexdigest()}")
-        body = canonical.to_canonical_bytes({"name": own, "pieces": refs})
+            obj = found(piece) or contents.things.get(piece)
+            if obj is None:
+                return  # The write fails later, because the chunk is missing.
+            refs.append(ArtifactRef(obj.name))
+            hasher.update(obj.body)
+        new_name = ArtifactRef(f"art-{hasher.hexdigest()}")
+        body = canonical.to_canonical_bytes({"name": new_name, "pieces": refs})
         del contents.things[name], contents.files[name]
-        contents.things[own] = StoredObject(ObjectKind.FILE, own, body, tuple(dict.fromkeys(refs)))
-        contents.files[own] = refs
-        stone = msgspec.structs.replace(tombstones[purged], stand_in=own)
-        contents.tombstones = {**contents.tombstones, name: stone}
+        contents.things[new_name] = StoredObject(
+            ObjectKind.FILE, new_name, body, tuple(dict.fromkeys(refs))
+        )
+        contents.files[new_name] = refs
+        tombstone = msgspec.structs.replace(tombstones[purged], stand_in=new_name)
+        contents.tombstones = {**contents.tombstones, name: tombstone}
 
 
-def _ends(leads: Mapping[Name, Name]) -> dict[Name, Name]:
-    """Return where each name leads in the end: a stand-in may have been purged, too."""
+def _follow_chains(targets: Mapping[Name, Name]) -> dict[Name, Name]:
+    """Return the final target of each name, since a stand-in may have been purged too."""
     ends: dict[Name, Name] = {}
-    for name in leads:
-        passed, at = {name}, leads[name]
-        while at in leads:
-            if at in passed:
+    for name in targets:
+        visited, target = {name}, targets[name]
+        while target in targets:
+            if target in visited:
                 raise ValueError(f"{name} cannot stand for itself: what stands for it is the same")
-            passed.add(at)
-            at = leads[at]
-        if at == name:
+            visited.add(target)
+            target = targets[target]
+        if target == name:
             raise ValueError(f"{name} cannot stand for itself: what stands for it is the same")
-        ends[name] = at
+        ends[name] = target
     return ends
 
 
-class _Loose:
-    """A batch that grows thing by thing."""
+class _BatchBuilder:
+    """A write batch that is built object by object."""
 
     def __init__(self) -> None:
         self._objects: dict[Hash, bytes] = {}
@@ -181,7 +183,7 @@ class _Loose:
         self._commits: list[tuple[Commit, CommitNotes]] = []
 
     def add(self, kind: ObjectKind, body: bytes) -> Name:
-        """Add canonical bytes; return the name that they have."""
+        """Add canonical bytes and return their name."""
         try:
             return self._add(kind, body)
         except ValueError as error:
@@ -189,9 +191,9 @@ class _Loose:
 
     def _add(self, kind: ObjectKind, body: bytes) -> Name:
         if kind is ObjectKind.FILE:
-            shape = file_from(body)
-            self._files[shape.name] = shape.pieces
-            return shape.name
+            file = file_from(body)
+            self._files[file.name] = file.pieces
+            return file.name
         name = name_of(kind, body)
         match kind:
             case ObjectKind.PART | ObjectKind.MESSAGE:
@@ -207,7 +209,7 @@ class _Loose:
         return name
 
     def batch(self) -> WriteBatch:
-        """Return all that was added."""
+        """Return a batch of everything that was added."""
         return WriteBatch(
             objects=self._objects,
             deltas=self._deltas,
@@ -218,10 +220,10 @@ class _Loose:
         )
 
 
-def _check_same_place(thing: StoredObject, body: bytes) -> None:
-    """Raise ValueError where a commit would come to stand elsewhere in the history."""
-    if thing.kind is not ObjectKind.COMMIT:
+def _check_same_parent(obj: StoredObject, body: bytes) -> None:
+    """Raise ValueError if a stand-in changes the parent or the time of a commit."""
+    if obj.kind is not ObjectKind.COMMIT:
         return
-    old, new = decode_commit(thing.body), decode_commit(body)
+    old, new = decode_commit(obj.body), decode_commit(body)
     if (old.parent, old.created_at) != (new.parent, new.created_at):
-        raise ValueError(f"{thing.name} keeps its parent and its time, whatever stands for it")
+        raise ValueError(f"{obj.name} keeps its parent and its time, whatever stands for it")

@@ -1,7 +1,7 @@
-"""What comes from a backing store: it is checked, and kept here with all that it needs.
+"""Read from a backing store: content is verified, and cached locally with all its needs.
 
-Nothing is kept that is not what its name says. What was purged there arrives as what stands for
-it, with its tombstone.
+Nothing is cached that does not match its name. Content that is purged in the backing store arrives
+as its stand-in, with its tombstone.
 """
 
 from __future__ import annotations
@@ -22,116 +22,127 @@ WHERE = "the backing store"
 
 
 class ReadThrough:
-    """From `there` to `here`."""
+    """Fetch objects from the store `there` and cache them in the store `here`."""
 
     def __init__(self, here: Store, there: Store) -> None:
         self._here, self._there = here, there
 
     def ask(self, name: Name, question: Callable[[], T]) -> T:
-        """Return an answer of the backing store. Raises StoreError, naming what it is about."""
+        """Query the backing store. Raises StoreError with the requested name if it fails."""
         try:
             return question()
         except (ObjectNotFound, ObjectCorrupted):
             raise
         except StoreError as error:
-            text = f"{name} is not here, and the backing store cannot be asked: {error}"
-            raise StoreError(WHERE, text) from error
+            reason = f"{name} is not here, and the backing store cannot be asked: {error}"
+            raise StoreError(WHERE, reason) from error
 
     def objects(self, names: Sequence[Hash]) -> dict[Hash, bytes]:
-        """Fetch parts and messages, these with their parts."""
+        """Fetch parts and messages, the latter with their parts."""
         if not names:
             return {}
-        found = self.ask(names[0], lambda: self._there.objects(names))
-        inner = [
+        objects = self.ask(names[0], lambda: self._there.objects(names))
+        part_refs = [
             Hash(part)
-            for name, body in found.items()
+            for name, body in objects.items()
             if name_of(ObjectKind.MESSAGE, body) == name
             for part in part_names(name, body)
         ]
-        here = self._here.objects(inner)
-        missing = [part for part in dict.fromkeys(inner) if part not in here and part not in found]
+        cached = self._here.objects(part_refs)
+        missing = [
+            part for part in dict.fromkeys(part_refs) if part not in cached and part not in objects
+        ]
         parts = self.ask(names[0], lambda: self._there.objects(missing)) if missing else {}
-        both = found | parts
-        own: dict[Name, Name] = {n: _object_name(n, body) for n, body in both.items()}
-        stones = self._stones(own)
-        self._keep(
+        bodies = objects | parts
+        actual_names: dict[Name, Name] = {n: _object_name(n, body) for n, body in bodies.items()}
+        tombstones = self._find_tombstones(actual_names)
+        self._cache(
             WriteBatch(
-                objects={Hash(own[name]): body for name, body in both.items()}, tombstones=stones
+                objects={Hash(actual_names[name]): body for name, body in bodies.items()},
+                tombstones=tombstones,
             )
         )
-        return found
+        return objects
 
     def deltas(self, names: Sequence[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
         """Fetch deltas with their messages."""
         if not names:
             return {}
-        found = self.ask(names[0], lambda: self._there.deltas(names))
-        messages = list(dict.fromkeys(e.message for entries in found.values() for e in entries))
-        here = self._here.objects(messages)
-        self.objects([name for name in messages if name not in here])
-        own: dict[Name, Name] = {
-            n: commits.encode_delta(entries)[0] for n, entries in found.items()
+        entries_by_name = self.ask(names[0], lambda: self._there.deltas(names))
+        messages = list(
+            dict.fromkeys(e.message for entries in entries_by_name.values() for e in entries)
+        )
+        cached = self._here.objects(messages)
+        self.objects([name for name in messages if name not in cached])
+        actual_names: dict[Name, Name] = {
+            n: commits.encode_delta(entries)[0] for n, entries in entries_by_name.items()
         }
-        stones = self._stones(own)
-        deltas = {ArtifactRef(own[name]): entries for name, entries in found.items()}
-        self._keep(WriteBatch(deltas=deltas, tombstones=stones))
-        return found
+        tombstones = self._find_tombstones(actual_names)
+        deltas = {
+            ArtifactRef(actual_names[name]): entries for name, entries in entries_by_name.items()
+        }
+        self._cache(WriteBatch(deltas=deltas, tombstones=tombstones))
+        return entries_by_name
 
     def sequences(self, names: Sequence[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        """Fetch sequences with all that they are made of."""
+        """Fetch sequences with all their members."""
         batches: list[WriteBatch] = []
-        everything: dict[ArtifactRef, list[ArtifactRef]] = {}
-        asked = list(names)
-        while asked:
-            found = self.ask(asked[0], partial(self._there.sequences, asked))
-            own: dict[Name, Name] = {
-                n: commits.encode_sequence(refs)[0] for n, refs in found.items()
+        fetched: dict[ArtifactRef, list[ArtifactRef]] = {}
+        pending = list(names)
+        while pending:
+            refs_by_name = self.ask(pending[0], partial(self._there.sequences, pending))
+            actual_names: dict[Name, Name] = {
+                n: commits.encode_sequence(refs)[0] for n, refs in refs_by_name.items()
             }
-            stones = self._stones(own)
-            sequences = {ArtifactRef(own[name]): refs for name, refs in found.items()}
-            batches.append(WriteBatch(sequences=sequences, tombstones=stones))
-            everything |= found
-            asked = self._not_here(found, everything)
-        for batch in reversed(batches):  # what is named before what names it
-            self._keep(batch)
-        return {name: everything[name] for name in names if name in everything}
+            tombstones = self._find_tombstones(actual_names)
+            sequences = {
+                ArtifactRef(actual_names[name]): refs for name, refs in refs_by_name.items()
+            }
+            batches.append(WriteBatch(sequences=sequences, tombstones=tombstones))
+            fetched |= refs_by_name
+            pending = self._find_missing(refs_by_name, fetched)
+        # Members are written before the sequences that contain them.
+        for batch in reversed(batches):
+            self._cache(batch)
+        return {name: fetched[name] for name in names if name in fetched}
 
-    def _not_here(
+    def _find_missing(
         self,
-        found: Mapping[ArtifactRef, Sequence[ArtifactRef]],
-        known: Collection[ArtifactRef],
+        refs_by_name: Mapping[ArtifactRef, Sequence[ArtifactRef]],
+        fetched: Collection[ArtifactRef],
     ) -> list[ArtifactRef]:
-        """Fetch the deltas that sequences name; return what is left, and neither here nor known."""
-        members = list(dict.fromkeys(ref for refs in found.values() for ref in refs))
-        here = {*self._here.deltas(members), *self._here.sequences(members), *known}
-        missing = [ref for ref in members if ref not in here]
-        brought = self.deltas(missing)
-        return [ref for ref in missing if ref not in brought]
+        """Fetch the deltas in sequences. Return the other members that must be fetched."""
+        members = list(dict.fromkeys(ref for refs in refs_by_name.values() for ref in refs))
+        cached = {*self._here.deltas(members), *self._here.sequences(members), *fetched}
+        missing = [ref for ref in members if ref not in cached]
+        deltas = self.deltas(missing)
+        return [ref for ref in missing if ref not in deltas]
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
-        """Fetch raw bytes piece by piece. Raises ObjectNotFound, at once."""
-        return self._kept(name, self.ask(name, lambda: self._there.read_chunks(name)))
+        """Fetch raw bytes in chunks. Raises ObjectNotFound immediately."""
+        return self._iter_cached(name, self.ask(name, lambda: self._there.read_chunks(name)))
 
-    def _kept(self, name: ArtifactRef, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    def _iter_cached(self, name: ArtifactRef, pieces: Iterator[bytes]) -> Iterator[bytes]:
         refs: list[ArtifactRef] = []
         for piece in pieces:
             ref = hash_raw(piece)
-            self._keep(WriteBatch(raw={ref: piece}))
+            self._cache(WriteBatch(raw={ref: piece}))
             refs.append(ref)
             yield piece
         if refs == [name]:
             return
-        stone = self._there.tombstones().get(name)
-        if stone is None:
-            self._here.write(WriteBatch(files={name: refs}))  # which says if it is something else
-        elif refs == [stone.stand_in]:
-            self._keep(WriteBatch(tombstones={name: stone}))
+        tombstone = self._there.tombstones().get(name)
+        if tombstone is None:
+            # This write raises if the chunks are another file.
+            self._here.write(WriteBatch(files={name: refs}))
+        elif refs == [tombstone.stand_in]:
+            self._cache(WriteBatch(tombstones={name: tombstone}))
         else:
-            own = ArtifactRef(stone.stand_in)
-            self._here.write(WriteBatch(files={own: refs}, tombstones={name: stone}))
+            stand_in = ArtifactRef(tombstone.stand_in)
+            self._here.write(WriteBatch(files={stand_in: refs}, tombstones={name: tombstone}))
 
     def send(self, names: Sequence[ArtifactRef], source: Store) -> None:
-        """Send artifacts of any kind, with all that they need, to the backing store."""
+        """Send artifacts of any kind, with all their needs, to the backing store."""
         deltas = source.deltas(names)
         messages = [e.message for entries in deltas.values() for e in entries]
         objects = source.objects(messages)
@@ -153,28 +164,28 @@ class ReadThrough:
         if refs != [name]:
             self._there.write(WriteBatch(files={name: refs}))
 
-    def _stones(self, own: Mapping[Name, Name]) -> dict[Name, Tombstone]:
-        """Return the tombstones of what has another name than it was asked for under.
+    def _find_tombstones(self, actual_names: Mapping[Name, Name]) -> dict[Name, Tombstone]:
+        """Return the tombstones of objects whose actual name differs from the requested one.
 
-        Raises ObjectCorrupted where there is none: then it is not what its name says.
+        Raises ObjectCorrupted if there is none: then the content does not match its name.
         """
-        others = {name: found for name, found in own.items() if found != name}
-        if not others:
+        renamed = {name: actual for name, actual in actual_names.items() if actual != name}
+        if not renamed:
             return {}
-        stones = self._there.tombstones()
-        for name, found in others.items():
-            if name not in stones or stones[name].stand_in != found:
-                raise ObjectCorrupted(WHERE, name, reason=f"its content has the name {found}")
-        return {name: stones[name] for name in others}
+        tombstones = self._there.tombstones()
+        for name, actual in renamed.items():
+            if name not in tombstones or tombstones[name].stand_in != actual:
+                raise ObjectCorrupted(WHERE, name, reason=f"its content has the name {actual}")
+        return {name: tombstones[name] for name in renamed}
 
-    def _keep(self, batch: WriteBatch) -> None:
-        """Keep what came; a disk that is full, or a need that is not here, is no reason to fail."""
+    def _cache(self, batch: WriteBatch) -> None:
+        """Cache a batch. A full disk, or a need that is missing locally, is ignored."""
         with suppress(StoreError):
             self._here.write(batch)
 
 
 def _object_name(name: Hash, body: bytes) -> Hash:
-    """Return the name that a part or a message has."""
+    """Return the hash name of a part or a message."""
     if name_of(ObjectKind.PART, body) == name:
         return name
     try:

@@ -1,4 +1,4 @@
-"""Keeping: what a policy says, whether it still holds, and what is reached from what must stay."""
+"""Retention policies: validation, expiry, and reachability from roots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POLICIES = get_type_hints(RetentionPolicy)["policy"]
 
 
 def check_keeping(keeping: RetentionPolicy) -> None:
-    """Raise ValueError for a policy that is none, or a time that it cannot have."""
+    """Raise ValueError for an unknown policy, or an end time that the policy cannot have."""
     try:
         msgspec.convert(keeping.policy, _POLICIES)
     except msgspec.ValidationError:
@@ -29,28 +29,28 @@ def check_keeping(keeping: RetentionPolicy) -> None:
 
 
 def has_expired(keeping: RetentionPolicy | None, now_us: int) -> bool:
-    """Whether something was kept for a while that is over."""
+    """Whether a policy has an end time that has passed."""
     return (
         keeping is not None and keeping.until is not None and parse_rfc3339(keeping.until) <= now_us
     )
 
 
 def held(kept: Mapping[Name, RetentionPolicy], now_us: int) -> set[Name]:
-    """Return the names that a policy holds now."""
-    return {name for name, keeping in kept.items() if not has_expired(keeping, now_us)}
+    """Return the names with a policy that has not expired."""
+    return {name for name, policy in kept.items() if not has_expired(policy, now_us)}
 
 
 def reached(roots: Iterable[Name], needs: Callable[[Name], Iterable[Name]]) -> set[Name]:
-    """Return the roots and all that they need, however deep.
+    """Return the roots and all their transitive needs.
 
     >>> sorted(reached(["c"], {"c": ["b"], "b": ["a"], "a": [], "x": ["a"]}.__getitem__))
     ['a', 'b', 'c']
     """
-    found = set(roots)
-    waiting = list(found)
-    while waiting:
-        for name in needs(waiting.pop()):
-            if name not in found:
-                found.add(name)
-                waiting.append(name)
-    return found
+    names = set(roots)
+    queue = list(names)
+    while queue:
+        for name in needs(queue.pop()):
+            if name not in names:
+                names.add(name)
+                queue.append(name)
+    return names

@@ -1,1 +1,1 @@
-"""Bundles: one file with commits, their whole histories, and session logs, for another machine."""
+"""Bundles: single files that transfer commits with their histories, and session logs."""

@@ -1,8 +1,8 @@
-"""Making a bundle: what is wanted goes into a folder of its own first, and then into one file.
+"""Create a bundle: copy the content into a temporary folder, then pack it into one file.
 
-One idea: everything is copied before anything is changed or packed. So others may write store and
-logs meanwhile, and what is in the bundle fits together: each commit that a log in it names is in
-its store, if it was in the store that it comes from.
+Everything is copied before anything is changed or packed. So other processes may write the store
+and the logs meanwhile, and the bundle is consistent: each commit that a log in it names is in its
+store, if the source store has it.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from harken.store.copy import copy_commits
 from harken.store.sqlite.store import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
-_AT_ONCE = 1000
-_THERE = "is there already; choose another name"
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_COMMITS_PER_BATCH = 1000
+_EXISTS_TEXT = "is there already; choose another name"
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 Told = Callable[[int, int], None]
-"""How much is done, of how much."""
+"""Called with the number of processed bytes or commits, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedLog:
-    """A log that is not in the bundle."""
+    """A log that was left out of the bundle."""
 
     path: Path
     why: str
@@ -58,66 +58,71 @@ class SkippedLog:
 
 @dataclass(frozen=True, slots=True)
 class BundleResult:
-    """What was made."""
+    """The manifest and the statistics of a new bundle."""
 
     manifest: Manifest
     size_bytes: int
     left_out: tuple[SkippedLog, ...] = ()
     lacking: int = 0
-    """How many commits the logs name that are not in the store."""
+    """The number of commits in the logs that are missing from the store."""
     credentials: Mapping[str, int] = field(default_factory=dict)
-    """Kind -> how many different ones were found. They are in it only where it is as it was."""
+    """Kind -> number of distinct credentials found.
+
+    The bundle contains them only if `as_is` was set.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleRequest:
-    """What shall be in a bundle."""
+    """The content of a bundle to create."""
 
     store: Store
     tips: Sequence[CommitId] = ()
-    """With all before them; those that the logs name need not be said."""
+    """Commits to include with their ancestors. Those that the logs name are always included."""
     logs: Sequence[Path] = ()
     created_at: str
     """RFC 3339."""
     as_is: bool = False
-    """Whether credentials stay in it."""
+    """Whether credentials are left in the bundle."""
 
 
 def create_bundle(
     out: Path, wanted: BundleRequest, *, on_copy: Told | None = None, on_pack: Told | None = None
 ) -> BundleResult:
-    """Write a bundle to a new file, for its owner only; on return it is on disk.
+    """Write a bundle to a new file that only its owner may read. On return it is durable.
 
-    Credentials of well-known shapes are redacted, unless everything shall be as it is.
-    A log that is damaged is left out. Of one that is being written, all whole lines by now are in.
-    Raises BundleError, also where `out` is there; NameNotFound, ObjectNotFound, StoreError.
+    Credentials of well-known formats are redacted, unless `as_is` is set. A damaged log is left
+    out. Of a log that is being written, the complete lines are included. Raises BundleError, also
+    if `out` exists; NameNotFound, ObjectNotFound, StoreError.
     """
     if out.exists() or out.is_symlink():
-        raise BundleError(out, _THERE)
-    with _folder_beside(out) as folder:
-        left_out = _copy_logs(wanted.logs, folder)
-        found = Credentials()
+        raise BundleError(out, _EXISTS_TEXT)
+    with _temporary_folder(out) as folder:
+        skipped = _copy_logs(wanted.logs, folder)
+        credentials = Credentials()
         with closing(SqliteStore(folder / STORE)) as copy:
-            lacking = _copy_commits(wanted, folder, copy, on_copy)
+            missing_count = _copy_commits(wanted, folder, copy, on_copy)
             if wanted.as_is:
-                look_for(folder, copy, found)
+                look_for(folder, copy, credentials)
             else:
-                redact_store(copy, found, wanted.created_at)
-                redact_logs(folder, copy, found)
-        manifest = _manifest(folder, wanted, found)
+                redact_store(copy, credentials, wanted.created_at)
+                redact_logs(folder, copy, credentials)
+        manifest = _build_manifest(folder, wanted, credentials)
         packed = folder / "packed"
         _pack(folder, manifest, packed, on_pack)
         packed.chmod(0o600)
         try:
             put(packed, out)
         except FileExistsError:
-            raise BundleError(out, _THERE) from None
-    return BundleResult(manifest, out.stat().st_size, tuple(left_out), lacking, found.kinds)
+            raise BundleError(out, _EXISTS_TEXT) from None
+    return BundleResult(
+        manifest, out.stat().st_size, tuple(skipped), missing_count, credentials.kinds
+    )
 
 
 @contextmanager
-def _folder_beside(out: Path) -> Iterator[Path]:
-    """Give a folder on the disk that the file will be on; it is gone in the end."""
+def _temporary_folder(out: Path) -> Iterator[Path]:
+    """Yield a temporary folder on the file system of `out`, which is removed in the end."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name[:40]}.", dir=out.parent))
     except OSError as error:
@@ -132,103 +137,105 @@ def _folder_beside(out: Path) -> Iterator[Path]:
 
 
 def _copy_logs(logs: Sequence[Path], folder: Path) -> list[SkippedLog]:
-    """Copy what is whole of logs, each under a name of its own; return those that are damaged."""
-    left_out: list[SkippedLog] = []
-    taken: set[str] = set()
+    """Copy the complete lines of logs under unique names. Return the damaged logs."""
+    skipped: list[SkippedLog] = []
+    used_names: set[str] = set()
     for path in logs:
-        name = _free(log_name(path.name), taken)
+        name = _find_free_name(log_name(path.name), used_names)
         try:
             copy_whole_lines(path, folder / name)
         except LogError as error:
-            left_out.append(SkippedLog(path, str(error).removeprefix(f"{folder / name}: ")))
+            skipped.append(SkippedLog(path, str(error).removeprefix(f"{folder / name}: ")))
             (folder / name).unlink(missing_ok=True)
         else:
-            taken.add(name.casefold())
-    return left_out
+            used_names.add(name.casefold())
+    return skipped
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _find_free_name(name: str, used_names: set[str]) -> str:
     stem = name.removesuffix(".jsonl")
     names = (name if n == 1 else f"{stem}-{n}.jsonl" for n in count(1))
-    return next(one for one in names if one.casefold() not in taken)
+    return next(candidate for candidate in names if candidate.casefold() not in used_names)
 
 
 def copy_whole_lines(path: Path, out: Path) -> LogReadReport:
-    """Copy a log as it is now, without a half line at its end, and check all sums.
+    """Copy a log as it is now, without a partial last line, and verify all checksums.
 
-    Raises LogError: not there, not a log, damaged.
+    Raises LogError if the log does not exist, is not a log, or is damaged.
     """
     with open_log(path) as source, out.open("xb") as target:
         shutil.copyfileobj(source, target, _CHUNK_BYTES)
-    reading = LogReadReport()
-    for _ in events(out, reading):
+    report = LogReadReport()
+    for _ in events(out, report):
         pass
-    if reading.torn:
-        os.truncate(out, reading.end)
-    return reading
+    if report.torn:
+        os.truncate(out, report.end)
+    return report
 
 
-def _copy_commits(wanted: BundleRequest, folder: Path, copy: Store, on_copy: Told | None) -> int:
-    """Copy commits to a store of their own; return how many are named by logs and not there."""
-    named = {
+def _copy_commits(request: BundleRequest, folder: Path, copy: Store, on_copy: Told | None) -> int:
+    """Copy commits to the bundle's store. Return how many named commits are missing."""
+    names_in_logs = {
         CommitId(name)
         for log in (folder / SESSIONS).iterdir()
         for name in mentions(log)
         if name.startswith("ctx-")
     }
-    there = [name for some in _slices(sorted(named)) for name in wanted.store.commits(some)]
-    copy_commits(wanted.store, copy, [*wanted.tips, *there], on_progress=on_copy)
-    return len(named) - len(there)
+    existing = [
+        name for batch in _slices(sorted(names_in_logs)) for name in request.store.commits(batch)
+    ]
+    copy_commits(request.store, copy, [*request.tips, *existing], on_progress=on_copy)
+    return len(names_in_logs) - len(existing)
 
 
-def _manifest(folder: Path, wanted: BundleRequest, found: Credentials) -> Manifest:
+def _build_manifest(folder: Path, request: BundleRequest, credentials: Credentials) -> Manifest:
     with closing(SqliteStore(folder / STORE)) as store:
         names = store.newest_commits(2**62)
-        commits = (one for some in _slices(names) for one in store.commits(some).values())
-        inner = {one.commit.parent for one in commits}
+        commits = (stored for batch in _slices(names) for stored in store.commits(batch).values())
+        parents = {stored.commit.parent for stored in commits}
     logs = sorted((folder / SESSIONS).iterdir())
     return Manifest(
-        created_at=wanted.created_at,
-        tips=tuple(name for name in names if name not in inner),
+        created_at=request.created_at,
+        tips=tuple(name for name in names if name not in parents),
         commits=len(names),
-        store=_member(folder / STORE, STORE),
-        sessions=tuple(_member(log, f"{SESSIONS}{log.name}") for log in logs),
-        redaction=None if wanted.as_is else Redaction(kinds=found.kinds),
+        store=_build_member(folder / STORE, STORE),
+        sessions=tuple(_build_member(log, f"{SESSIONS}{log.name}") for log in logs),
+        redaction=None if request.as_is else Redaction(kinds=credentials.kinds),
     )
 
 
-def _member(path: Path, name: str) -> BundleMember:
+def _build_member(path: Path, name: str) -> BundleMember:
     return BundleMember(name=name, size_bytes=path.stat().st_size, blake3=sum_of(path))
 
 
 def sum_of(path: Path) -> str:
-    """Return the BLAKE3 of a file, 64 hex digits, a piece at a time."""
+    """Return the BLAKE3 hash of a file as 64 hex digits, reading it in chunks."""
     hasher = blake3()
     with open_log(path) as file:
-        while piece := file.read(_CHUNK_BYTES):
-            hasher.update(piece)
+        while chunk := file.read(_CHUNK_BYTES):
+            hasher.update(chunk)
     return hasher.hexdigest()
 
 
 def _pack(folder: Path, manifest: Manifest, packed: Path, on_pack: Told | None) -> None:
-    """Write the zip file. The store is packed already; logs shrink."""
+    """Write the zip file. Logs are compressed; the store is compressed already."""
     total = sum(member.size_bytes for member in manifest.members)
-    done = 0
+    written_bytes = 0
     with zipfile.ZipFile(packed, "w") as bundle:
-        text = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
-        bundle.writestr(_info(MANIFEST, len(text)), text)
+        encoded = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+        bundle.writestr(_build_zip_info(MANIFEST, len(encoded)), encoded)
         for member in manifest.members:
-            info = _info(member.name, member.size_bytes)
+            info = _build_zip_info(member.name, member.size_bytes)
             with (folder / member.name).open("rb") as file, bundle.open(info, "w") as target:
-                while piece := file.read(_CHUNK_BYTES):
-                    target.write(piece)
-                    done += len(piece)
+                while chunk := file.read(_CHUNK_BYTES):
+                    target.write(chunk)
+                    written_bytes += len(chunk)
                     if on_pack is not None:
-                        on_pack(done, total)
+                        on_pack(written_bytes, total)
 
 
-def _info(name: str, size_bytes: int) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, _LONG_AGO)
+def _build_zip_info(name: str, size_bytes: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _ZIP_TIME)
     info.compress_type = zipfile.ZIP_STORED if name == STORE else zipfile.ZIP_DEFLATED
     info.external_attr = (stat.S_IFREG | 0o600) << 16
     info.file_size = size_bytes
@@ -236,7 +243,10 @@ def _info(name: str, size_bytes: int) -> zipfile.ZipInfo:
 
 
 def put(partial: Path, path: Path) -> None:
-    """Give a finished file its name, durably. Raises FileExistsError: nothing is replaced."""
+    """Move a finished file to its final name, durably.
+
+    Raises FileExistsError, so nothing is replaced.
+    """
     disk = RealDisk()
     with partial.open("rb+") as file:
         disk.sync(file.fileno())
@@ -244,7 +254,7 @@ def put(partial: Path, path: Path) -> None:
         os.link(partial, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # The file system does not support links.
         if path.exists():
             raise FileExistsError(path) from None
         partial.rename(path)
@@ -252,5 +262,5 @@ def put(partial: Path, path: Path) -> None:
 
 
 def _slices(names: Sequence[CommitId]) -> Iterator[Sequence[CommitId]]:
-    for at in range(0, len(names), _AT_ONCE):
-        yield names[at : at + _AT_ONCE]
+    for start in range(0, len(names), _COMMITS_PER_BATCH):
+        yield names[start : start + _COMMITS_PER_BATCH]

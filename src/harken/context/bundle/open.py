@@ -1,8 +1,8 @@
-"""Opening a bundle: everything in it is checked in a folder of its own before any of it is taken.
+"""Open a bundle: everything in it is verified in a temporary folder before any of it is imported.
 
-One idea: a bundle is believed in nothing. Its names are compared with its manifest, its bytes with
-their sums, the tables of its store with those that a store has; then the store is hashed anew, and
-every line of every log is verified. What is taken is added: nothing that is there changes.
+Nothing in a bundle is trusted. Its names are compared with its manifest, its bytes with their
+checksums, and the schema of its store with that of a store; then the store is hashed again, and
+every line of every log is verified. Imported content is added: nothing existing changes.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from harken.store.sqlite.store import SqliteStore
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 64 * 1024 * 1024
 _RESERVED = "latest"
-"""What people say for the session that was written last: no log may have that name."""
+"""The name that stands for the most recent session on the command line: no log may have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BundledLog:
-    """A log of a bundle that was checked."""
+    """A verified log of an open bundle."""
 
     name: str
     """`NAME.jsonl`."""
@@ -53,7 +53,7 @@ class BundledLog:
 
 @dataclass(frozen=True, slots=True)
 class OpenBundle:
-    """A bundle that was checked. Its files are there while it is open."""
+    """A verified bundle. Its files exist while it is open."""
 
     manifest: Manifest
     store: SqliteStore
@@ -62,53 +62,56 @@ class OpenBundle:
 
 @dataclass(frozen=True, slots=True)
 class ImportedLog:
-    """A log, and where it is now."""
+    """A log of the bundle and its path after the import."""
 
     name: str
-    """As the bundle has it."""
+    """The name in the bundle."""
     path: Path
     is_new: bool
-    """Whether it was not there before."""
+    """Whether the log was added by this import."""
 
 
 @dataclass(frozen=True, slots=True)
 class BundleImportResult:
-    """What came of a bundle."""
+    """The commits and logs that an import added."""
 
     commits: int
-    """How many were not there before."""
+    """The number of new commits."""
     logs: tuple[ImportedLog, ...]
 
 
 @contextmanager
 def open_bundle(path: Path, folder: Path, *, on_read: Told | None = None) -> Iterator[OpenBundle]:
-    """Give a bundle that was checked whole. `folder`: where there is room for what is in it.
+    """Yield a completely verified bundle. `folder` must have room for its content.
 
-    Raises BundleError, before anything but a folder inside `folder` was made; that one goes again.
+    Raises BundleError. Until then only a folder inside `folder` was created, which is removed
+    again.
     """
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=folder) as name:
-        inside = Path(name)
-        manifest = _unpack(path, inside, on_read)
-        _check_tables(path, inside / STORE)
-        with _store(path, inside / STORE, manifest) as store:
-            logs = [_checked(path, inside / one.name, one) for one in manifest.sessions]
+        temporary = Path(name)
+        manifest = _unpack(path, temporary, on_read)
+        _check_tables(path, temporary / STORE)
+        with _open_store(path, temporary / STORE, manifest) as store:
+            logs = [
+                _verify_log(path, temporary / member.name, member) for member in manifest.sessions
+            ]
             yield OpenBundle(manifest, store, tuple(logs))
 
 
 def take(
     bundle: OpenBundle, store: Store, sessions: Path, *, on_copy: Told | None = None
 ) -> BundleImportResult:
-    """Add what is in a bundle to a store and to a folder of logs; what is there stays as it is.
+    """Add the content of a bundle to a store and a folder of logs. Existing content is unchanged.
 
-    A log of a name that is taken by another one is kept under a name beside it. Taken twice,
-    nothing changes. Raises StoreError, BundleError where a log cannot be written.
+    A log whose name is used by another log gets a similar name. A second import changes nothing.
+    Raises StoreError; BundleError if a log cannot be written.
     """
     copied = copy_commits(bundle.store, store, bundle.manifest.tip_ids(), on_progress=on_copy)
-    return BundleImportResult(copied.commits, tuple(_keep(log, sessions) for log in bundle.logs))
+    return BundleImportResult(copied.commits, tuple(_add_log(log, sessions) for log in bundle.logs))
 
 
 def _unpack(path: Path, inside: Path, on_read: Told | None) -> Manifest:
-    """Write the files of a bundle into a folder, comparing sums. Raises BundleError."""
+    """Extract the files of a bundle, verifying checksums. Raises BundleError."""
     try:
         with zipfile.ZipFile(path) as bundle:
             manifest = manifest_in(path, bundle)
@@ -116,12 +119,12 @@ def _unpack(path: Path, inside: Path, on_read: Told | None) -> Manifest:
             if shutil.disk_usage(inside).free < total + _SPARE_BYTES:
                 raise BundleError(path, f"holds {total} bytes: there is too little room for them")
             (inside / SESSIONS).mkdir()
-            done = 0
+            read_bytes = 0
             for member in manifest.members:
                 for size in _extract(path, bundle, member, inside / member.name):
-                    done += size
+                    read_bytes += size
                     if on_read is not None:
-                        on_read(done, total)
+                        on_read(read_bytes, total)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise BundleError(path, f"is no whole bundle: {error}") from None
     except OSError as error:
@@ -130,31 +133,31 @@ def _unpack(path: Path, inside: Path, on_read: Told | None) -> Manifest:
 
 
 def _extract(path: Path, bundle: zipfile.ZipFile, member: BundleMember, out: Path) -> Iterator[int]:
-    """Write a member piece by piece, yielding sizes; at its end its sum must fit."""
+    """Extract a member in chunks and yield their sizes. Raises BundleError for a wrong checksum."""
     hasher = blake3()
     fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with bundle.open(member.name) as source, os.fdopen(fd, "wb") as target:
-        while piece := source.read(_CHUNK_BYTES):
-            hasher.update(piece)
-            target.write(piece)
-            yield len(piece)
+        while chunk := source.read(_CHUNK_BYTES):
+            hasher.update(chunk)
+            target.write(chunk)
+            yield len(chunk)
     if hasher.hexdigest() != member.blake3:
         raise BundleError(path, f"was damaged or changed on its way: {member.name} has another sum")
 
 
 def _check_tables(path: Path, database: Path) -> None:
-    """Raise BundleError where a store holds other tables than a store: views and triggers act."""
+    """Raise BundleError if the schema is not that of a store: views and triggers could act."""
     try:
-        with closing(sqlite3.connect(":memory:")) as right:
-            right.executescript(WHOLE)
-            known = set(right.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+        with closing(sqlite3.connect(":memory:")) as reference:
+            reference.executescript(WHOLE)
+            expected = set(reference.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
         uri = f"{database.absolute().as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema=OFF")
             version = version_of(connection)
             query = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
-            found = set(connection.execute(query))
-    except (sqlite3.Error, ValueError) as error:  # sqlite3 cannot decode some of its own
+            actual = set(connection.execute(query))
+    except (sqlite3.Error, ValueError) as error:  # sqlite3 fails to decode some of its own values.
         raise BundleError(path, f"has a store that cannot be read: {error}") from None
     if version > VERSION:
         raise BundleError(
@@ -162,28 +165,31 @@ def _check_tables(path: Path, database: Path) -> None:
             f"has a store of format version {version}, this Harken reads up to {VERSION}: "
             f"upgrade Harken",
         )
-    if found != known:
+    if actual != expected:
         raise BundleError(path, "has a store with other tables than a store has")
 
 
 @contextmanager
-def _store(path: Path, database: Path, manifest: Manifest) -> Iterator[SqliteStore]:
-    """Give the store of a bundle, in which everything was hashed. Raises BundleError.
+def _open_store(path: Path, database: Path, manifest: Manifest) -> Iterator[SqliteStore]:
+    """Yield the store of a bundle after a complete verification. Raises BundleError.
 
-    A border: whatever a forged file makes SQLite, or those who decode it, raise, it is the file's.
+    All exceptions are converted: whatever a forged file makes SQLite or a decoder raise is an error
+    of the file.
     """
     try:
         store = SqliteStore(database)
     except Exception as error:  # noqa: BLE001 - see above
-        text = f"has a store that cannot be used: {_said(error, database)}"
-        raise BundleError(path, text) from None
+        reason = f"has a store that cannot be used: {_format_error(error, database)}"
+        raise BundleError(path, reason) from None
     with closing(store):
         try:
             _check_store(path, store, manifest)
         except BundleError:
             raise
         except Exception as error:  # noqa: BLE001 - see above
-            raise BundleError(path, f"has a damaged store: {_said(error, database)}") from None
+            raise BundleError(
+                path, f"has a damaged store: {_format_error(error, database)}"
+            ) from None
         yield store
 
 
@@ -197,41 +203,41 @@ def _check_store(path: Path, store: SqliteStore, manifest: Manifest) -> None:
         raise BundleError(path, "has not all commits that its manifest names")
 
 
-def _said(error: Exception, database: Path) -> str:
-    """Return what an error says, without the name of a file that will be gone."""
+def _format_error(error: Exception, database: Path) -> str:
+    """Return the text of an error without the path of the temporary file."""
     text = str(error).removeprefix(f"{database}: ")
     return text if isinstance(error, StoreError) else f"{type(error).__name__}: {text}"
 
 
-def _checked(path: Path, log: Path, member: BundleMember) -> BundledLog:
+def _verify_log(path: Path, log: Path, member: BundleMember) -> BundledLog:
     """Verify every line of a log. Raises BundleError."""
-    reading = LogReadReport()
+    report = LogReadReport()
     ended_us = 0
     name = member.name.removeprefix(SESSIONS)
     try:
-        for event in events(log, reading):
-            ended_us = _us(event.time) or ended_us
+        for event in events(log, report):
+            ended_us = _parse_time(event.time) or ended_us
     except LogError as error:
-        text = str(error).removeprefix(f"{log}: ").partition("; ")[0]
-        raise BundleError(path, f"has a damaged log: {name}: {text}") from None
-    if reading.torn:
+        reason = str(error).removeprefix(f"{log}: ").partition("; ")[0]
+        raise BundleError(path, f"has a damaged log: {name}: {reason}") from None
+    if report.torn:
         raise BundleError(path, f"has a damaged log: {name} ends in half a line")
     return BundledLog(name, log, member.blake3, ended_us)
 
 
-def _us(time: str) -> int:
+def _parse_time(time: str) -> int:
     try:
         return parse_rfc3339(time)
-    except ValueError:  # an older dialect
+    except ValueError:  # An older format of times.
         return 0
 
 
-def _keep(log: BundledLog, sessions: Path) -> ImportedLog:
-    """Put a log among others, unless it is there; under another name where its own is taken."""
+def _add_log(log: BundledLog, sessions: Path) -> ImportedLog:
+    """Add a log to a folder unless it exists, under another name if its own is used."""
     stem = log.name.removesuffix(".jsonl")
     names = count(2 if stem.casefold() == _RESERVED else 1)
     logs = [path for path in sessions.glob("*.jsonl*") if log_of(path).suffix == ".jsonl"]
-    others = [path.stat().st_mtime for path in logs if path.is_file()]
+    mtimes_s = [path.stat().st_mtime for path in logs if path.is_file()]
     while True:
         number = next(names)
         path = sessions / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
@@ -240,12 +246,12 @@ def _keep(log: BundledLog, sessions: Path) -> ImportedLog:
                 return ImportedLog(log.name, path, is_new=False)
             continue
         try:
-            _write(log.path, path)
+            _write_log(log.path, path)
         except FileExistsError:
             continue
         except OSError as error:
             raise BundleError(path, f"cannot be written: {error.strerror or error}") from None
-        _age(path, log, others)
+        _set_time(path, log, mtimes_s)
         return ImportedLog(log.name, path, is_new=True)
 
 
@@ -257,15 +263,15 @@ def _is_same(path: Path, log: BundledLog) -> bool:
     hasher = blake3()
     try:
         with open_log(path) as file:
-            while piece := file.read(_CHUNK_BYTES):
-                hasher.update(piece)
-    except LogError:  # a damaged pack
+            while chunk := file.read(_CHUNK_BYTES):
+                hasher.update(chunk)
+    except LogError:  # The compressed log is damaged.
         return False
     return hasher.hexdigest() == log.blake3
 
 
-def _write(source: Path, path: Path) -> None:
-    """Write a new log, whole or not at all, durably. Raises FileExistsError, OSError."""
+def _write_log(source: Path, path: Path) -> None:
+    """Write a new log durably and atomically. Raises FileExistsError, OSError."""
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
     try:
@@ -278,11 +284,10 @@ def _write(source: Path, path: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _age(path: Path, log: BundledLog, others: list[float]) -> None:
-    """Make a log as old as what is in it, and older than one's own.
+def _set_time(path: Path, log: BundledLog, mtimes_s: list[float]) -> None:
+    """Set the file time of a log to its last event, but older than the existing logs.
 
-    The session to go on with, where nobody says which, is the one that was written last: it shall
-    not be somebody else's.
+    The default session to resume is the one that was written last: it must not be an imported one.
     """
-    ended_s = min([log.ended_us / 1e6, *(other_s - 1 for other_s in others)])
+    ended_s = min([log.ended_us / 1e6, *(mtime_s - 1 for mtime_s in mtimes_s)])
     os.utime(path, (ended_s, ended_s))

@@ -1,7 +1,8 @@
-"""Redacting a bundle: credentials of well-known shapes go from copies, never from what is here.
+"""Redact a bundle: remove well-known formats of credentials from the copies, never the originals.
 
-Names stay: what held a credential gets a stand-in, as when a text is purged, and its tombstone says
-why. So logs and commits lead to each other as before, and who has the original keeps it.
+Names stay valid: an object with a credential gets a stand-in, as in a purge, and its tombstone
+gives the reason. So logs and commits still reference each other, and a store with the original
+keeps it.
 """
 
 from __future__ import annotations
@@ -21,32 +22,32 @@ WHY = "a credential of a well-known shape"
 
 
 def redact_store(copy: Store, found: Credentials, when: str) -> None:
-    """Take credentials out of a store that is a copy. Raises StoreError, PartOfStructure."""
-    held = found_in_store(copy, found)
-    for name, notes in held.notes.items():
+    """Remove credentials from a copy of a store. Raises StoreError, PartOfStructure."""
+    purge = found_in_store(copy, found)
+    for name, notes in purge.notes.items():
         copy.update_notes(name, notes)
-    if held.stand_ins:
-        copy.purge(held.stand_ins, Tombstone(when=when, by=BY, why=WHY))
+    if purge.stand_ins:
+        copy.purge(purge.stand_ins, Tombstone(when=when, by=BY, why=WHY))
 
 
 def redact_logs(folder: Path, copy: Store, found: Credentials) -> None:
-    """Take credentials out of logs that are copies, which fit to a store without them.
+    """Remove credentials from copies of logs, consistent with the redacted store.
 
-    Raises BundleError for a log that would be none without one.
+    Raises BundleError for a log that would be invalid without a credential.
     """
-    taking = PurgeOptions(replace=found.replace, by=BY, why=WHY, resolver=resolver(copy))
+    options = PurgeOptions(replace=found.replace, by=BY, why=WHY, resolver=resolver(copy))
     for log in sorted((folder / SESSIONS).iterdir()):
-        new = folder / "redacted"
+        redacted = folder / "redacted"
         try:
-            purged_copy(log, new, taking)
+            purged_copy(log, redacted, options)
         except PartOfStructure:
-            text = "a credential is part of what holds it together: leave it out, or say --as-is"
-            raise BundleError(log.name, text) from None
-        new.replace(log)
+            reason = "a credential is part of what holds it together: leave it out, or say --as-is"
+            raise BundleError(log.name, reason) from None
+        redacted.replace(log)
 
 
 def look_for(folder: Path, copy: Store, found: Credentials) -> None:
-    """Count credentials and change nothing."""
+    """Count credentials without changing anything."""
     found_in_store(copy, found)
     for log in (folder / SESSIONS).iterdir():
         for _ in places_in(log, found.replace):

@@ -1,1 +1,1 @@
-"""Shipping: logs and their commits go to a service elsewhere, and are there once."""
+"""Shipping: send logs and their commits to a remote service, without duplicates."""

@@ -1,7 +1,7 @@
-"""A log on its way out: its whole lines, each as it may be seen elsewhere, and where it belongs.
+"""A log as a stream of complete lines, redacted for a remote service, with the commits they name.
 
-One idea: what becomes of a line follows from the lines up to it, and from nothing that was shipped
-before. So whoever begins again at the first line comes to the same bytes at the same place.
+The redaction of a line depends only on the lines before it, and not on what was shipped before. So
+a stream that starts again at the first line yields the same bytes at the same offsets.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from harken.session.log.reader import open_log
 from harken.session.rewrite import PartOfStructure, Rewriting
 
 AT_ONCE_BYTES = 512 * 1024
-"""So much is sent at once; a line is never cut."""
-_NAMING = (b'"context_committed"', b'"context_loaded"')
+"""The size of a batch of lines; a line is never split."""
+_COMMIT_EVENT_KINDS = (b'"context_committed"', b'"context_loaded"')
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some lines of a log, as they are here."""
+    """Some lines of a local log."""
 
     lines: Sequence[bytes]
     committed: frozenset[CommitId]
     """The commits that they name."""
     loaded: frozenset[CommitId] = frozenset()
-    """Those of them that an agent started from: what is redacted there changes a hash here."""
+    """The commits that an agent started from: their redaction changes a hash in the log."""
 
 
 class LogStream:
-    """A log that is read from its beginning, further each time.
+    """A log that is read incrementally from its beginning.
 
-    `replace` takes out what must not leave; None: all goes as it is. `resolver` gives messages of
-    commits as they will be seen elsewhere. After an error it is used no more.
+    `replace` removes text that must not be sent; None sends the log unchanged. `resolver` returns
+    the messages of redacted commits. After an error the stream cannot be used.
     """
 
     def __init__(self, path: Path, replace: Replace | None, resolver: Resolver) -> None:
@@ -48,81 +48,81 @@ class LogStream:
         self.read_bytes = 0
         self.count = 0
         self.there_bytes = 0
-        """How long the log is as it may be seen, as far as it was read."""
+        """The size of the redacted log, as far as it was read."""
         self.sum_there = ""
-        """Of the last of these lines."""
-        self._own_sum = b""
-        self._rewriting = None if replace is None else Rewriting(replace, replace, resolver)
+        """The checksum of the last redacted line."""
+        self._last_sum = b""
+        self._rewriter = None if replace is None else Rewriting(replace, replace, resolver)
 
     def pieces(self) -> Iterator[Lines]:
-        """Yield what is new: whole lines, in pieces of some size.
+        """Yield the new complete lines, in batches of limited size.
 
         Raises LogNotFound, InvalidLog; LogCorrupted after the lines before the damage.
         """
         with open_log(self.path) as file:
-            self._check_same(file)
+            self._check_unchanged(file)
             file.seek(self.read_bytes)
-            waiting: list[bytes] = []
+            lines: list[bytes] = []
             size = 0
             for line in file:
                 if not line.endswith(b"\n"):
-                    break  # half a line: it is being written, or never was
-                if not verifies(self._own_sum, line) or not has_sum(line):
-                    if waiting:
-                        yield _named(waiting)
-                    raise self._damaged(line)
-                self._own_sum = line[DIGITS_AT]
+                    break  # The line is being written, or was not completed.
+                if not verifies(self._last_sum, line) or not has_sum(line):
+                    if lines:
+                        yield _collect_commits(lines)
+                    raise self._damage_error(line)
+                self._last_sum = line[DIGITS_AT]
                 self.count += 1
                 self.read_bytes += len(line)
                 size += len(line)
-                waiting.append(line)
+                lines.append(line)
                 if size >= AT_ONCE_BYTES:
-                    yield _named(waiting)
-                    waiting, size = [], 0
-            if waiting:
-                yield _named(waiting)
+                    yield _collect_commits(lines)
+                    lines, size = [], 0
+            if lines:
+                yield _collect_commits(lines)
 
     def seen(self, piece: Lines) -> bytes:
-        """Return lines as they may be seen elsewhere: each piece once, in order.
+        """Return the redacted lines. Each batch must be passed once, in order.
 
-        Raises InvalidLog where the log would be none without what must not leave.
+        Raises InvalidLog if the log would be invalid without the redacted text.
         """
         try:
-            lines = piece.lines if self._rewriting is None else self._rewriting.lines(piece.lines)
+            lines = piece.lines if self._rewriter is None else self._rewriter.lines(piece.lines)
             data = b"".join(lines)
         except PartOfStructure:
-            text = "a credential is part of what holds it together: --no-redact ships it as it is"
-            raise InvalidLog(self.path, text) from None
+            reason = "a credential is part of what holds it together: --no-redact ships it as it is"
+            raise InvalidLog(self.path, reason) from None
         self.there_bytes += len(data)
         self.sum_there = data[DIGITS_AT].decode()
         return data
 
-    def _check_same(self, file: BinaryIO) -> None:
-        """Raise InvalidLog if the log is not the one that was read so far, such as a purged one."""
+    def _check_unchanged(self, file: BinaryIO) -> None:
+        """Raise InvalidLog if the log was replaced since it was read, such as by a purge."""
         if not self.read_bytes:
             return
-        size = len(self._own_sum + CLOSE)
+        size = len(self._last_sum + CLOSE)
         file.seek(self.read_bytes - size)
-        if file.read(size) != self._own_sum + CLOSE:
+        if file.read(size) != self._last_sum + CLOSE:
             raise InvalidLog(self.path, "was written anew while it was followed")
 
-    def _damaged(self, line: bytes) -> LogCorrupted | InvalidLog:
+    def _damage_error(self, line: bytes) -> LogCorrupted | InvalidLog:
         if not self.count and not seems_sealed(line):
             return InvalidLog(self.path, "has no sums: such older logs are not shipped")
         reason = "its sum does not fit" if has_sum(line) else "it has no sum"
         return LogCorrupted(self.path, line=self.count + 1, byte=self.read_bytes, reason=reason)
 
 
-def _named(lines: list[bytes]) -> Lines:
+def _collect_commits(lines: list[bytes]) -> Lines:
     committed: set[CommitId] = set()
     loaded: set[CommitId] = set()
     for line in lines:
-        if any(kind in line for kind in _NAMING):
-            _add_named(line, committed, loaded)
+        if any(kind in line for kind in _COMMIT_EVENT_KINDS):
+            _add_commits(line, committed, loaded)
     return Lines(lines, frozenset(committed), frozenset(loaded))
 
 
-def _add_named(line: bytes, committed: set[CommitId], loaded: set[CommitId]) -> None:
+def _add_commits(line: bytes, committed: set[CommitId], loaded: set[CommitId]) -> None:
     try:
         event = ev.decode_event(line[BODY] + b"}")
     except ValueError:

@@ -1,8 +1,8 @@
-"""The outbox: what a service elsewhere has of each session, in a folder for each service.
+"""The outbox: a record of the shipped part of each session, in one folder per service.
 
-One idea: what is still to be shipped is the log itself, behind what is noted here; and a note is
-only believed where the service says the same. So a note that is lost, old or damaged costs a look
-at the log from its beginning, and no line.
+The unshipped data is the log itself, behind the recorded offset, and a record is used only if the
+service reports the same state. So if a record is lost, old or damaged, the log is read again from
+its beginning, and no line is lost.
 """
 
 from __future__ import annotations
@@ -23,58 +23,60 @@ from harken.errors import ConfigError, LogLocked
 from harken.session.log.disk import Disk, RealDisk
 from harken.session.log.file import LogFile
 
-_LONGEST = 120
+_MAX_NAME_CHARS = 120
 _STAGING = ".staging-"
 
 
 class ShipState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the service has of one session."""
+    """The state of one session on the service."""
 
     read_bytes: int = 0
-    """How much of the log that is."""
+    """The size of the shipped part of the local log."""
     written_ns: int = 0
-    """When the log was last written before it was looked at, nanoseconds since 1970."""
+    """The modification time of the log before it was read, in nanoseconds since 1970."""
     lines: int = 0
     there_bytes: int = 0
-    """How long the log is there: other than here, where something was redacted."""
+    """The size of the log on the service, which differs if text was redacted."""
     last_sum: str = ""
-    """Of the last line there."""
+    """The checksum of the last line on the service."""
     is_redacted: bool = True
-    """Whether credentials were looked for."""
+    """Whether credentials were redacted."""
     commits: tuple[str, ...] = ()
-    """Those that the log names and the service has."""
+    """The commits in the log that the service has."""
     lacking: tuple[str, ...] = ()
-    """Those that the log names and that were not here."""
+    """The commits in the log that the local store lacked."""
 
 
 class Outbox:
-    """The notes on one service, which one process at a time works with: `outbox_at` opens it."""
+    """The records of one service, used by one process at a time: see `outbox_at`."""
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self._folder = folder
         self._disk = disk or RealDisk()
 
     def note(self, name: str) -> ShipState:
-        """Return what is noted of a session; an empty note where there is none that can be read."""
+        """Return the record of a session, which is empty if there is none or it is damaged."""
         try:
             return msgspec.convert(canonical.from_json(self._path(name).read_bytes()), ShipState)
         except (OSError, ValueError, RecursionError):
             return ShipState()
 
     def keep(self, name: str, note: ShipState) -> None:
-        """Note what the service has: on return it is on the disk. Raises OSError."""
+        """Write the record of a session durably. Raises OSError."""
         path = self._path(name)
-        new = path.with_name(f".{path.name[:_LONGEST]}.new")
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        temporary = path.with_name(f".{path.name[:_MAX_NAME_CHARS]}.new")
+        with os.fdopen(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb"
+        ) as file:
             file.write(canonical.to_json_line(note) + b"\n")
             file.flush()
             self._disk.sync(file.fileno())
-        new.replace(path)
+        temporary.replace(path)
         self._disk.sync_folder(self._folder)
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """Give a folder for copies, for its owner only, that is gone in the end."""
+        """Yield a temporary folder that only its owner may read, which is removed in the end."""
         folder = Path(tempfile.mkdtemp(prefix=_STAGING, dir=self._folder))
         try:
             yield folder
@@ -87,36 +89,39 @@ class Outbox:
 
 @contextmanager
 def outbox_at(folder: Path, address: str) -> Iterator[Outbox]:
-    """Open the outbox for the service at `address`, below `folder`, which is made.
+    """Open the outbox of the service at `address`, below `folder`, which is created.
 
-    Raises ConfigError where another process ships to there, or the folder cannot be made.
+    Raises ConfigError if another process ships to the same service, or the folder cannot be
+    created.
     """
-    own = folder / short(quote(address.partition("://")[2] or address, safe="").strip("."))
+    service_folder = folder / short(
+        quote(address.partition("://")[2] or address, safe="").strip(".")
+    )
     try:
-        for one in (folder, own):
-            one.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in (folder, service_folder):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{own}: cannot be made ({error.strerror})") from None
+        raise ConfigError(f"{service_folder}: cannot be made ({error.strerror})") from None
     try:
-        lock = LogFile(own / "lock", create=True)
+        lock = LogFile(service_folder / "lock", create=True)
     except LogLocked as error:
         raise ConfigError(
             f"process {error.pid or '?'} ships to {address} already: one at a time does"
         ) from None
     try:
-        for left in own.glob(f"{_STAGING}*"):  # a crash left it
-            shutil.rmtree(left, ignore_errors=True)
-        yield Outbox(own)
+        for stale in service_folder.glob(f"{_STAGING}*"):  # The folder was left behind by a crash.
+            shutil.rmtree(stale, ignore_errors=True)
+        yield Outbox(service_folder)
     finally:
         lock.close()
 
 
 def short(name: str) -> str:
-    """Return a name that a file may have, another one for each.
+    """Return a unique name that is short enough for a file.
 
     >>> short("session_1"), len(short("x" * 1000))
     ('session_1', 137)
     """
-    if len(name) <= _LONGEST:
+    if len(name) <= _MAX_NAME_CHARS:
         return name
-    return f"{name[:_LONGEST]}-{blake3(name.encode()).hexdigest(8)}"
+    return f"{name[:_MAX_NAME_CHARS]}-{blake3(name.encode()).hexdigest(8)}"

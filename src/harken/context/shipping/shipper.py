@@ -1,13 +1,12 @@
-"""The shipper: what a service has not of a log goes there, commits before the lines that name them.
+"""The shipper: sends the new lines of a log to a service, after the commits that they name.
 
-One idea: nothing here decides what is there. The service says how much of a log it has, and
-compares what overlaps; names of commits follow from their contents. So either end may be killed
-anywhere, and whoever begins again ends with the same, once.
+The client does not decide what the service has. The service reports the size of a log, and compares
+overlapping lines; names of commits follow from their contents. So either end may be killed at any
+time, and a repeated run has the same result without duplicates.
 
-Staging: a copy of commits as they will be seen elsewhere, without credentials.
-
-Names stay, as in a bundle: what held a credential has a stand-in, and its tombstone says why. What
-is here does not change.
+Commits are staged for redaction: a copy of them is made without credentials. Names stay valid, as
+in a bundle: an object with a credential has a stand-in, and its tombstone gives the reason. The
+local store is unchanged.
 """
 
 from __future__ import annotations
@@ -44,62 +43,65 @@ BY = "harken ship"
 def staged(
     store: Store, names: Iterable[CommitId], found: Credentials, folder: Path, clock: Clock
 ) -> Iterator[Store]:
-    """Give a copy of commits with all before them, redacted, in a file in `folder`.
+    """Yield a redacted copy of commits with all their ancestors, in a store in `folder`.
 
-    Raises PartOfStructure where one would be none without a credential; StoreError.
+    Raises PartOfStructure if an object would be invalid without a credential; StoreError.
     """
     with closing(SqliteStore(folder / "store.db")) as copy:
         copy_commits(store, copy, names)
-        held = found_in_store(copy, found)
-        for name, notes in held.notes.items():
+        purge = found_in_store(copy, found)
+        for name, notes in purge.notes.items():
             copy.update_notes(name, notes)
-        if held.stand_ins:
-            stone = Tombstone(when=format_rfc3339(clock()), by=BY, why=WHY)
-            copy.purge(held.stand_ins, stone)
+        if purge.stand_ins:
+            tombstone = Tombstone(when=format_rfc3339(clock()), by=BY, why=WHY)
+            copy.purge(purge.stand_ins, tombstone)
         yield copy
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-_FOLLOWED = 32
-"""So many logs are remembered as they were read: others are read from their beginning."""
-_OTHER = "the service has another log of this name, or this one changed since it was shipped"
-_MORE = "the service has more of it than is here: somebody went on with it there"
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_MAX_STREAMS = 32
+"""The number of open log streams. Other logs are read again from their beginning."""
+_DIFFERENT_LOG_TEXT = (
+    "the service has another log of this name, or this one changed since it was shipped"
+)
+_LONGER_LOG_TEXT = "the service has more of it than is here: somebody went on with it there"
 
 
 class RemoteLogStore(Store, Protocol):
-    """A store elsewhere that takes logs, too: `RemoteStore`."""
+    """A remote store that also accepts logs: `RemoteStore`."""
 
     def log_end(self, name: str) -> LogEndBody:
-        """Say how much is there of a log. Raises StoreError."""
+        """Return the size of a log on the service. Raises StoreError."""
         ...
 
     def append_log(self, name: str, at: int, lines: bytes) -> LogEndBody:
-        """Add lines to a log. Raises LogError, StoreError."""
+        """Append lines to a log. Raises LogError, StoreError."""
         ...
 
 
 @dataclass(slots=True)
 class ShipResult:
-    """What went to the service of one session."""
+    """The lines and commits of one session that were sent."""
 
     name: str
     lines: int = 0
     size_bytes: int = 0
     commits: int = 0
     lacking: set[str] = field(default_factory=set)
-    """Commits that the log names and that are not here: they could not be shipped."""
+    """Commits in the log that are missing from the local store."""
 
     @property
     def is_new(self) -> bool:
-        """Whether anything went there."""
+        """Whether anything was sent."""
         return bool(self.lines or self.commits)
 
 
 @dataclass(slots=True)
 class Shipper:
-    """Ships sessions to one service. `found`: the credentials on their way; None: none is redacted.
+    """Ships sessions to one service.
 
-    All methods raise StoreUnavailable where the service does not answer: then ship again.
+    `found` collects redacted credentials; None disables redaction. All methods raise
+    StoreUnavailable if the service does not respond: then ship again.
     """
 
     store: Store
@@ -107,41 +109,47 @@ class Shipper:
     outbox: Outbox
     found: Credentials | None
     clock: Clock = system_clock
-    _followed: dict[Path, LogStream] = field(default_factory=dict)
-    _staged: Store | None = None
-    """Commits as they will be seen there, while the lines that name them are redacted."""
+    _streams: dict[Path, LogStream] = field(default_factory=dict)
+    _staged_store: Store | None = None
+    """The redacted commits, while the lines that name them are processed."""
 
     def check(self) -> None:
-        """Raise StoreError where no service that takes logs answers, or it does not let us in."""
+        """Raise StoreError if the service is unreachable, lacks logs, or denies access."""
         self.far.log_end("harken")
 
     def ship(self, path: Path) -> ShipResult:
-        """Ship what is new of a log, and the commits that it names; on return it is safe there.
+        """Send the new lines of a log and the commits that they name. On return they are durable.
 
-        Raises LogError, also where the service has another log of this name; StoreError.
+        Raises LogError, also if the service has another log of this name; StoreError.
         """
-        done = ShipResult(log_of(path).stem)
-        if not _NAME.fullmatch(done.name):
+        result = ShipResult(log_of(path).stem)
+        if not _NAME_PATTERN.fullmatch(result.name):
             raise InvalidLog(
                 path, "a log elsewhere is named with letters, digits, '.', '_', '-' only"
             )
-        note, stat, end = self.outbox.note(done.name), _stat(path), self.far.log_end(done.name)
-        if self._is_done(note, end, stat):
-            return done
-        is_known = note.last_sum and note.there_bytes <= end.size_bytes
-        known = set(note.commits) if is_known else set()
-        log = self._opened(path, end)
-        self._commits(path, Lines((), frozenset(map(CommitId, note.lacking))), known, done)
+        note, stat, end = (
+            self.outbox.note(result.name),
+            _stat_log(path),
+            self.far.log_end(result.name),
+        )
+        if self._is_up_to_date(note, end, stat):
+            return result
+        is_valid = note.last_sum and note.there_bytes <= end.size_bytes
+        shipped_commits = set(note.commits) if is_valid else set()
+        log = self._get_stream(path, end)
+        self._send_commits(
+            path, Lines((), frozenset(map(CommitId, note.lacking))), shipped_commits, result
+        )
         for piece in log.pieces():
             with ExitStack() as staging:
-                self._commits(path, piece, known, done, staging)
-                end = self._lines(log, piece, end, done)
+                self._send_commits(path, piece, shipped_commits, result, staging)
+                end = self._send_lines(log, piece, end, result)
         if log.there_bytes < end.size_bytes:
-            raise LogError(path, _MORE)
-        self._keep(log, stat, known, done)
-        return done
+            raise LogError(path, _LONGER_LOG_TEXT)
+        self._record(log, stat, shipped_commits, result)
+        return result
 
-    def _is_done(self, note: ShipState, end: LogEndBody, stat: LogStat) -> bool:
+    def _is_up_to_date(self, note: ShipState, end: LogEndBody, stat: LogStat) -> bool:
         return (
             note.last_sum != ""
             and (note.there_bytes, note.last_sum) == (end.size_bytes, end.last_sum)
@@ -150,17 +158,19 @@ class Shipper:
             and not (note.lacking and self.store.commits(map(CommitId, note.lacking)))
         )
 
-    def _opened(self, path: Path, end: LogEndBody) -> LogStream:
-        """Return a log where it was left, if that is where the service is; else its beginning."""
-        log = self._followed.pop(path, None)
+    def _get_stream(self, path: Path, end: LogEndBody) -> LogStream:
+        """Return the open stream of a log if the service is at its position, else a new one."""
+        log = self._streams.pop(path, None)
         if log is not None and log.there_bytes == end.size_bytes and log.sum_there == end.last_sum:
             return log
         return LogStream(path, None if self.found is None else self.found.replace, self._resolve)
 
-    def _keep(self, log: LogStream, stat: LogStat, known: set[str], done: ShipResult) -> None:
-        """Note what the service has, and remember the log as it was read."""
+    def _record(
+        self, log: LogStream, stat: LogStat, shipped_commits: set[str], result: ShipResult
+    ) -> None:
+        """Record the state of the service, and keep the stream open."""
         self.outbox.keep(
-            done.name,
+            result.name,
             ShipState(
                 read_bytes=log.read_bytes,
                 written_ns=stat.written_ns,
@@ -168,83 +178,87 @@ class Shipper:
                 there_bytes=log.there_bytes,
                 last_sum=log.sum_there,
                 is_redacted=self.found is not None,
-                commits=tuple(sorted(known)),
-                lacking=tuple(sorted(done.lacking)),
+                commits=tuple(sorted(shipped_commits)),
+                lacking=tuple(sorted(result.lacking)),
             ),
         )
-        self._followed[log.path] = log
-        while len(self._followed) > _FOLLOWED:
-            del self._followed[next(iter(self._followed))]
+        self._streams[log.path] = log
+        while len(self._streams) > _MAX_STREAMS:
+            del self._streams[next(iter(self._streams))]
 
-    def _lines(self, log: LogStream, piece: Lines, end: LogEndBody, done: ShipResult) -> LogEndBody:
-        """Send those lines of a piece that the service has not; return how much it has then."""
-        at = log.there_bytes
+    def _send_lines(
+        self, log: LogStream, piece: Lines, end: LogEndBody, result: ShipResult
+    ) -> LogEndBody:
+        """Send the lines of a batch that the service lacks, and return its new state."""
+        start_bytes = log.there_bytes
         data = log.seen(piece)
         if log.there_bytes < end.size_bytes:
             return end
-        now = end
+        new_end = end
         if log.there_bytes > end.size_bytes:
             try:
-                now = self.far.append_log(done.name, at, data)
+                new_end = self.far.append_log(result.name, start_bytes, data)
             except LogError as error:
                 raise LogError(log.path, f"is not taken; {error}") from None
-        if (now.size_bytes, now.last_sum) != (log.there_bytes, log.sum_there):
-            raise LogError(log.path, _OTHER)
-        new = data[max(end.size_bytes - at, 0) :]
-        done.lines += new.count(b"\n")
-        done.size_bytes += len(new)
-        return now
+        if (new_end.size_bytes, new_end.last_sum) != (log.there_bytes, log.sum_there):
+            raise LogError(log.path, _DIFFERENT_LOG_TEXT)
+        new_data = data[max(end.size_bytes - start_bytes, 0) :]
+        result.lines += new_data.count(b"\n")
+        result.size_bytes += len(new_data)
+        return new_end
 
-    def _commits(
+    def _send_commits(
         self,
         path: Path,
         piece: Lines,
-        known: set[str],
-        done: ShipResult,
+        shipped_commits: set[str],
+        result: ShipResult,
         staging: ExitStack | None = None,
     ) -> None:
-        """Send the commits that lines name, and all before them.
+        """Send the commits in lines, and all their ancestors.
 
-        Until `staging` ends they are at hand as they will be seen there.
+        The redacted copy exists until `staging` ends.
         """
-        new = {name for name in piece.committed if name not in known}
-        wanted = sorted(new | piece.loaded if self.found is not None else new)
-        here = sorted(self.store.commits(wanted)) if wanted else []
-        done.lacking |= {*wanted} - {*here}
-        if not here:
+        new_names = {name for name in piece.committed if name not in shipped_commits}
+        names = sorted(new_names | piece.loaded if self.found is not None else new_names)
+        existing = sorted(self.store.commits(names)) if names else []
+        result.lacking |= {*names} - {*existing}
+        if not existing:
             return
         if self.found is None:
-            done.commits += copy_commits(self.store, self.far, here).commits
+            result.commits += copy_commits(self.store, self.far, existing).commits
         else:
-            with ExitStack() as own:
-                done.commits += self._redacted(path, here, self.found, staging or own)
-        known.update(here)
+            with ExitStack() as local_stack:
+                result.commits += self._send_redacted(
+                    path, existing, self.found, staging or local_stack
+                )
+        shipped_commits.update(existing)
 
-    def _redacted(
+    def _send_redacted(
         self, path: Path, names: Sequence[CommitId], found: Credentials, staging: ExitStack
     ) -> int:
-        """Send commits without credentials; return how many were new there."""
+        """Send redacted commits, and return how many were new on the service."""
         folder = staging.enter_context(self.outbox.staging())
         try:
             copy = staging.enter_context(staged(self.store, names, found, folder, self.clock))
         except PartOfStructure:
-            text = "a credential is part of what holds its commits together: --no-redact ships it"
-            raise InvalidLog(path, text) from None
+            reason = "a credential is part of what holds its commits together: --no-redact ships it"
+            raise InvalidLog(path, reason) from None
         staging.callback(self._unstage)
-        self._staged = copy
+        self._staged_store = copy
         return copy_commits(copy, self.far, names).commits
 
     def _unstage(self) -> None:
-        self._staged = None
+        self._staged_store = None
 
     def _resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:
-        if self._staged is None:
+        if self._staged_store is None:
             raise StoreError(event.ctx, "is not here")
-        return resolver(self._staged)(event)
+        return resolver(self._staged_store)(event)
 
 
-def _stat(path: Path) -> LogStat:
-    """Say how a log is kept. Raises InvalidLog."""
+def _stat_log(path: Path) -> LogStat:
+    """Return the size and time of a log. Raises InvalidLog."""
     try:
         return stat_log(path)
     except OSError as error:

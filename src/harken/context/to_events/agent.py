@@ -1,8 +1,8 @@
-"""A voice: one agent while it is told, entry by entry, in the events that a log would have of it.
+"""The events of one agent: converts its entries, one by one, to the events of a session log.
 
-One idea: what the agent reads is held beside the fold's own state, message by message, so that each
-model call names exactly what the commits say that it saw. All other words of a log (what is a
-birth, a link, an edit) mean here what they mean there.
+The agent's context is tracked with the state of the fold, message by message, so that each model
+call references exactly the messages that the commits contain. All terms of a log (birth, link,
+edit) have the same meaning here.
 
 Source: docs/formats/session-log.md.
 """
@@ -31,47 +31,47 @@ from harken.session.state import AgentState
 from harken.store.base import StoredCommit
 
 LEFT = "[no result: the conversation went on from an earlier message]"
-"""The result of a call in a branch that was left before it had one."""
-_USUAL = len("2026-01-31T12:00:00.000000Z")
+"""The result of a call in an abandoned branch, if it had none."""
+_TIME_CHARS = len("2026-01-31T12:00:00.000000Z")
 
 
 @dataclass(slots=True)
 class AgentEvents:
-    """One agent."""
+    """The converter of one agent."""
 
     story: EventLog
     id: AgentId
     birth: MessageId
     time: str
-    """Of its last event."""
+    """The time of its last event."""
     model: str | None = None
     reads: Reads = field(default_factory=Reads)
     told: tuple[MessageId, str] | None = None
-    """The text that another agent made for it, which is what it hears first."""
+    """The text that another agent created for it, which is its first input."""
     said: tuple[MessageId, str] | None = None
-    """What it said last."""
+    """Its last utterance."""
     spawned: dict[str, AgentEvents] = field(default_factory=dict)
-    """Call -> the agent that it made."""
+    """Call -> the agent that it created."""
     last: MessageId | None = None
     """Its last entry."""
-    _made: dict[str, tuple[MessageId, ToolCall]] = field(default_factory=dict)
-    """Id of a call -> the first message that made it."""
-    _own: dict[str, str] = field(default_factory=dict)
-    """Id of an open call -> what it is called here, where that is another one."""
+    _calls: dict[str, tuple[MessageId, ToolCall]] = field(default_factory=dict)
+    """Id of a call -> the first message with it."""
+    _renamed_ids: dict[str, str] = field(default_factory=dict)
+    """Id of an open call -> its renamed id in the log, if that differs."""
     _request: MessageId | None = None
 
     @property
     def state(self) -> AgentState:
-        """What the log amounts to for it."""
+        """The state of the agent in the log."""
         return self.story.state.agents[self.id]
 
     def ask(self, answer: ConversationEntry) -> None:
-        """Tell that a model is called, before its answer is told."""
+        """Log a model request, before its answer."""
         model = model_of(answer)
         if model is not None and model != self.model:
             self.model = model
-            changed = ev.AgentConfigured(agent_id=self.id, language_model=model)
-            self.story.say(changed, self.time)
+            event = ev.AgentConfigured(agent_id=self.id, language_model=model)
+            self.story.say(event, self.time)
         request = ev.LlmRequest(
             agent_id=self.id,
             context=self.state.segments(),
@@ -82,66 +82,68 @@ class AgentEvents:
         self._request = self.story.say(request, self.time)
 
     def tell(self, entry: ConversationEntry, time: str) -> None:
-        """Tell what it hears or says; where a model was asked for it, how that ended."""
+        """Log an input or an answer, and the model response if there was a request."""
         count = len(self.reads)
         self.time = time
-        held = self._enter(entry)
+        item = self._append_message(entry)
         request, self._request = self._request, None
         if request is not None:
-            self._respond(entry, request, held.id)
-        if len(self.reads) > count + 1:  # what was made up for it is not read
-            self.edit([*self.reads.held[:count], held], "a result without its call")
+            self._log_response(entry, request, item.id)
+        if len(self.reads) > count + 1:  # Synthesized calls are not part of the context.
+            self.edit([*self.reads.held[:count], item], "a result without its call")
 
     def replace(self, entries: Sequence[ConversationEntry], reason: str, time: str) -> None:
-        """Tell that it reads this from here on, instead of all before."""
+        """Log an edit that replaces the complete context."""
         self.time = time
         repeated = self.reads.repeated([message_key(entry.message) for entry in entries])
         target: list[ContextItem] = []
         summaries: list[tuple[bool, MessageId]] = []
-        for entry, known in zip(entries, repeated, strict=True):
-            held = self._enter(entry) if known is None else known
-            target.append(held)
-            if known is None and entry.message.role == "user":
-                summaries.append((is_summary(entry), held.id))
+        for entry, repeated_item in zip(entries, repeated, strict=True):
+            item = self._append_message(entry) if repeated_item is None else repeated_item
+            target.append(item)
+            if repeated_item is None and entry.message.role == "user":
+                summaries.append((is_summary(entry), item.id))
         self.edit(target, reason, max(summaries)[1] if summaries else None)
 
     def go_back(self, target: Sequence[ContextItem]) -> None:
-        """Tell that it goes on from an earlier place; calls that it left open end where it was."""
+        """Log a rewind to an earlier context. Open calls get a result first."""
         if self.state.open_calls:
-            there = {one.id for one in target}
+            target_ids = {item.id for item in target}
             calls = [*self.state.open_calls.values()]
             for call in calls:
-                if reference_message_id(call.reference) not in there:
-                    self._say(self._result(call.id, Message("tool", LEFT, is_error=True)))
+                if reference_message_id(call.reference) not in target_ids:
+                    self._append(self._build_result(call.id, Message("tool", LEFT, is_error=True)))
         self.edit(target, "rewind")
 
     def edit(
         self, target: Sequence[ContextItem], reason: str, summary: MessageId | None = None
     ) -> None:
-        """Tell that it reads these messages, where that is not what it reads already."""
-        if [one.id for one in target] == [one.id for one in self.reads.held]:
+        """Log an edit of the context, unless it is unchanged."""
+        if [item.id for item in target] == [item.id for item in self.reads.held]:
             return
-        edited = ev.TranscriptEdited(
+        event = ev.TranscriptEdited(
             agent_id=self.id,
             segments=self.reads.segments(target),
             summary=summary,
             reason=reason,
         )
-        self.story.say(edited, self.time)
+        self.story.say(event, self.time)
         self.reads = self.reads.instead(target)
 
     def commit(self, stored: StoredCommit) -> None:
-        """Tell that all of this is in a commit."""
-        committed = ev.ContextCommitted(
+        """Log that the context is in a commit."""
+        event = ev.ContextCommitted(
             agent_id=self.id,
             ctx=stored.id,
             parent_ctx=stored.commit.parent,
             checkpoint=stored.commit.checkpoint,
             upto=self.last,
         )
-        self.story.say(committed, self.time)
+        self.story.say(event, self.time)
 
-    def _respond(self, entry: ConversationEntry, request: MessageId, answer: MessageId) -> None:
+    def _log_response(
+        self, entry: ConversationEntry, request: MessageId, answer: MessageId
+    ) -> None:
         failed = is_failure(entry)
         response = ev.LlmResponse(
             agent_id=self.id,
@@ -154,31 +156,31 @@ class AgentEvents:
         )
         self.story.say(response, self.time)
 
-    def _enter(self, entry: ConversationEntry) -> ContextItem:
-        """Add a message to its transcript."""
+    def _append_message(self, entry: ConversationEntry) -> ContextItem:
+        """Append a message to the transcript."""
         match entry.message.role:
             case "assistant":
-                event = self._saying(entry.message)
+                event = self._build_answer(entry.message)
             case "tool":
-                event = self._getting(entry.message)
+                event = self._build_tool_result(entry.message)
             case _:
-                event = self._hearing(entry.message)
-        return self._say(event, entry.time)
+                event = self._build_input(entry.message)
+        return self._append(event, entry.time)
 
-    def _say(self, event: ev.TranscriptEntry, time: str | None = None) -> ContextItem:
+    def _append(self, event: ev.TranscriptEntry, time: str | None = None) -> ContextItem:
         id_ = self.story.say(event, self.time)
-        held = ContextItem(id_, message_key(event), time)
-        self.reads.add(held)
+        item = ContextItem(id_, message_key(event), time)
+        self.reads.add(item)
         self.last = id_
         for call in event.tool_calls or ():
-            self._made.setdefault(call.id, (event.substance or id_, call))
+            self._calls.setdefault(call.id, (event.substance or id_, call))
         if event.is_utterance:
             self.said = id_, text_of(event.content)
-        return held
+        return item
 
-    def _saying(self, message: Message) -> ev.TranscriptEntry:
+    def _build_answer(self, message: Message) -> ev.TranscriptEntry:
         message, renamed = with_own_ids(message, self.state.open_calls)
-        self._own |= renamed
+        self._renamed_ids |= renamed
         return ev.TranscriptEntry(
             agent_id=self.id,
             role="assistant",
@@ -187,11 +189,11 @@ class AgentEvents:
             name=message.name,
         )
 
-    def _hearing(self, message: Message) -> ev.TranscriptEntry:
-        told, substance = self.told, None
-        if told is not None and message.role == "user":
+    def _build_input(self, message: Message) -> ev.TranscriptEntry:
+        prompt, substance = self.told, None
+        if prompt is not None and message.role == "user":
             self.told = None
-            substance = told[0] if text_of(message.content) == told[1] else None
+            substance = prompt[0] if text_of(message.content) == prompt[1] else None
         return ev.TranscriptEntry(
             agent_id=self.id,
             role=message.role,
@@ -200,30 +202,30 @@ class AgentEvents:
             substance=substance,
         )
 
-    def _getting(self, message: Message) -> ev.TranscriptEntry:
-        """Return the entry of a result; a call that is not open is made again."""
-        given = message.tool_call_id or ""
-        id_ = self._own.pop(given, given) or "call"
+    def _build_tool_result(self, message: Message) -> ev.TranscriptEntry:
+        """Build the entry of a result. If its call is not open, the call is repeated first."""
+        native_id = message.tool_call_id or ""
+        id_ = self._renamed_ids.pop(native_id, native_id) or "call"
         if id_ not in self.state.open_calls:
-            original, call = self._made.get(id_, (None, None))
-            again = ev.TranscriptEntry(
+            original, call = self._calls.get(id_, (None, None))
+            repeated_call = ev.TranscriptEntry(
                 agent_id=self.id,
                 role="assistant",
                 tool_calls=[call_again(call, id_, message.name)],
                 substance=original,
             )
-            self._say(again)
-        substance, cause = self._came_from(id_, message)
-        return self._result(id_, message, substance, cause)
+            self._append(repeated_call)
+        substance, cause = self._find_origin(id_, message)
+        return self._build_result(id_, message, substance, cause)
 
-    def _result(
+    def _build_result(
         self,
         call: str,
         message: Message,
         substance: MessageId | None = None,
         cause: MessageId | None = None,
     ) -> ev.TranscriptEntry:
-        """Return the entry of the result of an open call."""
+        """Build the entry of the result of an open call."""
         return ev.TranscriptEntry(
             agent_id=self.id,
             role="tool",
@@ -235,26 +237,28 @@ class AgentEvents:
             cause=cause,
         )
 
-    def _came_from(self, call: str, message: Message) -> tuple[MessageId | None, MessageId | None]:
-        """Return the substance and the cause of a result: what the agent said that it made."""
-        other = self.spawned.get(call)
-        if other is None or other.said is None:
+    def _find_origin(
+        self, call: str, message: Message
+    ) -> tuple[MessageId | None, MessageId | None]:
+        """Return the substance and the cause of a result, if it has a spawned agent's utterance."""
+        spawned_agent = self.spawned.get(call)
+        if spawned_agent is None or spawned_agent.said is None:
             return None, None
-        id_, words = other.said[0], other.said[1].strip()
+        id_, utterance = spawned_agent.said[0], spawned_agent.said[1].strip()
         text = text_of(message.content).strip()
-        if text == words:
+        if text == utterance:
             return id_, None
-        return None, (id_ if words in text else None)
+        return None, (id_ if utterance in text else None)
 
 
 def time_in(entry: ConversationEntry, before: str) -> str:
-    """Return the time of an entry as events have it; where it has none, the one before.
+    """Return the normalized time of an entry, or `before` if it has none.
 
     >>> time_in(ConversationEntry(Message("user"), "2026-01-31T13:00:00+01:00"), "")
     '2026-01-31T12:00:00.000000Z'
     """
     time = entry.time
-    if time is None or (len(time) == _USUAL and time.endswith("Z")):
+    if time is None or (len(time) == _TIME_CHARS and time.endswith("Z")):
         return time or before
     try:
         return format_rfc3339(parse_rfc3339(time))

@@ -1,8 +1,8 @@
-"""Lanes: which commits are whose, and in which order they are told.
+"""Assign commits to agents, and order them.
 
-One idea: the commits of an agent are a tree, and telling them is a walk through it. A branch that
-was left is told to its end before the next one begins, and the one that leads to where the agent
-is comes last. So there is one way back for each branch, however the branches lie in time.
+The commits of an agent are a tree, which is traversed depth first. An abandoned branch is completed
+before the next one begins, and the branch that leads to the current commit comes last. So there is
+one rewind per branch, however the branches overlap in time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from harken.store.base import Store, StoredCommit
 
 @dataclass(frozen=True, slots=True)
 class BranchTip:
-    """Where a conversation ends."""
+    """The last commit of a branch."""
 
     agent: str
-    """Whose it is."""
+    """The name of the agent."""
     ctx: CommitId
 
 
@@ -30,22 +30,21 @@ class AgentBranch:
 
     agent: str
     commits: list[StoredCommit]
-    """In the order in which they are told: parents before children."""
+    """The commits in order: parents before children."""
     forks: frozenset[CommitId]
-    """Those that are gone on from more than once."""
+    """The commits with more than one child."""
 
     @property
     def origin(self) -> CommitId | None:
-        """The commit of another agent that it begins at."""
+        """The commit of another agent that it starts from."""
         return self.commits[0].commit.parent
 
 
 def lanes_of(store: Store, ends: Iterable[BranchTip]) -> list[AgentBranch]:
-    """Return the lanes of agents, in the order in which these are named first.
+    """Return the commits of each agent, in the order of the agents' first tips.
 
-    The first end of an agent is where it is now; the others are branches. An agent begins with the
-    snapshot with which it was spawned, or where it leaves the lane of another one. Raises
-    NameNotFound.
+    The first tip of an agent is its current commit; the others are branches. An agent begins with
+    the snapshot that spawned it, or where it forks from another agent. Raises NameNotFound.
     """
     trees: dict[str, _Tree] = {}
     owners: dict[CommitId, str] = {}
@@ -57,52 +56,54 @@ def lanes_of(store: Store, ends: Iterable[BranchTip]) -> list[AgentBranch]:
 
 @dataclass(slots=True)
 class _Tree:
-    """The commits of one agent, as they are found."""
+    """The commits of one agent while they are collected."""
 
     tip: CommitId
     commits: dict[CommitId, StoredCommit] = field(default_factory=dict)
 
     def take(self, store: Store, end: BranchTip, owners: dict[CommitId, str]) -> None:
-        """Take a commit and those before it, as far as they are nobody's yet."""
+        """Add a commit and its ancestors, up to one that has an owner."""
         if end.ctx in owners:
             return
-        for one in walk(store, end.ctx):
-            if owners.setdefault(one.id, end.agent) != end.agent or one.id in self.commits:
+        for stored in walk(store, end.ctx):
+            if owners.setdefault(stored.id, end.agent) != end.agent or stored.id in self.commits:
                 return
-            self.commits[one.id] = one
-            if is_spawn(one):
+            self.commits[stored.id] = stored
+            if is_spawn(stored):
                 return
 
     def lane(self, agent: str) -> AgentBranch:
-        """Return the commits in the order in which they are told."""
-        below: dict[CommitId | None, list[StoredCommit]] = {}
-        for one in self.commits.values():
-            below.setdefault(self._parent(one), []).append(one)
-        path = self._path()
-        waiting: list[StoredCommit] = []
-        told: list[StoredCommit] = []
-        at: CommitId | None = None
+        """Return the commits, depth first."""
+        children: dict[CommitId | None, list[StoredCommit]] = {}
+        for stored in self.commits.values():
+            children.setdefault(self._find_parent(stored), []).append(stored)
+        path = self._find_path()
+        stack: list[StoredCommit] = []
+        ordered: list[StoredCommit] = []
+        parent: CommitId | None = None
         while True:
-            following = below.get(at, [])
-            waiting += sorted(following, key=lambda one: _order(one, path), reverse=True)
-            if not waiting:
-                forks = frozenset(id_ for id_, some in below.items() if id_ and len(some) > 1)
-                return AgentBranch(agent, told, forks)
-            told.append(waiting.pop())
-            at = told[-1].id
+            next_commits = children.get(parent, [])
+            stack += sorted(next_commits, key=lambda stored: _sort_key(stored, path), reverse=True)
+            if not stack:
+                forks = frozenset(
+                    id_ for id_, siblings in children.items() if id_ and len(siblings) > 1
+                )
+                return AgentBranch(agent, ordered, forks)
+            ordered.append(stack.pop())
+            parent = ordered[-1].id
 
-    def _parent(self, one: StoredCommit) -> CommitId | None:
-        return one.commit.parent if one.commit.parent in self.commits else None
+    def _find_parent(self, stored: StoredCommit) -> CommitId | None:
+        return stored.commit.parent if stored.commit.parent in self.commits else None
 
-    def _path(self) -> Mapping[CommitId, None]:
-        """Return the commits that lead to where the agent is."""
+    def _find_path(self) -> Mapping[CommitId, None]:
+        """Return the commits that lead to the current commit."""
         path: dict[CommitId, None] = {}
-        at: CommitId | None = self.tip if self.tip in self.commits else None
-        while at is not None:
-            path[at] = None
-            at = self._parent(self.commits[at])
+        current: CommitId | None = self.tip if self.tip in self.commits else None
+        while current is not None:
+            path[current] = None
+            current = self._find_parent(self.commits[current])
         return path
 
 
-def _order(one: StoredCommit, path: Mapping[CommitId, None]) -> tuple[bool, str, str]:
-    return one.id in path, one.commit.created_at, one.id
+def _sort_key(stored: StoredCommit, path: Mapping[CommitId, None]) -> tuple[bool, str, str]:
+    return stored.id in path, stored.commit.created_at, stored.id

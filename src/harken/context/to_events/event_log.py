@@ -1,9 +1,8 @@
-"""What an agent reads, message by message, while it is told: as entries of the events so far.
+"""The events of a session, and an agent's context as references to their entries.
 
-One idea: a compaction repeats messages, and what was said once is one entry. So each message is
-known by its content and its ids, and a context is named by the entries that are there already.
-
-The story: the events so far, and what they amount to. Its ids and times are its own.
+A compaction repeats messages, but each message is logged once. So messages are identified by their
+content and ids, and a context references existing entries. The ids and times of the events are
+those of the log.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from harken.session.state import SessionState
 
 @dataclass(slots=True)
 class EventLog:
-    """Events, as the log of a session would hold them, and the state after the last one."""
+    """The events of a session log, and the folded state."""
 
     events: list[KnownEvent] = field(default_factory=list)
     state: SessionState = field(default_factory=SessionState)
 
     def say(self, event: KnownEvent, time: str) -> MessageId:
-        """Add an event; return its id."""
+        """Append an event and return its id."""
         event.message_id, event.time = message_id(len(self.events)), time
         self.events.append(event)
         fold(self.state, event)
@@ -40,17 +39,17 @@ Key: TypeAlias = tuple[str, str | None, tuple[str, ...]]
 
 
 class ContextItem(NamedTuple):
-    """A message that an agent reads."""
+    """A message in an agent's context."""
 
     id: MessageId
     key: Key
     time: str | None
-    """As its entry says."""
+    """The time of its entry."""
 
 
 @dataclass(slots=True)
 class Reads:
-    """What an agent reads, and the rolling hash after each message."""
+    """An agent's context, and the rolling hash after each message."""
 
     held: list[ContextItem] = field(default_factory=list)
     hashes: list[str] = field(default_factory=list)
@@ -60,68 +59,70 @@ class Reads:
 
     @property
     def hash(self) -> str:
-        """The rolling hash of all of it."""
+        """The rolling hash of the complete context."""
         return self.hashes[-1] if self.hashes else ""
 
     def add(self, one: ContextItem) -> None:
-        """Read one more."""
+        """Append a message."""
         self.hashes.append(extend_context_hash_with(self.hash, one.key[0]))
         self.held.append(one)
 
     def upto(self, count: int) -> Reads:
-        """Return the first of it, to be gone on with elsewhere."""
+        """Return the first `count` messages as another context."""
         return Reads(self.held[:count], self.hashes[:count])
 
     def instead(self, target: Sequence[ContextItem]) -> Reads:
-        """Return another context; what it begins with alike is not hashed again."""
+        """Return another context. The hashes of the common beginning are reused."""
         pairs = zip(self.held, target, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
-        found = self.upto(same)
-        for one in target[same:]:
-            found.add(one)
-        return found
+        same_count = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+        reads = self.upto(same_count)
+        for item in target[same_count:]:
+            reads.add(item)
+        return reads
 
     def segments(self, target: Sequence[ContextItem]) -> list[Segment]:
-        """Return another context as stretches of this one, and entries that are not in it."""
-        places = {one.id: at for at, one in enumerate(self.held)}
-        return list(_stretches([(one.id, places.get(one.id)) for one in target]))
+        """Return another context as segments of this one, and entries that are not in it."""
+        index_by_id = {item.id: index for index, item in enumerate(self.held)}
+        return list(_iter_segments([(item.id, index_by_id.get(item.id)) for item in target]))
 
     def repeated(self, keys: Sequence[Key]) -> list[ContextItem | None]:
-        """Return what messages repeat, each the last that is like it; None: it is new.
+        """Return the item that each message repeats, the last equal one, or None if it is new.
 
-        A result of a call that is made anew is new, too.
+        The result of a new call is new, too.
         """
-        known: dict[Key, list[ContextItem]] = {}
-        for one in self.held:
-            known.setdefault(one.key, []).append(one)
-        found = [known[key].pop() if known.get(key) else None for key in reversed(keys)][::-1]
-        made: set[str] = set()
-        for at, key in enumerate(keys):
-            if key[1] in made:
-                found[at] = None
-            elif found[at] is None:
-                made.update(key[2])
-        return found
+        items_by_key: dict[Key, list[ContextItem]] = {}
+        for item in self.held:
+            items_by_key.setdefault(item.key, []).append(item)
+        matches = [
+            items_by_key[key].pop() if items_by_key.get(key) else None for key in reversed(keys)
+        ][::-1]
+        new_calls: set[str] = set()
+        for index, key in enumerate(keys):
+            if key[1] in new_calls:
+                matches[index] = None
+            elif matches[index] is None:
+                new_calls.update(key[2])
+        return matches
 
 
 def message_key(message: ChatMessage) -> Key:
-    """Return by what a message is known again."""
+    """Return the key that identifies equal messages."""
     calls = tuple(call.id for call in message.tool_calls or ())
     return message_hash(message), message.tool_call_id, calls
 
 
-def _stretches(places: Sequence[tuple[MessageId, int | None]]) -> Iterator[Segment]:
-    """Yield segments for messages at these places; None: it has none."""
+def _iter_segments(indexes: Sequence[tuple[MessageId, int | None]]) -> Iterator[Segment]:
+    """Yield segments for messages at these indexes; None is no index."""
     start = 0
-    for stop in range(1, len(places) + 1):
-        before = places[stop - 1][1]
-        if stop < len(places):
-            here = places[stop][1]
-            if here == (None if before is None else before + 1):
+    for stop in range(1, len(indexes) + 1):
+        before = indexes[stop - 1][1]
+        if stop < len(indexes):
+            index = indexes[stop][1]
+            if index == (None if before is None else before + 1):
                 continue
-        first = places[start][1]
+        first = indexes[start][1]
         if first is None or before is None:
-            yield Segment(entries=[id_ for id_, _ in places[start:stop]])
+            yield Segment(entries=[id_ for id_, _ in indexes[start:stop]])
         else:
             yield Segment(start=first, stop=before + 1)
         start = stop

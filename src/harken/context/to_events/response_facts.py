@@ -1,6 +1,6 @@
-"""Facts about an answer that its entry has from the runtime that it came from.
+"""Facts about an answer, from the metadata of the runtime that recorded it.
 
-One idea: whatever stands there is foreign: what is not as it should be is not known.
+The metadata is foreign: invalid values are ignored.
 """
 
 from __future__ import annotations
@@ -15,55 +15,55 @@ from harken.formats.providers.anthropic_stream import usage_of
 from harken.formats.tool_calls import MAX_COUNT
 
 UNKNOWN = "unknown"
-"""The model of an answer of which nobody says who gave it."""
+"""The model of an answer without a recorded model."""
 _CACHES = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
-"""Who counts these counts in `input_tokens` only what is in neither."""
+"""A provider with these counts excludes them from `input_tokens`."""
 
 
 def is_answer(entry: ConversationEntry) -> bool:
-    """Whether a model was asked for this, also where it failed."""
+    """Whether this is the response of a model call, also of a failed one."""
     return entry.message.role == "assistant" and _source(entry).get("kind") != "client"
 
 
 def response_of(entry: ConversationEntry) -> str | None:
-    """Return the id of the response that this is all of, from its provider; None: nobody says it.
+    """Return the provider's id of the complete response in this entry, or None.
 
-    It is the same where a file was read at several moments, the last of which has all of it.
+    The id repeats if a file was read several times; the last entry with it is complete.
     """
     return _text(entry, "id") if _source(entry).get("kind") == "response" else None
 
 
 def is_failure(entry: ConversationEntry) -> bool:
-    """Whether this tells that a model call failed."""
+    """Whether this records a failed model call."""
     return _source(entry).get("kind") == "error"
 
 
 def is_summary(entry: ConversationEntry) -> bool:
-    """Whether this stands for what was compacted."""
+    """Whether this is the summary of a compaction."""
     source = _source(entry)
     return source.get("summary") is True or source.get("subkind") == "compaction"
 
 
 def model_of(entry: ConversationEntry) -> str | None:
-    """Return which model answered."""
+    """Return the model of an answer."""
     return None if is_failure(entry) else _text(entry, "model")
 
 
 def stop_reason_of(entry: ConversationEntry) -> str | None:
-    """Return why a model stopped."""
+    """Return the stop reason of an answer."""
     return "error" if is_failure(entry) else _text(entry, "stop_reason")
 
 
 def usage_in(entry: ConversationEntry) -> Usage | None:
-    """Return what an answer used, the cached part counted in the input."""
-    given = _source(entry).get("usage")
-    if not isinstance(given, dict) or is_failure(entry):
+    """Return the token usage of an answer, with cached tokens counted as input."""
+    usage = _source(entry).get("usage")
+    if not isinstance(usage, dict) or is_failure(entry):
         return None
-    counts = {name: n for name, n in given.items() if _is_count(n)}
+    counts = {name: n for name, n in usage.items() if _is_count(n)}
     if not _CACHES.isdisjoint(counts):
         return usage_of(counts)
-    known = {name: counts[name] for name in Usage.__struct_fields__ if name in counts}
-    return msgspec.convert(known, Usage) if known else None
+    fields = {name: counts[name] for name in Usage.__struct_fields__ if name in counts}
+    return msgspec.convert(fields, Usage) if fields else None
 
 
 def _is_count(value: object) -> bool:

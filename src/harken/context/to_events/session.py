@@ -1,11 +1,11 @@
-"""`retell`: commits as the events of a session, such as a log of it would hold.
+"""`retell`: convert commits to the events of a session log.
 
-One idea: every agent is told by itself, in the order of its commits, and says before each entry
-when that was; of all agents the one whose turn is the earliest goes on. So the events are in order
-of time as far as each agent's own order allows, and a subagent is born while its call is open.
+Every agent is a generator of events, in the order of its commits, which yields the time before each
+entry; the agent with the earliest time continues. So the events are in order of time as far as each
+agent's own order allows, and a subagent is created while its call is open.
 
-Nothing is made up that the commits do not say: who was asked what in a model call follows from
-what an answer was built on. The same commits give the same events. They keep the rules of a log
+Nothing is invented that the commits do not contain: the context of a model call follows from what
+an answer was built on. The same commits give the same events. The events satisfy the rules of a log
 (`harken.session.invariants`): each could be written.
 
 Source: docs/formats/session-log.md; docs/design/005-other-runtimes.md.
@@ -36,176 +36,181 @@ from harken.session.state import OpenCall
 from harken.store.base import Store, StoredCommit
 
 MAIN = "main"
-_Telling: TypeAlias = Iterator[str]
-"""Tells an agent; yields when the next happened, before it is told."""
+_EventGenerator: TypeAlias = Iterator[str]
+"""A generator of an agent's events. It yields the time of the next event before it is logged."""
 _Entries: TypeAlias = dict[CommitId, list[ConversationEntry]]
 
 
 def retell(store: Store, name: str, ends: Sequence[BranchTip]) -> list[ev.Event]:
-    """Return the events of a session that was never logged here.
+    """Return the events of a session that was recorded as commits only.
 
-    name: of the session. ends: where its conversations end, the main one first; more than one of an
-    agent are branches. Raises NameNotFound for a commit that is not there; ObjectNotFound,
+    name: of the session. ends: the tips of its conversations, the main one first; further tips of
+    an agent are branches. Raises NameNotFound if a commit does not exist; ObjectNotFound,
     ObjectCorrupted.
     """
     if not ends:
         raise NameNotFound("commit of session", name, ())
     with paused_gc():
         lanes = lanes_of(store, ends)
-        return [*_Retelling(name, lanes, _read(store, lanes)).events()]
+        return [*_SessionConverter(name, lanes, _read_all(store, lanes)).events()]
 
 
-def _read(store: Store, lanes: Iterable[AgentBranch]) -> _Entries:
-    """Return what all commits hold."""
-    found: _Entries = {}
-    for content in contents_of(store, [one for lane in lanes for one in lane.commits]):
-        found.setdefault(content.stored.id, []).extend(entries_or_note(content))
-    return found
+def _read_all(store: Store, lanes: Iterable[AgentBranch]) -> _Entries:
+    """Read the entries of all commits."""
+    entries: _Entries = {}
+    for content in contents_of(store, [stored for lane in lanes for stored in lane.commits]):
+        entries.setdefault(content.stored.id, []).extend(entries_or_note(content))
+    return entries
 
 
 @dataclass(slots=True)
-class _Retelling:
-    """All agents of a session, while they are told."""
+class _SessionConverter:
+    """The conversion of all agents of a session."""
 
     name: str
     lanes: list[AgentBranch]
     entries: _Entries
     last: dict[str, ConversationEntry] = field(init=False)
-    """Response -> the last entry with it: that one is told as what a model answered."""
+    """Response -> the last entry with it, which is logged as the answer of the model."""
     story: EventLog = field(default_factory=EventLog)
     root: AgentEvents | None = None
     begun: int = 0
     spawns: dict[CommitId, list[AgentBranch]] = field(default_factory=dict)
-    """Commit -> the lanes that begin there."""
-    due: list[_Telling] = field(default_factory=list)
-    """Those that begin now."""
+    """Commit -> the branches that begin there."""
+    due: list[_EventGenerator] = field(default_factory=list)
+    """Generators that start now."""
 
     def __post_init__(self) -> None:
-        """Look for responses; what a snapshot repeats counts only where it stands nowhere else."""
+        """Index responses. Those in a snapshot count only if they are nowhere else."""
         commits = sorted(
-            (one for lane in self.lanes for one in lane.commits if _asks(one)),
-            key=lambda one: one.commit.type == "delta",
+            (stored for lane in self.lanes for stored in lane.commits if _has_own_calls(stored)),
+            key=lambda stored: stored.commit.type == "delta",
         )
-        told = chain.from_iterable(self.entries.get(one.id, ()) for one in commits)
-        self.last = {id_: entry for entry in told if (id_ := response_of(entry)) is not None}
+        entries = chain.from_iterable(self.entries.get(stored.id, ()) for stored in commits)
+        self.last = {id_: entry for entry in entries if (id_ := response_of(entry)) is not None}
 
     def events(self) -> list[ev.KnownEvent]:
-        """Tell all, and return the events."""
-        known = {one.id for lane in self.lanes for one in lane.commits}
-        free: list[AgentBranch] = []
+        """Log everything, and return the events."""
+        commit_ids = {stored.id for lane in self.lanes for stored in lane.commits}
+        roots: list[AgentBranch] = []
         for lane in self.lanes:
-            if lane.origin in known:
+            if lane.origin in commit_ids:
                 self.spawns.setdefault(lane.origin, []).append(lane)
             else:
-                free.append(lane)
-        first = self._time(free[0])
+                roots.append(lane)
+        first = self._start_time(roots[0])
         started = ev.SessionStarted(session_id=self.name, schema_version=ev.SCHEMA_VERSION)
         self.story.say(started, first)
-        self.due += [self._lane(lane, None) for lane in free]
+        self.due += [self._convert_agent(lane, None) for lane in roots]
         self._run()
         return self.story.events
 
     def _run(self) -> None:
-        """Let each agent go on when it is its turn; at the same time, the one that began last."""
-        waiting: list[tuple[str, int, _Telling]] = []
-        while self.due or waiting:
-            before = ""
+        """Resume the agent with the earliest time; at equal times, the one that began last."""
+        queue: list[tuple[str, int, _EventGenerator]] = []
+        while self.due or queue:
+            previous_time = ""
             if self.due:
                 telling = self.due.pop(0)
                 self.begun += 1
                 number = -self.begun
             else:
-                before, number, telling = heappop(waiting)
+                previous_time, number, telling = heappop(queue)
             time = next(telling, None)
             if time is not None:
-                heappush(waiting, (max(before, time), number, telling))
+                heappush(queue, (max(previous_time, time), number, telling))
 
-    def _lane(self, lane: AgentBranch, above: AgentEvents | None) -> _Telling:
-        """Tell an agent."""
-        if above is None and self.root is not None:
-            yield self._time(lane)
-        voice = self._born(lane, above)
-        inherited = [] if above is None else above.reads.held[:]
-        left: dict[CommitId | None, Reads] = {None: Reads()}
-        told: CommitId | None = None
-        for one in lane.commits:
-            entries = self.entries.get(one.id, [])
-            if told is None:
-                entries = _inherit(voice, one, entries, inherited)
-            elif one.commit.parent != told:
-                voice.time = _first(entries, one.commit.created_at)
-                yield voice.time
-                parent = one.commit.parent if one.commit.parent in left else None
-                voice.go_back(left[parent].held)
-            yield from self._commit(voice, one, entries)
-            if one.id in lane.forks:
-                left[one.id] = voice.reads.upto(len(voice.reads))
-            told = one.id
-            self.due += [self._lane(other, voice) for other in self.spawns.get(one.id, ())]
+    def _convert_agent(self, lane: AgentBranch, parent: AgentEvents | None) -> _EventGenerator:
+        """Log the events of an agent."""
+        if parent is None and self.root is not None:
+            yield self._start_time(lane)
+        agent = self._create_agent(lane, parent)
+        inherited = [] if parent is None else parent.reads.held[:]
+        reads_by_commit: dict[CommitId | None, Reads] = {None: Reads()}
+        previous: CommitId | None = None
+        for stored in lane.commits:
+            entries = self.entries.get(stored.id, [])
+            if previous is None:
+                entries = _inherit(agent, stored, entries, inherited)
+            elif stored.commit.parent != previous:
+                agent.time = _first_time(entries, stored.commit.created_at)
+                yield agent.time
+                fork_point = (
+                    stored.commit.parent if stored.commit.parent in reads_by_commit else None
+                )
+                agent.go_back(reads_by_commit[fork_point].held)
+            yield from self._convert_commit(agent, stored, entries)
+            if stored.id in lane.forks:
+                reads_by_commit[stored.id] = agent.reads.upto(len(agent.reads))
+            previous = stored.id
+            self.due += [
+                self._convert_agent(child_lane, agent)
+                for child_lane in self.spawns.get(stored.id, ())
+            ]
 
-    def _commit(
-        self, voice: AgentEvents, one: StoredCommit, entries: Sequence[ConversationEntry]
-    ) -> _Telling:
-        """Tell what is new in a commit, or what an agent reads from then on, and the commit."""
-        created = one.commit.created_at
-        if one.commit.type != "delta" and not is_spawn(one) and voice.reads:
-            yield max(created, voice.time)
-            voice.replace(entries, one.commit.type, created)
+    def _convert_commit(
+        self, agent: AgentEvents, stored: StoredCommit, entries: Sequence[ConversationEntry]
+    ) -> _EventGenerator:
+        """Log the new entries of a commit, or the replaced context, and the commit."""
+        created = stored.commit.created_at
+        if stored.commit.type != "delta" and not is_spawn(stored) and agent.reads:
+            yield max(created, agent.time)
+            agent.replace(entries, stored.commit.type, created)
         else:
             for entry in entries:
-                if _asks(one) and is_answer(entry) and self._counts(entry):
-                    voice.ask(entry)
-                time = time_in(entry, voice.time)
+                if _has_own_calls(stored) and is_answer(entry) and self._is_logged_answer(entry):
+                    agent.ask(entry)
+                time = time_in(entry, agent.time)
                 yield time
-                voice.tell(entry, time)
-        voice.commit(one)
+                agent.tell(entry, time)
+        agent.commit(stored)
 
-    def _counts(self, answer: ConversationEntry) -> bool:
-        """Whether a model was asked for this, and it is not said again elsewhere."""
+    def _is_logged_answer(self, answer: ConversationEntry) -> bool:
+        """Whether this is the entry that is logged as the answer of its model call."""
         id_ = response_of(answer)
         return id_ is None or self.last[id_] is answer
 
-    def _born(self, lane: AgentBranch, above: AgentEvents | None) -> AgentEvents:
-        """Tell the birth of an agent, and what it was told by whoever made it."""
+    def _create_agent(self, lane: AgentBranch, spawner: AgentEvents | None) -> AgentEvents:
+        """Log the creation of an agent, and its prompt."""
         entries = self.entries.get(lane.commits[0].id, [])
         prompt = prompt_of(entries)
         call: OpenCall | None = None
-        time = self._time(lane) if above is None else above.time
-        if above is not None:
-            open_calls = above.state.open_calls.values()
+        time = self._start_time(lane) if spawner is None else spawner.time
+        if spawner is not None:
+            open_calls = spawner.state.open_calls.values()
             call = spawning(
-                (one for one in open_calls if one.id not in above.spawned), lane.agent, prompt
+                (one for one in open_calls if one.id not in spawner.spawned), lane.agent, prompt
             )
-        parent = above or self.root
+        parent = spawner or self.root
         cause = call.reference if call is not None else None if parent is None else parent.birth
         id_ = agent_id(self.story.state.next_agent)
-        every = chain.from_iterable(self.entries.get(one.id, ()) for one in lane.commits)
-        model = next(filter(None, map(model_of, filter(is_answer, every))), None)
+        all_entries = chain.from_iterable(self.entries.get(one.id, ()) for one in lane.commits)
+        model = next(filter(None, map(model_of, filter(is_answer, all_entries))), None)
         birth = ev.AgentCreated(
             agent_id=id_,
             cause=cause,
             name=lane.agent or MAIN,
             language_model=model,
             relation="primary" if parent is None else "subagent",
-            spec=_spec(lane.commits[0]) if lane.agent not in ("", MAIN) else None,
+            spec=_build_spec(lane.commits[0]) if lane.agent not in ("", MAIN) else None,
         )
-        voice = AgentEvents(self.story, id_, self.story.say(birth, time), time, model)
-        self.root = self.root or voice
-        if above is not None and call is not None:
-            above.spawned[call.id] = voice
+        agent = AgentEvents(self.story, id_, self.story.say(birth, time), time, model)
+        self.root = self.root or agent
+        if spawner is not None and call is not None:
+            spawner.spawned[call.id] = agent
             if prompt:
-                piece = ev.PieceOfText(agent_id=above.id, content=prompt, cause=call.reference)
-                voice.told = self.story.say(piece, time), prompt
-        return voice
+                piece = ev.PieceOfText(agent_id=spawner.id, content=prompt, cause=call.reference)
+                agent.told = self.story.say(piece, time), prompt
+        return agent
 
-    def _time(self, lane: AgentBranch) -> str:
-        """Return when an agent began."""
+    def _start_time(self, lane: AgentBranch) -> str:
+        """Return the time at which an agent began."""
         first = lane.commits[0]
-        return _first(self.entries.get(first.id, []), first.commit.created_at)
+        return _first_time(self.entries.get(first.id, []), first.commit.created_at)
 
 
-def _spec(first: StoredCommit) -> dict[str, ev.Json] | None:
-    """Return what the first commit of a subagent says it is: its template, and its task."""
+def _build_spec(first: StoredCommit) -> dict[str, ev.Json] | None:
+    """Return the spec of a subagent from its first commit: template and task."""
     spec: dict[str, ev.Json] = {}
     if first.commit.template:
         spec["template"] = {"name": first.commit.template}
@@ -214,39 +219,41 @@ def _spec(first: StoredCommit) -> dict[str, ev.Json] | None:
     return spec or None
 
 
-def _asks(one: StoredCommit) -> bool:
-    """Whether answers in a commit were given there, and not before."""
-    return one.commit.type == "delta" or is_spawn(one)
+def _has_own_calls(stored: StoredCommit) -> bool:
+    """Whether model calls in a commit were made there, and not repeated from before."""
+    return stored.commit.type == "delta" or is_spawn(stored)
 
 
 def _inherit(
-    voice: AgentEvents,
-    one: StoredCommit,
+    agent: AgentEvents,
+    stored: StoredCommit,
     entries: list[ConversationEntry],
     inherited: Sequence[ContextItem],
 ) -> list[ConversationEntry]:
-    """Let an agent begin with what the one above it reads, as far as it does; return the rest.
+    """Let an agent start with the context of its parent, and return the remaining entries.
 
-    A snapshot says all that it reads: so much of it as is the same, time and all. Else it goes
-    on from there.
+    A snapshot contains the complete context: the entries that equal the parent's are inherited. A
+    delta continues from the parent's context.
     """
-    same = len(inherited)
-    if one.commit.type != "delta":
-        same = _same(entries, inherited)
-        entries = entries[same:]
-    if same:
-        voice.edit(inherited[:same], "inherited")
+    same_count = len(inherited)
+    if stored.commit.type != "delta":
+        same_count = _common_prefix_len(entries, inherited)
+        entries = entries[same_count:]
+    if same_count:
+        agent.edit(inherited[:same_count], "inherited")
     return entries
 
 
-def _same(entries: Sequence[ConversationEntry], inherited: Sequence[ContextItem]) -> int:
-    """Return with how many messages, the same at the same time, two contexts begin."""
-    for at, (entry, held) in enumerate(zip(entries, inherited, strict=False)):
-        if entry.time != held.time or message_key(entry.message) != held.key:
-            return at
+def _common_prefix_len(
+    entries: Sequence[ConversationEntry], inherited: Sequence[ContextItem]
+) -> int:
+    """Return the length of the common prefix of two contexts, by message and time."""
+    for index, (entry, item) in enumerate(zip(entries, inherited, strict=False)):
+        if entry.time != item.time or message_key(entry.message) != item.key:
+            return index
     return min(len(entries), len(inherited))
 
 
-def _first(entries: Iterable[ConversationEntry], created_at: str) -> str:
-    """Return when the first of some entries was, where one says so."""
+def _first_time(entries: Iterable[ConversationEntry], created_at: str) -> str:
+    """Return the time of the first entry with a time, else that of the commit."""
     return next((time for entry in entries if (time := time_in(entry, ""))), created_at)

@@ -1,8 +1,8 @@
-"""Calls, told such that a log could hold them: each has an id of its own while it is open.
+"""Tool calls with ids that are unique among the open calls, as a log requires.
 
-One idea: files are full of calls that nobody answered, of results without a call, and of ids that
-come twice; a log has none of that. So an id that is taken becomes another one, and a call whose
-result comes too late is made again. Neither changes what a model reads but for the id.
+Files contain calls without result, results without call, and repeated ids; a log must not. So a
+used id is replaced, and a call whose result comes too late is repeated. Neither changes the context
+except for the id.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from harken.formats.tool_calls import as_object
 from harken.session.state import OpenCall
 
 UNNAMED = "unknown"
-"""What a tool is called whose name nobody says."""
-_LONG = 20
-"""So many characters are no accident where one text holds another."""
+"""The name of a tool whose name is missing."""
+_MIN_PART_CHARS = 20
+"""A common text of this length is not accidental."""
 
 
 def with_own_ids(message: Message, taken: Collection[str]) -> tuple[Message, dict[str, str]]:
-    """Return an answer whose calls have ids that are no others', and what became of which id."""
-    own: list[str] = []
+    """Return an answer with unique call ids, and the replaced ids."""
+    new_ids: list[str] = []
     for call in message.tool_calls or ():
-        wanted, count = call.id or "call", 1
-        while wanted in taken or wanted in own:
+        candidate, count = call.id or "call", 1
+        while candidate in taken or candidate in new_ids:
             count += 1
-            wanted = f"{call.id or 'call'}~{count}"
-        own.append(wanted)
+            candidate = f"{call.id or 'call'}~{count}"
+        new_ids.append(candidate)
     calls = message.tool_calls or []
-    renamed = {call.id: id_ for call, id_ in zip(calls, own, strict=True) if call.id != id_}
+    renamed = {call.id: id_ for call, id_ in zip(calls, new_ids, strict=True) if call.id != id_}
     if not renamed:
         return message, {}
     content = message.content
@@ -41,45 +41,50 @@ def with_own_ids(message: Message, taken: Collection[str]) -> tuple[Message, dic
             ToolCallSlot(renamed.get(part.id, part.id)) if isinstance(part, ToolCallSlot) else part
             for part in content
         ]
-    made = [msgspec.structs.replace(c, id=id_) for c, id_ in zip(calls, own, strict=True)]
-    return msgspec.structs.replace(message, content=content, tool_calls=made), renamed
+    new_calls = [
+        msgspec.structs.replace(call_, id=id_) for call_, id_ in zip(calls, new_ids, strict=True)
+    ]
+    return msgspec.structs.replace(message, content=content, tool_calls=new_calls), renamed
 
 
 def call_again(call: ToolCall | None, id_: str, name: str | None) -> ToolCall:
-    """Return a call that is made once more; one that stands nowhere has nothing but a name."""
+    """Return a repeated call. A call that is nowhere recorded has only a name."""
     if call is not None:
         return msgspec.structs.replace(call, id=id_)
     return ToolCall(id_, FunctionCall(name or UNNAMED, "{}"))
 
 
 def spawning(calls: Iterable[OpenCall], agent: str, prompt: str) -> OpenCall | None:
-    """Return the open call that made an agent: it has its name, or says what it was told first.
+    """Return the open call that created an agent: its id is the agent's name, or it has the prompt.
 
-    Where it is the only one, it is the one that it was made in.
+    If there is only one open call, it is that one.
     """
-    listed = list(calls)
-    for fits in ([call for call in listed if call.id == agent], _saying(listed, prompt)):
-        if fits:
-            return fits[0]
-    return listed[0] if len(listed) == 1 else None
+    open_calls = list(calls)
+    for matches in (
+        [call for call in open_calls if call.id == agent],
+        _find_by_prompt(open_calls, prompt),
+    ):
+        if matches:
+            return matches[0]
+    return open_calls[0] if len(open_calls) == 1 else None
 
 
 def prompt_of(entries: Iterable[ConversationEntry]) -> str:
-    """Return what an agent was told first; empty: nothing."""
-    heard = (entry.message for entry in entries if entry.message.role == "user")
-    return next((text_of(message.content) for message in heard), "")
+    """Return the first user message of an agent, or an empty text."""
+    messages = (entry.message for entry in entries if entry.message.role == "user")
+    return next((text_of(message.content) for message in messages), "")
 
 
 def holds(text: str, part: str) -> bool:
-    """Whether a text is another one, or holds it, which is long enough to be no accident."""
+    """Whether the texts are equal, or `text` contains a `part` that is long enough."""
     text, part = text.strip(), part.strip()
-    return bool(part) and (text == part or (len(part) >= _LONG and part in text))
+    return bool(part) and (text == part or (len(part) >= _MIN_PART_CHARS and part in text))
 
 
-def _saying(calls: Iterable[OpenCall], prompt: str) -> list[OpenCall]:
-    return [call for call in calls if any(holds(prompt, text) for text in _texts(call))]
+def _find_by_prompt(calls: Iterable[OpenCall], prompt: str) -> list[OpenCall]:
+    return [call for call in calls if any(holds(prompt, text) for text in _iter_arguments(call))]
 
 
-def _texts(call: OpenCall) -> Iterator[str]:
-    given = as_object(call.arguments) or {}
-    return (value for value in given.values() if isinstance(value, str))
+def _iter_arguments(call: OpenCall) -> Iterator[str]:
+    arguments = as_object(call.arguments) or {}
+    return (value for value in arguments.values() if isinstance(value, str))

@@ -1,1 +1,1 @@
-"""A store far away: what goes over the wire, and the client of the service that answers."""
+"""A remote store: the wire format, and the client of the service."""

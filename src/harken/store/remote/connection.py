@@ -1,7 +1,7 @@
-"""A connection to the service: one question, one answer, asked again where the line broke.
+"""HTTP connections to the service: one request, one response, repeated if the connection broke.
 
-Everything that is asked may be asked twice: what is written is named by its content. What comes
-back is not trusted: its size is bounded here, its content is checked by whoever asked.
+Every request may be repeated, because written content is named by its hash. Responses are not
+trusted: their size is bounded here, and their content is verified by the caller.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 MOST_CONNECTIONS = 32
 ANSWER_MOST_BYTES = 1024 * 1024 * 1024
-"""What is longer is no answer."""
-_AGAIN_AFTER = (0.1, 0.3, 0.6)
-"""Shares of one's patience."""
+"""The size limit of a response."""
+_RETRY_SHARES = (0.1, 0.3, 0.6)
+"""Delays between attempts, as shares of `patience_s`."""
 _CONNECT_S, _SILENCE_S = 5.0, 120.0
-"""How long one waits for a connection, and for the next sign of life: a locked store takes 30 s."""
-_KEPT_S = 15.0
-"""Idle connections end here before they end there: a request never meets a closing door."""
+"""Timeouts to connect, and for the next bytes: a write to a locked store takes up to 30 s."""
+_KEEPALIVE_S = 15.0
+"""Idle connections are closed before the server closes them, so no request meets a closed one."""
 
 
 class ServiceConnection:
-    """Connections to the service at `url`, or at the Unix socket `socket`; threads may share it.
+    """An HTTP client of the service at `url`, or at the Unix socket `socket`. Threads may share it.
 
-    Where the line breaks they ask again, for about `patience_s`. Raises ConfigError where the
-    address is none, the token would cross a network in the clear, or httpx is not installed.
+    Requests on broken connections are repeated for about `patience_s`. Raises ConfigError if the
+    address is invalid, the token would cross a network in the clear, or httpx is not installed.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class ServiceConnection:
     ) -> None:
         check_address(url, has_token=bool(token) and socket is None)
         self.address = f"unix:{socket}" if socket is not None else url
-        self._httpx = _imported()
+        self._httpx = _import_httpx()
         self._process = os.getpid()
-        self._waits_s = [share * patience_s for share in _AGAIN_AFTER]
-        self._client = self._made(url, token, socket)
+        self._retry_delays_s = [share * patience_s for share in _RETRY_SHARES]
+        self._client = self._create_client(url, token, socket)
 
     def ask(
         self,
@@ -66,55 +66,57 @@ class ServiceConnection:
         method: str = "POST",
         silence_s: float = _SILENCE_S,
     ) -> bytes:
-        """Return the body of the answer, which may take `silence_s` to begin.
+        """Send a request and return the response body, which may take `silence_s` to begin.
 
-        Raises what the service says, as the exception that it was there; StoreError where it
-        cannot be reached, or says what no service would.
+        Raises the exception that the service reports; StoreError if it is unreachable or its
+        response
+        is not valid.
         """
         headers = {"content-type": sends, "accept": accepts}
-        return self._again(
-            lambda: self._whole(
+        return self._retry(
+            lambda: self._read_response(
                 method, path, accepts, content=body, headers=headers, silence_s=silence_s
             )
         )
 
     def flow(self, path: str, *, accepts: str = BYTES) -> Iterator[bytes]:
-        """Yield the body of an answer in parts, as they come. Asked again only until it begins.
+        """Yield the response body in parts. The request is repeated only until the body begins.
 
         Raises as `ask`.
         """
-        for wait_s in (*self._waits_s, None):
+        for wait_s in (*self._retry_delays_s, None):
             has_begun = False
             try:
-                with self._answer("GET", path, headers={"accept": accepts}) as response:
-                    self._check(response, accepts)
+                with self._open_response("GET", path, headers={"accept": accepts}) as response:
+                    self._check_response(response, accepts)
                     for part in response.iter_raw():
                         has_begun = True
                         yield part
                     return
-            except _Broken as error:
+            except _RetryableError as error:
                 if has_begun or wait_s is None or not error.may_pass:
                     raise StoreUnavailable(self.address, error.reason) from error
             time.sleep(wait_s)
 
     def close(self) -> None:
         """Close all connections. A second call does nothing."""
-        if os.getpid() == self._process:  # after a fork they are the parent's
+        # After a fork, the connections belong to the parent process.
+        if os.getpid() == self._process:
             self._client.close()
 
-    def _made(self, url: str, token: str, socket: str | Path | None) -> httpx.Client:
+    def _create_client(self, url: str, token: str, socket: str | Path | None) -> httpx.Client:
         library = self._httpx
         limits = library.Limits(
             max_connections=MOST_CONNECTIONS,
             max_keepalive_connections=MOST_CONNECTIONS,
-            keepalive_expiry=_KEPT_S,
+            keepalive_expiry=_KEEPALIVE_S,
         )
-        # Proxies of the environment are for other addresses; what is large is not compressed.
+        # Environment proxies are for other addresses. Large bodies are sent uncompressed.
         transport = library.HTTPTransport(
             uds=None if socket is None else str(socket),
             limits=limits,
             trust_env=False,
-            verify=url.startswith("https:"),  # without TLS no certificates need be read
+            verify=url.startswith("https:"),  # Without TLS no certificates need be read.
         )
         headers = {"accept-encoding": "identity"}
         if token:
@@ -127,31 +129,31 @@ class ServiceConnection:
         )
         return client
 
-    def _again(self, act: Callable[[], bytes]) -> bytes:
-        """Do it, and do it again where the line broke or the service had too much to do."""
-        for wait_s in (*self._waits_s, None):
+    def _retry(self, act: Callable[[], bytes]) -> bytes:
+        """Run a request, and repeat it if the connection broke or the service was busy."""
+        for wait_s in (*self._retry_delays_s, None):
             try:
                 return act()
-            except _Broken as error:
+            except _RetryableError as error:
                 if wait_s is None or not error.may_pass:
                     raise StoreUnavailable(self.address, error.reason) from error
             time.sleep(wait_s)
         raise AssertionError("the last one returns or raises")
 
-    def _whole(self, method: str, path: str, accepts: str, **request: Any) -> bytes:
-        with self._answer(method, path, **request) as response:
-            self._check(response, accepts)
-            return self._bounded(response)
+    def _read_response(self, method: str, path: str, accepts: str, **request: Any) -> bytes:
+        with self._open_response(method, path, **request) as response:
+            self._check_response(response, accepts)
+            return self._read_bounded(response)
 
-    def _check(self, response: httpx.Response, accepts: str) -> None:
-        """Raise what the service says where it does not give what was asked for."""
+    def _check_response(self, response: httpx.Response, accepts: str) -> None:
+        """Raise the reported error if the response is not of the accepted type."""
         if response.status_code != 200:
-            raise self._failure(response.status_code, self._bounded(response))
+            raise self._parse_error(response.status_code, self._read_bounded(response))
         if response.headers.get("content-type", "").split(";")[0] != accepts:
             raise StoreError(self.address, "answers in another form: is it a Harken service?")
 
     @contextmanager
-    def _answer(
+    def _open_response(
         self, method: str, path: str, *, silence_s: float = _SILENCE_S, **request: Any
     ) -> Iterator[httpx.Response]:
         if os.getpid() != self._process:
@@ -166,34 +168,34 @@ class ServiceConnection:
                 yield response
         except self._httpx.TimeoutException as error:
             reason = f"does not answer in time ({type(error).__name__})"
-            raise _Broken(reason, may_pass=False) from error
+            raise _RetryableError(reason, may_pass=False) from error
         except self._httpx.TransportError as error:
             reason = f"cannot be reached ({error}); does `harken serve` run there?"
-            raise _Broken(reason) from error
+            raise _RetryableError(reason) from error
 
-    def _bounded(self, response: httpx.Response) -> bytes:
+    def _read_bounded(self, response: httpx.Response) -> bytes:
         parts: list[bytes] = []
-        left = ANSWER_MOST_BYTES
+        remaining = ANSWER_MOST_BYTES
         for part in response.iter_raw():
-            left -= len(part)
-            if left < 0:
+            remaining -= len(part)
+            if remaining < 0:
                 raise StoreError(self.address, f"answers with more than {ANSWER_MOST_BYTES} bytes")
             parts.append(part)
         return b"".join(parts)
 
-    def _failure(self, status: int, body: bytes) -> Exception:
+    def _parse_error(self, status: int, body: bytes) -> Exception:
         try:
             problem = read_json(body, ErrorBody).error
         except ValueError:
             text = f"answered with status {status}: is it a Harken service?"
             return StoreError(self.address, text)
         if problem.code == "busy":
-            return _Broken(problem.message)
+            return _RetryableError(problem.message)
         return error_of(problem, self.address)
 
 
-class _Broken(Exception):
-    """There was no answer."""
+class _RetryableError(Exception):
+    """There was no response. If `may_pass`, the request may be repeated."""
 
     def __init__(self, reason: str, *, may_pass: bool = True) -> None:
         super().__init__(reason)
@@ -201,7 +203,7 @@ class _Broken(Exception):
 
 
 def check_address(url: str, *, has_token: bool) -> None:
-    """Raise ConfigError for an address that is none, or where all could read the token."""
+    """Raise ConfigError for an invalid address, or one that would expose the token."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -218,7 +220,7 @@ def check_address(url: str, *, has_token: bool) -> None:
         )
 
 
-def _imported() -> Any:
+def _import_httpx() -> Any:
     try:
         return importlib.import_module("httpx")
     except ImportError:

@@ -1,6 +1,6 @@
-"""Failures on their way over the wire: what the service says is what the caller is raised.
+"""Errors of the service API: the exceptions of the service, encoded for the client.
 
-One idea: an error is a code, a line for a person and the facts of the exception that it was; so the
+An error consists of a code, a line for a person and the fields of the original exception, so the
 client raises the same exception, with the address of the service in place of the file.
 
 Source: docs/formats/service.md, "Errors".
@@ -56,60 +56,60 @@ Code: TypeAlias = Literal[
     "store_full",
 ]
 STATUS: dict[Code, int] = {
-    "unauthorized": 401,  # no token, or another one
-    "forbidden": 403,  # from a browser, or under another host's name
+    "unauthorized": 401,  # The token is missing or wrong.
+    "forbidden": 403,  # The request comes from a browser, or names another host.
     "read_only": 403,
-    "not_found": 404,  # no such path
+    "not_found": 404,  # The path does not exist.
     "unknown_name": 404,
     "object_missing": 404,
     "method_not_allowed": 405,
-    "too_slow": 408,  # the body did not arrive in time
+    "too_slow": 408,  # The body did not arrive in time.
     "ambiguous_name": 409,
     "store_locked": 409,
     "notes_changed": 409,
-    "log_differs": 409,  # lines do not go on where a log ends
-    "log_locked": 409,  # another program writes it
+    "log_differs": 409,  # The lines do not continue the log.
+    "log_locked": 409,  # Another program writes the log.
     "too_large": 413,
-    "unsupported_media": 415,  # neither JSON nor MessagePack, or compressed
+    "unsupported_media": 415,  # The body is neither JSON nor MessagePack, or it is compressed.
     "invalid": 422,
-    "batch_damaged": 422,  # a name in the batch is not that of its content
-    "object_damaged": 500,  # what is stored is not what its name says
-    "internal": 500,  # a bug
-    "busy": 503,  # too much at once: ask again
+    "batch_damaged": 422,  # A name in the batch does not match its content.
+    "object_damaged": 500,  # A stored object does not match its name.
+    "internal": 500,  # A bug in the service.
+    "busy": 503,  # The service has too many requests: retry.
     "store_failed": 503,
-    "store_full": 507,  # the disk refused
+    "store_full": 507,  # The disk refused the write.
 }
-_MOST_CHARACTERS = 1000
+_MAX_CHARS = 1000
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What went wrong. Members without a value are left out."""
+    """An error in wire form. Members without a value are left out."""
 
     code: Code
     message: str
     """One line for a person."""
     kind: str = ""
-    """Of what there is none of this name."""
+    """The kind of the name that does not exist."""
     name: str = ""
     needed_by: str = ""
     reason: str = ""
     known: tuple[str, ...] = ()
-    """Names that there are."""
+    """Names that exist."""
 
     @property
     def status(self) -> int:
-        """The HTTP status that goes with it."""
+        """The HTTP status of this error code."""
         return STATUS[self.code]
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """The body of every answer that is an error."""
+    """The body of every error response."""
 
     error: Problem
 
 
 class RequestRefused(HarkenError):
-    """Something that the service does not do for whoever asked; its text says why."""
+    """The service refuses the request. The text gives the reason."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -117,18 +117,20 @@ class RequestRefused(HarkenError):
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return what is said of an exception: one line, and nothing of where the service keeps what.
+    """Convert an exception to its wire form: one line, without paths of the service.
 
-    One that is none of ours is a bug: of that only its kind is said.
+    An exception that is not a Harken error is a bug: of it, only the type is reported.
     """
-    text = _line(error)
+    text = _format_line(error)
     match error:
         case RequestRefused():
             return Problem(error.code, text)
         case AmbiguousName():
-            return Problem("ambiguous_name", text, error.kind, error.name, known=_some(error))
+            return Problem(
+                "ambiguous_name", text, error.kind, error.name, known=_sample_names(error)
+            )
         case NameNotFound():
-            return Problem("unknown_name", text, error.kind, error.name, known=_some(error))
+            return Problem("unknown_name", text, error.kind, error.name, known=_sample_names(error))
         case ObjectNotFound():
             return Problem("object_missing", text, name=error.name, needed_by=error.needed_by)
         case ObjectCorrupted():
@@ -157,7 +159,7 @@ def problem_of(error: Exception) -> Problem:
 
 
 def error_of(problem: Problem, store: str) -> Exception:
-    """Return the exception that a problem was, as one of the store with this address."""
+    """Convert a problem to the original exception, as raised by the store at this address."""
     match problem.code:
         case "unknown_name":
             return NameNotFound(problem.kind, problem.name, problem.known)
@@ -186,14 +188,14 @@ def error_of(problem: Problem, store: str) -> Exception:
             return StoreError(store, problem.message)
 
 
-def _line(error: Exception) -> str:
+def _format_line(error: Exception) -> str:
     text = str(error)
     if isinstance(error, StoreError):
         text = text.removeprefix(f"{error.store}: ")
     elif isinstance(error, LogError):
         text = text.removeprefix(f"{error.file}: ")
-    return " ".join(text.split())[:_MOST_CHARACTERS]
+    return " ".join(text.split())[:_MAX_CHARS]
 
 
-def _some(error: NameNotFound) -> tuple[str, ...]:
+def _sample_names(error: NameNotFound) -> tuple[str, ...]:
     return tuple(islice(error.known, 13))

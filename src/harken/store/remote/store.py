@@ -1,7 +1,7 @@
-"""`RemoteStore`: a store that another process keeps, through the service.
+"""`RemoteStore`: a client of a store that another process serves.
 
-One idea: nothing that comes back is believed because of where it comes from. Bodies are hashed,
-chains are followed, and a name counts only if it is one.
+Responses are not trusted: bodies are hashed, chains are followed, and only valid names are
+accepted.
 
 Source: docs/formats/service.md.
 """
@@ -38,21 +38,21 @@ from harken.store.remote import wire
 from harken.store.remote.connection import ServiceConnection
 
 LOCAL = "http://localhost"
-_FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
+_FULL_NAME_PATTERN = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
 _DIGITS = "0123456789abcdef"
-_COLLECTS_S = 3600.0
-"""How long collecting or purging may take: both read all that is there."""
+_COLLECT_TIMEOUT_S = 3600.0
+"""The timeout of a collection or a purge, which read everything in the store."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 @check_arguments
 class RemoteStore:
-    """The store of the service at `url`, which asks for `token`; or at a Unix `socket`.
+    """A client of the store at `url` (with a `token`) or at a Unix `socket`.
 
-    Threads may share it. Where the connection breaks it asks again, for about `patience_s`: all
-    that is asked here may be asked twice. Raises ConfigError; all methods raise StoreError where
-    the service is away.
+    Threads may share it. Broken connections are retried for about `patience_s`: every request may
+    be
+    repeated. Raises ConfigError; all methods raise StoreError if the service is unavailable.
     """
 
     def __init__(
@@ -66,262 +66,274 @@ class RemoteStore:
         self._connection = ServiceConnection(url, token=token, socket=socket, patience_s=patience_s)
         self.address = self._connection.address
         self._tombstones: dict[Name, Tombstone] = {}
-        """As far as they were needed: others may have been added."""
+        """Cached on demand; the service may have more."""
 
     def write(self, batch: WriteBatch) -> None:
         self._connection.ask("/v1/store/write", wire.packed_batch(batch), sends=wire.PACKED)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
-        found = self._found("objects", names, ObjectKind.PART, ObjectKind.MESSAGE)
-        return {Hash(name): body for name, body in found.items()}
+        bodies = self._read_bodies("objects", names, ObjectKind.PART, ObjectKind.MESSAGE)
+        return {Hash(name): body for name, body in bodies.items()}
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
-        return self._read("deltas", names, ObjectKind.DELTA, values.decode_delta)
+        return self._read_decoded("deltas", names, ObjectKind.DELTA, values.decode_delta)
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        return self._read("sequences", names, ObjectKind.SEQUENCE, values.decode_sequence)
+        return self._read_decoded("sequences", names, ObjectKind.SEQUENCE, values.decode_sequence)
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.read_chunks(name))
 
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
-        if not _FULL.fullmatch(name):
+        if not _FULL_NAME_PATTERN.fullmatch(name):
             raise ObjectNotFound(self.address, name)
         parts = self._connection.flow(f"/v1/store/raw/{name}")
         first = next(parts, b"")
-        return self._checked(name, chain([first], parts))
+        return self._iter_verified(name, chain([first], parts))
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
-        found: dict[str, ArtifactRef] = {}
-        for some in _slices(keys):
-            found |= self._asked("derived", wire.Derived, keys=some).derived
-        return found
+        derived: dict[str, ArtifactRef] = {}
+        for batch in _slices(keys):
+            derived |= self._post("derived", wire.Derived, keys=batch).derived
+        return derived
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
-        found: dict[CommitId, StoredCommit] = {}
-        wanted = _full(names)
-        while wanted:
-            some = wanted[: wire.MOST_NAMES]
-            answer = self._commits("commits", names=some)
-            known = {one.id: one for one in self._stored(answer)}
-            found |= {name: known[name] for name in map(CommitId, some) if name in known}
-            wanted = self._rest(wanted, answer.asked)
-        return found
+        commits: dict[CommitId, StoredCommit] = {}
+        remaining = _valid_names(names)
+        while remaining:
+            batch = remaining[: wire.MOST_NAMES]
+            response = self._read_commits("commits", names=batch)
+            by_id = {commit.id: commit for commit in self._decode_commits(response)}
+            commits |= {name: by_id[name] for name in map(CommitId, batch) if name in by_id}
+            remaining = self._remaining_names(remaining, response.asked)
+        return commits
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
-        found: list[StoredCommit] = []
-        at: CommitId | None = name
-        while at is not None:
-            left = wire.MOST_NAMES if depth is None else max(depth - len(found), 0)
-            links = self._links(at, min(left, wire.MOST_NAMES), found)[:left]
+        commits: list[StoredCommit] = []
+        next_name: CommitId | None = name
+        while next_name is not None:
+            depth_left = wire.MOST_NAMES if depth is None else max(depth - len(commits), 0)
+            links = self._read_chain(next_name, min(depth_left, wire.MOST_NAMES), commits)[
+                :depth_left
+            ]
             for stored in links:
-                if at is None or stored.id != at:
+                if next_name is None or stored.id != next_name:
                     raise ObjectCorrupted(self.address, name, reason="its chain leads elsewhere")
-                found.append(stored)
-                at = stored.commit.parent
-            if not links or len(found) == depth:
+                commits.append(stored)
+                next_name = stored.commit.parent
+            if not links or len(commits) == depth:
                 break
-        return found
+        return commits
 
     def children(self, name: CommitId) -> list[CommitId]:
-        return self._asked("children", wire.CommitList, name=name).commits
+        return self._post("children", wire.CommitList, name=name).commits
 
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
-        return self._asked("latest", wire.MaybeCommit, principal=principal, at=at).id
+        return self._post("latest", wire.MaybeCommit, principal=principal, at=at).id
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
-        most = max(0, min(limit, wire.MOST_LISTED))
-        found = self._asked("newest", wire.CommitList, limit=most).commits
-        if len(found) == most < limit:
-            raise StoreError(self.address, f"has more than {most} commits: ask for fewer")
-        return found
+        batch_limit = max(0, min(limit, wire.MOST_LISTED))
+        commits = self._post("newest", wire.CommitList, limit=batch_limit).commits
+        if len(commits) == batch_limit < limit:
+            raise StoreError(self.address, f"has more than {batch_limit} commits: ask for fewer")
+        return commits
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        most = max(0, min(limit, wire.MOST_NAMES))
-        found = self._asked("named", wire.NameList, beginning=beginning, limit=most).names
-        if not all(name.startswith(beginning) for name in found):
-            raise self._odd("names that were not asked for")
-        if len(found) == most < limit:  # there may be more than one answer holds: ask for less
-            found = []
-            for longer in _longer(beginning):
-                found += self.names_with_prefix(longer, limit - len(found))
-        return [ArtifactRef(name) for name in found]
+        batch_limit = max(0, min(limit, wire.MOST_NAMES))
+        matches = self._post("named", wire.NameList, beginning=beginning, limit=batch_limit).names
+        if not all(name.startswith(beginning) for name in matches):
+            raise self._invalid_response("names that were not asked for")
+        # There may be more names than fit into a response: split the query.
+        if len(matches) == batch_limit < limit:
+            matches = []
+            for longer in _extend_prefix(beginning):
+                matches += self.names_with_prefix(longer, limit - len(matches))
+        return [ArtifactRef(name) for name in matches]
 
     def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
         values.check_notes(notes)
         try:
-            self._asked("annotate", wire.DoneBody, name=name, notes=notes, was=was)
-        except NotesConflict:  # by us, perhaps: the answer was lost, and we asked again
+            self._post("annotate", wire.DoneBody, name=name, notes=notes, was=was)
+        # This may be our own write: the response was lost, and the request was repeated.
+        except NotesConflict:
             if self.commits([name])[name].notes != notes:
                 raise
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
-        return self._asked("labelled", wire.LabelList, label=label).labels
+        return self._post("labelled", wire.LabelList, label=label).labels
 
     def iter_objects(self) -> Iterator[StoredObject]:
         frames = wire.frames(self._connection.flow("/v1/store/things"))
-        while (data := self._believed(next, frames, None)) is not None:
-            thing = self._believed(wire.unpack, data, wire.PackedThing)
-            name = self._believed(name_of, thing.kind, thing.body)
-            needs = self._believed(needs_of, thing.kind, thing.body)
-            yield StoredObject(thing.kind, name, thing.body, needs)
+        while (data := self._decode_response(next, frames, None)) is not None:
+            obj = self._decode_response(wire.unpack, data, wire.PackedThing)
+            name = self._decode_response(name_of, obj.kind, obj.body)
+            needs = self._decode_response(needs_of, obj.kind, obj.body)
+            yield StoredObject(obj.kind, name, obj.body, needs)
 
     def stats(self) -> StoreStats:
-        return self._told("stats", StoreStats)
+        return self._get("stats", StoreStats)
 
     def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
-        self._asked("keep", wire.DoneBody, kept=dict(names))
+        self._post("keep", wire.DoneBody, kept=dict(names))
 
     def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
-        found = self._told("kept", wire.RetentionBody).kept
-        return {ArtifactRef(name): keeping for name, keeping in found.items() if keeping}
+        policies = self._get("kept", wire.RetentionBody).kept
+        return {ArtifactRef(name): policy for name, policy in policies.items() if policy}
 
     def collect(
         self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
     ) -> GcResult:
-        asked = wire.Collection(now, [*roots], grace_s, dry_run)
-        answer = self._connection.ask(
-            "/v1/store/collect", canonical.to_json_line(asked), silence_s=_COLLECTS_S
+        request = wire.Collection(now, [*roots], grace_s, dry_run)
+        response = self._connection.ask(
+            "/v1/store/collect", canonical.to_json_line(request), silence_s=_COLLECT_TIMEOUT_S
         )
-        return self._believed(wire.read_json, answer, GcResult)
+        return self._decode_response(wire.read_json, response, GcResult)
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         packed = wire.pack(wire.PackedPurge(dict(stand_ins), canonical.to_json_line(tombstone)))
-        self._connection.ask("/v1/store/purge", packed, sends=wire.PACKED, silence_s=_COLLECTS_S)
+        self._connection.ask(
+            "/v1/store/purge", packed, sends=wire.PACKED, silence_s=_COLLECT_TIMEOUT_S
+        )
 
     def tombstones(self) -> dict[Name, Tombstone]:
-        return self._told("tombstones", wire.Tombstones).tombstones
+        return self._get("tombstones", wire.Tombstones).tombstones
 
     def log_end(self, name: str) -> wire.LogEndBody:
-        """Say how much is there of the log of a session; nothing, where there is none."""
-        answer = self._connection.ask(f"/v1/logs/{quote(name, safe='')}", method="GET")
-        return self._believed(wire.read_json, answer, wire.LogEndBody)
+        """Return the length of a session's log on the service, which is zero if there is none."""
+        response = self._connection.ask(f"/v1/logs/{quote(name, safe='')}", method="GET")
+        return self._decode_response(wire.read_json, response, wire.LogEndBody)
 
     def append_log(self, name: str, at: int, lines: bytes) -> wire.LogEndBody:
-        """Add whole lines to a log, which has `at` bytes; what it has of them already is not added.
+        """Append complete lines to a log at offset `at`, except those that it has already.
 
-        On return they are on the disk there. Raises LogError where others are there, or another
-        program writes the log; StoreError.
+        On return they are durable on the service. Raises LogError if the log has other lines, or
+        another program writes it; StoreError.
         """
         path = f"/v1/logs/{quote(name, safe='')}?from={at}"
-        answer = self._connection.ask(path, lines, sends=wire.BYTES)
-        return self._believed(wire.read_json, answer, wire.LogEndBody)
+        response = self._connection.ask(path, lines, sends=wire.BYTES)
+        return self._decode_response(wire.read_json, response, wire.LogEndBody)
 
     def close(self) -> None:
         self._connection.close()
 
-    def _found(self, what: str, names: Iterable[str], *kinds: ObjectKind) -> dict[str, bytes]:
-        """Return those bodies of these names that are there, each checked."""
-        found: dict[str, bytes] = {}
-        wanted = _full(names)
-        while wanted:
-            body = canonical.to_json_line({"names": wanted[: wire.MOST_NAMES]})
-            packed = self._connection.ask(f"/v1/store/{what}", body, accepts=wire.PACKED)
-            answer = self._believed(wire.unpack, packed, wire.PackedFound)
-            for name in wanted[: answer.asked]:
-                if name in answer.found:
-                    found[name] = answer.found[name]
-                    self._check(name, found[name], *kinds)
-            wanted = self._rest(wanted, answer.asked)
-        return found
+    def _read_bodies(
+        self, endpoint: str, names: Iterable[str], *kinds: ObjectKind
+    ) -> dict[str, bytes]:
+        """Read the bodies of the names that exist, and verify each."""
+        bodies: dict[str, bytes] = {}
+        remaining = _valid_names(names)
+        while remaining:
+            body = canonical.to_json_line({"names": remaining[: wire.MOST_NAMES]})
+            packed = self._connection.ask(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
+            response = self._decode_response(wire.unpack, packed, wire.PackedFound)
+            for name in remaining[: response.asked]:
+                if name in response.found:
+                    bodies[name] = response.found[name]
+                    self._verify(name, bodies[name], *kinds)
+            remaining = self._remaining_names(remaining, response.asked)
+        return bodies
 
-    def _read(
+    def _read_decoded(
         self,
-        what: str,
+        endpoint: str,
         names: Iterable[ArtifactRef],
         kind: ObjectKind,
-        read: Callable[[bytes], T],
+        decode: Callable[[bytes], T],
     ) -> dict[ArtifactRef, T]:
-        found = self._found(what, names, kind)
-        return {ArtifactRef(name): self._believed(read, body) for name, body in found.items()}
+        bodies = self._read_bodies(endpoint, names, kind)
+        return {
+            ArtifactRef(name): self._decode_response(decode, body) for name, body in bodies.items()
+        }
 
-    def _links(self, at: CommitId, depth: int, found: list[StoredCommit]) -> list[StoredCommit]:
-        """Return the next commits of a chain, of which some are `found` already."""
+    def _read_chain(
+        self, name: CommitId, depth: int, commits: list[StoredCommit]
+    ) -> list[StoredCommit]:
+        """Return the next commits of a chain. `found` are those before."""
         try:
-            return self._stored(self._commits("chain", name=at, depth=depth))
+            return self._decode_commits(self._read_commits("chain", name=name, depth=depth))
         except NameNotFound:
-            if not found:
+            if not commits:
                 raise
-            raise ObjectNotFound(self.address, at, needed_by=found[-1].id) from None
+            raise ObjectNotFound(self.address, name, needed_by=commits[-1].id) from None
 
-    def _commits(self, what: str, **asked: object) -> wire.PackedCommits:
+    def _read_commits(self, endpoint: str, **asked: object) -> wire.PackedCommits:
         body = canonical.to_json_line(asked)
-        packed = self._connection.ask(f"/v1/store/{what}", body, accepts=wire.PACKED)
-        return self._believed(wire.unpack, packed, wire.PackedCommits)
+        packed = self._connection.ask(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
+        return self._decode_response(wire.unpack, packed, wire.PackedCommits)
 
-    def _stored(self, answer: wire.PackedCommits) -> list[StoredCommit]:
-        found: list[StoredCommit] = []
-        for name, body, notes in answer.commits:
-            self._check(name, body, ObjectKind.COMMIT)
-            commit = self._believed(values.decode_commit, body)
-            found.append(StoredCommit(name, commit, self._believed(wire.notes_from, notes)))
-        return found
+    def _decode_commits(self, response: wire.PackedCommits) -> list[StoredCommit]:
+        stored: list[StoredCommit] = []
+        for name, body, notes in response.commits:
+            self._verify(name, body, ObjectKind.COMMIT)
+            commit = self._decode_response(values.decode_commit, body)
+            stored.append(StoredCommit(name, commit, self._decode_response(wire.notes_from, notes)))
+        return stored
 
-    def _asked(self, what: str, kind: type[T], **asked: object) -> T:
-        answer = self._connection.ask(f"/v1/store/{what}", canonical.to_json_line(asked))
-        return self._believed(wire.read_json, answer, kind)
+    def _post(self, endpoint: str, response_type: type[T], **asked: object) -> T:
+        response = self._connection.ask(f"/v1/store/{endpoint}", canonical.to_json_line(asked))
+        return self._decode_response(wire.read_json, response, response_type)
 
-    def _told(self, what: str, kind: type[T]) -> T:
-        answer = self._connection.ask(f"/v1/store/{what}", method="GET")
-        return self._believed(wire.read_json, answer, kind)
+    def _get(self, endpoint: str, response_type: type[T]) -> T:
+        response = self._connection.ask(f"/v1/store/{endpoint}", method="GET")
+        return self._decode_response(wire.read_json, response, response_type)
 
-    def _rest(self, wanted: list[str], asked: int) -> list[str]:
-        if not 0 < asked <= len(wanted):
-            raise self._odd(f"to {asked} of {len(wanted)} names")
-        return wanted[asked:]
+    def _remaining_names(self, names: list[str], count: int) -> list[str]:
+        if not 0 < count <= len(names):
+            raise self._invalid_response(f"to {count} of {len(names)} names")
+        return names[count:]
 
-    def _check(self, name: str, body: bytes, *kinds: ObjectKind) -> None:
-        """Raise ObjectCorrupted where these are not the bytes of this name."""
-        self._same(name, *(name_of(kind, body) for kind in kinds))
+    def _verify(self, name: str, body: bytes, *kinds: ObjectKind) -> None:
+        """Raise ObjectCorrupted if the body does not match the name."""
+        self._verify_name(name, *(name_of(kind, body) for kind in kinds))
 
-    def _checked(self, name: ArtifactRef, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield parts of raw bytes; after the last, raise ObjectCorrupted if they are others."""
+    def _iter_verified(self, name: ArtifactRef, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield chunks of raw bytes. After the last, raise ObjectCorrupted if they do not match."""
         hasher = blake3(canonical.RAW)
         for part in parts:
             hasher.update(part)
             yield part
-        self._same(name, f"art-{hasher.hexdigest()}")
+        self._verify_name(name, f"art-{hasher.hexdigest()}")
 
-    def _same(self, name: str, *found: str) -> None:
-        """Raise ObjectCorrupted where what came has another name, and does not stand in for it."""
-        if name in found or self._stands_in(name, found):
+    def _verify_name(self, name: str, *computed: str) -> None:
+        """Raise ObjectCorrupted if the computed names differ, and none is the stand-in."""
+        if name in computed or self._stands_in(name, computed):
             return
         self._tombstones = self.tombstones()
-        if not self._stands_in(name, found):
-            reason = f"what came has the name {found[0]}"
+        if not self._stands_in(name, computed):
+            reason = f"what came has the name {computed[0]}"
             raise ObjectCorrupted(self.address, name, reason=reason)
 
-    def _stands_in(self, name: str, found: Container[str]) -> bool:
-        stone = self._tombstones.get(name)
-        return stone is not None and stone.stand_in in found
+    def _stands_in(self, name: str, computed: Container[str]) -> bool:
+        tombstone = self._tombstones.get(name)
+        return tombstone is not None and tombstone.stand_in in computed
 
-    def _believed(self, read: Callable[P, T], *data: P.args, **more: P.kwargs) -> T:
-        """Read what came. Raises StoreError where it is something else."""
+    def _decode_response(self, decode: Callable[P, T], *data: P.args, **options: P.kwargs) -> T:
+        """Decode a response. Raises StoreError if it is invalid."""
         try:
-            return read(*data, **more)
+            return decode(*data, **options)
         except (ValueError, RecursionError) as error:
-            raise self._odd(f"what cannot be read ({error})") from None
+            raise self._invalid_response(f"what cannot be read ({error})") from None
 
-    def _odd(self, what: str) -> StoreError:
-        return StoreError(self.address, f"answers {what}: is it a Harken service?")
-
-
-def _full(names: Iterable[str]) -> list[str]:
-    """Return the names that are full ones, each once: no others are there."""
-    return [name for name in dict.fromkeys(names) if _FULL.fullmatch(name)]
+    def _invalid_response(self, problem: str) -> StoreError:
+        return StoreError(self.address, f"answers {problem}: is it a Harken service?")
 
 
-def _longer(beginning: str) -> list[str]:
-    """Return the beginnings that are one step longer, sorted, with which all names go on."""
-    for prefix in ("art-", "ctx-"):
-        if beginning.startswith(prefix):
-            return [beginning + digit for digit in _DIGITS]
-    return [prefix for prefix in ("art-", "ctx-") if prefix.startswith(beginning)]
+def _valid_names(names: Iterable[str]) -> list[str]:
+    """Return the distinct full names. No other names can exist."""
+    return [name for name in dict.fromkeys(names) if _FULL_NAME_PATTERN.fullmatch(name)]
+
+
+def _extend_prefix(prefix: str) -> list[str]:
+    """Return the sorted prefixes that are one step longer and cover all names of this prefix."""
+    for kind in ("art-", "ctx-"):
+        if prefix.startswith(kind):
+            return [prefix + digit for digit in _DIGITS]
+    return [kind for kind in ("art-", "ctx-") if kind.startswith(prefix)]
 
 
 def _slices(names: Iterable[str]) -> Iterator[list[str]]:
-    left = iter(names)
-    while some := list(islice(left, wire.MOST_NAMES)):
-        yield some
+    remaining = iter(names)
+    while batch := list(islice(remaining, wire.MOST_NAMES)):
+        yield batch

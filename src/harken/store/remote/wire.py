@@ -1,8 +1,7 @@
-"""What of a store's contract goes over the wire: canonical bytes, under the names that they have.
+"""The wire format of a store: canonical bytes, under their names.
 
-One idea: whoever gets bytes computes their name, so neither side trusts the other, nor what lies
-between them. In MessagePack a body is its canonical bytes, as they are hashed; in JSON it is the
-value, for people.
+The receiver computes the name of all bytes, so neither side trusts the other or the network. In
+MessagePack a body is its canonical bytes, as they are hashed; in JSON it is the value, for people.
 
 Source: docs/formats/service.md.
 """
@@ -23,13 +22,13 @@ PACKED = "application/msgpack"
 JSON = "application/json"
 BYTES = "application/octet-stream"
 MOST_NAMES = 10_000
-"""So many names at most are asked for in one request, and so many commits of a chain given."""
+"""The limit of names in a request, and of commits in a response to `chain`."""
 MOST_LISTED = 1_000_000
-"""So many names at most are given in one answer."""
+"""The limit of names in a response."""
 BATCH_BYTES = 64 * 1024 * 1024
-"""How large a batch is at most, unless the service was told otherwise."""
+"""The default limit of a batch."""
 ANSWER_BYTES = 32 * 1024 * 1024
-"""When an answer is as large as this, the rest must be asked for again."""
+"""A response that reaches this size ends early; the remaining names must be requested again."""
 
 _FRAME_BYTES = LARGEST_BODY + 1024
 
@@ -56,14 +55,14 @@ class PackedBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class CommitAndNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A commit, and what of it may change."""
+    """A commit and its mutable notes."""
 
     commit: Commit
     notes: CommitNotes = CommitNotes()
 
 
 class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A batch in JSON: values by the names of their canonical bytes; raw bytes in base64."""
+    """A batch in JSON: values by the names of their canonical bytes. Raw bytes are in base64."""
 
     objects: dict[str, Any] = {}
     deltas: dict[str, list[DeltaEntry]] = {}
@@ -76,29 +75,29 @@ class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogEndBody(msgspec.Struct, frozen=True):
-    """How much of a log is there: whole lines, of which the last has this `sum`."""
+    """The size of a log in complete lines, and the checksum (`sum`) of the last line."""
 
     size_bytes: int = 0
     last_sum: str = ""
-    """16 hex digits; empty: there is no line."""
+    """16 hex digits, or empty if there is no line."""
 
 
 class PackedFound(msgspec.Struct, frozen=True):
-    """Bodies by name, of the first `asked` names of a question: the rest is asked for again."""
+    """Bodies by name, of the first `asked` names of a request. Request the others again."""
 
     found: dict[str, bytes]
     asked: int
 
 
 class PackedCommits(msgspec.Struct, frozen=True):
-    """Commits, in the order asked for: the name of each, its body and its notes."""
+    """Commits in the requested order: the name of each, its body and its notes."""
 
     commits: list[tuple[CommitId, bytes, bytes]]
     asked: int
 
 
 class PackedThing(msgspec.Struct, frozen=True, array_like=True):
-    """One of all things, as it stands in a stream: its name follows from the bytes."""
+    """An object of a stream, without its name, which follows from the bytes."""
 
     kind: ObjectKind
     body: bytes
@@ -117,37 +116,37 @@ class CommitList(msgspec.Struct, frozen=True):
 
 
 class MaybeCommit(msgspec.Struct, frozen=True):
-    """The name of a commit, or null for none."""
+    """The name of a commit, or null."""
 
     id: FullCommit | None
 
 
 class LabelList(msgspec.Struct, frozen=True):
-    """Labels, and the commits that have them, oldest first."""
+    """Labels with their commits, oldest first."""
 
     labels: dict[str, list[FullCommit]]
 
 
 class AskedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Full names. What has none of them is left out of the answer."""
+    """Full names. Names that do not exist are left out of the response."""
 
     names: Names
 
 
 class RetentionBody(msgspec.Struct, frozen=True):
-    """Commits and artifacts that are kept otherwise than usual; null: as all others."""
+    """Retention policies of commits and artifacts. Null is the default."""
 
     kept: dict[str, RetentionPolicy | None]
 
 
 class Tombstones(msgspec.Struct, frozen=True):
-    """What was purged."""
+    """Tombstones by the name of the purged content."""
 
     tombstones: dict[str, Tombstone]
 
 
 class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What shall be collected: all that no commit, no `roots` and nothing that is kept needs."""
+    """A collection request: remove all that no commit, no `roots` and no retained object needs."""
 
     now: str
     """RFC 3339."""
@@ -157,14 +156,14 @@ class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PackedPurge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands in for what, as canonical bytes, and the tombstone, as JSON."""
+    """A purge request: stand-ins as canonical bytes by name, and the tombstone as JSON."""
 
     stand_ins: dict[str, bytes]
     tombstone: bytes
 
 
 class PlainPurge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands in for what, as values; what stands in for raw bytes, in base64."""
+    """A purge request in JSON: stand-ins as values by name, those for raw bytes in base64."""
 
     tombstone: Tombstone
     stand_ins: dict[str, Any] = {}
@@ -172,13 +171,13 @@ class PlainPurge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """What was derived under keys, as far as it is still there."""
+    """Derived artifacts that still exist, by key."""
 
     derived: dict[str, FullArtifact]
 
 
 class DoneBody(msgspec.Struct, frozen=True):
-    """It is done, and durable."""
+    """The response to a write that is durable."""
 
     done: Literal[True] = True
 
@@ -193,12 +192,12 @@ _MEMBERS = {
 
 
 def packed_batch(batch: WriteBatch) -> bytes:
-    """Return a batch as MessagePack. Raises as `contents_of` where it is wrong by itself."""
+    """Encode a batch as MessagePack. Raises as `contents_of` if the batch is invalid."""
     contents = contents_of(batch)
     bodies: dict[str, dict[str, bytes]] = {}
-    for thing in contents.things.values():
-        if thing.kind in _MEMBERS:
-            bodies.setdefault(_MEMBERS[thing.kind], {})[thing.name] = thing.body
+    for obj in contents.things.values():
+        if obj.kind in _MEMBERS:
+            bodies.setdefault(_MEMBERS[obj.kind], {})[obj.name] = obj.body
     packed = PackedBatch(
         **bodies,
         files={
@@ -215,7 +214,7 @@ def packed_batch(batch: WriteBatch) -> bytes:
 
 
 def batch_from(data: bytes) -> WriteBatch:
-    """Read a batch from MessagePack. Raises ValueError where it is none."""
+    """Decode a batch from MessagePack. Raises ValueError if it is invalid."""
     packed = unpack(data, PackedBatch)
     return WriteBatch(
         objects={Hash(name): body for name, body in packed.objects.items()},
@@ -229,13 +228,15 @@ def batch_from(data: bytes) -> WriteBatch:
         raw={ArtifactRef(name): body for name, body in packed.raw.items()},
         files={ArtifactRef(n): commits.decode_sequence(body) for n, body in packed.files.items()},
         derived=read_json(packed.derived, dict[str, ArtifactRef]),
-        commits=[(commits.decode_commit(one), notes_from(other)) for one, other in packed.commits],
+        commits=[
+            (commits.decode_commit(commit), notes_from(notes)) for commit, notes in packed.commits
+        ],
         tombstones=read_json(packed.tombstones, dict[str, Tombstone]),
     )
 
 
 def batch_of(plain: PlainBatch) -> WriteBatch:
-    """Return the batch that somebody wrote in JSON."""
+    """Convert a batch from its JSON form."""
     return WriteBatch(
         objects={
             Hash(name): canonical.to_canonical_bytes(value) for name, value in plain.objects.items()
@@ -257,7 +258,7 @@ def batch_of(plain: PlainBatch) -> WriteBatch:
 
 
 def packed_commits(stored: Iterable[StoredCommit]) -> list[tuple[CommitId, bytes, bytes]]:
-    """Return commits and their notes as canonical bytes."""
+    """Encode commits and their notes as canonical bytes."""
     return [
         (one.id, commits.commit_bytes(one.commit), canonical.to_canonical_bytes(one.notes))
         for one in stored
@@ -265,48 +266,48 @@ def packed_commits(stored: Iterable[StoredCommit]) -> list[tuple[CommitId, bytes
 
 
 def frame(value: object) -> bytes:
-    """Return a value of a stream: its length in 4 bytes, then MessagePack."""
+    """Encode a value of a stream: its length in 4 bytes, then MessagePack."""
     data = pack(value)
     return len(data).to_bytes(4, "big") + data
 
 
 END = (0).to_bytes(4, "big")
-"""The last of a stream: without it, the rest is missing."""
+"""The end marker of a stream. A stream without it is incomplete."""
 
 
 def frames(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the values of a stream that comes in parts, each as MessagePack.
+    """Yield the values of a stream that arrives in parts, each as MessagePack.
 
-    Raises ValueError where the stream ends before its end, or holds what is too long.
+    Raises ValueError if the stream has no end marker, or a value is too long.
     """
-    held = bytearray()
+    buffer = bytearray()
     for part in parts:
-        held += part
-        while len(held) >= 4:
-            length = int.from_bytes(held[:4], "big")
+        buffer += part
+        while len(buffer) >= 4:
+            length = int.from_bytes(buffer[:4], "big")
             if length == 0:
                 return
             if length > _FRAME_BYTES:
                 raise ValueError(f"a thing of {length} bytes")
-            if len(held) < 4 + length:
+            if len(buffer) < 4 + length:
                 break
-            yield bytes(held[4 : 4 + length])
-            del held[: 4 + length]
+            yield bytes(buffer[4 : 4 + length])
+            del buffer[: 4 + length]
     raise ValueError("the rest is missing")
 
 
 def notes_from(data: bytes) -> CommitNotes:
-    """Read notes from JSON. Raises ValueError where they are none."""
+    """Decode notes from JSON. Raises ValueError if they are invalid."""
     return read_json(data, CommitNotes)
 
 
 def pack(value: object) -> bytes:
-    """Return a value as MessagePack."""
+    """Encode a value as MessagePack."""
     return msgspec.msgpack.encode(value)
 
 
 def unpack(data: bytes, kind: type[T]) -> T:
-    """Read a value of this type from MessagePack. Raises ValueError where it is none."""
+    """Decode a value of this type from MessagePack. Raises ValueError if it is invalid."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -316,10 +317,10 @@ def unpack(data: bytes, kind: type[T]) -> T:
 
 
 def read_json(data: bytes, kind: type[T]) -> T:
-    """Read a value of this type from JSON. Raises ValueError where it is none."""
+    """Decode a value of this type from JSON. Raises ValueError if it is invalid."""
     return msgspec.convert(canonical.from_json(data), kind)
 
 
 def values_of(bodies: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return bodies as JSON values. Raises ValueError where one is none."""
+    """Decode bodies to JSON values. Raises ValueError if a body is invalid."""
     return {name: canonical.from_json(body) for name, body in bodies.items()}

@@ -1,8 +1,7 @@
-"""The history: a row for every commit, for all questions about which commits there are.
+"""The history table: one row per commit, for all queries about commits.
 
-One idea: a row says nothing that the commit does not say itself, but for the notes, which may
-change. They are sealed with the commit's name, so that a name that comes from a row is the one that
-was written.
+A row contains only what the commit contains, except for the notes, which may change. The notes are
+sealed with the commit's name, so that a name that was read from a row is the one that was written.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from harken.store.batch import BatchCommit
 from harken.store.sqlite.name_index import key_prefix, keys_between
 from harken.store.sqlite.side_tables import sealed, unsealed
 
-_FULL = re.compile(r"ctx-[0-9a-f]{64}")
+_FULL_NAME_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
 _KEY = "substr(name, 1, 6)"
-_ANCESTORS = """
+_ANCESTORS_SQL = """
 WITH RECURSIVE up (id, name, parent, pack, notes, depth) AS (
     SELECT id, name, parent, pack, notes, 1 FROM history WHERE id = ?
     UNION ALL
@@ -30,7 +29,7 @@ WITH RECURSIVE up (id, name, parent, pack, notes, depth) AS (
     FROM up JOIN history h ON h.id = up.parent WHERE h.id < up.id AND depth < ?
 ) SELECT id, name, pack, notes FROM up
 """
-_ADD = """
+_INSERT_SQL = """
 INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
     ?1, ?2,
     (SELECT id FROM history
@@ -40,11 +39,11 @@ INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
 
 
 class RowCorrupted(sqlite3.DatabaseError):
-    """A row is not as it was written."""
+    """A row differs from what was written."""
 
 
 class CommitRow(msgspec.Struct, frozen=True):
-    """One commit, as far as its row knows it."""
+    """A row of the history table."""
 
     id: int
     name: bytes
@@ -53,7 +52,7 @@ class CommitRow(msgspec.Struct, frozen=True):
     notes: bytes
 
     def __post_init__(self) -> None:
-        """Raise RowCorrupted for what only a damaged table says: SQLite does not look again."""
+        """Raise RowCorrupted for values of wrong types, which SQLite does not check."""
         if not (
             isinstance(self.id, int)
             and isinstance(self.pack, int)
@@ -68,8 +67,8 @@ class CommitRow(msgspec.Struct, frozen=True):
 
 
 def row_of(connection: sqlite3.Connection, name: CommitId) -> CommitRow | None:
-    """Return the row of a commit by its full name; None: there is none, or it is no such name."""
-    if not _FULL.fullmatch(name):
+    """Return the row of a commit. Return None if there is none, or the name is not a full name."""
+    if not _FULL_NAME_PATTERN.fullmatch(name):
         return None
     query = f"SELECT id, name, pack, notes FROM history WHERE {_KEY} = ?"  # noqa: S608 - ours
     rows = (CommitRow(*row) for row in connection.execute(query, [key_prefix(name)]).fetchall())
@@ -77,16 +76,16 @@ def row_of(connection: sqlite3.Connection, name: CommitId) -> CommitRow | None:
 
 
 def some(connection: sqlite3.Connection, where: str, given: Sequence[object]) -> list[CommitRow]:
-    """Return the rows that a condition, an order or a limit picks."""
+    """Return the rows that a condition, an order or a limit selects."""
     query = f"SELECT id, name, pack, notes FROM history {where}"  # noqa: S608 - ours
     return [CommitRow(*row) for row in connection.execute(query, given).fetchall()]
 
 
 def ancestors(connection: sqlite3.Connection, id_: int, limit: int) -> list[CommitRow]:
-    """Return the row with this id and those before it, newest first, at most so many."""
+    """Return the row with this id and its ancestors, newest first, at most `limit` rows."""
     if limit < 1:
         return []
-    return [CommitRow(*row) for row in connection.execute(_ANCESTORS, [id_, limit]).fetchall()]
+    return [CommitRow(*row) for row in connection.execute(_ANCESTORS_SQL, [id_, limit]).fetchall()]
 
 
 def latest(connection: sqlite3.Connection, principal: str, until_us: int) -> list[CommitRow]:
@@ -100,7 +99,7 @@ def latest(connection: sqlite3.Connection, principal: str, until_us: int) -> lis
 
 
 def beginning(connection: sqlite3.Connection, digits: str, limit: int) -> list[CommitRow]:
-    """Return the rows of commits whose names may begin so, sorted by name; at most so many."""
+    """Return at most `limit` rows of commits whose names start with `digits`, sorted by name."""
     between = keys_between(digits)
     if between is None:
         return []
@@ -111,33 +110,35 @@ def beginning(connection: sqlite3.Connection, digits: str, limit: int) -> list[C
 
 
 def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[str, CommitRow]]:
-    """Return labels with their commits, those of a label oldest first; of one label, or of all."""
-    which, given = ("", []) if label is None else ("WHERE label.name = ?", [in_bytes(label)])
+    """Return labels with their commits, oldest first: of one label, or of all."""
+    condition, parameters = (
+        ("", []) if label is None else ("WHERE label.name = ?", [in_bytes(label)])
+    )
     rows = connection.execute(
         "SELECT label.name, h.id, h.name, h.pack, h.notes FROM label JOIN history h"  # noqa: S608
-        f" ON h.id = label.history {which} ORDER BY label.name, h.time_us, h.id",
-        given,
+        f" ON h.id = label.history {condition} ORDER BY label.name, h.time_us, h.id",
+        parameters,
     )
-    return [(_text(name), CommitRow(*row)) for name, *row in rows.fetchall()]
+    return [(_decode_label(name), CommitRow(*row)) for name, *row in rows.fetchall()]
 
 
 def add(connection: sqlite3.Connection, several: Sequence[tuple[BatchCommit, int]]) -> None:
-    """Enter commits that are in the packs of these numbers, parents before children."""
+    """Insert the rows of commits in the packs of these numbers, parents before children."""
     rows: list[tuple[object, ...]] = []
     for new, number in several:
-        name, who = bytes.fromhex(new.id[4:]), in_bytes(new.commit.principal)
+        name, principal_name = bytes.fromhex(new.id[4:]), in_bytes(new.commit.principal)
         parent = new.commit.parent and bytes.fromhex(new.commit.parent[4:])
-        rows.append((name, number, parent, who, new.time_us, seal(new.id, new.notes)))
-    whose = [(who,) for who in {row[3] for row in rows}]
-    connection.executemany("INSERT OR IGNORE INTO principal (name) VALUES (?)", whose)
-    connection.executemany(_ADD, rows)
+        rows.append((name, number, parent, principal_name, new.time_us, seal(new.id, new.notes)))
+    principals = [(principal_name,) for principal_name in {row[3] for row in rows}]
+    connection.executemany("INSERT OR IGNORE INTO principal (name) VALUES (?)", principals)
+    connection.executemany(_INSERT_SQL, rows)
     for new, _ in several:
         if new.notes.labels and (row := row_of(connection, new.id)):
-            _label(connection, row.id, new.notes)
+            _insert_labels(connection, row.id, new.notes)
 
 
 def mend(connection: sqlite3.Connection, name: CommitId, number: int) -> bool:
-    """Say that a commit is in the pack of this number now, if it has a row; return whether."""
+    """Update the pack number of a commit's row. Return whether the row exists."""
     row = row_of(connection, name)
     if row is not None:
         query = "UPDATE history SET pack = ?, name = ? WHERE id = ?"
@@ -151,46 +152,47 @@ def annotate(
     """Replace a commit's notes."""
     connection.execute("UPDATE history SET notes = ? WHERE id = ?", [seal(name, notes), row.id])
     connection.execute("DELETE FROM label WHERE history = ?", [row.id])
-    _label(connection, row.id, notes)
+    _insert_labels(connection, row.id, notes)
 
 
 def seal(name: CommitId, notes: CommitNotes) -> bytes:
-    """Return notes as a row has them."""
+    """Return notes as stored in a row."""
     return sealed(name, canonical.to_canonical_bytes(notes))
 
 
 def notes_from(name: CommitId, data: bytes) -> CommitNotes:
-    """Read a commit's notes as they are stored. Raises ValueError where they are damaged."""
+    """Decode a commit's notes from a row. Raises ValueError if they are damaged."""
     body = unsealed(name, data)
     try:
-        return _notes.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or what is no notes
+        return _notes_decoder.decode(body)
+    # The notes contain lone surrogates, or are invalid.
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return msgspec.convert(canonical.from_json(body), CommitNotes)
 
 
 def in_bytes(text: str) -> bytes:
-    """Return text as tables have it: lone surrogates too."""
+    """Encode text for the tables, including lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def principal(connection: sqlite3.Connection, name: str) -> int:
-    """Return the number of a principal, which is given one if it has none."""
+    """Return the id of a principal, which is inserted if it is new."""
     connection.execute("INSERT OR IGNORE INTO principal (name) VALUES (?)", [in_bytes(name)])
     query = "SELECT id FROM principal WHERE name = ?"
-    (found,) = connection.execute(query, [in_bytes(name)]).fetchone()
-    return int(found)
+    (id_,) = connection.execute(query, [in_bytes(name)]).fetchone()
+    return int(id_)
 
 
-_notes = msgspec.json.Decoder(CommitNotes)
+_notes_decoder = msgspec.json.Decoder(CommitNotes)
 
 
-def _text(data: object) -> str:
+def _decode_label(data: object) -> str:
     if isinstance(data, bytes):
         with suppress(UnicodeDecodeError):
             return data.decode("utf-8", "surrogatepass")
     raise RowCorrupted(f"{data!r} is no label")
 
 
-def _label(connection: sqlite3.Connection, id_: int, notes: CommitNotes) -> None:
+def _insert_labels(connection: sqlite3.Connection, id_: int, notes: CommitNotes) -> None:
     rows = [(in_bytes(label), id_) for label in notes.labels]
     connection.executemany("INSERT OR IGNORE INTO label (name, history) VALUES (?, ?)", rows)

@@ -1,11 +1,9 @@
-"""Zstandard, with the words that packs have in common.
+"""Zstandard compression with a dictionary of text that is frequent in packs.
 
-Source: docs/formats/store.md, "Packs"; docs/design/004-context-store.md has what was measured.
+Source: docs/formats/store.md, "Packs"; docs/design/004-context-store.md has the measurements.
 
-What the compression of packs knows from the start: frequent bytes, the most frequent last.
-
-It is part of the format: a changed byte makes every pack unreadable. Another list of words is
-another form of packs (docs/formats/store.md, "Packs").
+The dictionary lists frequent strings, the most frequent last. It is part of the format: a changed
+byte makes every pack unreadable. Another dictionary is another form of packs.
 """
 
 from __future__ import annotations
@@ -63,70 +61,73 @@ WORDS = (ENGLISH + CODE + MESSAGES).encode()
 
 
 LARGEST = 512 * 1024 * 1024
-"""Nothing is opened that says that it is larger: it would only be a way to fill the memory."""
+"""Larger frames are rejected: a false size would only exhaust the memory."""
 SMALL = 12 * 1024
-"""What is smaller is compressed quickly: it will be put together with others."""
-_QUICK, _WEAVING, _THOROUGH = 1, 3, 6
+"""Smaller data is compressed quickly, since it will be merged with other packs."""
+_QUICK_LEVEL, _STREAM_LEVEL, _THOROUGH_LEVEL = 1, 3, 6
 
 
 class DecompressionError(ValueError):
-    """The bytes are not what they were."""
+    """Compressed bytes are damaged."""
 
 
 class _Zstandard(threading.local):
-    """Compressors of one thread: making them anew costs more than compressing little."""
+    """The compressors of one thread, which are expensive to create."""
 
     def __init__(self) -> None:
         self._compressors: dict[int, zstandard.ZstdCompressor] = {}
-        self._weaver = zstandard.ZstdCompressor(level=_WEAVING)
-        self._opener = zstandard.ZstdDecompressor(dict_data=_words())
-        self._unweaver = zstandard.ZstdDecompressor()
+        self._stream_compressor = zstandard.ZstdCompressor(level=_STREAM_LEVEL)
+        self._decompressor = zstandard.ZstdDecompressor(dict_data=_create_dictionary_data())
+        self._stream_decompressor = zstandard.ZstdDecompressor()
 
     def compressed(self, data: bytes) -> bytes:
-        level = _QUICK if len(data) < SMALL else _THOROUGH
-        found = self._compressors.get(level)
-        if found is None:
-            found = self._compressors[level] = zstandard.ZstdCompressor(
-                dict_data=_dictionary(level), compression_params=_parameters(level)
+        level = _QUICK_LEVEL if len(data) < SMALL else _THOROUGH_LEVEL
+        compressor = self._compressors.get(level)
+        if compressor is None:
+            compressor = self._compressors[level] = zstandard.ZstdCompressor(
+                dict_data=_create_dictionary(level), compression_params=_create_parameters(level)
             )
-        return found.compress(data)
+        return compressor.compress(data)
 
     def woven(self, parts: Sequence[bytes]) -> bytes:
-        one = self._weaver.compressobj(size=sum(map(len, parts)))
-        done = [one.compress(parts[0]), one.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)]
-        done += [one.compress(part) for part in parts[1:]]
-        return b"".join([*done, one.flush()])
+        compressor = self._stream_compressor.compressobj(size=sum(map(len, parts)))
+        chunks = [
+            compressor.compress(parts[0]),
+            compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK),
+        ]
+        chunks += [compressor.compress(part) for part in parts[1:]]
+        return b"".join([*chunks, compressor.flush()])
 
     def opened(self, data: bytes) -> bytes:
         size = size_of(data)
         if size > LARGEST:
             raise DecompressionError(f"it says that it has {size} bytes")
-        return self._opener.decompress(data)
+        return self._decompressor.decompress(data)
 
     def unwoven(self, data: bytes, first: int) -> bytes:
         if not 0 <= first <= min(size_of(data), LARGEST):
             raise DecompressionError(f"it says that it has {first} of {size_of(data)} bytes")
-        found = self._unweaver.stream_reader(data).read(first)
-        if len(found) < first:
-            raise DecompressionError(f"it has only {len(found)} of {first} bytes")
-        return found
+        content = self._stream_decompressor.stream_reader(data).read(first)
+        if len(content) < first:
+            raise DecompressionError(f"it has only {len(content)} of {first} bytes")
+        return content
 
 
 def compressed(data: bytes) -> bytes:
-    """Return a Zstandard frame that says how long its content is."""
+    """Compress bytes into a Zstandard frame that contains the content size."""
     return _zstandard.compressed(data)
 
 
 def woven(parts: Sequence[bytes]) -> bytes:
-    """Return a frame of parts that say much of what others of them say, the first by itself.
+    """Compress similar parts into one frame, the first part as a block of its own.
 
-    Without the words: matches of a dictionary come before those that are far away.
+    The dictionary is not used: its matches would take precedence over distant ones.
     """
     return _zstandard.woven(parts)
 
 
 def size_of(data: bytes) -> int:
-    """Return how long the content of a frame is, as it says itself. Raises Unopened."""
+    """Return the content size in the header of a frame. Raises DecompressionError."""
     try:
         size = zstandard.frame_content_size(data)
     except zstandard.ZstdError as error:
@@ -137,7 +138,7 @@ def size_of(data: bytes) -> int:
 
 
 def decompress(data: bytes) -> bytes:
-    """Return what was compressed. Raises Unopened."""
+    """Decompress a frame. Raises DecompressionError."""
     try:
         return _zstandard.opened(data)
     except zstandard.ZstdError as error:
@@ -145,27 +146,27 @@ def decompress(data: bytes) -> bytes:
 
 
 def unwoven(data: bytes, first: int) -> bytes:
-    """Return so many bytes of what was woven, from its beginning on. Raises Unopened."""
+    """Return the first `first` bytes in a `woven` frame. Raises DecompressionError."""
     try:
         return _zstandard.unwoven(data, first)
     except zstandard.ZstdError as error:
         raise DecompressionError(str(error)) from None
 
 
-def _parameters(level: int) -> zstandard.ZstdCompressionParameters:
-    how = {"write_checksum": 0, "write_content_size": 1, "write_dict_id": 0}
-    if level == _QUICK:
-        how |= {"source_size": SMALL, "dict_size": len(WORDS)}
-    return zstandard.ZstdCompressionParameters.from_level(level, **how)
+def _create_parameters(level: int) -> zstandard.ZstdCompressionParameters:
+    options = {"write_checksum": 0, "write_content_size": 1, "write_dict_id": 0}
+    if level == _QUICK_LEVEL:
+        options |= {"source_size": SMALL, "dict_size": len(WORDS)}
+    return zstandard.ZstdCompressionParameters.from_level(level, **options)
 
 
-def _dictionary(level: int) -> zstandard.ZstdCompressionDict:
-    found = _words()
-    found.precompute_compress(compression_params=_parameters(level))
-    return found
+def _create_dictionary(level: int) -> zstandard.ZstdCompressionDict:
+    dictionary = _create_dictionary_data()
+    dictionary.precompute_compress(compression_params=_create_parameters(level))
+    return dictionary
 
 
-def _words() -> zstandard.ZstdCompressionDict:
+def _create_dictionary_data() -> zstandard.ZstdCompressionDict:
     return zstandard.ZstdCompressionDict(WORDS, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 
 

@@ -1,8 +1,7 @@
-"""The file of a store: how it is made, opened and told apart, and what SQLite's errors mean here.
+"""The SQLite file of a store: creation, connections, identification and error conversion.
 
-One connection a thread, one writer at a time; readers see the last whole batch and wait for nobody.
-
-The tables of a store's file, and the number of their version.
+There is one connection per thread and one writer at a time. Readers see the last complete batch
+and do not wait. The schema of the tables and its version are here too.
 
 Source: docs/formats/store.md, "The file".
 """
@@ -29,8 +28,9 @@ APPLICATION = 0x4861726B  # "Hark"
 
 
 MADE, VERSION = 2, 3
-"""The version that a file is made in, and the newest that can be read. A file has version 3 from
-the first pack on that has raw bytes behind the rest; nothing else is new in it."""
+"""The version of new files, and the newest that can be read. A file gets version 3 with its first
+pack that has raw bytes in a separate block; nothing else is new in it.
+"""
 
 
 HISTORY = """
@@ -63,7 +63,7 @@ INSERT INTO state (generation) VALUES (1);
 """
 
 
-_THINGS = """
+_OBJECT_TABLES = """
 CREATE TABLE pack (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
 CREATE TABLE object (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
     STRICT, WITHOUT ROWID;
@@ -76,23 +76,23 @@ CREATE TABLE label (name BLOB NOT NULL, history INTEGER NOT NULL, PRIMARY KEY (n
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the version that a file says it has; 0: it was not made yet."""
+    """Return the format version of a file, which is 0 if it was not initialized yet."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
 def statements(text: str) -> list[str]:
-    """Take a script apart: SQLite would commit what is open before it runs one whole."""
+    """Split a script into statements: `executescript` would commit an open transaction."""
     return text.split(";\n")[:-1]
 
 
-WHOLE = _THINGS + HISTORY + LIFECYCLE
+WHOLE = _OBJECT_TABLES + HISTORY + LIFECYCLE
 
 
 _HEADER_BYTES = 100
-_TO_WRITE = "mode=rw"
-_ONLY_TO_READ = "mode=ro&immutable=1"
-_REFUSED = {
+_READ_WRITE = "mode=rw"
+_READ_ONLY = "mode=ro&immutable=1"
+_REFUSED_CODES = {
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_READONLY,
@@ -102,13 +102,13 @@ _REFUSED = {
 
 
 class SqliteConnection(sqlite3.Connection):
-    """A connection, and what of the file it has seen (see `opened`)."""
+    """A connection, and the state of the file that it has seen (see `opened`)."""
 
     version = -1
-    """SQLite's number for the last change by somebody else."""
+    """SQLite's number of the last change by another connection."""
     generation = -1
     takes_away = False
-    """Whether it is taking things away: what it reads now may never be true."""
+    """Whether its transaction removes objects: its reads may be rolled back."""
 
 
 class Database:
@@ -118,21 +118,21 @@ class Database:
         self.path, self.patience_s = path, patience_s
         self._local = threading.local()
         self._open: list[tuple[threading.Thread, SqliteConnection]] = []
-        self._opening = threading.Lock()
+        self._open_lock = threading.Lock()
         self._is_closed = False
         self._process = os.getpid()
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         with speaking(path):
-            _create(path)
+            _create_file(path)
             try:
-                self._mode = _mode_for(path)
-                self._file = _file_at(path)
+                self._mode = _find_mode(path)
+                self._file = _find_file_id(path)
                 self._check()
             except OSError as error:
                 raise StoreError(path, f"cannot be read: {error.strerror}") from None
-            if self._mode != _ONLY_TO_READ:
+            if self._mode != _READ_ONLY:
                 try:
-                    self._make()
+                    self._create_tables()
                 except BaseException:
                     self.close()
                     raise
@@ -141,22 +141,22 @@ class Database:
         """Return this thread's connection."""
         if self._is_closed:
             raise StoreError(self.path, "is closed")
-        if os.getpid() != self._process:  # SQLite's locks do not survive a fork
+        if os.getpid() != self._process:  # SQLite's locks do not survive a fork.
             raise StoreError(self.path, "was opened before a fork: open it again in this process")
-        found: SqliteConnection | None = getattr(self._local, "connection", None)
-        if found is None:
-            found = self._local.connection = self._connect()
-            with self._opening:
+        connection: SqliteConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+            with self._open_lock:
                 ended = [pair for pair in self._open if not pair[0].is_alive()]
                 self._open = [pair for pair in self._open if pair[0].is_alive()]
-                self._open.append((threading.current_thread(), found))
-            for _, connection in ended:
-                connection.close()
-        return found
+                self._open.append((threading.current_thread(), connection))
+            for _, ended_connection in ended:
+                ended_connection.close()
+        return connection
 
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
-        """See the file as it is now, whatever others write meanwhile."""
+        """Read a consistent snapshot of the file, unaffected by concurrent writes."""
         with speaking(self.path):
             connection = self.connection()
             if connection.in_transaction:
@@ -166,22 +166,23 @@ class Database:
                 connection.execute("BEGIN")
                 yield connection
             finally:
-                with suppress(sqlite3.Error):  # somebody closed the store, or the disk failed
+                # The store was closed by another thread, or the disk failed.
+                with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[SqliteConnection]:
-        """Hold the only transaction that writes; it is durable on leaving, or it never was."""
-        with self._writing, speaking(self.path):
+        """Hold the only write transaction. It is durable on exit, or rolled back on an error."""
+        with self._write_lock, speaking(self.path):
             connection = self.connection()
-            if _file_at(self.path) != self._file:  # what is written now would have no name
+            if _find_file_id(self.path) != self._file:  # A write to a removed file would be lost.
                 raise StoreError(self.path, "was removed or replaced: open it again")
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):  # a full disk may have ended the transaction already
+                with suppress(sqlite3.Error):  # A full disk may have ended the transaction already.
                     connection.execute("ROLLBACK")
                 raise
 
@@ -189,8 +190,8 @@ class Database:
         """Close the connections of all threads."""
         self._is_closed = True
         if os.getpid() != self._process:
-            return  # they are the parent's
-        with self._writing, self._opening:
+            return  # The connections belong to the parent process.
+        with self._write_lock, self._open_lock:
             while self._open:
                 self._open.pop()[1].close()
 
@@ -204,60 +205,61 @@ class Database:
             factory=SqliteConnection,
         )
         try:
-            self._set_up(connection)
+            self._set_pragmas(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
     @staticmethod
-    def _set_up(connection: SqliteConnection) -> None:
+    def _set_pragmas(connection: SqliteConnection) -> None:
         for pragma in (
             "trusted_schema=OFF",
             "cell_size_check=ON",
             "synchronous=FULL",
-            "fullfsync=ON",  # on macOS a plain fsync does not reach the disk
+            "fullfsync=ON",  # On macOS a plain fsync does not reach the disk.
             "checkpoint_fullfsync=ON",
             "cache_size=-16000",
-            "secure_delete=OFF",  # some builds zero each freed page; `purge` sees to it itself
+            "secure_delete=OFF",  # Some builds zero each freed page; `purge` does it itself.
         ):
             connection.execute(f"PRAGMA {pragma}")
 
     def _check(self) -> None:
-        """Raise for a file that is something else, before a byte of it is changed."""
-        # Not read as a file: closing it would end the locks that SQLite has in this process. A
-        # connection that may write would tidy up behind others, also in what is no store.
-        if 0 < self.path.stat().st_size < _HEADER_BYTES:  # SQLite would take it for an empty one
+        """Raise if the file is not a store, before a byte of it is changed."""
+        # The header is not read as a file: closing it would release the locks that SQLite has in
+        # this process. A writable connection would recover the journals of other programs, also in
+        # a file that is not a store.
+        if 0 < self.path.stat().st_size < _HEADER_BYTES:  # SQLite would treat it as an empty file.
             raise InvalidStore(self.path, "is no store of Harken; it was not touched")
         try:
-            found = self._looked_at("mode=ro" if self._mode == _TO_WRITE else self._mode)
+            header = self._read_header("mode=ro" if self._mode == _READ_WRITE else self._mode)
         except sqlite3.OperationalError as error:
-            # Power went when the file was made: who writes it first takes back what was begun.
+            # Power failed when the file was created: the first writer rolls back.
             journal = self.path.with_name(self.path.name + "-journal")
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY or not journal.exists():
                 raise
-            found = self._looked_at(_ONLY_TO_READ)
-        application, version, tables = found
+            header = self._read_header(_READ_ONLY)
+        application, version, tables = header
         if application != APPLICATION and (application or version or tables):
             raise InvalidStore(self.path, "is a database of something else; it was not touched")
         if version > VERSION:
             raise StoreVersionUnsupported(self.path, found=version, known=VERSION)
         if 0 < version < MADE:
-            text = f"has format version {version}, which no release of Harken reads"
-            raise StoreError(self.path, f"{text}; it was not touched")
+            reason = f"has format version {version}, which no release of Harken reads"
+            raise StoreError(self.path, f"{reason}; it was not touched")
 
-    def _looked_at(self, mode: str) -> tuple[int, int, int]:
-        """Return the application, the version and how many tables there are."""
+    def _read_header(self, mode: str) -> tuple[int, int, int]:
+        """Return the application id, the version and the number of tables."""
         with closing(self._connect(mode)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             version = version_of(connection)
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         return application, version, tables
 
-    def _make(self) -> None:
+    def _create_tables(self) -> None:
         connection = self.connection()
         end = time.monotonic() + self.patience_s
-        while True:  # another process may be making the same store; SQLite does not wait here
+        while True:  # Another process may be creating the same store; SQLite does not wait here.
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
                 break
@@ -268,7 +270,7 @@ class Database:
         if version_of(connection) >= MADE:
             return
         with self.writing():
-            if version_of(connection) == 0:  # else another process was faster
+            if version_of(connection) == 0:  # Otherwise another process has created the tables.
                 for statement in statements(WHOLE):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id={APPLICATION}")
@@ -277,16 +279,16 @@ class Database:
 
 @contextmanager
 def speaking(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into errors that a person understands."""
+    """Convert SQLite errors to Harken errors."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # its messages may be of damaged text
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # Error messages may contain damaged text.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _is_busy(error):
             raise StoreLocked(path) from error
         if code == sqlite3.SQLITE_NOTADB:
             raise InvalidStore(path, "is no store of Harken; it was not touched") from error
-        if code in _REFUSED:
+        if code in _REFUSED_CODES:
             raise StoreWriteError(path, reason=str(error)) from error
         raise StoreError(path, f"cannot be used: {error}; nothing was changed") from error
 
@@ -296,8 +298,8 @@ def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in busy
 
 
-def _create(path: Path) -> None:
-    """Make the file, readable by its owner only, and its name durable."""
+def _create_file(path: Path) -> None:
+    """Create the file, readable by its owner only, and make its name durable."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -315,24 +317,26 @@ def _create(path: Path) -> None:
         os.close(folder)
 
 
-def _mode_for(path: Path) -> str:
-    """Return how to open the file: where no file can stand beside it, only to read.
+def _find_mode(path: Path) -> str:
+    """Return the URI parameters to open the file: read-only if the folder is not writable.
 
-    Raises StoreError where what was written last stands in a file that could not be read so.
+    Raises StoreError if the last writes are in a WAL file, which cannot be read that way.
     """
-    log, shared = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
-    if os.access(path.parent, os.W_OK) or shared.exists():
-        return _TO_WRITE
-    if log.exists() and log.stat().st_size:
-        text = "was not closed, and its folder may not be written: copy all of its files to another"
-        raise StoreError(path, text)
-    return _ONLY_TO_READ
+    wal, shm = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    if os.access(path.parent, os.W_OK) or shm.exists():
+        return _READ_WRITE
+    if wal.exists() and wal.stat().st_size:
+        reason = (
+            "was not closed, and its folder may not be written: copy all of its files to another"
+        )
+        raise StoreError(path, reason)
+    return _READ_ONLY
 
 
-def _file_at(path: Path) -> tuple[int, int] | None:
-    """Return which file has this name now; None: none has."""
+def _find_file_id(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of the file, or None if it does not exist."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino

@@ -1,14 +1,14 @@
-"""Collecting in the file: what nothing needs goes, beside writers that go on.
+"""Mark-and-sweep garbage collection of a SQLite store, concurrent with writers.
 
-One idea: what is needed is found out on a snapshot, without keeping anybody waiting; then things
-are taken out in short transactions, users before what they need. Each of these first looks at what
-was written, named and kept since, and lets that and all that it needs stay. A writer that finds a
-thing in its own transaction therefore finds it for good, and between two transactions the file is
-whole: who is stopped there leaves a store that lacks nothing.
+The needed objects are determined on a snapshot, without blocking writers. Then the others are
+removed in short transactions, users before their needs. Each transaction first looks at what was
+written, named and retained since the snapshot, and spares that and all its needs. So an object that
+a writer finds in its own transaction stays, and between two transactions the file is consistent:
+an interrupted collection leaves a store that lacks nothing.
 
 Source: docs/formats/store.md, "Collecting".
 
-Giving back what is free: small packs are put together, and the file is written anew.
+Afterwards space is reclaimed: small packs are merged, and the file is rewritten.
 """
 
 from __future__ import annotations
@@ -37,54 +37,54 @@ from harken.store.sqlite.writer import MARK_US, mark
 SMALL_BYTES = 5 * 1024
 
 
-_TOGETHER_BYTES = 64 * 1024
+_MERGED_PACK_BYTES = 64 * 1024
 
 
-_LEAST_RUN = 4
-"""So few small packs side by side are not worth writing them again."""
+_MIN_RUN_PACKS = 4
+"""Fewer adjacent small packs are not worth a merge."""
 
 
-_LEAST_FREE = 0.25
+_MIN_FREE_SHARE = 0.25
 
 
-_LEAST_FREE_BYTES = 1024 * 1024
+_MIN_FREE_BYTES = 1024 * 1024
 
 
-_WAIT_S = 0.05
+_POLL_INTERVAL_S = 0.05
 
 
 def runs(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
-    """Yield where small packs stand side by side: the number of the first and of the last.
+    """Yield the first and last number of each run of adjacent small packs.
 
-    The very last pack is in no run: see `packs`.
+    The last pack is in no run: see `pack_table`.
     """
     last = pack_table.last_number(connection)
     run: list[int] = []
     size = 0
     sizes = "SELECT id, length(data) FROM pack WHERE id < ? ORDER BY id"
     for first, size_bytes in connection.execute(sizes, [last]).fetchall():
-        if size_bytes > SMALL_BYTES or size + size_bytes > _TOGETHER_BYTES:
-            if len(run) >= _LEAST_RUN:
+        if size_bytes > SMALL_BYTES or size + size_bytes > _MERGED_PACK_BYTES:
+            if len(run) >= _MIN_RUN_PACKS:
                 yield run[0], run[-1]
             run, size = [], 0
         if size_bytes <= SMALL_BYTES:
             run.append(first)
             size += size_bytes
-    if len(run) >= _LEAST_RUN:
+    if len(run) >= _MIN_RUN_PACKS:
         yield run[0], run[-1]
 
 
 def put_together(store: str, connection: sqlite3.Connection, first: int, last: int) -> None:
-    """Make one pack of those from the first to the last, as far as they are still small.
+    """Merge the packs from the first to the last, if they are still small.
 
-    Numbers stay what they are, so nobody who read them need forget anything.
+    Numbers stay valid, so caches of other processes do too.
     """
     run: list[pack_table.NumberedPack] = []
     size = 0
     for row in pack_table.rows(connection, first):
         size += len(row.data)
-        is_over = row.first > last or row.first == pack_table.last_number(connection)
-        if is_over or size > 2 * _TOGETHER_BYTES:
+        is_end = row.first > last or row.first == pack_table.last_number(connection)
+        if is_end or size > 2 * _MERGED_PACK_BYTES:
             break
         run.append(pack_table.NumberedPack(row.first, load_pack(store, row)))
     pack_table.put_together(connection, run)
@@ -92,204 +92,220 @@ def put_together(store: str, connection: sqlite3.Connection, first: int, last: i
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """The part of a file that holds nothing."""
+    """The unused part of a file."""
 
     size_bytes: int
-    """0 where it is too little for the file to be written anew."""
+    """0 if there is too little to rewrite the file."""
     room_bytes: int
-    """How much must be free on the disk for the file to be written anew: SQLite makes two copies
-    of what is used, one of them in its log."""
+    """The free disk space that a rewrite needs: SQLite makes two copies of the used part, one of
+    them in
+    its log.
+    """
 
 
 def unused(connection: sqlite3.Connection) -> Unused:
-    """Return how much of the file is unused."""
+    """Return how many bytes of the file are unused."""
     pragmas = ("freelist_count", "page_count", "page_size")
     free, pages, size = (connection.execute(f"PRAGMA {p}").fetchone()[0] for p in pragmas)
-    is_much = free >= pages * _LEAST_FREE and free * size >= _LEAST_FREE_BYTES
+    is_much = free >= pages * _MIN_FREE_SHARE and free * size >= _MIN_FREE_BYTES
     return Unused(free * size if is_much else 0, 2 * (pages - free) * size)
 
 
 def write_anew(database: Database, patience_s: float) -> None:
-    """Write the file anew without what is free, and empty the log beside it.
+    """Rewrite the file without unused pages, and truncate its log.
 
-    Then no byte is left of what was taken out. Raises StoreLocked where others read or write for
-    longer than one waits.
+    Then no byte of removed objects remains. Raises StoreLocked if other connections read or write
+    for
+    longer than `patience_s`.
     """
-    end = time.monotonic() + patience_s
+    deadline_s = time.monotonic() + patience_s
     with speaking(database.path):
         connection = database.connection()
         connection.execute(f"PRAGMA busy_timeout={int(patience_s * 1000)}")
         try:
             connection.execute("VACUUM")
-            # A reader that looks at an older state keeps what that is made of in the log.
+            # A reader of an older snapshot keeps its pages in the log.
             while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                if time.monotonic() > end:
+                if time.monotonic() > deadline_s:
                     raise StoreLocked(database.path)
-                time.sleep(_WAIT_S)
+                time.sleep(_POLL_INTERVAL_S)
         finally:
             connection.execute(f"PRAGMA busy_timeout={int(database.patience_s * 1000)}")
 
 
-_AT_ONCE = 2048
-"""How many things go in one transaction,"""
-_PACKS_AT_ONCE = 24
-"""and from how many packs."""
-_RUNS_AT_ONCE = 8
-_MOST_REST_S = 0.05
+_OBJECTS_PER_BATCH = 2048
+"""The maximum number of objects that one transaction removes,"""
+_PACKS_PER_BATCH = 24
+"""and of the packs that it changes."""
+_RUNS_PER_BATCH = 8
+_MAX_PAUSE_S = 0.05
 
 
 class CollectableStore(Protocol):
-    """What is needed of a store in a file."""
+    """The part of `SqliteStore` that a collection needs."""
 
     path: Path
 
     def snapshot(self) -> AbstractContextManager[SqliteConnection]:
-        """See the file as it is now."""
+        """Read a consistent snapshot of the file."""
         ...
 
     def removing(self) -> AbstractContextManager[SqliteConnection]:
-        """Hold a transaction that takes things away."""
+        """Hold a transaction that removes objects."""
         ...
 
     def write_anew(self, patience_s: float) -> None:
-        """Give back what is free. Raises StoreLocked."""
+        """Rewrite the file without unused pages. Raises StoreLocked."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class Sweep:
-    """One collection."""
+    """A garbage collection."""
 
     store: CollectableStore
     roots: Collection[Name]
-    """Names that stay, whatever else is true of them."""
+    """Names that stay."""
     now_us: int
     before_us: int
-    """What was written since stays. At or after `now_us`: nothing is too young."""
+    """Objects written later stay. At or after `now_us`: all objects are old enough."""
     clock: Clock
     on_progress: Progress | None = None
     _graph: Graph = field(default_factory=Graph)
     _reached: bytearray = field(default_factory=bytearray)
     _last: int = 0
-    """The highest number of a pack that was seen."""
+    """The highest pack number that was scanned."""
     _purged: dict[Name, list[Name]] = field(default_factory=dict)
-    """What is read in the place of commits -> the commits."""
+    """Stand-in -> the purged commits that it replaces."""
 
     def plan(self) -> GcResult:
-        """Return what would go now; nothing is changed."""
+        """Return what would be removed now. Nothing is changed."""
         with self.store.snapshot() as connection:
             self._mark(connection)
-        return self._collected(self._dead())
+        return self._build_result(self._iter_dead())
 
     def run(self) -> GcResult:
-        """Take it out."""
+        """Remove all unneeded objects."""
         with self.store.removing() as connection:
             self._begin(connection)
         with self.store.snapshot() as connection:
             self._mark(connection)
-        order = self._graph.users_first(self._dead())
-        gone: list[Node] = []
-        for some in self._shares(order):
-            began_s = time.monotonic()
+        dead_nodes = self._graph.users_first(self._iter_dead())
+        removed: list[Node] = []
+        for batch in self._iter_batches(dead_nodes):
+            start_s = time.monotonic()
             with self.store.removing() as connection:
-                gone += self._take(connection, some)
+                removed += self._remove_batch(connection, batch)
             if self.on_progress is not None:
-                self.on_progress(len(order) + len(gone), 2 * len(order))
-            time.sleep(min(time.monotonic() - began_s, _MOST_REST_S))  # others want to write, too
+                self.on_progress(len(dead_nodes) + len(removed), 2 * len(dead_nodes))
+            time.sleep(min(time.monotonic() - start_s, _MAX_PAUSE_S))  # Other writers get a turn.
         with self.store.removing() as connection:
-            self._forget_rest(connection)
+            self._remove_dangling(connection)
         self._shrink()
-        return self._collected(gone)
+        return self._build_result(removed)
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """See to it that whatever is written again from now on is noted in `again`."""
-        last = pack_table.last_number(connection)
-        (marked,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
-        if last > (marked or 0):
-            mark(connection, self.clock(), last)
-        old = self._old(connection)
-        connection.execute("DELETE FROM again WHERE pack < ?", [last + 1 if old is None else old])
+        """Ensure that every object written again from now on is recorded in table `again`."""
+        last_number = pack_table.last_number(connection)
+        (marked_number,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
+        if last_number > (marked_number or 0):
+            mark(connection, self.clock(), last_number)
+        old_number = self._find_old_number(connection)
+        connection.execute(
+            "DELETE FROM again WHERE pack < ?",
+            [last_number + 1 if old_number is None else old_number],
+        )
 
-    def _old(self, connection: sqlite3.Connection) -> int | None:
-        """Return the highest number that is certainly old enough; None: nothing is too young."""
+    def _find_old_number(self, connection: sqlite3.Connection) -> int | None:
+        """Return the highest pack number that is certainly old enough, or None if all are."""
         if self.before_us >= self.now_us:
             return None
-        old, marked_us = 0, None
+        old_number, marked_us = 0, None
         for time_us, number in connection.execute(
             "SELECT time_us, pack FROM mark ORDER BY time_us"
         ):
-            old, marked_us = (number, time_us) if time_us <= self.before_us else (old, None)
-        # Whoever writes so long after a mark makes the next one: there was no such write.
+            old_number, marked_us = (
+                (number, time_us) if time_us <= self.before_us else (old_number, None)
+            )
+        # A writer adds a new mark after this time, so nothing was written since the last mark.
         is_quiet = marked_us is not None and marked_us + MARK_US <= self.before_us
-        return pack_table.last_number(connection) if is_quiet else old
+        return pack_table.last_number(connection) if is_quiet else old_number
 
     def _mark(self, connection: sqlite3.Connection) -> None:
-        """Find out what is needed."""
+        """Mark the needed objects."""
         graph = self._graph = graph_of(str(self.store.path), connection, self.on_progress)
         stand_ins = tombs.stand_ins(connection)
         graph.replace(stand_ins)
-        for name, other in stand_ins.items():
+        for name, stand_in in stand_ins.items():
             if name.startswith("ctx-"):
-                self._purged.setdefault(other, []).append(name)
+                self._purged.setdefault(stand_in, []).append(name)
         self._last = pack_table.last_number(connection)
         roots = [node for name in self.roots if (node := graph.find(name)) is not None]
-        others = (o for name, o in stand_ins.items() if o and not name.startswith("ctx-"))
-        roots += map(graph.node, others)  # who writes the old content again will need it
-        roots += self._young(connection)
-        roots += self._kept(connection)
+        object_stand_ins = (
+            stand_in_
+            for name, stand_in_ in stand_ins.items()
+            if stand_in_ and not name.startswith("ctx-")
+        )
+        roots += map(graph.node, object_stand_ins)  # A later write of the old content needs them.
+        roots += self._iter_young(connection)
+        roots += self._iter_retained(connection)
         self._reached = graph.reach(roots)
 
-    def _young(self, connection: sqlite3.Connection) -> Iterator[Node]:
-        """Yield what was written, or written again, so lately that it stays."""
-        old = self._old(connection)
-        if old is not None:
-            yield from (node for node in self._graph if self._graph.numbers[node] > old)
+    def _iter_young(self, connection: sqlite3.Connection) -> Iterator[Node]:
+        """Yield objects that were written, or written again, too recently to be removed."""
+        old_number = self._find_old_number(connection)
+        if old_number is not None:
+            yield from (node for node in self._graph if self._graph.numbers[node] > old_number)
             query = "SELECT name FROM again WHERE pack >= ?"
-            yield from (self._graph.node(name) for (name,) in connection.execute(query, [old]))
+            yield from (
+                self._graph.node(name) for (name,) in connection.execute(query, [old_number])
+            )
 
-    def _kept(self, connection: sqlite3.Connection) -> Iterator[Node]:
-        """Yield the commits that stay for their own sake, and what is kept."""
-        keeping = kept(connection)
-        yield from map(self._graph.node, held(keeping, self.now_us))
-        labelled = {id_ for (id_,) in connection.execute("SELECT history FROM label")}
+    def _iter_retained(self, connection: sqlite3.Connection) -> Iterator[Node]:
+        """Yield the commits that are roots, and the objects with a retention policy."""
+        policies = kept(connection)
+        yield from map(self._graph.node, held(policies, self.now_us))
+        labelled_ids = {id_ for (id_,) in connection.execute("SELECT history FROM label")}
         for id_, digest in connection.execute("SELECT id, name FROM history"):
             name = f"ctx-{digest.hex()}"
-            if id_ in labelled or not has_expired(keeping.get(name), self.now_us):
+            if id_ in labelled_ids or not has_expired(policies.get(name), self.now_us):
                 yield self._graph.node(name)
 
-    def _dead(self) -> Iterator[Node]:
+    def _iter_dead(self) -> Iterator[Node]:
         return (node for node in self._graph if not self._reached[node])
 
-    def _shares(self, order: Iterable[Node]) -> Iterator[list[Node]]:
-        """Yield things in this order, as many as go in one transaction."""
-        share: list[Node] = []
+    def _iter_batches(self, order: Iterable[Node]) -> Iterator[list[Node]]:
+        """Yield batches of objects in this order, each for one transaction."""
+        batch: list[Node] = []
         numbers: set[int] = set()
         for node in order:
-            share.append(node)
+            batch.append(node)
             numbers.add(self._graph.numbers[node])
-            if len(share) == _AT_ONCE or len(numbers) == _PACKS_AT_ONCE:
-                yield share
-                share, numbers = [], set()
-        if share:
-            yield share
+            if len(batch) == _OBJECTS_PER_BATCH or len(numbers) == _PACKS_PER_BATCH:
+                yield batch
+                batch, numbers = [], set()
+        if batch:
+            yield batch
 
-    def _take(self, connection: sqlite3.Connection, some: Collection[Node]) -> list[Node]:
-        """Take things out, but for those that stay after all; return what went."""
-        self._look_again(connection)
-        by_name = {self._graph.name(node): node for node in some}
+    def _remove_batch(self, connection: sqlite3.Connection, nodes: Collection[Node]) -> list[Node]:
+        """Remove objects, except those that became needed since. Return the removed ones."""
+        self._mark_new(connection)
+        by_name = {self._graph.name(node): node for node in nodes}
         commits = [name for name in by_name if name.startswith("ctx-")]
-        self._spare(connection, commits)
+        self._spare_roots(connection, commits)
         names = [name for name, node in by_name.items() if not self._reached[node]]
-        there = remove(str(self.store.path), connection, names, self._purged)
-        gone = [one for name in there for one in self._purged.get(name, [name])]
-        forget(connection, gone)
-        for name in gone:
-            if name not in by_name:  # a purged commit: nothing stands for it any more
+        removed_names = remove(str(self.store.path), connection, names, self._purged)
+        removed_originals = [
+            original for name in removed_names for original in self._purged.get(name, [name])
+        ]
+        forget(connection, removed_originals)
+        for name in removed_originals:
+            if name not in by_name:  # A purged commit was removed with its stand-in.
                 tombs.leave_nothing(connection, name)
-        return [by_name[name] for name in there]
+        return [by_name[name] for name in removed_names]
 
-    def _look_again(self, connection: sqlite3.Connection) -> None:
-        """Let stay what was written since one last looked, or again, or kept, and what it needs."""
+    def _mark_new(self, connection: sqlite3.Connection) -> None:
+        """Mark what was written or retained since the last call, with all its needs."""
         graph = self._graph
         roots: list[Node] = []
         for row in pack_table.rows(connection, self._last + 1):
@@ -300,26 +316,26 @@ class Sweep:
         roots += map(graph.node, held(kept(connection), self.now_us))
         graph.reach(roots, self._reached)
 
-    def _spare(self, connection: sqlite3.Connection, commits: Iterable[Name]) -> None:
-        """Let commits stay that have a label now, or are kept as usual again."""
+    def _spare_roots(self, connection: sqlite3.Connection, commits: Iterable[Name]) -> None:
+        """Mark commits that have a label or the default retention again."""
         keeping = kept(connection)
         for name in commits:
             for own in self._purged.get(name, [name]):
-                if not self._may_go(connection, own, keeping):
+                if not self._can_remove(connection, own, keeping):
                     self._graph.reach(
                         [self._graph.node(own), self._graph.node(name)], self._reached
                     )
 
-    def _may_go(
+    def _can_remove(
         self, connection: sqlite3.Connection, name: Name, keeping: dict[Name, RetentionPolicy]
     ) -> bool:
         query = "SELECT 1 FROM history h JOIN label ON label.history = h.id WHERE h.name = ?"
         labelled = connection.execute(query, [bytes.fromhex(name[4:])]).fetchone()
         return labelled is None and has_expired(keeping.get(name), self.now_us)
 
-    def _forget_rest(self, connection: sqlite3.Connection) -> None:
-        """Forget how to find what is gone, and of what is elsewhere what nothing names."""
-        self._look_again(connection)
+    def _remove_dangling(self, connection: sqlite3.Connection) -> None:
+        """Remove dangling index entries, and evicted names that are no longer needed."""
+        self._mark_new(connection)
         side_tables.forget_lost(connection)
         rows = connection.execute("SELECT name FROM evicted").fetchall()
         for (name,) in rows:
@@ -328,24 +344,25 @@ class Sweep:
                 connection.execute("DELETE FROM evicted WHERE name = ?", [name])
 
     def _shrink(self) -> None:
-        """Put small packs together; give free pages back where they are many and nobody waits."""
+        """Merge small packs. Rewrite the file if much is free and no other process uses it."""
         with self.store.snapshot() as connection:
-            found = list(runs(connection))
-        for at in range(0, len(found), _RUNS_AT_ONCE):
+            found_runs = list(runs(connection))
+        for start in range(0, len(found_runs), _RUNS_PER_BATCH):
             with self.store.removing() as connection:
-                for first, last in found[at : at + _RUNS_AT_ONCE]:
+                for first, last in found_runs[start : start + _RUNS_PER_BATCH]:
                     put_together(str(self.store.path), connection, first, last)
         with self.store.snapshot() as connection:
             waste = unused(connection)
         free_bytes = shutil.disk_usage(self.store.path.parent).free
         if waste.size_bytes and free_bytes > waste.room_bytes:
-            with suppress(StoreLocked, StoreWriteError):  # all is removed; `unused` says the rest
+            # All objects are removed already; `unused` reports the space.
+            with suppress(StoreLocked, StoreWriteError):
                 self.store.write_anew(0)
 
-    def _collected(self, gone: Iterable[Node]) -> GcResult:
+    def _build_result(self, nodes: Iterable[Node]) -> GcResult:
         commits: list[CommitId] = []
         things, size = 0, 0.0
-        for node in sorted(gone):
+        for node in sorted(nodes):
             size += self._graph.sizes[node]
             if self._graph.kinds[node] == ObjectKind.COMMIT:
                 name = self._graph.name(node)

@@ -1,12 +1,10 @@
-"""The graph of a store's file: which thing needs which, and what is reached from where.
+"""The dependency graph of a store's file, and the removal of objects.
 
-One idea: names become numbers when they are first seen, so a million things fit into memory. All
-packs are read once. What is named and not there (purged, or kept elsewhere) is in the graph too.
+Names become numbers when they are first seen, so a million objects fit into memory. All packs are
+read once. A name without object (purged, or evicted) is in the graph too.
 
-Taking things out of the file: out of their packs, and all that leads to them.
-
-Whoever does this holds a transaction that raises the generation, and knows that nothing that stays
-needs what goes.
+Objects are removed from their packs and from all tables that point to them. The caller holds a
+transaction that raises the generation, and knows that no remaining object needs a removed one.
 """
 
 from __future__ import annotations
@@ -28,110 +26,110 @@ from harken.store.sqlite.pack import Body, PackCorrupted, unpacked
 Node: TypeAlias = int
 """The number of a name in a graph."""
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told now and then how much is done, of how much."""
+"""Called now and then with the number of completed steps and the total."""
 
 
 @dataclass(slots=True)
 class Graph:
-    """Names as nodes. What it has beside them is by node."""
+    """A graph of names as nodes. Its attributes are indexed by node."""
 
     _nodes: dict[bytes, Node] = field(default_factory=dict)
     _digests: list[bytes] = field(default_factory=list)
     kinds: bytearray = field(default_factory=bytearray)
-    """0 for what is not there."""
+    """0 for an object that does not exist."""
     numbers: array[int] = field(default_factory=lambda: array("q"))
-    """The highest number that a thing may have been written under."""
+    """The highest number that an object may have been written under."""
     sizes: array[float] = field(default_factory=lambda: array("d"))
-    """How many bytes of its pack a thing takes, about."""
+    """The estimated share of an object in its pack, in bytes."""
     needs: list[tuple[Node, ...]] = field(default_factory=list)
 
     def node(self, name: Name) -> Node:
-        """Return the node of a full name."""
+        """Return the node of a full name, which is added if it is new."""
         digest = bytes.fromhex(name[-64:])
-        found = self._nodes.get(digest)
-        if found is None:
-            found = self._nodes[digest] = len(self._digests)
+        node = self._nodes.get(digest)
+        if node is None:
+            node = self._nodes[digest] = len(self._digests)
             self._digests.append(digest)
             self.kinds.append(0)
             self.numbers.append(0)
             self.sizes.append(0.0)
             self.needs.append(())
-        return found
+        return node
 
     def find(self, name: Name) -> Node | None:
-        """Return the node of a name, if it is in the graph; any text may be asked for."""
+        """Return the node of a name, or None. The name may be any text."""
         try:
             return self._nodes.get(bytes.fromhex(name[-64:]))
         except ValueError:
             return None
 
     def name(self, node: Node) -> Name:
-        """Return the full name of a thing that is there."""
+        """Return the full name of an existing object."""
         return PREFIXES.get(ObjectKind(self.kinds[node]), "") + self._digests[node].hex()
 
     def __iter__(self) -> Iterator[Node]:
-        """Yield the things that are there."""
+        """Yield the nodes of existing objects."""
         return (node for node, kind in enumerate(self.kinds) if kind)
 
     def take(self, row: pack_table.PackRow, things: Mapping[Name, Body]) -> list[Node]:
-        """Add the things of a pack; return their nodes."""
-        whole = sum(len(body) for _, body in things.values()) or 1
-        found: list[Node] = []
+        """Add the objects of a pack and return their nodes."""
+        total_bytes = sum(len(body) for _, body in things.values()) or 1
+        nodes: list[Node] = []
         for name, (kind, body) in things.items():
             node = self.node(name)
             self.kinds[node], self.numbers[node] = kind, row.end - 1
-            self.sizes[node] += len(row.data) * len(body) / whole
+            self.sizes[node] += len(row.data) * len(body) / total_bytes
             self.needs[node] = tuple(map(self.node, needs_of(kind, body)))
-            found.append(node)
-        return found
+            nodes.append(node)
+        return nodes
 
     def replace(self, stand_ins: Mapping[Name, Name]) -> None:
-        """Let what was purged need what stands for it."""
-        for name, other in stand_ins.items():
-            if other:
-                self.needs[self.node(name)] = (self.node(other),)
+        """Add an edge from each purged name to its stand-in."""
+        for name, stand_in in stand_ins.items():
+            if stand_in:
+                self.needs[self.node(name)] = (self.node(stand_in),)
 
     def reach(self, roots: Iterable[Node], reached: bytearray | None = None) -> bytearray:
-        """Return, by node, whether it is a root or needed by one; `reached`: what is already."""
-        starts = list(roots)  # some are new names
-        found = bytearray() if reached is None else reached
-        found.extend(bytes(len(self._digests) - len(found)))
-        waiting = [root for root in starts if not found[root]]
-        for root in waiting:
-            found[root] = 1
-        while waiting:
-            for node in self.needs[waiting.pop()]:
-                if not found[node]:
-                    found[node] = 1
-                    waiting.append(node)
-        return found
+        """Return, by node, whether it is reachable from the roots. Extends `reached` if given."""
+        starts = list(roots)  # Evaluating `roots` may add names.
+        flags = bytearray() if reached is None else reached
+        flags.extend(bytes(len(self._digests) - len(flags)))
+        stack = [root for root in starts if not flags[root]]
+        for root in stack:
+            flags[root] = 1
+        while stack:
+            for node in self.needs[stack.pop()]:
+                if not flags[node]:
+                    flags[node] = 1
+                    stack.append(node)
+        return flags
 
-    def users_first(self, some: Iterable[Node]) -> list[Node]:
-        """Return nodes so that each stands before those of them that it needs.
+    def users_first(self, nodes: Iterable[Node]) -> list[Node]:
+        """Sort nodes so that each precedes those that it needs.
 
-        As far as that leaves a choice, in the order of their packs, the last first.
+        Independent nodes are in the order of their packs, the last first.
         """
-        users = dict.fromkeys(some, 0)
+        users = dict.fromkeys(nodes, 0)
         for node in users:
             for need in self.needs[node]:
                 if need in users:
                     users[need] += 1
-        free = [(-self.numbers[node], node) for node, count in users.items() if not count]
-        heapify(free)
-        found: list[Node] = []
-        while free:
-            _, node = heappop(free)
-            found.append(node)
+        heap = [(-self.numbers[node], node) for node, count in users.items() if not count]
+        heapify(heap)
+        ordered: list[Node] = []
+        while heap:
+            _, node = heappop(heap)
+            ordered.append(node)
             for need in self.needs[node]:
                 if need in users:
                     users[need] -= 1
                     if not users[need]:
-                        heappush(free, (-self.numbers[need], need))
-        return found
+                        heappush(heap, (-self.numbers[need], need))
+        return ordered
 
 
 def load_pack(store: str, row: pack_table.PackRow) -> dict[Name, Body]:
-    """Open a pack. Raises ObjectCorrupted: who cannot read what is needed removes nothing."""
+    """Decode a pack. Raises ObjectCorrupted, so that nothing is removed if a need is unreadable."""
     try:
         return unpacked(row.data)
     except PackCorrupted as error:
@@ -142,7 +140,7 @@ def load_pack(store: str, row: pack_table.PackRow) -> dict[Name, Body]:
 def graph_of(
     store: str, connection: sqlite3.Connection, on_progress: Progress | None = None
 ) -> Graph:
-    """Return the graph of all that is in the file. Raises ObjectCorrupted."""
+    """Build the graph of all objects in the file. Raises ObjectCorrupted."""
     graph = Graph()
     last = pack_table.last_number(connection)
     for row in pack_table.rows(connection):
@@ -158,44 +156,45 @@ def remove(
     names: Collection[Name],
     led_from: Mapping[Name, Collection[Name]],
 ) -> list[Name]:
-    """Take things out of every pack that has them; return those that were there.
+    """Remove objects from all packs that contain them, and return those that existed.
 
-    `led_from`: the purged commits in whose place a thing is read; their rows lead to it. Rows of
-    the history stay: see `forget`. Raises ObjectCorrupted where a pack cannot be opened.
+    `led_from` maps a stand-in to the purged commits whose rows point to it. Rows of the history
+    stay:
+    see `forget`. Raises ObjectCorrupted if a pack cannot be decoded.
     """
-    gone = set(names)
-    numbers = places(connection, gone)
-    for name in gone & led_from.keys():
+    removable = set(names)
+    numbers = places(connection, removable)
+    for name in removable & led_from.keys():
         for rows in places(connection, led_from[name]).values():
             numbers.setdefault(name, []).extend(rows)
-    there: set[Name] = set()
-    for row in _rows(connection, numbers.values()):
-        things = load_pack(store, row)
-        left = {name: body for name, body in things.items() if name not in gone}
-        if len(left) == len(things):
+    removed: set[Name] = set()
+    for row in _read_rows(connection, numbers.values()):
+        objects = load_pack(store, row)
+        remaining = {name: body for name, body in objects.items() if name not in removable}
+        if len(remaining) == len(objects):
             continue
-        there |= things.keys() - left.keys()
-        pack_table.replace(connection, row.first, _things(left))
-        same_key = {(name[:-64], key_prefix(name)) for name in left}
+        removed |= objects.keys() - remaining.keys()
+        pack_table.replace(connection, row.first, _build_objects(remaining))
+        same_key = {(name[:-64], key_prefix(name)) for name in remaining}
         leave(
             connection,
             [
                 (name, number)
-                for name in things.keys() - left.keys()
+                for name in objects.keys() - remaining.keys()
                 if (name[:-64], key_prefix(name)) not in same_key
                 for number in numbers.get(name, ())
                 if row.first <= number < row.end
             ],
         )
-    return [name for name in names if name in there]
+    return [name for name in names if name in removed]
 
 
 def forget(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
-    """Take out what leads to things that are gone: rows of the history, and how they are kept."""
-    gone = list(names)
+    """Remove the rows of the history and the retention policies of removed objects."""
+    removed_names = list(names)
     ids = [
         (id_,)
-        for name in gone
+        for name in removed_names
         if name.startswith("ctx-")
         for (id_,) in connection.execute(
             "SELECT id FROM history WHERE substr(name, 1, 6) = ? AND name = ?",
@@ -204,21 +203,21 @@ def forget(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
     ]
     connection.executemany("DELETE FROM label WHERE history = ?", ids)
     connection.executemany("DELETE FROM history WHERE id = ?", ids)
-    side_tables.leave(connection, gone)
-    connection.executemany("DELETE FROM again WHERE name = ?", [(name,) for name in gone])
+    side_tables.leave(connection, removed_names)
+    connection.executemany("DELETE FROM again WHERE name = ?", [(name,) for name in removed_names])
 
 
-def _rows(
+def _read_rows(
     connection: sqlite3.Connection, numbers: Iterable[Iterable[int]]
 ) -> Iterable[pack_table.PackRow]:
-    """Yield the packs under these numbers, each once, the last first."""
-    found: dict[int, pack_table.PackRow] = {}
-    for number in {one for some in numbers for one in some}:
+    """Return the packs with these numbers, without duplicates, the last first."""
+    by_first: dict[int, pack_table.PackRow] = {}
+    for number in {number for group in numbers for number in group}:
         row = pack_table.row_of(connection, number)
         if row is not None and row.first <= number:
-            found[row.first] = row
-    return [found[first] for first in sorted(found, reverse=True)]
+            by_first[row.first] = row
+    return [by_first[first] for first in sorted(by_first, reverse=True)]
 
 
-def _things(bodies: Mapping[Name, Body]) -> list[StoredObject]:
+def _build_objects(bodies: Mapping[Name, Body]) -> list[StoredObject]:
     return [StoredObject(kind, name, body) for name, (kind, body) in bodies.items()]

@@ -1,18 +1,18 @@
-"""Packs: the new things of a batch as one row, compressed together.
+"""The pack format: the new objects of a batch in one row, compressed together.
 
-One idea: what is written together is read together, and small things compress only in company.
-Inside a body a mark stands for each name: of a thing so many places earlier, or of one outside. So
-a conversation can be read without any names, and the sum of the pack says that it is whole. Names
-follow from the content: only those of artifacts are kept, since they depend on all below them; the
-others are computed when somebody asks for one. Raw bytes, if they are many, stand behind the rest.
+Objects that are written together are read together, and small objects compress well only together.
+Inside a body, each name is replaced by a mark, which refers to an object a number of positions
+earlier, or to a name outside. So a conversation can be read without any names, and the checksum of
+the pack proves its integrity. Names follow from the content: only those of artifacts are stored,
+since they depend on all their needs; the others are computed on demand. Large raw bytes are stored
+behind the other objects.
 
 Source: docs/formats/store.md, "Packs".
 
-Raw bytes behind the other things of a pack, in one frame with them.
-
-One idea: what was read from a file says much of what the file says. So the file's bytes are
-compressed with that in view, and take half the room; and they are opened only when somebody asks
-for them, since a frame can be opened from its beginning up to any place.
+Raw bytes are in the same frame as the other objects, because messages often repeat parts of the
+file that was read. So the raw bytes compress to half the size. They are decompressed only on
+demand,
+since a frame can be decompressed from its beginning up to any position.
 
 Source: docs/formats/store.md, "Packs".
 """
@@ -32,50 +32,50 @@ from harken.store.batch import DOMAINS, PREFIXES, name_of
 from harken.store.sqlite import compression
 
 LEAST_BYTES = compression.SMALL
-"""Less raw bytes stand among the other things."""
+"""Fewer raw bytes are stored among the other objects."""
 
 
 SIZE_BYTES = 4
-"""In place of raw bytes stands how many they are."""
+"""The size of the length field that replaces raw bytes."""
 
 
 @dataclass(slots=True)
 class RawFrame:
-    """The raw bytes of a pack that was opened. Threads may share it."""
+    """The raw bytes of a decoded pack, decompressed on demand. Threads may share it."""
 
     frame: bytes
     start: int
-    """Where they begin in what the frame holds."""
+    """The offset of the raw bytes in the content of the frame."""
     sizes: Mapping[int, int]
-    """The place of each among the things -> how many bytes it has."""
+    """The position of each raw object in the pack -> its size in bytes."""
     _bodies: dict[int, bytes] = field(default_factory=dict)
 
     def body(self, at: int) -> bytes:
-        """Return the raw bytes at a place. Raises compression.Unopened."""
+        """Return the raw bytes at a position. Raises DecompressionError."""
         if not self._bodies:
-            end, found = self.start, {}
-            whole = compression.unwoven(self.frame, end + sum(self.sizes.values()))
-            for place, size in self.sizes.items():
-                found[place] = whole[end : end + size]
+            end, bodies = self.start, {}
+            content = compression.unwoven(self.frame, end + sum(self.sizes.values()))
+            for position, size in self.sizes.items():
+                bodies[position] = content[end : end + size]
                 end += size
-            self._bodies = found
+            self._bodies = bodies
         return self._bodies[at]
 
 
 def closed(first: bytes, raws: Sequence[bytes]) -> bytes:
-    """Return one frame of what stands first and of raw bytes, and where these begin."""
+    """Encode the first part and raw bytes as one frame, prefixed with the first part's length."""
     return len(first).to_bytes(4) + compression.woven([first, *raws])
 
 
 def first_of(data: bytes) -> bytes:
-    """Return what stands first. Raises compression.Unopened."""
+    """Decode the first part of a frame. Raises DecompressionError."""
     return compression.unwoven(data[4:], int.from_bytes(data[:4]))
 
 
 def behind(data: bytes, places: Sequence[int], sizes: Sequence[bytes]) -> RawFrame:
-    """Return what stands behind that: at which places, and how long, as the first part says.
+    """Return the raw bytes behind the first part, with positions and sizes from the first part.
 
-    Raises compression.Unopened where the frame does not hold so many bytes.
+    Raises DecompressionError if the frame does not hold as many bytes.
     """
     start = int.from_bytes(data[:4])
     numbers = [int.from_bytes(size) for size in sizes]
@@ -88,46 +88,50 @@ Body: TypeAlias = tuple[ObjectKind, bytes]
 SUM_BYTES = 8
 PLAIN, ZSTANDARD, WOVEN = 0, 2, 3
 LARGE = 64 * 1024
-"""A pack is closed when its bodies have so many bytes: reading one thing opens all of the pack."""
-_MUCH, _MOST, _MOST_RAW = 4 * LARGE, 16 * LARGE, 32 * LARGE
-"""The same where raw bytes follow: enough, and the most; and so many raw bytes."""
-_MANY = 4000
-MARK = b"\x01"  # canonical JSON has no control characters
+"""The size of the bodies at which a pack is closed: reading one object decodes all of its pack."""
+_ENOUGH_BYTES, _MAX_BYTES, _MAX_RAW_BYTES = 4 * LARGE, 16 * LARGE, 32 * LARGE
+"""The same if raw bytes follow: sufficient and maximum size, and the limit of raw bytes."""
+_MAX_OBJECTS = 4000
+MARK = b"\x01"  # Canonical JSON has no control characters.
 ELSEWHERE = -1
 
 _RUN = b"0" * 64
 _DIGITS = bytes(_RUN[0] if byte in b"0123456789abcdef" else 0 for byte in range(256))
-_MARKED = frozenset(
+_KINDS_WITH_MARKS = frozenset(
     {ObjectKind.MESSAGE, ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.COMMIT, ObjectKind.FILE}
 )
-_KEPT = frozenset({ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE})
+_STORED_NAME_KINDS = frozenset(
+    {ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE}
+)
 
 
 class PackCorrupted(ValueError):
-    """A pack is not what it was when it was written."""
+    """A pack is damaged."""
 
 
 class _Inside(msgspec.Struct, array_like=True):
     outside: bytes
-    """Names of things elsewhere, 32 bytes each."""
+    """Names of objects in other packs, 32 bytes each."""
     kinds: bytes
     names: bytes
-    """Of the artifacts, 32 bytes each."""
+    """The names of the artifacts, 32 bytes each."""
     leads: list[int]
-    """For each mark in the bodies, in order, which name stands there: of the thing so many before
-    the one that has the mark, or, of what is outside, 0 for the first name and -1 for the next."""
+    """For each mark in the bodies, in order, the name that it replaces: that of the object so many
+    positions
+    earlier, or, of the names outside, 0 for the first and -1 for the next.
+    """
     bodies: list[bytes]
 
 
 class Pack:
-    """A pack that was opened. Threads may share it."""
+    """A decoded pack. Threads may share it."""
 
     def __init__(
         self, inside: _Inside, digits: Sequence[bytes] = (), woven: bytes | None = None
     ) -> None:
-        """`digits`: of the names of all things, where they are known; `woven`: raw bytes behind.
+        """Take the known names' `digits`, or none, and the frame of raw bytes (`woven`).
 
-        Raises ValueError, LookupError where it is no pack.
+        Raises ValueError, LookupError if the content is invalid.
         """
         self._kinds = [_KINDS[number] for number in inside.kinds]
         self._behind: RawFrame | None = None
@@ -137,72 +141,72 @@ class Pack:
         self._bodies, self._leads = inside.bodies, inside.leads
         self._outside = _digits(inside.outside)
         self._starts = _starts(self._kinds, inside)
-        self._digits: list[bytes | None] = [*digits] or self._kept(inside.names)
+        self._digits: list[bytes | None] = [*digits] or self._decode_stored_names(inside.names)
         self.places: dict[str, int] = {}
-        """Full names, as far as they are known, and which thing has each."""
-        self._named = _KEPT
-        """Of which kinds all names are known."""
-        self._enter()
+        """The known full names, and the position of each."""
+        self._named_kinds = _STORED_NAME_KINDS
+        """The kinds of which all names are known."""
+        self._index_names()
 
     @property
     def size_bytes(self) -> int:
-        """How much memory it takes, about."""
+        """The estimated memory use."""
         raw = 0 if self._behind is None else sum(self._behind.sizes.values())
         return 300 * len(self._bodies) + sum(map(len, self._bodies)) + raw
 
     @property
     def is_raw(self) -> bool:
-        """Whether it holds pieces of files and nothing else."""
+        """Whether it holds only raw bytes and files."""
         return all(kind in (ObjectKind.RAW, ObjectKind.FILE) for kind in self._kinds)
 
     def name_all(self, kinds: frozenset[ObjectKind]) -> bool:
-        """Compute the names of all things of these kinds; return whether there are new ones now.
+        """Compute the names of all objects of these kinds, and return whether any are new.
 
-        Raises ValueError, LookupError where things cannot be put together.
+        Raises ValueError, LookupError if the objects are invalid.
         """
-        if kinds <= self._named:
+        if kinds <= self._named_kinds:
             return False
         for at, kind in enumerate(self._kinds):
             if kind in kinds and self._digits[at] is None:
                 self._digits[at] = self._hash(at)
-        self._named |= kinds
-        self._enter()
+        self._named_kinds |= kinds
+        self._index_names()
         return True
 
     def things(self) -> dict[str, Body]:
-        """Return everything, every name computed from the bytes. Raises Damaged."""
-        found: dict[str, Body] = {}
+        """Return all objects by names computed from the bytes. Raises PackCorrupted."""
+        objects: dict[str, Body] = {}
         for at, kind in enumerate(self._kinds):
-            body, known = self._body(at), self._digits[at]
+            body, stored_digits = self._body(at), self._digits[at]
             if kind is ObjectKind.FILE:
                 digits = name_of(kind, body)[-64:].encode()
             else:
                 digits = blake3(DOMAINS[kind] + body).hexdigest().encode()
-            if known is None:
+            if stored_digits is None:
                 self._digits[at] = digits
-            elif known != digits:
-                raise PackCorrupted(f"what it has as {known.decode()} is something else")
-            found[_PREFIXES[kind] + digits.decode()] = kind, body
-        return found
+            elif stored_digits != digits:
+                raise PackCorrupted(f"what it has as {stored_digits.decode()} is something else")
+            objects[_PREFIXES[kind] + digits.decode()] = kind, body
+        return objects
 
     def outside(self) -> list[str]:
-        """Return the digits of names that stand here, of things that do not."""
+        """Return the digits of names of objects in other packs."""
         return [digits.decode() for digits in self._outside]
 
     def kind(self, at: int) -> ObjectKind:
-        """Return what a thing is."""
+        """Return the kind of an object."""
         return self._kinds[at]
 
     def thing(self, at: int) -> Body:
-        """Return what a thing is, and its canonical bytes."""
+        """Return the kind and the canonical bytes of an object."""
         return self._kinds[at], self._body(at)
 
     def marked(self, at: int) -> bytes:
-        """Return the bytes of a thing, with marks in place of names."""
+        """Return the stored bytes of an object, with marks in place of names."""
         return self._bodies[at]
 
     def led(self, at: int) -> list[int]:
-        """Return which things the marks of a thing stand for, in order; ELSEWHERE: none of here."""
+        """Return the positions that the marks of an object refer to, or ELSEWHERE."""
         leads = self._leads[self._starts[at] : self._starts[at + 1]]
         return [at - lead if lead > 0 else ELSEWHERE for lead in leads]
 
@@ -217,48 +221,48 @@ class Pack:
             self._name(at - lead) if lead > 0 else self._outside[-lead]
             for lead in self._leads[start:end]
         ]
-        whole = [b""] * (len(pieces) + len(names))
-        whole[::2], whole[1::2] = pieces, names
-        return b"".join(whole)
+        joined = [b""] * (len(pieces) + len(names))
+        joined[::2], joined[1::2] = pieces, names
+        return b"".join(joined)
 
     def _name(self, at: int) -> bytes:
-        """Return the digits of a name."""
-        found = self._digits[at]
-        return self._name_up_to(at) if found is None else found
+        """Return the digits of the name at a position."""
+        digits = self._digits[at]
+        return self._compute_names_to(at) if digits is None else digits
 
-    def _name_up_to(self, last: int) -> bytes:
-        """Compute the names that are not known, in order: a thing needs only earlier ones."""
-        for at, found in enumerate(self._digits[: last + 1]):
-            if found is None:
-                self._digits[at] = self._hash(at)
-        found = self._digits[last]
-        assert found is not None
-        return found
+    def _compute_names_to(self, last: int) -> bytes:
+        """Compute the unknown names in order, since an object needs only earlier ones."""
+        for position, digits in enumerate(self._digits[: last + 1]):
+            if digits is None:
+                self._digits[position] = self._hash(position)
+        digits = self._digits[last]
+        assert digits is not None
+        return digits
 
     def _hash(self, at: int) -> bytes:
         kind, body = self._kinds[at], self._body(at)
         return blake3(DOMAINS[kind] + body).hexdigest().encode()
 
-    def _kept(self, names: bytes) -> list[bytes | None]:
-        """Return the names that were kept. Raises Damaged where they are too few, or too many."""
-        kept = _digits(names)
-        if len(kept) != sum([kind in _KEPT for kind in self._kinds]):
+    def _decode_stored_names(self, names: bytes) -> list[bytes | None]:
+        """Decode the stored names. Raises PackCorrupted if their number is wrong."""
+        stored = _digits(names)
+        if len(stored) != sum([kind in _STORED_NAME_KINDS for kind in self._kinds]):
             raise PackCorrupted("it has not a name for each artifact")
-        left = iter(kept)
-        return [next(left) if kind in _KEPT else None for kind in self._kinds]
+        remaining = iter(stored)
+        return [next(remaining) if kind in _STORED_NAME_KINDS else None for kind in self._kinds]
 
-    def _enter(self) -> None:
-        known = zip(self._kinds, self._digits, strict=True)
+    def _index_names(self) -> None:
+        pairs = zip(self._kinds, self._digits, strict=True)
         self.places = {
-            _PREFIXES[kind] + digits.decode(): at
-            for at, (kind, digits) in enumerate(known)
+            _PREFIXES[kind] + digits.decode(): position
+            for position, (kind, digits) in enumerate(pairs)
             if digits is not None
         }
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedPack:
-    """The bytes of a pack, and what is in it."""
+    """The bytes of a pack, and its content."""
 
     data: bytes
     pack: Pack
@@ -266,95 +270,99 @@ class EncodedPack:
 
 
 def packs_of(things: Collection[StoredObject]) -> Iterator[EncodedPack]:
-    """Pack things, those that others need before them; each pack is of a bearable size.
+    """Encode objects, each after its needs, into packs of limited size.
 
-    Where raw bytes are to come, a pack waits for them longer: they share what is before them.
+    A pack is kept open longer if raw bytes follow, since they share text with the objects before
+    them.
     """
-    to_come = sum(thing.kind is ObjectKind.RAW for thing in things)
-    now: list[StoredObject] = []
-    size = raw = 0
-    for thing in things:
-        now.append(thing)
-        if thing.kind is ObjectKind.RAW:
-            to_come -= 1
-            raw += len(thing.body)
-            is_full = raw >= _MOST_RAW or size >= _MUCH
+    raw_count = sum(obj.kind is ObjectKind.RAW for obj in things)
+    pack_objects: list[StoredObject] = []
+    size = raw_bytes = 0
+    for obj in things:
+        pack_objects.append(obj)
+        if obj.kind is ObjectKind.RAW:
+            raw_count -= 1
+            raw_bytes += len(obj.body)
+            is_full = raw_bytes >= _MAX_RAW_BYTES or size >= _ENOUGH_BYTES
         else:
-            size += len(thing.body)
-            is_full = size >= (_MOST if to_come else LARGE)
-        if is_full or len(now) >= _MANY:
-            yield packed(now)
-            now, size, raw = [], 0, 0
-    if now:
-        yield packed(now)
+            size += len(obj.body)
+            is_full = size >= (_MAX_BYTES if raw_count else LARGE)
+        if is_full or len(pack_objects) >= _MAX_OBJECTS:
+            yield packed(pack_objects)
+            pack_objects, size, raw_bytes = [], 0, 0
+    if pack_objects:
+        yield packed(pack_objects)
 
 
 def packed(things: Sequence[StoredObject]) -> EncodedPack:
-    """Pack things as one. No two of them have one name."""
-    digits = [thing.name[-64:].encode() for thing in things]
-    own = {name: at for at, name in enumerate(digits)}
+    """Encode objects with distinct names as one pack."""
+    digits = [obj.name[-64:].encode() for obj in things]
+    positions = {name: at for at, name in enumerate(digits)}
     outside: dict[bytes, int] = {}
     leads: list[int] = []
     bodies: list[bytes] = []
-    for at, thing in enumerate(things):
-        body = thing.body
-        if thing.kind in _MARKED:
-            pieces, names = _taken_apart(body)
+    for at, obj in enumerate(things):
+        body = obj.body
+        if obj.kind in _KINDS_WITH_MARKS:
+            pieces, names = _split_names(body)
             body = MARK.join(pieces)
             for name in names:
-                before = at - own.get(name, at)
-                leads.append(before if before > 0 else -outside.setdefault(name, len(outside)))
+                distance = at - positions.get(name, at)
+                leads.append(distance if distance > 0 else -outside.setdefault(name, len(outside)))
         bodies.append(body)
-    kept = [name for name, thing in zip(digits, things, strict=True) if thing.kind in _KEPT]
+    stored_names = [
+        name for name, obj in zip(digits, things, strict=True) if obj.kind in _STORED_NAME_KINDS
+    ]
     inside = _Inside(
         outside=bytes.fromhex(b"".join(outside).decode()),
-        kinds=bytes([thing.kind for thing in things]),
-        names=bytes.fromhex(b"".join(kept).decode()),
+        kinds=bytes([obj.kind for obj in things]),
+        names=bytes.fromhex(b"".join(stored_names).decode()),
         leads=leads,
         bodies=bodies,
     )
-    raws = [thing.body for thing in things if thing.kind is ObjectKind.RAW]
-    data = _woven(inside, raws) if sum(map(len, raws)) >= LEAST_BYTES else _sealed(inside)
+    raws = [obj.body for obj in things if obj.kind is ObjectKind.RAW]
+    data = _encode_with_raw(inside, raws) if sum(map(len, raws)) >= LEAST_BYTES else _encode(inside)
     return EncodedPack(data, Pack(inside, digits), {t.name: (t.kind, t.body) for t in things})
 
 
-def _taken_apart(body: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Return the names in a body, and what stands around them.
+def _split_names(body: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return the text around names in a body, and the names.
 
-    As a regular expression for runs of 64 digits finds them, from left to right, and ten times as
-    fast: most of a body are no names.
+    Equivalent to a regular expression for runs of 64 digits, from left to right, and ten times as
+    fast, since most of a body is not names.
     """
     pieces, names = [], []
-    plain, start = body.translate(_DIGITS), 0
-    while (at := plain.find(_RUN, start)) >= 0:
-        pieces.append(body[start:at])
-        start = at + len(_RUN)
-        names.append(body[at:start])
+    masked, start = body.translate(_DIGITS), 0
+    while (index := masked.find(_RUN, start)) >= 0:
+        pieces.append(body[start:index])
+        start = index + len(_RUN)
+        names.append(body[index:start])
     pieces.append(body[start:])
     return pieces, names
 
 
 def decode_pack(data: bytes) -> Pack:
-    """Open a pack. Raises Damaged."""
-    if not isinstance(data, bytes) or len(data) <= SUM_BYTES:  # a damaged table may say anything
+    """Decode a pack. Raises PackCorrupted."""
+    # A damaged table may return any value.
+    if not isinstance(data, bytes) or len(data) <= SUM_BYTES:
         raise PackCorrupted("it has no bytes")
     if blake3(data[SUM_BYTES:]).digest(SUM_BYTES) != data[:SUM_BYTES]:
         raise PackCorrupted("its sum does not fit")
-    form, rest = data[SUM_BYTES], data[SUM_BYTES + 1 :]
+    form, body = data[SUM_BYTES], data[SUM_BYTES + 1 :]
     try:
         if form == ZSTANDARD:
-            return Pack(_inside.decode(compression.decompress(rest)))
+            return Pack(_inside_decoder.decode(compression.decompress(body)))
         if form == WOVEN:
-            return Pack(_inside.decode(first_of(rest)), woven=rest)
+            return Pack(_inside_decoder.decode(first_of(body)), woven=body)
         if form == PLAIN:
-            return Pack(_inside.decode(rest))
+            return Pack(_inside_decoder.decode(body))
     except (ValueError, LookupError) as error:
         raise PackCorrupted(f"it cannot be opened: {error}") from None
     raise PackCorrupted(f"it has the unknown form {form}")
 
 
 def unpacked(data: bytes) -> dict[str, Body]:
-    """Open a pack and compute all names: name -> kind and canonical bytes. Raises Damaged."""
+    """Decode a pack and compute all names: name -> (kind, body). Raises PackCorrupted."""
     try:
         return decode_pack(data).things()
     except (ValueError, LookupError) as error:
@@ -362,18 +370,22 @@ def unpacked(data: bytes) -> dict[str, Body]:
 
 
 def is_woven(data: bytes) -> bool:
-    """Whether raw bytes stand behind the rest of a pack: a form that not every Harken knows."""
+    """Whether a pack has raw bytes behind the other objects, which older versions cannot read."""
     return data[SUM_BYTES] == WOVEN
 
 
-def _sealed(inside: _Inside) -> bytes:
-    whole = msgspec.msgpack.encode(inside)
-    small = compression.compressed(whole)
-    body = bytes([ZSTANDARD]) + small if len(small) < len(whole) else bytes([PLAIN]) + whole
+def _encode(inside: _Inside) -> bytes:
+    content = msgspec.msgpack.encode(inside)
+    compressed = compression.compressed(content)
+    body = (
+        bytes([ZSTANDARD]) + compressed
+        if len(compressed) < len(content)
+        else bytes([PLAIN]) + content
+    )
     return blake3(body).digest(SUM_BYTES) + body
 
 
-def _woven(inside: _Inside, raws: Sequence[bytes]) -> bytes:
+def _encode_with_raw(inside: _Inside, raws: Sequence[bytes]) -> bytes:
     bodies = [
         len(body).to_bytes(SIZE_BYTES) if kind == ObjectKind.RAW else body
         for kind, body in zip(inside.kinds, inside.bodies, strict=True)
@@ -384,17 +396,20 @@ def _woven(inside: _Inside, raws: Sequence[bytes]) -> bytes:
 
 
 def _digits(names: bytes) -> list[bytes]:
-    """Take names apart. Raises Damaged where they are not whole."""
+    """Split concatenated names into hex digits. Raises PackCorrupted for a partial name."""
     if len(names) % 32:
         raise PackCorrupted("its names are not whole")
     digits = names.hex().encode()
-    return [digits[at : at + 64] for at in range(0, len(digits), 64)]
+    return [digits[start : start + 64] for start in range(0, len(digits), 64)]
 
 
 def _starts(kinds: Sequence[ObjectKind], inside: _Inside) -> list[int]:
-    """Return where the leads of each thing begin. Raises ValueError where they do not fit."""
+    """Return the index of the first lead of each object.
+
+    Raises PackCorrupted if the count is wrong.
+    """
     counts = [
-        body.count(MARK) if kind in _MARKED else 0
+        body.count(MARK) if kind in _KINDS_WITH_MARKS else 0
         for kind, body in zip(kinds, inside.bodies, strict=True)
     ]
     starts = list(accumulate(counts, initial=0))
@@ -403,6 +418,6 @@ def _starts(kinds: Sequence[ObjectKind], inside: _Inside) -> list[int]:
     return starts
 
 
-_inside = msgspec.msgpack.Decoder(_Inside)
+_inside_decoder = msgspec.msgpack.Decoder(_Inside)
 _KINDS = {kind.value: kind for kind in ObjectKind}
 _PREFIXES = {kind: PREFIXES.get(kind, "") for kind in ObjectKind}

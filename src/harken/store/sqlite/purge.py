@@ -1,8 +1,8 @@
-"""Purging in the file: stand-ins come and what they stand for goes, in one transaction.
+"""Purging in the file: stand-ins are added and the originals removed, in one transaction.
 
-After it the bytes are still in free pages and in the log beside the file; so the file is written
-anew (`shrink`). A purge that was cut off before that is finished by the next one, whatever that
-one purges.
+Afterwards the bytes are still in free pages and in the log of the file; so the file is rewritten
+(`write_anew`). A purge that was interrupted before that is completed by the next one, whatever
+that one purges.
 
 Source: docs/formats/store.md, "Purging".
 """
@@ -30,13 +30,13 @@ def replace(
     tombstone: Tombstone,
     found: Callable[[Name], StoredObject | None],
 ) -> None:
-    """Put stand-ins in the place of things, in the transaction that is open. As `Store.purge`.
+    """Replace objects by stand-ins, in the open transaction. As `Store.purge`.
 
-    `found` gives what is read under a name.
+    `found` returns the object that is read under a name.
     """
     before = tombs.tombstones(connection)
     done = replaced(store, stand_ins, tombstone, found=found, tombstones=before)
-    numbers = _add(connection, done, found)
+    numbers = _add_stand_ins(connection, done, found)
     led_from: dict[Name, list[Name]] = {}
     for name, stone in before.items():
         led_from.setdefault(stone.stand_in, []).append(name)
@@ -44,19 +44,19 @@ def replace(
     for name, stone in done.tombstones.items():
         tombs.set_tombstone(connection, name, stone)
         if name.startswith("ctx-"):
-            _lead(connection, CommitId(name), stone.stand_in, numbers, done)
+            _redirect_row(connection, CommitId(name), stone.stand_in, numbers, done)
     connection.execute("DELETE FROM principal WHERE id NOT IN (SELECT principal FROM history)")
-    _unmake(store, connection)
+    _remove_derived(store, connection)
 
 
-def _add(
-    connection: sqlite3.Connection, done: PurgePlan, found: Callable[[Name], StoredObject | None]
+def _add_stand_ins(
+    connection: sqlite3.Connection, plan: PurgePlan, found: Callable[[Name], StoredObject | None]
 ) -> dict[Name, int]:
-    """Write the stand-ins that are not there; return their numbers."""
+    """Write the new stand-ins and return their numbers."""
     new = [
-        thing
-        for name, thing in done.contents.things.items()
-        if name not in done.tombstones and (thing.kind is ObjectKind.COMMIT or found(name) is None)
+        obj
+        for name, obj in plan.contents.things.items()
+        if name not in plan.tombstones and (obj.kind is ObjectKind.COMMIT or found(name) is None)
     ]
     numbers: dict[Name, int] = {}
     for number, pack in pack_table.add(connection, new):
@@ -65,41 +65,41 @@ def _add(
     return numbers
 
 
-def _lead(
+def _redirect_row(
     connection: sqlite3.Connection,
     name: CommitId,
     stand_in: Name,
     numbers: Mapping[Name, int],
-    done: PurgePlan,
+    plan: PurgePlan,
 ) -> None:
-    """Let the row of a commit lead to what stands for it."""
+    """Point the row of a commit to its stand-in."""
     row = commit_table.row_of(connection, name)
-    thing = done.contents.things.get(stand_in)
-    if row is not None and thing is not None:
-        commit = decode_commit(thing.body)
-        who = commit_table.principal(connection, commit.principal)
+    obj = plan.contents.things.get(stand_in)
+    if row is not None and obj is not None:
+        commit = decode_commit(obj.body)
+        principal_id = commit_table.principal(connection, commit.principal)
         connection.execute(
             "UPDATE history SET pack = ?, principal = ?, time_us = ? WHERE id = ?",
-            [numbers[stand_in], who, parse_rfc3339(commit.created_at), row.id],
+            [numbers[stand_in], principal_id, parse_rfc3339(commit.created_at), row.id],
         )
 
 
-def _unmake(store: str, connection: sqlite3.Connection) -> None:
-    """Take out what can be made again, and all that nothing else needs: it may hold anything."""
+def _remove_derived(store: str, connection: sqlite3.Connection) -> None:
+    """Remove derived artifacts, which may contain anything, and what only they need."""
     refs = list(side_tables.artifacts(connection).values())
     connection.execute("DELETE FROM derived")
     if not refs:
         return
     graph = graph_of(store, connection)
-    replaces = tombs.stand_ins(connection)
-    graph.replace(replaces)
-    made = graph.reach(map(graph.node, refs))
-    stay: Iterable[Name] = [
+    stand_ins = tombs.stand_ins(connection)
+    graph.replace(stand_ins)
+    derived = graph.reach(map(graph.node, refs))
+    retained: Iterable[Name] = [
         *(f"ctx-{digest.hex()}" for (digest,) in connection.execute("SELECT name FROM history")),
         *kept(connection),
-        *filter(None, replaces.values()),
+        *filter(None, stand_ins.values()),
     ]
-    others = [node for node in graph if not made[node]]
-    needed = graph.reach([*others, *map(graph.node, stay)])
-    gone = [graph.name(node) for node in graph if made[node] and not needed[node]]
-    remove(store, connection, gone, {})
+    other_nodes = [node for node in graph if not derived[node]]
+    needed = graph.reach([*other_nodes, *map(graph.node, retained)])
+    garbage = [graph.name(node) for node in graph if derived[node] and not needed[node]]
+    remove(store, connection, garbage, {})

@@ -1,7 +1,7 @@
-"""The store in one SQLite file: packs of things, and an index from the beginnings of names to them.
+"""`SqliteStore`: a store in one SQLite file, with packs of objects and an index of name prefixes.
 
-One idea: a name follows from the bytes, so the index holds 6 of its 32 bytes only, and every answer
-is checked against the bytes. A wrong index entry makes a thing missing, never another one.
+A name follows from the bytes, so the index holds only 6 of its 32 bytes, and every result is
+verified against the bytes. A wrong index entry makes an object missing, but never returns another.
 
 Source: docs/formats/store.md; docs/design/004-context-store.md has the measurements.
 """
@@ -60,12 +60,12 @@ from harken.store.sqlite.side_tables import is_sealed
 from harken.store.sqlite.writer import Writer
 
 T = TypeVar("T")
-_NO_LIMIT = 2**62
+_MAX_LIMIT = 2**62
 
 
 @check_arguments
 class SqliteStore:
-    """A store in the file at `path`, which is made where there is none.
+    """A store in the file at `path`, which is created if it does not exist.
 
     Threads and processes may share it. A writer waits `patience_s` for others and then raises
     StoreLocked. Raises InvalidStore, StoreVersionUnsupported, StoreWriteError, StoreError.
@@ -77,20 +77,19 @@ class SqliteStore:
         self.path = Path(path)
         self._database = Database(self.path, patience_s)
         self._clock = clock
-        self._opened = PackCache(self.path)
-        self._writer = Writer(self._database, self._opened, clock)
+        self._pack_cache = PackCache(self.path)
+        self._writer = Writer(self._database, self._pack_cache, clock)
 
     @property
     def format_version(self) -> int:
-        """The version of the file: that of the newest form of anything in it."""
+        """The format version of the file: that of the newest form of anything in it."""
         with self._reading() as connection:
             return version_of(connection)
 
     def write_named(self, contents: Contents) -> None:
-        """Write what was named where its bytes were made: that the names fit is not checked.
+        """Write contents with names that were computed by the caller. They are not verified.
 
-        What is needed stands before what needs it. As `write`, for what is much; it is not at hand
-        afterwards without being read.
+        Each object follows its needs. Like `write`, for large batches: the objects are not cached.
         """
         if contents.files:
             inherit(contents, self.tombstones(), self._thing)
@@ -108,49 +107,51 @@ class SqliteStore:
             self._writer.write(contents)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
-        found = self._found(names, ObjectKind.PART, ObjectKind.MESSAGE)
-        return {Hash(name): body for name, (_, body) in found.items()}
+        bodies = self._read_bodies(names, ObjectKind.PART, ObjectKind.MESSAGE)
+        return {Hash(name): body for name, (_, body) in bodies.items()}
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
-        found = self._found(names, ObjectKind.DELTA)
+        bodies = self._read_bodies(names, ObjectKind.DELTA)
         return {
-            ArtifactRef(n): self._read(n, body, values.decode_delta) for n, body in found.items()
+            ArtifactRef(n): self._decode(n, body, values.decode_delta) for n, body in bodies.items()
         }
 
     def messages(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Message]]:
-        """Return the messages of deltas, as far as they stand beside them; others are left out."""
-        found: dict[ArtifactRef, list[Message]] = {}
+        """Return the messages of deltas whose pack has all their objects, without other deltas."""
+        by_delta: dict[ArtifactRef, list[Message]] = {}
         with self._reading() as connection:
             for name in names:
-                if name not in found and name not in self._opened.stand_ins:
-                    place = self._opened.place(connection, name)
-                    read = None if place is None else messages_in(*place)
-                    if read is not None:
-                        found[name] = read
-        return found
+                if name not in by_delta and name not in self._pack_cache.stand_ins:
+                    place = self._pack_cache.place(connection, name)
+                    messages = None if place is None else messages_in(*place)
+                    if messages is not None:
+                        by_delta[name] = messages
+        return by_delta
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        found = self._found(names, ObjectKind.SEQUENCE)
-        read = values.decode_sequence
-        return {ArtifactRef(n): self._read(n, body, read) for n, body in found.items()}
+        bodies = self._read_bodies(names, ObjectKind.SEQUENCE)
+        decode = values.decode_sequence
+        return {ArtifactRef(n): self._decode(n, body, decode) for n, body in bodies.items()}
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.read_chunks(name))
 
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
-        for kind, body in self._found([name], ObjectKind.RAW, ObjectKind.FILE).values():
+        for kind, body in self._read_bodies([name], ObjectKind.RAW, ObjectKind.FILE).values():
             if kind is ObjectKind.RAW:
                 return iter([body])
-            cut = file_from(body)  # under another name, where it stands for one that was purged
-            return chunking.checked(str(self.path), cut.name, self._joined(name, cut.pieces))
+            file = file_from(body)  # The file may be a stand-in with another name.
+            return chunking.checked(str(self.path), file.name, self._iter_chunks(name, file.pieces))
         raise ObjectNotFound(self.path, name)
 
     def pieces_of(self, name: ArtifactRef) -> list[ArtifactRef]:
-        """Return the raw artifacts that make up a file, in order; raw bytes are one by themselves.
+        """Return the raw artifacts that are the chunks of a file, in order.
 
-        They may be elsewhere. Raises ObjectNotFound.
+        Raw bytes are their own chunk.
+
+        The chunks may have been evicted. Raises ObjectNotFound.
         """
-        for kind, body in self._found([name], ObjectKind.RAW, ObjectKind.FILE).values():
+        for kind, body in self._read_bodies([name], ObjectKind.RAW, ObjectKind.FILE).values():
             return [name] if kind is ObjectKind.RAW else file_from(body).pieces
         raise ObjectNotFound(self.path, name)
 
@@ -159,35 +160,35 @@ class SqliteStore:
             return derived.find(connection, keys)
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
-        found: dict[CommitId, StoredCommit] = {}
+        commits: dict[CommitId, StoredCommit] = {}
         with self._reading() as connection:
             for name in names:
-                row = self._row(connection, name)
+                row = self._find_row(connection, name)
                 if row is not None:
-                    found[name] = self._stored(connection, name, row)
-        return found
+                    commits[name] = self._read_commit(connection, name, row)
+        return commits
 
     def have(self, names: Iterable[CommitId]) -> set[CommitId]:
-        """Return those of these commits that are there, as the history says: nothing is read."""
+        """Return the commits among these that exist in the history. Their content is not read."""
         with self._reading() as connection:
             return {name for name in names if commit_table.row_of(connection, name) is not None}
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
-        limit = _NO_LIMIT if depth is None else min(depth, _NO_LIMIT)
+        limit = _MAX_LIMIT if depth is None else min(depth, _MAX_LIMIT)
         with self._reading() as connection:
-            rows = commit_table.ancestors(connection, self._known(connection, name).id, limit)
-            found: list[StoredCommit] = []
-            at: CommitId | None = name
-            for some in slices(rows):
-                self._opened.open(connection, [row.pack for row in some])
-                for row in some:
-                    if at is None or not row.is_of(at):
+            rows = commit_table.ancestors(connection, self._get_row(connection, name).id, limit)
+            commits: list[StoredCommit] = []
+            current: CommitId | None = name
+            for batch in slices(rows):
+                self._pack_cache.open(connection, [row.pack for row in batch])
+                for row in batch:
+                    if current is None or not row.is_of(current):
                         raise ObjectCorrupted(self.path, name, reason="its chain leads elsewhere")
-                    found.append(self._stored(connection, at, row))
-                    at = found[-1].commit.parent
-        if at is not None and len(found) < limit:
-            raise ObjectNotFound(self.path, at, needed_by=found[-1].id)
-        return found
+                    commits.append(self._read_commit(connection, current, row))
+                    current = commits[-1].commit.parent
+        if current is not None and len(commits) < limit:
+            raise ObjectNotFound(self.path, current, needed_by=commits[-1].id)
+        return commits
 
     def children(self, name: CommitId) -> list[CommitId]:
         with self._reading() as connection:
@@ -195,61 +196,63 @@ class SqliteStore:
             if row is None:
                 return []
             where = "WHERE parent = ? ORDER BY time_us, id"
-            return self._names(connection, commit_table.some(connection, where, [row.id]))
+            return self._read_names(connection, commit_table.some(connection, where, [row.id]))
 
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
         until_us = parse_rfc3339(at)
         with self._reading() as connection:
-            found = self._names(connection, commit_table.latest(connection, principal, until_us))
-        return found[0] if found else None
+            names = self._read_names(
+                connection, commit_table.latest(connection, principal, until_us)
+            )
+        return names[0] if names else None
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         with self._reading() as connection:
-            rows = commit_table.some(connection, "ORDER BY id DESC LIMIT ?", [_bounded(limit)])
-            return self._names(connection, rows)
+            rows = commit_table.some(connection, "ORDER BY id DESC LIMIT ?", [_clamp(limit)])
+            return self._read_names(connection, rows)
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        found: list[CommitId | ArtifactRef] = []
-        limit = _bounded(limit)
+        matches: list[CommitId | ArtifactRef] = []
+        limit = _clamp(limit)
         with self._reading() as connection:
             if beginning.startswith("art-") or "art-".startswith(beginning):
-                found += self._artifacts(connection, beginning[4:], limit)
+                matches += self._find_artifacts(connection, beginning[4:], limit)
             if beginning.startswith("ctx-") or "ctx-".startswith(beginning):
-                rows = commit_table.beginning(connection, beginning[4:], limit - len(found))
-                found += self._names(connection, rows)
-        return found
+                rows = commit_table.beginning(connection, beginning[4:], limit - len(matches))
+                matches += self._read_names(connection, rows)
+        return matches
 
     def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
         values.check_notes(notes)
         with self._database.writing() as connection:
-            self._opened.look(connection)
-            row = self._known(connection, name)
-            if was is not None and self._stored(connection, name, row).notes != was:
+            self._pack_cache.look(connection)
+            row = self._get_row(connection, name)
+            if was is not None and self._read_commit(connection, name, row).notes != was:
                 raise NotesConflict(self.path, name)
             commit_table.annotate(connection, row, name, notes)
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
-        found: dict[str, list[CommitId]] = {}
+        by_label: dict[str, list[CommitId]] = {}
         with self._reading() as connection:
             for text, row in commit_table.labelled(connection, label):
-                found.setdefault(text, []).extend(self._names(connection, [row]))
-        return found
+                by_label.setdefault(text, []).extend(self._read_names(connection, [row]))
+        return by_label
 
     def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
-        for keeping in names.values():
-            if keeping is not None:
-                check_keeping(keeping)
+        for policy in names.values():
+            if policy is not None:
+                check_keeping(policy)
         with self._database.writing() as connection:
-            self._opened.look(connection)
+            self._pack_cache.look(connection)
             for name in names:
-                self._check_can_be_kept(connection, name)
+                self._check_can_be_retained(connection, name)
             kept.enter_retention(connection, names)
 
     def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         with self._reading() as connection:
-            return {ArtifactRef(name): one for name, one in kept.kept(connection).items()}
+            return {ArtifactRef(name): policy for name, policy in kept.kept(connection).items()}
 
     def collect(
         self,
@@ -271,20 +274,22 @@ class SqliteStore:
         )
         try:
             return sweep.plan() if dry_run else sweep.run()
-        except (ValueError, LookupError, TypeError) as error:  # e.g. digits of a name in a table
-            text = f"is damaged: {error}; `harken store fsck` lists all damage"
-            raise StoreError(self.path, text) from error
+        # For example, invalid digits of a name in a table.
+        except (ValueError, LookupError, TypeError) as error:
+            reason = f"is damaged: {error}; `harken store fsck` lists all damage"
+            raise StoreError(self.path, reason) from error
 
     def unused(self) -> Unused:
-        """Return how much of the file is unused, and the room that it takes to shrink it."""
+        """Return the unused bytes of the file, and the disk space that a rewrite needs."""
         with self.snapshot() as connection:
             return unused(connection)
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
-        """As `Store.purge`.
+        """Replace the content of objects for good. As `Store.purge`.
 
-        Raises PurgeIncomplete where others use the file for too long, or the disk is full: purge
-        again then, whatever it is.
+        Raises PurgeIncomplete if the file is in use for too long, or the disk is full. Any later
+        purge
+        completes it.
         """
         with self.removing() as connection:
             replacement.replace(str(self.path), connection, stand_ins, tombstone, self._thing)
@@ -318,161 +323,176 @@ class SqliteStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[SqliteConnection]:
-        """Read the file as it is now, whatever is written meanwhile: for checks and copies."""
+        """Read a consistent snapshot of the file, for checks and copies."""
         with self._reading() as connection:
             yield connection
 
     @contextmanager
     def removing(self) -> Iterator[SqliteConnection]:
-        """Hold a transaction that may take things away: then all processes forget what they read.
+        """Hold a transaction that may remove objects. All processes then clear their caches.
 
-        What is taken away must not be needed by anything that stays.
+        No remaining object may need a removed one.
         """
         with self._database.writing() as connection:
-            self._opened.look(connection)
+            self._pack_cache.look(connection)
             connection.takes_away = True
             try:
                 yield connection
                 pack_table.raise_generation(connection)
             finally:
                 connection.takes_away = False
-                connection.version = -1  # SQLite does not tell a connection of its own changes
+                connection.version = -1  # SQLite does not report a connection's own changes to it.
         with self._reading():
             pass
 
     def write_anew(self, patience_s: float) -> None:
-        """Give back what is free in the file. Raises StoreLocked where others use it for longer."""
+        """Rewrite the file without unused pages. Raises StoreLocked if it stays in use."""
         write_anew(self._database, patience_s)
 
     @contextmanager
     def _reading(self) -> Iterator[SqliteConnection]:
         with self._database.reading() as connection:
-            self._opened.look(connection)
+            self._pack_cache.look(connection)
             yield connection
 
-    def _found(self, names: Iterable[str], *kinds: ObjectKind) -> dict[str, Body]:
-        """Return the things of these names that are there, of these kinds."""
+    def _read_bodies(self, names: Iterable[str], *kinds: ObjectKind) -> dict[str, Body]:
+        """Return the existing objects of these names and kinds."""
         with self._reading() as connection:
-            replaced = self._opened.stand_ins
-            asked = {name: replaced.get(name, name) for name in names}
-            at_hand = {name: self._opened.get(name) is not None for name in asked.values()}
-            found = {
-                name: self._opened.find(connection, name, ())
-                for name, is_at_hand in at_hand.items()
-                if is_at_hand
+            replaced = self._pack_cache.stand_ins
+            actual_names = {name: replaced.get(name, name) for name in names}
+            is_cached = {
+                name: self._pack_cache.get(name) is not None for name in actual_names.values()
             }
-            missing = [name for name, is_at_hand in at_hand.items() if not is_at_hand]
-            for some in slices(places(connection, missing).items() if missing else ()):
-                self._opened.open(connection, [numbers[-1] for _, numbers in some])
-                for name, numbers in some:
-                    found[name] = self._opened.find(connection, name, reversed(numbers))
-        bodies = ((name, found.get(other)) for name, other in asked.items())
+            by_name = {
+                name: self._pack_cache.find(connection, name, ())
+                for name, cached in is_cached.items()
+                if cached
+            }
+            missing = [name for name, cached in is_cached.items() if not cached]
+            for batch in slices(places(connection, missing).items() if missing else ()):
+                self._pack_cache.open(connection, [numbers[-1] for _, numbers in batch])
+                for name, numbers in batch:
+                    by_name[name] = self._pack_cache.find(connection, name, reversed(numbers))
+        bodies = ((name, by_name.get(actual_name)) for name, actual_name in actual_names.items())
         return {name: body for name, body in bodies if body and body[0] in kinds}
 
-    def _read(self, name: str, body: Body, decode: Callable[[bytes], T]) -> T:
-        """Decode what was found. Raises ObjectCorrupted: another machine may have packed it."""
+    def _decode(self, name: str, body: Body, decode: Callable[[bytes], T]) -> T:
+        """Decode a body.
+
+        Raises ObjectCorrupted: the pack may have been written on another machine.
+        """
         try:
             return decode(body[1])
         except ValueError as error:
             raise ObjectCorrupted(self.path, name, reason=f"it cannot be read: {error}") from None
 
     def _thing(self, name: Name) -> StoredObject | None:
-        """Return what is read under a name; None: nothing is."""
+        """Return the object that is read under a name, or None."""
         with self._reading() as connection:
-            own = self._opened.stand_ins.get(name, name)
-            numbers = places(connection, [own, name])
-            found = self._opened.find(
-                connection, own, [*numbers.get(own, ()), *numbers.get(name, ())]
+            actual_name = self._pack_cache.stand_ins.get(name, name)
+            numbers = places(connection, [actual_name, name])
+            body = self._pack_cache.find(
+                connection, actual_name, [*numbers.get(actual_name, ()), *numbers.get(name, ())]
             )
-        return None if found is None else StoredObject(found[0], own, found[1], needs_of(*found))
+        return (
+            None if body is None else StoredObject(body[0], actual_name, body[1], needs_of(*body))
+        )
 
-    def _check_can_be_kept(self, connection: SqliteConnection, name: Name) -> None:
+    def _check_can_be_retained(self, connection: SqliteConnection, name: Name) -> None:
         if name.startswith("ctx-"):
-            self._known(connection, CommitId(name))
-        elif name not in self._evicted(connection, name) and (
+            self._get_row(connection, CommitId(name))
+        elif name not in self._find_evicted(connection, name) and (
             not name.startswith("art-") or self._thing(name) is None
         ):
             raise NameNotFound("commit or artifact", name, self.names_with_prefix("", 3))
 
-    def _joined(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
+    def _iter_chunks(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
         for piece in pieces:
-            found = self._found([piece], ObjectKind.RAW)
-            if not found:
+            bodies = self._read_bodies([piece], ObjectKind.RAW)
+            if not bodies:
                 raise ObjectNotFound(self.path, piece, needed_by=name)
-            yield found[piece][1]
+            yield bodies[piece][1]
 
     def _check_files(self, contents: Contents) -> None:
-        """Raise where a new file is not what its name says, or a piece of it is missing."""
-        there = self._found(contents.files, ObjectKind.RAW, ObjectKind.FILE)
+        """Raise if a new file does not match its name, or one of its chunks is missing."""
+        existing = self._read_bodies(contents.files, ObjectKind.RAW, ObjectKind.FILE)
         for name, pieces in contents.files.items():
-            if name not in there:
-                own = (contents.things.get(piece) for piece in pieces)
+            if name not in existing:
+                new_objects = (contents.things.get(piece) for piece in pieces)
                 bodies = (
-                    [thing.body]
-                    if thing and thing.kind is ObjectKind.RAW
-                    else self._joined(name, [piece])
-                    for piece, thing in zip(pieces, own, strict=True)
+                    [obj.body]
+                    if obj and obj.kind is ObjectKind.RAW
+                    else self._iter_chunks(name, [piece])
+                    for piece, obj in zip(pieces, new_objects, strict=True)
                 )
-                for _ in chunking.checked(str(self.path), name, (one for b in bodies for one in b)):
+                for _ in chunking.checked(
+                    str(self.path), name, (body for chunks in bodies for body in chunks)
+                ):
                     pass
 
-    def _row(self, connection: SqliteConnection, name: CommitId) -> CommitRow | None:
-        """Return the row of a commit that is there."""
+    def _find_row(self, connection: SqliteConnection, name: CommitId) -> CommitRow | None:
+        """Return the row of an existing commit, or None."""
         row = commit_table.row_of(connection, name)
-        return row if row and self._body(connection, name, row) else None
+        return row if row and self._find_body(connection, name, row) else None
 
-    def _known(self, connection: SqliteConnection, name: CommitId) -> CommitRow:
-        row = self._row(connection, name)
+    def _get_row(self, connection: SqliteConnection, name: CommitId) -> CommitRow:
+        row = self._find_row(connection, name)
         if row is None:
-            some = commit_table.some(connection, "ORDER BY id DESC LIMIT 3", [])
-            raise NameNotFound("commit", name, self._names(connection, some))
+            sample = commit_table.some(connection, "ORDER BY id DESC LIMIT 3", [])
+            raise NameNotFound("commit", name, self._read_names(connection, sample))
         return row
 
-    def _body(self, connection: SqliteConnection, name: CommitId, row: CommitRow) -> Body | None:
-        other = self._opened.stand_ins.get(name, name)
-        return self._opened.find(connection, other, [row.pack])
+    def _find_body(
+        self, connection: SqliteConnection, name: CommitId, row: CommitRow
+    ) -> Body | None:
+        actual_name = self._pack_cache.stand_ins.get(name, name)
+        return self._pack_cache.find(connection, actual_name, [row.pack])
 
-    def _stored(self, connection: SqliteConnection, name: CommitId, row: CommitRow) -> StoredCommit:
-        found = self._body(connection, name, row)
-        if found is None:
+    def _read_commit(
+        self, connection: SqliteConnection, name: CommitId, row: CommitRow
+    ) -> StoredCommit:
+        body = self._find_body(connection, name, row)
+        if body is None:
             raise ObjectCorrupted(self.path, name, reason="its row leads elsewhere")
         try:
             notes = commit_table.notes_from(name, row.notes)
-            return StoredCommit(name, values.decode_commit(found[1]), notes)
+            return StoredCommit(name, values.decode_commit(body[1]), notes)
         except ValueError as error:
             raise ObjectCorrupted(self.path, name, reason=f"its notes: {error}") from None
 
-    def _names(self, connection: SqliteConnection, rows: Iterable[CommitRow]) -> list[CommitId]:
-        """Return the names of rows. Raises ObjectCorrupted for a name that is not as written."""
-        found: list[CommitId] = []
+    def _read_names(
+        self, connection: SqliteConnection, rows: Iterable[CommitRow]
+    ) -> list[CommitId]:
+        """Return the names of rows. Raises ObjectCorrupted if a name was changed."""
+        names: list[CommitId] = []
         for row in rows:
             name = CommitId(f"ctx-{row.name.hex()}")
-            if not is_sealed(name, row.notes) and not self._body(connection, name, row):
+            if not is_sealed(name, row.notes) and not self._find_body(connection, name, row):
                 raise ObjectCorrupted(self.path, name, reason=f"row {row.id} leads elsewhere")
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
-    def _evicted(self, connection: SqliteConnection, beginning: str) -> set[Name]:
-        """Return the names of artifacts that begin so and are elsewhere."""
-        if not self._opened.evicts or not beginning.startswith("art-"):
+    def _find_evicted(self, connection: SqliteConnection, beginning: str) -> set[Name]:
+        """Return the evicted names of artifacts that start with this prefix."""
+        if not self._pack_cache.evicts or not beginning.startswith("art-"):
             return set()
         query = "SELECT name FROM evicted WHERE name BETWEEN ? AND ?"
         return {name for (name,) in connection.execute(query, [beginning, beginning + "g"])}
 
-    def _artifacts(
+    def _find_artifacts(
         self, connection: SqliteConnection, digits: str, limit: int
     ) -> list[ArtifactRef]:
-        beginning, stand_ins = f"art-{digits}", self._opened.stand_ins.items()
-        found = {name for name, other in stand_ins if other and name.startswith(beginning)}
-        found |= self._evicted(connection, beginning)
-        by_key = (list(same) for _, same in groupby(artifacts(connection, digits), itemgetter(0)))
-        while some := [place for same in islice(by_key, max(limit, 1)) for place in same]:
-            names = self._opened.names(connection, some)
-            found.update(name for name in names if name[4:].startswith(digits))
-            if len(found) >= limit:
+        beginning, stand_ins = f"art-{digits}", self._pack_cache.stand_ins.items()
+        matches = {name for name, stand_in in stand_ins if stand_in and name.startswith(beginning)}
+        matches |= self._find_evicted(connection, beginning)
+        by_key = (list(group) for _, group in groupby(artifacts(connection, digits), itemgetter(0)))
+        while entries := [entry for group in islice(by_key, max(limit, 1)) for entry in group]:
+            names = self._pack_cache.names(connection, entries)
+            matches.update(name for name in names if name[4:].startswith(digits))
+            if len(matches) >= limit:
                 break
-        return [ArtifactRef(name) for name in sorted(found)[:limit]]
+        return [ArtifactRef(name) for name in sorted(matches)[:limit]]
 
 
-def _bounded(limit: int) -> int:
-    return max(0, min(limit, _NO_LIMIT))
+def _clamp(limit: int) -> int:
+    return max(0, min(limit, _MAX_LIMIT))
