@@ -144,13 +144,13 @@ def things_of(content: DraftContent) -> list[StoredObject]:
     return objects
 
 
-def batch_of(made: Sequence[PreparedCommit]) -> WriteBatch:
+def batch_of(prepared_commits: Sequence[PreparedCommit]) -> WriteBatch:
     """Build the batch of several commits. Parents precede children, or exist in the store."""
-    contents = [prepared.content for prepared in made]
+    contents = [commit.content for commit in prepared_commits]
     return WriteBatch(
         objects={name: body for content in contents for name, body in content.objects.items()},
         deltas={content.artifact: content.entries for content in contents if content.body},
-        commits=[(prepared.commit, prepared.notes) for prepared in made],
+        commits=[(commit.commit, commit.notes) for commit in prepared_commits],
     )
 
 

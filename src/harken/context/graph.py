@@ -132,10 +132,10 @@ def _draw_unshown(columns: Sequence[_Column]) -> tuple[GraphCell, ...]:
     return _fill_row({2 * i: GraphCell(":", column.number) for i, column in enumerate(columns)})
 
 
-def _draw_end(columns: Sequence[_Column], ended: int) -> tuple[GraphCell, ...]:
+def _draw_end(columns: Sequence[_Column], removed: int) -> tuple[GraphCell, ...]:
     """Return the row in which the columns on the right take the place of a column that ended."""
-    cells = {2 * i: GraphCell("|", column.number) for i, column in enumerate(columns[:ended])}
-    return _fill_row(cells | _shift_left(columns, ended))
+    cells = {2 * i: GraphCell("|", column.number) for i, column in enumerate(columns[:removed])}
+    return _fill_row(cells | _shift_left(columns, removed))
 
 
 def _draw_merge(columns: Sequence[_Column], left: int, right: int) -> Iterator[GraphRow]:
@@ -155,9 +155,9 @@ def _draw_merge(columns: Sequence[_Column], left: int, right: int) -> Iterator[G
         yield GraphRow(_fill_row(cells | {2 * left + 1: GraphCell("/", number)}))
 
 
-def _shift_left(columns: Sequence[_Column], ended: int) -> dict[int, GraphCell]:
+def _shift_left(columns: Sequence[_Column], removed: int) -> dict[int, GraphCell]:
     """Return the cells of the columns on the right of a removed one, which move left."""
-    moving = enumerate(columns[ended + 1 :], ended + 1)
+    moving = enumerate(columns[removed + 1 :], removed + 1)
     return {2 * i - 1: GraphCell("/", column.number) for i, column in moving}
 
 

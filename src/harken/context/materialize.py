@@ -169,9 +169,9 @@ def walk(store: Store, ctx: CommitId) -> Iterator[StoredCommit]:
         name, steps = commits[-1].commit.parent, steps * 2
 
 
-def is_spawn(one: StoredCommit) -> bool:
+def is_spawn(commit: StoredCommit) -> bool:
     """Whether a subagent begins with this commit."""
-    return one.commit.type == "snapshot" and one.commit.checkpoint == "spawn"
+    return commit.commit.type == "snapshot" and commit.commit.checkpoint == "spawn"
 
 
 def _build_context(

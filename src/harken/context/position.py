@@ -80,15 +80,15 @@ def find_position(store: Store, ctx: CommitId, at: str | None = None) -> Convers
     )
 
 
-def commit_at(store: Store, found: ConversationPosition) -> CommitId:
+def commit_at(store: Store, position: ConversationPosition) -> CommitId:
     """Return the commit that ends at a position. Create one if the position is inside a commit.
 
     The same position gives the same commit. Raises StoreError.
     """
-    if found.is_tip:
-        return found.ctx
-    commit = store.commits([found.ctx])[found.ctx].commit
-    commit_entries = found.entries[-found.own :]
+    if position.is_tip:
+        return position.ctx
+    commit = store.commits([position.ctx])[position.ctx].commit
+    commit_entries = position.entries[-position.own :]
     draft = CommitDraft(
         entries=commit_entries,
         parent=commit.parent,
@@ -192,30 +192,28 @@ class Said:
     """The indexes of summaries among the entries at the position."""
 
 
-def count_said(store: Store, found: ConversationPosition) -> Said:
+def count_said(store: Store, position: ConversationPosition) -> Said:
     """Count the messages up to a position. Raises NameNotFound, StoreError."""
-    chain = chain_of(store, found.ctx)
+    chain = chain_of(store, position.ctx)
     index = next(
         (index for index in range(len(chain) - 1, 0, -1) if _is_compaction(chain[index])), None
     )
     if index is None:
-        return Said(len(found.entries), 0)
-    size = found.own if index == len(chain) - 1 else chain[index].commit.message_count
+        return Said(len(position.entries), 0)
+    size = position.own if index == len(chain) - 1 else chain[index].commit.message_count
     before = [
-        stored
-        for position, stored in enumerate(chain[:index])
-        if not position or not _is_compaction(stored)
+        stored for i, stored in enumerate(chain[:index]) if not i or not _is_compaction(stored)
     ]
     earlier = Counter(name for name in _read_hashes(store, before) if name)
     summaries: set[int] = set()
-    for position, name in enumerate(_read_hashes(store, [chain[index]])[:size]):
+    for i, name in enumerate(_read_hashes(store, [chain[index]])[:size]):
         if name and earlier[name]:
             earlier[name] -= 1
         else:
-            summaries.add(position)
+            summaries.add(i)
     repeated = size - len(summaries)
     message_count = sum(stored.commit.message_count for stored in before)
-    after = len(found.entries) - size
+    after = len(position.entries) - size
     return Said(message_count + after, max(message_count - repeated, 0), frozenset(summaries))
 
 

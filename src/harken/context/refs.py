@@ -13,18 +13,18 @@ _COMMIT_PATTERN = re.compile(r"ctx-[0-9a-f]{1,64}")
 _ARTIFACT_PATTERN = re.compile(r"art-[0-9a-f]{1,64}")
 
 
-def find(store: Store, given: str) -> CommitId:
+def find(store: Store, prefix: str) -> CommitId:
     """Return the commit with this name or unique prefix.
 
     Raises NameNotFound (also for names of other kinds: `art-`, `tkt-`) and AmbiguousName, which
     lists the candidates.
     """
-    matches = store.names_with_prefix(given) if _COMMIT_PATTERN.fullmatch(given) else []
+    matches = store.names_with_prefix(prefix) if _COMMIT_PATTERN.fullmatch(prefix) else []
     if len(matches) > 1:
-        raise AmbiguousName("commit", given, (name_of(store, CommitId(name)) for name in matches))
+        raise AmbiguousName("commit", prefix, (name_of(store, CommitId(name)) for name in matches))
     if not matches:
         raise NameNotFound(
-            "commit", given, (name[: len(PREFIX) + SHOWN] for name in _sample_names(store))
+            "commit", prefix, (name[: len(PREFIX) + SHOWN] for name in _sample_names(store))
         )
     return CommitId(matches[0])
 
@@ -44,20 +44,20 @@ def _sample_names(store: Store) -> list[str]:
     return [*store.names_with_prefix(PREFIX, 13)]
 
 
-def find_any(store: Store, given: str) -> CommitId | ArtifactRef:
+def find_any(store: Store, prefix: str) -> CommitId | ArtifactRef:
     """Return the commit or the artifact with this name or unique prefix.
 
     Raises NameNotFound and AmbiguousName.
     """
-    if given.startswith(PREFIX):
-        return find(store, given)
-    matches = store.names_with_prefix(given) if _ARTIFACT_PATTERN.fullmatch(given) else []
+    if prefix.startswith(PREFIX):
+        return find(store, prefix)
+    matches = store.names_with_prefix(prefix) if _ARTIFACT_PATTERN.fullmatch(prefix) else []
     if len(matches) > 1:
-        raise AmbiguousName("artifact", given, matches)
+        raise AmbiguousName("artifact", prefix, matches)
     if not matches:
         raise NameNotFound(
             "commit or artifact",
-            given,
+            prefix,
             (name[: len(PREFIX) + SHOWN] for name in _sample_names(store)),
         )
     return matches[0]

@@ -60,15 +60,15 @@ class BoundedTranscript:
     """The number of redacted credentials."""
 
 
-def excerpt(messages: Sequence[ChatMessage], most: int = CHARACTERS) -> BoundedTranscript:
-    """Format messages, oldest first, as a text of about `most` characters.
+def excerpt(messages: Sequence[ChatMessage], max_chars: int = CHARACTERS) -> BoundedTranscript:
+    """Format messages, oldest first, as a text of about `max_chars` characters.
 
     Long messages are truncated in the middle. Of many messages those in the middle are omitted,
     since the first contain the task and the last the result.
     """
-    head = _format_up_to(messages, most // 4)
+    head = _format_up_to(messages, max_chars // 4)
     remaining = messages[len(head) :]
-    tail = _format_up_to(remaining[::-1], most - most // 4)[::-1]
+    tail = _format_up_to(remaining[::-1], max_chars - max_chars // 4)[::-1]
     omitted_count = len(remaining) - len(tail)
     note = (
         [BoundedTranscript(f"[{omitted_count} messages are left out here]")]
@@ -140,12 +140,12 @@ class SummaryFilter:
     before: str | None = None
     """RFC 3339: only commits that are older."""
 
-    def fits(self, one: StoredCommit, model: str) -> bool:
+    def fits(self, commit: StoredCommit, model: str) -> bool:
         """Whether a commit is to be summarized by this model."""
-        needs_summary = one.notes.summarized_by != model if self.every else one.notes.derived
-        created_us = parse_rfc3339(one.commit.created_at)
+        needs_summary = commit.notes.summarized_by != model if self.every else commit.notes.derived
+        created_us = parse_rfc3339(commit.commit.created_at)
         is_old_enough = self.before is None or created_us < parse_rfc3339(self.before)
-        return needs_summary and is_old_enough and self.principal in (None, one.commit.principal)
+        return needs_summary and is_old_enough and self.principal in (None, commit.commit.principal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +214,8 @@ async def summarize(
                 )
             if not running:
                 return
-            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished:
                 yield task.result()
     finally:
         for task in running:
@@ -241,32 +241,34 @@ class _RateLimiter:
 
 
 async def _summarize_commit(
-    store: Store, model: Model, one: StoredCommit, manner: SummaryOptions, pace: _RateLimiter
+    store: Store, model: Model, commit: StoredCommit, manner: SummaryOptions, pace: _RateLimiter
 ) -> SummaryResult:
     try:
         messages = (
-            materialize(store, one.id).messages
+            materialize(store, commit.id).messages
             if manner.whole
-            else [entry.message for entry in entries_in(store, [one])]
+            else [entry.message for entry in entries_in(store, [commit])]
         )
         transcript = excerpt(messages)
         await pace.turn()
-        answer = await _read_answer(model, _build_request(one.id, transcript.text, manner))
+        answer = await _read_answer(model, _build_request(commit.id, transcript.text, manner))
         summary = _format_summary(answer.text)
         if not summary:
             raise ModelError(f"{model.name} gave an empty answer")
-        update_metadata(store, one.id, summary=summary, by=model.name, instead_of=one.notes.summary)
+        update_metadata(
+            store, commit.id, summary=summary, by=model.name, instead_of=commit.notes.summary
+        )
     except ModelError as error:
         if error.why in ("auth", "unknown_model"):
             raise
-        return SummaryResult(ctx=one.id, failure=str(error))
+        return SummaryResult(ctx=commit.id, failure=str(error))
     except NotesConflict:
-        return SummaryResult(ctx=one.id, failure="somebody gave it another summary meanwhile")
+        return SummaryResult(ctx=commit.id, failure="somebody gave it another summary meanwhile")
     except (ObjectNotFound, ObjectCorrupted, NameNotFound) as error:
-        return SummaryResult(ctx=one.id, failure=str(error))
+        return SummaryResult(ctx=commit.id, failure=str(error))
     finish = answer.finish
     return SummaryResult(
-        ctx=one.id,
+        ctx=commit.id,
         summary=summary,
         usage=None if finish is None else finish.usage,
         cost_usd=None if finish is None else finish.cost_usd,

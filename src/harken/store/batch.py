@@ -100,9 +100,9 @@ def name_of(kind: ObjectKind, body: bytes) -> str:
     return PREFIXES.get(kind, "") + _hash(DOMAINS[kind], body)
 
 
-def fits(thing: StoredObject, kind: ObjectKind | None) -> bool:
+def fits(obj: StoredObject, kind: ObjectKind | None) -> bool:
     """Whether a need of an object may be of this kind. A purged need (None) is not judged."""
-    return kind is None or kind in _ALLOWED_NEEDS[thing.kind]
+    return kind is None or kind in _ALLOWED_NEEDS[obj.kind]
 
 
 def contents_of(batch: WriteBatch) -> Contents:
@@ -113,18 +113,18 @@ def contents_of(batch: WriteBatch) -> Contents:
     cannot belong to an object of the right kind; ValueError if a commit, notes or an entry has an
     invalid member.
     """
-    unordered = {thing.name: thing for thing in _iter_objects(batch)}
+    unordered = {obj.name: obj for obj in _iter_objects(batch)}
     contents = Contents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
     if batch.files:
         contents.files = {
             ref: tuple(pieces) for ref, pieces in batch.files.items() if ref not in batch.raw
         }
     for commit, notes in batch.commits:
-        thing, new = _validate_commit(commit, notes)
-        if thing.name not in unordered:
-            unordered[thing.name] = thing
+        obj, new = _validate_commit(commit, notes)
+        if obj.name not in unordered:
+            unordered[obj.name] = obj
             contents.commits.append(new)
-        _append_with_needs(thing.name, unordered, contents.things)
+        _append_with_needs(obj.name, unordered, contents.things)
     for name in unordered:
         if name not in contents.things:
             _append_with_needs(name, unordered, contents.things)
@@ -168,17 +168,17 @@ def _append_with_needs(
     """Append an object after its needs, so that commits and their messages are adjacent."""
     stack = [name]
     while stack:
-        thing = unordered[stack[-1]]
+        obj = unordered[stack[-1]]
         # A parent is not moved: it precedes its children already, and chains are deep.
-        needs = thing.needs if thing.kind is not ObjectKind.COMMIT else thing.needs[:1]
+        needs = obj.needs if obj.kind is not ObjectKind.COMMIT else obj.needs[:1]
         missing = [need for need in needs if need in unordered and need not in ordered]
         if missing:
             for need in missing:
-                if not fits(thing, unordered[need].kind):
-                    raise ObjectNotFound(BATCH, need, needed_by=thing.name)
+                if not fits(obj, unordered[need].kind):
+                    raise ObjectNotFound(BATCH, need, needed_by=obj.name)
             stack += missing[::-1]
         else:
-            ordered[stack.pop()] = thing
+            ordered[stack.pop()] = obj
 
 
 def _iter_objects(batch: WriteBatch) -> Iterator[StoredObject]:
@@ -286,8 +286,8 @@ def _build_commit(
     commit: Commit, notes: CommitNotes, body: bytes
 ) -> tuple[StoredObject, BatchCommit]:
     name = CommitId(f"ctx-{_hash(canonical.COMMIT, body)}")
-    thing = StoredObject(ObjectKind.COMMIT, name, body, _commit_needs(commit))
-    return thing, BatchCommit(name, commit, notes, parse_rfc3339(commit.created_at))
+    obj = StoredObject(ObjectKind.COMMIT, name, body, _commit_needs(commit))
+    return obj, BatchCommit(name, commit, notes, parse_rfc3339(commit.created_at))
 
 
 def _commit_needs(commit: Commit) -> tuple[str, ...]:
@@ -298,13 +298,13 @@ def _validate_commit(commit: Commit, notes: CommitNotes) -> tuple[StoredObject, 
     body = commits.commit_bytes(commit)
     if commits.decode_commit(body) != commit:
         raise ValueError(f"{commit} does not come back as it is")
-    thing, new = _build_commit(commit, notes, body)
+    obj, new = _build_commit(commit, notes, body)
     if format_rfc3339(new.time_us) != commit.created_at:
         raise ValueError(f"{commit.created_at!r} is not in UTC with microseconds")
     commits.check_notes(notes)
-    _check_names(_ARTIFACT_PATTERN, thing.needs[:1], needed_by=new.id)
-    _check_names(_COMMIT_PATTERN, thing.needs[1:], needed_by=new.id)
-    return thing, new
+    _check_names(_ARTIFACT_PATTERN, obj.needs[:1], needed_by=new.id)
+    _check_names(_COMMIT_PATTERN, obj.needs[1:], needed_by=new.id)
+    return obj, new
 
 
 def _hash(domain: bytes, body: bytes) -> str:

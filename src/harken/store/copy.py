@@ -84,29 +84,29 @@ def copy_commits(
 def missing_commits(source: Store, target: Store, tips: Iterable[CommitId]) -> list[CommitId]:
     """Return the tips and their ancestors that the target lacks, parents before children."""
     distinct_tips = list(dict.fromkeys(tips))
-    seen: set[CommitId] = set()
+    visited: set[CommitId] = set()
     missing: list[CommitId] = []
     for batch in _slices(distinct_tips, _MAX_STEPS):
         existing = target.commits(batch)
         for tip in batch:
             if tip not in existing:
-                branch = list(_walk_missing(source, target, tip, seen))
-                seen.update(branch)
+                branch = list(_walk_missing(source, target, tip, visited))
+                visited.update(branch)
                 missing += reversed(branch)
     return missing
 
 
 def _walk_missing(
-    source: Store, target: Store, tip: CommitId, seen: set[CommitId]
+    source: Store, target: Store, tip: CommitId, visited: set[CommitId]
 ) -> Iterator[CommitId]:
     """Yield a commit and its ancestors, newest first, up to a seen or existing one."""
     name: CommitId | None = tip
     steps = _MIN_STEPS
-    while name is not None and name not in seen:
+    while name is not None and name not in visited:
         commits = source.chain(name, steps)
-        existing = target.commits([commit.id for commit in commits if commit.id not in seen])
+        existing = target.commits([commit.id for commit in commits if commit.id not in visited])
         for commit in commits:
-            if commit.id in seen or commit.id in existing:
+            if commit.id in visited or commit.id in existing:
                 return
             yield commit.id
         name, steps = commits[-1].commit.parent, min(steps * 2, _MAX_STEPS)

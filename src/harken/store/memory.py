@@ -56,14 +56,14 @@ class MemoryStore:
     def write(self, batch: WriteBatch) -> None:
         contents = contents_of(batch)
         with self._lock:
-            inherit(contents, self._tombstones, self._thing)
-            bring(NAME, contents, lambda name: self._thing(name) is not None)
+            inherit(contents, self._tombstones, self._find_object)
+            bring(NAME, contents, lambda name: self._find_object(name) is not None)
             self._check(contents)
             now_us = self._clock()
-            for name, thing in contents.things.items():
+            for name, obj in contents.things.items():
                 self._written_us[name] = now_us
                 if name not in self._things and name not in self._tombstones:
-                    self._things[name] = thing
+                    self._things[name] = obj
             self._tombstones |= contents.tombstones
             for new in contents.commits:
                 self._notes.setdefault(new.id, new.notes)
@@ -76,29 +76,29 @@ class MemoryStore:
     def _check(self, contents: Contents) -> None:
         """Raise ObjectNotFound unless all needs exist and parents precede their children."""
         before: set[Name] = {*contents.tombstones}
-        for thing in contents.things.values():
-            for needed in thing.needs:
-                need = contents.things.get(needed) if needed in before else self._thing(needed)
-                if needed not in contents.tombstones and (
-                    need is None or not fits(thing, need.kind)
-                ):
-                    raise ObjectNotFound(NAME, needed, needed_by=thing.name)
-            if thing.name in self._tombstones and self._thing(thing.name) is None:
+        for obj in contents.things.values():
+            for needed in obj.needs:
+                need = (
+                    contents.things.get(needed) if needed in before else self._find_object(needed)
+                )
+                if needed not in contents.tombstones and (need is None or not fits(obj, need.kind)):
+                    raise ObjectNotFound(NAME, needed, needed_by=obj.name)
+            if obj.name in self._tombstones and self._find_object(obj.name) is None:
                 raise ObjectNotFound(
-                    NAME, thing.name
+                    NAME, obj.name
                 )  # A purged and collected object cannot be written again.
-            before.add(thing.name)
+            before.add(obj.name)
         self._check_files(contents)
         for key, ref in contents.derived.items():
-            if ref not in before and self._thing(ref) is None:
+            if ref not in before and self._find_object(ref) is None:
                 raise ObjectNotFound(NAME, ref, needed_by=f"the derived {key!r}")
 
     def _check_files(self, contents: Contents) -> None:
         """Raise ObjectCorrupted if the chunks of a new file do not match its name."""
         for name, pieces in contents.files.items():
-            if self._thing(name) is None:
-                objs = (contents.things.get(piece) or self._thing(piece) for piece in pieces)
-                for _ in checked(NAME, name, (thing.body for thing in objs if thing)):
+            if self._find_object(name) is None:
+                objs = (contents.things.get(piece) or self._find_object(piece) for piece in pieces)
+                for _ in checked(NAME, name, (obj.body for obj in objs if obj)):
                     pass
 
     def _index_name(self, name: Name) -> None:
@@ -109,32 +109,32 @@ class MemoryStore:
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         objs = self._iter_kinds(names, ObjectKind.PART, ObjectKind.MESSAGE)
-        return {Hash(name): thing.body for name, thing in objs}
+        return {Hash(name): obj.body for name, obj in objs}
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
         objs = self._iter_kinds(names, ObjectKind.DELTA)
-        return {ArtifactRef(name): values.decode_delta(thing.body) for name, thing in objs}
+        return {ArtifactRef(name): values.decode_delta(obj.body) for name, obj in objs}
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         objs = self._iter_kinds(names, ObjectKind.SEQUENCE)
-        return {ArtifactRef(name): values.decode_sequence(thing.body) for name, thing in objs}
+        return {ArtifactRef(name): values.decode_sequence(obj.body) for name, obj in objs}
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.read_chunks(name))
 
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         with self._lock:
-            thing = self._thing(name)
-            if thing is None or thing.kind not in (ObjectKind.RAW, ObjectKind.FILE):
+            stored = self._find_object(name)
+            if stored is None or stored.kind not in (ObjectKind.RAW, ObjectKind.FILE):
                 raise ObjectNotFound(NAME, name)
-            if thing.kind is ObjectKind.RAW:
-                return iter([thing.body])
-            objs = [(piece, self._thing(piece)) for piece in file_from(thing.body).pieces]
+            if stored.kind is ObjectKind.RAW:
+                return iter([stored.body])
+            objs = [(piece, self._find_object(piece)) for piece in file_from(stored.body).pieces]
         missing = next((piece for piece, obj in objs if obj is None), None)
         if missing is not None:
             raise ObjectNotFound(NAME, missing, needed_by=name)
         bodies = (obj.body for _, obj in objs if obj is not None)
-        return checked(NAME, ArtifactRef(thing.name), bodies)
+        return checked(NAME, ArtifactRef(stored.name), bodies)
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._lock:
@@ -142,14 +142,14 @@ class MemoryStore:
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
         objs = self._iter_kinds((name for name in names if name in self._notes), ObjectKind.COMMIT)
-        return {CommitId(name): self._stored(CommitId(name), thing) for name, thing in objs}
+        return {CommitId(name): self._build_commit(CommitId(name), obj) for name, obj in objs}
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
         commits: list[StoredCommit] = []
         with self._lock:
             current: CommitId | None = self._check_commit(name)
             while current is not None and (depth is None or len(commits) < depth):
-                commits.append(self._commit(current))
+                commits.append(self._get_commit(current))
                 current = commits[-1].commit.parent
         return commits
 
@@ -208,10 +208,10 @@ class MemoryStore:
                     self._retention[name] = policy
 
     def _can_be_retained(self, name: Name) -> bool:
-        thing = self._thing(name)
-        if thing is None or thing.kind <= ObjectKind.MESSAGE:
+        obj = self._find_object(name)
+        if obj is None or obj.kind <= ObjectKind.MESSAGE:
             return False
-        return thing.kind is not ObjectKind.COMMIT or name in self._notes
+        return obj.kind is not ObjectKind.COMMIT or name in self._notes
 
     def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         with self._lock:
@@ -230,11 +230,11 @@ class MemoryStore:
             garbage = [name for name in self._things if name not in reachable]
             commits = tuple(CommitId(name) for name in self._notes if name not in reachable)
             bodies = [self._things[name].body for name in garbage]
-            things = sum(self._things[name].kind is not ObjectKind.COMMIT for name in garbage)
+            object_count = sum(self._things[name].kind is not ObjectKind.COMMIT for name in garbage)
             if not dry_run:
                 self._remove_commits(commits)
                 self._remove_objects(garbage)
-        return GcResult(commits, things, sum(map(len, bodies)))
+        return GcResult(commits, object_count, sum(map(len, bodies)))
 
     def _roots(self, now_us: int) -> Iterator[Name]:
         """Yield the roots of the collection, and the stand-ins of purged content."""
@@ -252,8 +252,8 @@ class MemoryStore:
 
     def _find_reachable(self, roots: Iterable[Name]) -> set[Name]:
         def needs(name: Name) -> Iterable[Name]:
-            tombstone, thing = self._tombstones.get(name), self._things.get(name)
-            return (tombstone.stand_in,) if tombstone is not None else thing.needs if thing else ()
+            tombstone, obj = self._tombstones.get(name), self._things.get(name)
+            return (tombstone.stand_in,) if tombstone is not None else obj.needs if obj else ()
 
         return reached(roots, needs)
 
@@ -274,16 +274,20 @@ class MemoryStore:
         self._derived = {key: ref for key, ref in self._derived.items() if self._is_artifact(ref)}
 
     def _is_artifact(self, name: Name) -> bool:
-        return name.startswith("art-") and self._thing(name) is not None
+        return name.startswith("art-") and self._find_object(name) is not None
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         with self._lock:
             plan = replaced(
-                NAME, stand_ins, tombstone, found=self._thing, tombstones=self._tombstones
+                NAME,
+                stand_ins,
+                tombstone,
+                find_object=self._find_object,
+                tombstones=self._tombstones,
             )
-            for name, thing in plan.contents.things.items():
+            for name, obj in plan.contents.things.items():
                 if name not in self._tombstones and name not in plan.tombstones:
-                    self._things.setdefault(name, thing)
+                    self._things.setdefault(name, obj)
                     self._written_us[name] = self._clock()
                     if name.startswith("art-"):
                         self._index_name(name)
@@ -293,9 +297,9 @@ class MemoryStore:
 
     def _find_only_derived(self) -> set[Name]:
         """Return the derived artifacts and the objects that nothing else needs."""
-        derived = self._find_reachable(self._derived.values())
-        other_names = (name for name in self._things if name not in derived)
-        return derived - self._find_reachable(
+        derivable = self._find_reachable(self._derived.values())
+        other_names = (name for name in self._things if name not in derivable)
+        return derivable - self._find_reachable(
             [*other_names, *self._notes, *self._retention, *self._stand_ins()]
         )
 
@@ -313,7 +317,7 @@ class MemoryStore:
     def close(self) -> None:
         """Do nothing: the memory is freed with the object."""
 
-    def _thing(self, name: Name) -> StoredObject | None:
+    def _find_object(self, name: Name) -> StoredObject | None:
         """Return the object that is read under a name, or None."""
         tombstone = self._tombstones.get(name)
         return self._things.get(name if tombstone is None else tombstone.stand_in)
@@ -322,22 +326,22 @@ class MemoryStore:
         self, names: Iterable[Name], *kinds: ObjectKind
     ) -> Iterator[tuple[Name, StoredObject]]:
         for name in names:
-            thing = self._thing(name)
-            if thing is not None and thing.kind in kinds:
-                yield name, thing
+            obj = self._find_object(name)
+            if obj is not None and obj.kind in kinds:
+                yield name, obj
 
     def _stored_commits(self) -> Iterator[StoredCommit]:
         with self._lock:
-            return iter([self._commit(CommitId(name)) for name in self._notes])
+            return iter([self._get_commit(CommitId(name)) for name in self._notes])
 
-    def _commit(self, name: CommitId) -> StoredCommit:
-        thing = self._thing(name)
-        if thing is None:
+    def _get_commit(self, name: CommitId) -> StoredCommit:
+        obj = self._find_object(name)
+        if obj is None:
             raise ObjectNotFound(NAME, name)
-        return self._stored(name, thing)
+        return self._build_commit(name, obj)
 
-    def _stored(self, name: CommitId, thing: StoredObject) -> StoredCommit:
-        return StoredCommit(name, values.decode_commit(thing.body), self._notes[name])
+    def _build_commit(self, name: CommitId, obj: StoredObject) -> StoredCommit:
+        return StoredCommit(name, values.decode_commit(obj.body), self._notes[name])
 
     def _check_commit(self, name: CommitId) -> CommitId:
         if name not in self._notes:

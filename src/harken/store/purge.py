@@ -52,23 +52,24 @@ def replaced(
     stand_ins: Mapping[Name, bytes],
     tombstone: Tombstone,
     *,
-    found: Callable[[Name], StoredObject | None],
+    find_object: Callable[[Name], StoredObject | None],
     tombstones: Mapping[Name, Tombstone],
 ) -> PurgePlan:
     """Validate a purge and return its plan. Nothing is changed.
 
-    `found` returns the object that is read under a name. Raises ObjectNotFound for a name that does
-    not exist, or if a need of a stand-in does not; ObjectCorrupted if a stand-in is not of the same
-    kind in canonical form; ValueError if a stand-in equals the original or moves a commit.
+    `find_object` returns the object that is read under a name. Raises ObjectNotFound for a name
+    that does not exist, or if a need of a stand-in does not; ObjectCorrupted if a stand-in is not
+    of the same kind in canonical form; ValueError if a stand-in equals the original or moves a
+    commit.
     """
-    gone: dict[Name, StoredObject] = {}
+    originals: dict[Name, StoredObject] = {}
     targets: dict[Name, Name] = {}
     builder = _BatchBuilder()
     for name, body in stand_ins.items():
-        obj = found(name)
+        obj = find_object(name)
         if obj is None:
             raise ObjectNotFound(where, name)
-        gone[obj.name] = obj
+        originals[obj.name] = obj
         targets[name] = targets[obj.name] = builder.add(obj.kind, body)
         _check_same_parent(obj, body)
     contents = contents_of(builder.batch())
@@ -77,10 +78,10 @@ def replaced(
             raise ObjectCorrupted(STAND_IN, name, reason="it is not in canonical form")
     for obj in contents.things.values():
         for needed in obj.needs:
-            if needed not in contents.things and found(needed) is None:
+            if needed not in contents.things and find_object(needed) is None:
                 raise ObjectNotFound(where, needed, needed_by=obj.name)
     for name, pieces in contents.files.items():
-        objs = (contents.things.get(piece) or found(piece) for piece in pieces)
+        objs = (contents.things.get(piece) or find_object(piece) for piece in pieces)
         for _ in checked(STAND_IN, name, (obj.body for obj in objs if obj)):
             pass
     old_targets = {name: old.stand_in for name, old in tombstones.items()}
@@ -92,10 +93,10 @@ def replaced(
         for name, end in final_targets.items()
         if old_targets.get(name) != end or name in targets
     }
-    return PurgePlan(contents, gone, new_tombstones)
+    return PurgePlan(contents, originals, new_tombstones)
 
 
-def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None:
+def bring(where: str, contents: Contents, exists: Callable[[Name], bool]) -> None:
     """Retain in a batch only the new tombstones: no content exists under their names.
 
     Commits that are stand-ins get the names of the commits that they replace. Raises ObjectNotFound
@@ -108,8 +109,8 @@ def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None
             raise ValueError(f"{tombstone.stand_in!r} cannot stand for {name!r}")
         if name in contents.things or tombstone.stand_in in contents.tombstones:
             raise ValueError(f"{name} cannot be purged and be, or stand for something purged")
-        if not there(name):
-            if tombstone.stand_in not in contents.things and not there(tombstone.stand_in):
+        if not exists(name):
+            if tombstone.stand_in not in contents.things and not exists(tombstone.stand_in):
                 raise ObjectNotFound(where, tombstone.stand_in, needed_by=name)
             new[name] = tombstone
         elif name.startswith("ctx-"):
@@ -126,20 +127,21 @@ def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None
 def inherit(
     contents: Contents,
     tombstones: Mapping[Name, Tombstone],
-    found: Callable[[Name], StoredObject | None],
+    find_object: Callable[[Name], StoredObject | None],
 ) -> None:
     """Purge a new file that has a purged chunk, because it contains purged content.
 
-    So a file that grew can be stored again. `found` returns the object that is read under a name.
+    So a file that grew can be stored again. `find_object` returns the object that is read under a
+    name.
     """
     for name, pieces in list(contents.files.items()):
         purged = next((piece for piece in pieces if piece in tombstones), None)
-        if purged is None or found(name) is not None:
+        if purged is None or find_object(name) is not None:
             continue
         hasher = blake3(canonical.RAW)
         refs: list[ArtifactRef] = []
         for piece in pieces:
-            obj = found(piece) or contents.things.get(piece)
+            obj = find_object(piece) or contents.things.get(piece)
             if obj is None:
                 return  # The write fails later, because the chunk is missing.
             refs.append(ArtifactRef(obj.name))

@@ -35,9 +35,9 @@ def has_expired(keeping: RetentionPolicy | None, now_us: int) -> bool:
     )
 
 
-def held(kept: Mapping[Name, RetentionPolicy], now_us: int) -> set[Name]:
+def held(policies: Mapping[Name, RetentionPolicy], now_us: int) -> set[Name]:
     """Return the names with a policy that has not expired."""
-    return {name for name, policy in kept.items() if not has_expired(policy, now_us)}
+    return {name for name, policy in policies.items() if not has_expired(policy, now_us)}
 
 
 def reached(roots: Iterable[Name], needs: Callable[[Name], Iterable[Name]]) -> set[Name]:

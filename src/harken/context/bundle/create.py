@@ -108,11 +108,11 @@ def create_bundle(
                 redact_store(copy, credentials, wanted.created_at)
                 redact_logs(folder, copy, credentials)
         manifest = _build_manifest(folder, wanted, credentials)
-        packed = folder / "packed"
-        _pack(folder, manifest, packed, on_pack)
-        packed.chmod(0o600)
+        zip_path = folder / "packed"
+        _pack(folder, manifest, zip_path, on_pack)
+        zip_path.chmod(0o600)
         try:
-            put(packed, out)
+            put(zip_path, out)
         except FileExistsError:
             raise BundleError(out, _EXISTS_TEXT) from None
     return BundleResult(
@@ -217,11 +217,11 @@ def sum_of(path: Path) -> str:
     return hasher.hexdigest()
 
 
-def _pack(folder: Path, manifest: Manifest, packed: Path, on_pack: Told | None) -> None:
+def _pack(folder: Path, manifest: Manifest, zip_path: Path, on_pack: Told | None) -> None:
     """Write the zip file. Logs are compressed; the store is compressed already."""
     total = sum(member.size_bytes for member in manifest.members)
     written_bytes = 0
-    with zipfile.ZipFile(packed, "w") as bundle:
+    with zipfile.ZipFile(zip_path, "w") as bundle:
         encoded = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
         bundle.writestr(_build_zip_info(MANIFEST, len(encoded)), encoded)
         for member in manifest.members:

@@ -140,12 +140,14 @@ def _check_zip(path: Path, infos: list[zipfile.ZipInfo]) -> None:
             raise BundleError(path, f"has a file that is packed in an unknown way: {name!r}")
         if name == MANIFEST and info.file_size > MOST_MANIFEST_BYTES:
             raise BundleError(path, "has a manifest that is too large")
-    packed = path.stat().st_size
-    total_bytes = sum(info.file_size for info in infos)
-    if sum(info.compress_size for info in infos) > packed:
+    bundle_bytes = path.stat().st_size
+    content_bytes = sum(info.file_size for info in infos)
+    if sum(info.compress_size for info in infos) > bundle_bytes:
         raise BundleError(path, "says of the same bytes that they are several files")
-    if total_bytes > max(_MIN_LIMIT_BYTES, MOST_RATIO * packed):
-        raise BundleError(path, f"is {packed} bytes large and says that it holds {total_bytes}")
+    if content_bytes > max(_MIN_LIMIT_BYTES, MOST_RATIO * bundle_bytes):
+        raise BundleError(
+            path, f"is {bundle_bytes} bytes large and says that it holds {content_bytes}"
+        )
 
 
 def _is_log(name: str) -> bool:

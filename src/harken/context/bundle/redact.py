@@ -21,21 +21,21 @@ BY = "harken store bundle create"
 WHY = "a credential of a well-known shape"
 
 
-def redact_store(copy: Store, found: Credentials, when: str) -> None:
+def redact_store(copy: Store, credentials: Credentials, when: str) -> None:
     """Remove credentials from a copy of a store. Raises StoreError, PartOfStructure."""
-    purge = found_in_store(copy, found)
+    purge = found_in_store(copy, credentials)
     for name, notes in purge.notes.items():
         copy.update_notes(name, notes)
     if purge.stand_ins:
         copy.purge(purge.stand_ins, Tombstone(when=when, by=BY, why=WHY))
 
 
-def redact_logs(folder: Path, copy: Store, found: Credentials) -> None:
+def redact_logs(folder: Path, copy: Store, credentials: Credentials) -> None:
     """Remove credentials from copies of logs, consistent with the redacted store.
 
     Raises BundleError for a log that would be invalid without a credential.
     """
-    options = PurgeOptions(replace=found.replace, by=BY, why=WHY, resolver=resolver(copy))
+    options = PurgeOptions(replace=credentials.replace, by=BY, why=WHY, resolver=resolver(copy))
     for log in sorted((folder / SESSIONS).iterdir()):
         redacted = folder / "redacted"
         try:
@@ -46,9 +46,9 @@ def redact_logs(folder: Path, copy: Store, found: Credentials) -> None:
         redacted.replace(log)
 
 
-def look_for(folder: Path, copy: Store, found: Credentials) -> None:
+def look_for(folder: Path, copy: Store, credentials: Credentials) -> None:
     """Count credentials without changing anything."""
-    found_in_store(copy, found)
+    found_in_store(copy, credentials)
     for log in (folder / SESSIONS).iterdir():
-        for _ in places_in(log, found.replace):
+        for _ in places_in(log, credentials.replace):
             pass

@@ -41,7 +41,7 @@ BY = "harken ship"
 
 @contextmanager
 def staged(
-    store: Store, names: Iterable[CommitId], found: Credentials, folder: Path, clock: Clock
+    store: Store, names: Iterable[CommitId], credentials: Credentials, folder: Path, clock: Clock
 ) -> Iterator[Store]:
     """Yield a redacted copy of commits with all their ancestors, in a store in `folder`.
 
@@ -49,7 +49,7 @@ def staged(
     """
     with closing(SqliteStore(folder / "store.db")) as copy:
         copy_commits(store, copy, names)
-        purge = found_in_store(copy, found)
+        purge = found_in_store(copy, credentials)
         for name, notes in purge.notes.items():
             copy.update_notes(name, notes)
         if purge.stand_ins:
@@ -235,12 +235,12 @@ class Shipper:
         shipped_commits.update(existing)
 
     def _send_redacted(
-        self, path: Path, names: Sequence[CommitId], found: Credentials, staging: ExitStack
+        self, path: Path, names: Sequence[CommitId], credentials: Credentials, staging: ExitStack
     ) -> int:
         """Send redacted commits, and return how many were new on the service."""
         folder = staging.enter_context(self.outbox.staging())
         try:
-            copy = staging.enter_context(staged(self.store, names, found, folder, self.clock))
+            copy = staging.enter_context(staged(self.store, names, credentials, folder, self.clock))
         except PartOfStructure:
             reason = "a credential is part of what holds its commits together: --no-redact ships it"
             raise InvalidLog(path, reason) from None

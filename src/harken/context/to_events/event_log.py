@@ -62,10 +62,10 @@ class Reads:
         """The rolling hash of the complete context."""
         return self.hashes[-1] if self.hashes else ""
 
-    def add(self, one: ContextItem) -> None:
+    def add(self, item: ContextItem) -> None:
         """Append a message."""
-        self.hashes.append(extend_context_hash_with(self.hash, one.key[0]))
-        self.held.append(one)
+        self.hashes.append(extend_context_hash_with(self.hash, item.key[0]))
+        self.held.append(item)
 
     def upto(self, count: int) -> Reads:
         """Return the first `count` messages as another context."""

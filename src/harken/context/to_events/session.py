@@ -179,12 +179,16 @@ class _SessionConverter:
         if spawner is not None:
             open_calls = spawner.state.open_calls.values()
             call = spawning(
-                (one for one in open_calls if one.id not in spawner.spawned), lane.agent, prompt
+                (stored for stored in open_calls if stored.id not in spawner.spawned),
+                lane.agent,
+                prompt,
             )
         parent = spawner or self.root
         cause = call.reference if call is not None else None if parent is None else parent.birth
         id_ = agent_id(self.story.state.next_agent)
-        all_entries = chain.from_iterable(self.entries.get(one.id, ()) for one in lane.commits)
+        all_entries = chain.from_iterable(
+            self.entries.get(stored.id, ()) for stored in lane.commits
+        )
         model = next(filter(None, map(model_of, filter(is_answer, all_entries))), None)
         birth = ev.AgentCreated(
             agent_id=id_,

@@ -22,12 +22,12 @@ _MIN_PART_CHARS = 20
 """A common text of this length is not accidental."""
 
 
-def with_own_ids(message: Message, taken: Collection[str]) -> tuple[Message, dict[str, str]]:
+def with_own_ids(message: Message, used_ids: Collection[str]) -> tuple[Message, dict[str, str]]:
     """Return an answer with unique call ids, and the replaced ids."""
     new_ids: list[str] = []
     for call in message.tool_calls or ():
         candidate, count = call.id or "call", 1
-        while candidate in taken or candidate in new_ids:
+        while candidate in used_ids or candidate in new_ids:
             count += 1
             candidate = f"{call.id or 'call'}~{count}"
         new_ids.append(candidate)

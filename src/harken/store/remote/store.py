@@ -192,9 +192,9 @@ class RemoteStore:
         return self._decode_response(wire.read_json, response, GcResult)
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
-        packed = wire.pack(wire.PackedPurge(dict(stand_ins), canonical.to_json_line(tombstone)))
+        body = wire.pack(wire.PackedPurge(dict(stand_ins), canonical.to_json_line(tombstone)))
         self._connection.ask(
-            "/v1/store/purge", packed, sends=wire.PACKED, silence_s=_COLLECT_TIMEOUT_S
+            "/v1/store/purge", body, sends=wire.PACKED, silence_s=_COLLECT_TIMEOUT_S
         )
 
     def tombstones(self) -> dict[Name, Tombstone]:
@@ -226,8 +226,8 @@ class RemoteStore:
         remaining = _valid_names(names)
         while remaining:
             body = canonical.to_json_line({"names": remaining[: wire.MOST_NAMES]})
-            packed = self._connection.ask(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
-            response = self._decode_response(wire.unpack, packed, wire.PackedFound)
+            encoded = self._connection.ask(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
+            response = self._decode_response(wire.unpack, encoded, wire.PackedFound)
             for name in remaining[: response.asked]:
                 if name in response.found:
                     bodies[name] = response.found[name]
@@ -258,10 +258,10 @@ class RemoteStore:
                 raise
             raise ObjectNotFound(self.address, name, needed_by=commits[-1].id) from None
 
-    def _read_commits(self, endpoint: str, **asked: object) -> wire.PackedCommits:
-        body = canonical.to_json_line(asked)
-        packed = self._connection.ask(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
-        return self._decode_response(wire.unpack, packed, wire.PackedCommits)
+    def _read_commits(self, endpoint: str, **query: object) -> wire.PackedCommits:
+        body = canonical.to_json_line(query)
+        response = self._connection.ask(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
+        return self._decode_response(wire.unpack, response, wire.PackedCommits)
 
     def _decode_commits(self, response: wire.PackedCommits) -> list[StoredCommit]:
         stored: list[StoredCommit] = []
@@ -271,8 +271,8 @@ class RemoteStore:
             stored.append(StoredCommit(name, commit, self._decode_response(wire.notes_from, notes)))
         return stored
 
-    def _post(self, endpoint: str, response_type: type[T], **asked: object) -> T:
-        response = self._connection.ask(f"/v1/store/{endpoint}", canonical.to_json_line(asked))
+    def _post(self, endpoint: str, response_type: type[T], **query: object) -> T:
+        response = self._connection.ask(f"/v1/store/{endpoint}", canonical.to_json_line(query))
         return self._decode_response(wire.read_json, response, response_type)
 
     def _get(self, endpoint: str, response_type: type[T]) -> T:

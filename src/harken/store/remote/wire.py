@@ -235,33 +235,34 @@ def batch_from(data: bytes) -> WriteBatch:
     )
 
 
-def batch_of(plain: PlainBatch) -> WriteBatch:
+def batch_of(source: PlainBatch) -> WriteBatch:
     """Convert a batch from its JSON form."""
     return WriteBatch(
         objects={
-            Hash(name): canonical.to_canonical_bytes(value) for name, value in plain.objects.items()
+            Hash(name): canonical.to_canonical_bytes(value)
+            for name, value in source.objects.items()
         },
-        deltas={ArtifactRef(name): entries for name, entries in plain.deltas.items()},
+        deltas={ArtifactRef(name): entries for name, entries in source.deltas.items()},
         sequences={
-            ArtifactRef(name): [ArtifactRef(one) for one in names]
-            for name, names in plain.sequences.items()
+            ArtifactRef(name): [ArtifactRef(member) for member in names]
+            for name, names in source.sequences.items()
         },
-        raw={ArtifactRef(name): body for name, body in plain.raw.items()},
+        raw={ArtifactRef(name): body for name, body in source.raw.items()},
         files={
-            ArtifactRef(name): [ArtifactRef(one) for one in names]
-            for name, names in plain.files.items()
+            ArtifactRef(name): [ArtifactRef(member) for member in names]
+            for name, names in source.files.items()
         },
-        derived={key: ArtifactRef(name) for key, name in plain.derived.items()},
-        commits=[(one.commit, one.notes) for one in plain.commits],
-        tombstones=plain.tombstones,
+        derived={key: ArtifactRef(name) for key, name in source.derived.items()},
+        commits=[(member.commit, member.notes) for member in source.commits],
+        tombstones=source.tombstones,
     )
 
 
 def packed_commits(stored: Iterable[StoredCommit]) -> list[tuple[CommitId, bytes, bytes]]:
     """Encode commits and their notes as canonical bytes."""
     return [
-        (one.id, commits.commit_bytes(one.commit), canonical.to_canonical_bytes(one.notes))
-        for one in stored
+        (commit.id, commits.commit_bytes(commit.commit), canonical.to_canonical_bytes(commit.notes))
+        for commit in stored
     ]
 
 

@@ -114,7 +114,7 @@ class _Tables:
     """Required name -> the object that requires it."""
     outside: dict[str, int] = field(default_factory=dict)
     """Digits of a name -> a pack that lacks the object and may require it."""
-    there: set[str] = field(default_factory=set)
+    existing: set[str] = field(default_factory=set)
     files: list[ArtifactRef] = field(default_factory=list)
     stand_ins: dict[str, str] = field(default_factory=dict)
     """Name of a stand-in -> name of the purged object."""
@@ -170,13 +170,13 @@ def _read_tables(connection: sqlite3.Connection) -> _Tables:
         tables.history.setdefault(name, []).append(row)
     for id_, names in labels.items():
         tables.needed |= dict.fromkeys((f"row {id_} of history" for _ in names), "a label")
-    tables.there.update(name for (name,) in connection.execute("SELECT name FROM evicted"))
+    tables.existing.update(name for (name,) in connection.execute("SELECT name FROM evicted"))
     return tables
 
 
 def _check_tombstones(connection: sqlite3.Connection, tables: _Tables) -> Iterator[StoreFinding]:
     for name, record in connection.execute("SELECT name, record FROM tombstone").fetchall():
-        tables.there.add(name)
+        tables.existing.add(name)
         try:
             stand_in = tombstone_from(name, record).stand_in
         except ValueError as error:
@@ -194,7 +194,7 @@ def _check_pack(row: pack_table.PackRow, tables: _Tables) -> Iterator[StoreFindi
     except (ValueError, LookupError) as error:
         yield StoreFinding(f"pack {row.first}", str(error))
         return
-    tables.there.update(objects)
+    tables.existing.update(objects)
     tables.outside |= dict.fromkeys(pack.outside(), row.first)
     by_kind: dict[ObjectKind, list[str]] = {kind: [] for kind in ObjectKind}
     for name, (kind, body) in objects.items():
@@ -218,14 +218,14 @@ def _check_pack(row: pack_table.PackRow, tables: _Tables) -> Iterator[StoreFindi
 def _check_missing(connection: sqlite3.Connection, tables: _Tables) -> Iterator[StoreFinding]:
     """Yield required objects that do not exist. Digits that only look like a name need nothing."""
     for digits, first in tables.outside.items():
-        if tables.there.isdisjoint((digits, f"art-{digits}", f"ctx-{digits}")):
+        if tables.existing.isdisjoint((digits, f"art-{digits}", f"ctx-{digits}")):
             row = pack_table.row_of(connection, first)
             objects: dict[str, Body] = {} if row is None else unpacked(row.data)
             for name, (kind, body) in objects.items():
                 for need in needs_of(kind, body):
                     if need[-64:] == digits:
                         tables.needed[need] = name
-    for needed in sorted(tables.needed.keys() - tables.there):
+    for needed in sorted(tables.needed.keys() - tables.existing):
         yield StoreFinding(needed, f"is missing; {tables.needed[needed]} names it")
 
 

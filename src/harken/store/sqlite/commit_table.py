@@ -75,10 +75,12 @@ def row_of(connection: sqlite3.Connection, name: CommitId) -> CommitRow | None:
     return next((row for row in rows if row.is_of(name)), None)
 
 
-def some(connection: sqlite3.Connection, where: str, given: Sequence[object]) -> list[CommitRow]:
+def some(
+    connection: sqlite3.Connection, where: str, parameters: Sequence[object]
+) -> list[CommitRow]:
     """Return the rows that a condition, an order or a limit selects."""
     query = f"SELECT id, name, pack, notes FROM history {where}"  # noqa: S608 - ours
-    return [CommitRow(*row) for row in connection.execute(query, given).fetchall()]
+    return [CommitRow(*row) for row in connection.execute(query, parameters).fetchall()]
 
 
 def ancestors(connection: sqlite3.Connection, id_: int, limit: int) -> list[CommitRow]:

@@ -98,7 +98,7 @@ class _Zstandard(threading.local):
         chunks += [compressor.compress(part) for part in parts[1:]]
         return b"".join([*chunks, compressor.flush()])
 
-    def opened(self, data: bytes) -> bytes:
+    def decompress(self, data: bytes) -> bytes:
         size = size_of(data)
         if size > LARGEST:
             raise DecompressionError(f"it says that it has {size} bytes")
@@ -140,7 +140,7 @@ def size_of(data: bytes) -> int:
 def decompress(data: bytes) -> bytes:
     """Decompress a frame. Raises DecompressionError."""
     try:
-        return _zstandard.opened(data)
+        return _zstandard.decompress(data)
     except zstandard.ZstdError as error:
         raise DecompressionError(str(error)) from None
 

@@ -147,10 +147,10 @@ class Database:
         if connection is None:
             connection = self._local.connection = self._connect()
             with self._open_lock:
-                ended = [pair for pair in self._open if not pair[0].is_alive()]
+                dead = [pair for pair in self._open if not pair[0].is_alive()]
                 self._open = [pair for pair in self._open if pair[0].is_alive()]
                 self._open.append((threading.current_thread(), connection))
-            for _, ended_connection in ended:
+            for _, ended_connection in dead:
                 ended_connection.close()
         return connection
 

@@ -61,7 +61,7 @@ def evict(store: EvictableStore, most_bytes: int, is_there: Verify) -> EvictionR
         graph = graph_of(str(store.path), connection)
         (total,) = connection.execute("SELECT coalesce(sum(length(data)), 0) FROM pack").fetchone()
         candidates = list(_iter_least_used(connection, graph))
-    things, size = 0, 0.0
+    object_count, size = 0, 0.0
     for batch in slices(candidates, _BATCH_SIZE):
         if total - size <= most_bytes:
             break
@@ -78,19 +78,19 @@ def evict(store: EvictableStore, most_bytes: int, is_there: Verify) -> EvictionR
             connection.executemany(
                 "INSERT OR REPLACE INTO evicted (name, kind) VALUES (?, ?)", rows
             )
-        things += len(removed)
+        object_count += len(removed)
         size += sum(graph.sizes[by_name[name]] for name in removed)
-    return EvictionResult(things, int(size))
+    return EvictionResult(object_count, int(size))
 
 
 def needed_elsewhere(store: EvictableStore, names: Iterable[Name]) -> list[Name]:
     """Return the transitive needs of these names that were evicted."""
     with store.snapshot() as connection:
         graph = graph_of(str(store.path), connection)
-        reached = graph.reach(map(graph.node, names))
+        reachable = graph.reach(map(graph.node, names))
         rows = connection.execute("SELECT name FROM evicted ORDER BY name").fetchall()
     candidates = ((name, graph.find(name)) for (name,) in rows)
-    return [name for name, node in candidates if node is not None and reached[node]]
+    return [name for name, node in candidates if node is not None and reachable[node]]
 
 
 def _find_retained(connection: sqlite3.Connection, graph: Graph) -> bytearray:
@@ -104,12 +104,12 @@ def _iter_least_used(connection: sqlite3.Connection, graph: Graph) -> Iterator[N
     """Yield parts and raw bytes that are not pinned, least recently used first."""
     retained = _find_retained(connection, graph)
     marks = connection.execute("SELECT pack, time_us FROM mark ORDER BY pack, time_us").fetchall()
-    used: dict[int, int] = dict(connection.execute("SELECT pack, time_us FROM used"))
+    used_us_by_number: dict[int, int] = dict(connection.execute("SELECT pack, time_us FROM used"))
     used_us_by_pack: dict[int, int] = {}
     for row in pack_table.rows(connection):
         index = bisect_left(marks, (row.first, 0))
         written_us = marks[index][1] if index < len(marks) else 2**62
-        used_us_by_pack[row.end - 1] = max(used.get(row.first, 0), written_us)
+        used_us_by_pack[row.end - 1] = max(used_us_by_number.get(row.first, 0), written_us)
     leaves = (
         node
         for node in graph

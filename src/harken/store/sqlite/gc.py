@@ -311,27 +311,27 @@ class Sweep:
         for row in pack_table.rows(connection, self._last + 1):
             roots += graph.take(row, load_pack(str(self.store.path), row))
         self._last = pack_table.last_number(connection)
-        again = connection.execute("SELECT name FROM again").fetchall()
-        roots += (graph.node(name) for (name,) in again)
+        repeated_names = connection.execute("SELECT name FROM again").fetchall()
+        roots += (graph.node(name) for (name,) in repeated_names)
         roots += map(graph.node, held(kept(connection), self.now_us))
         graph.reach(roots, self._reached)
 
     def _spare_roots(self, connection: sqlite3.Connection, commits: Iterable[Name]) -> None:
         """Mark commits that have a label or the default retention again."""
-        keeping = kept(connection)
+        policies = kept(connection)
         for name in commits:
-            for own in self._purged.get(name, [name]):
-                if not self._can_remove(connection, own, keeping):
+            for original in self._purged.get(name, [name]):
+                if not self._can_remove(connection, original, policies):
                     self._graph.reach(
-                        [self._graph.node(own), self._graph.node(name)], self._reached
+                        [self._graph.node(original), self._graph.node(name)], self._reached
                     )
 
     def _can_remove(
-        self, connection: sqlite3.Connection, name: Name, keeping: dict[Name, RetentionPolicy]
+        self, connection: sqlite3.Connection, name: Name, policies: dict[Name, RetentionPolicy]
     ) -> bool:
         query = "SELECT 1 FROM history h JOIN label ON label.history = h.id WHERE h.name = ?"
-        labelled = connection.execute(query, [bytes.fromhex(name[4:])]).fetchone()
-        return labelled is None and has_expired(keeping.get(name), self.now_us)
+        label_row = connection.execute(query, [bytes.fromhex(name[4:])]).fetchone()
+        return label_row is None and has_expired(policies.get(name), self.now_us)
 
     def _remove_dangling(self, connection: sqlite3.Connection) -> None:
         """Remove dangling index entries, and evicted names that are no longer needed."""
@@ -361,12 +361,12 @@ class Sweep:
 
     def _build_result(self, nodes: Iterable[Node]) -> GcResult:
         commits: list[CommitId] = []
-        things, size = 0, 0.0
+        object_count, size = 0, 0.0
         for node in sorted(nodes):
             size += self._graph.sizes[node]
             if self._graph.kinds[node] == ObjectKind.COMMIT:
                 name = self._graph.name(node)
                 commits += map(CommitId, self._purged.get(name, [name]))
             else:
-                things += 1
-        return GcResult(tuple(commits), things, int(size))
+                object_count += 1
+        return GcResult(tuple(commits), object_count, int(size))

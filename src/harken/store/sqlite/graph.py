@@ -71,11 +71,11 @@ class Graph:
         """Yield the nodes of existing objects."""
         return (node for node, kind in enumerate(self.kinds) if kind)
 
-    def take(self, row: pack_table.PackRow, things: Mapping[Name, Body]) -> list[Node]:
+    def take(self, row: pack_table.PackRow, objects: Mapping[Name, Body]) -> list[Node]:
         """Add the objects of a pack and return their nodes."""
-        total_bytes = sum(len(body) for _, body in things.values()) or 1
+        total_bytes = sum(len(body) for _, body in objects.values()) or 1
         nodes: list[Node] = []
-        for name, (kind, body) in things.items():
+        for name, (kind, body) in objects.items():
             node = self.node(name)
             self.kinds[node], self.numbers[node] = kind, row.end - 1
             self.sizes[node] += len(row.data) * len(body) / total_bytes

@@ -50,16 +50,16 @@ class RawFrame:
     """The position of each raw object in the pack -> its size in bytes."""
     _bodies: dict[int, bytes] = field(default_factory=dict)
 
-    def body(self, at: int) -> bytes:
+    def body(self, position: int) -> bytes:
         """Return the raw bytes at a position. Raises DecompressionError."""
         if not self._bodies:
             end, bodies = self.start, {}
             content = compression.unwoven(self.frame, end + sum(self.sizes.values()))
-            for position, size in self.sizes.items():
-                bodies[position] = content[end : end + size]
+            for raw_position, size in self.sizes.items():
+                bodies[raw_position] = content[end : end + size]
                 end += size
             self._bodies = bodies
-        return self._bodies[at]
+        return self._bodies[position]
 
 
 def closed(first: bytes, raws: Sequence[bytes]) -> bytes:
@@ -136,8 +136,8 @@ class Pack:
         self._kinds = [_KINDS[number] for number in inside.kinds]
         self._behind: RawFrame | None = None
         if woven is not None:
-            raws = [at for at, kind in enumerate(self._kinds) if kind is ObjectKind.RAW]
-            self._behind = behind(woven, raws, [inside.bodies[at] for at in raws])
+            raws = [position for position, kind in enumerate(self._kinds) if kind is ObjectKind.RAW]
+            self._behind = behind(woven, raws, [inside.bodies[position] for position in raws])
         self._bodies, self._leads = inside.bodies, inside.leads
         self._outside = _digits(inside.outside)
         self._starts = _starts(self._kinds, inside)
@@ -166,9 +166,9 @@ class Pack:
         """
         if kinds <= self._named_kinds:
             return False
-        for at, kind in enumerate(self._kinds):
-            if kind in kinds and self._digits[at] is None:
-                self._digits[at] = self._hash(at)
+        for position, kind in enumerate(self._kinds):
+            if kind in kinds and self._digits[position] is None:
+                self._digits[position] = self._hash(position)
         self._named_kinds |= kinds
         self._index_names()
         return True
@@ -176,14 +176,14 @@ class Pack:
     def things(self) -> dict[str, Body]:
         """Return all objects by names computed from the bytes. Raises PackCorrupted."""
         objects: dict[str, Body] = {}
-        for at, kind in enumerate(self._kinds):
-            body, stored_digits = self._body(at), self._digits[at]
+        for position, kind in enumerate(self._kinds):
+            body, stored_digits = self._body(position), self._digits[position]
             if kind is ObjectKind.FILE:
                 digits = name_of(kind, body)[-64:].encode()
             else:
                 digits = blake3(DOMAINS[kind] + body).hexdigest().encode()
             if stored_digits is None:
-                self._digits[at] = digits
+                self._digits[position] = digits
             elif stored_digits != digits:
                 raise PackCorrupted(f"what it has as {stored_digits.decode()} is something else")
             objects[_PREFIXES[kind] + digits.decode()] = kind, body
@@ -193,42 +193,42 @@ class Pack:
         """Return the digits of names of objects in other packs."""
         return [digits.decode() for digits in self._outside]
 
-    def kind(self, at: int) -> ObjectKind:
+    def kind(self, position: int) -> ObjectKind:
         """Return the kind of an object."""
-        return self._kinds[at]
+        return self._kinds[position]
 
-    def thing(self, at: int) -> Body:
+    def thing(self, position: int) -> Body:
         """Return the kind and the canonical bytes of an object."""
-        return self._kinds[at], self._body(at)
+        return self._kinds[position], self._body(position)
 
-    def marked(self, at: int) -> bytes:
+    def marked(self, position: int) -> bytes:
         """Return the stored bytes of an object, with marks in place of names."""
-        return self._bodies[at]
+        return self._bodies[position]
 
-    def led(self, at: int) -> list[int]:
+    def led(self, position: int) -> list[int]:
         """Return the positions that the marks of an object refer to, or ELSEWHERE."""
-        leads = self._leads[self._starts[at] : self._starts[at + 1]]
-        return [at - lead if lead > 0 else ELSEWHERE for lead in leads]
+        leads = self._leads[self._starts[position] : self._starts[position + 1]]
+        return [position - lead if lead > 0 else ELSEWHERE for lead in leads]
 
-    def _body(self, at: int) -> bytes:
-        start, end = self._starts[at], self._starts[at + 1]
-        if self._behind is not None and self._kinds[at] is ObjectKind.RAW:
-            return self._behind.body(at)
+    def _body(self, position: int) -> bytes:
+        start, end = self._starts[position], self._starts[position + 1]
+        if self._behind is not None and self._kinds[position] is ObjectKind.RAW:
+            return self._behind.body(position)
         if start == end:
-            return self._bodies[at]
-        pieces = self._bodies[at].split(MARK)
+            return self._bodies[position]
+        pieces = self._bodies[position].split(MARK)
         names = [
-            self._name(at - lead) if lead > 0 else self._outside[-lead]
+            self._name(position - lead) if lead > 0 else self._outside[-lead]
             for lead in self._leads[start:end]
         ]
-        joined = [b""] * (len(pieces) + len(names))
-        joined[::2], joined[1::2] = pieces, names
-        return b"".join(joined)
+        pieces_and_names = [b""] * (len(pieces) + len(names))
+        pieces_and_names[::2], pieces_and_names[1::2] = pieces, names
+        return b"".join(pieces_and_names)
 
-    def _name(self, at: int) -> bytes:
+    def _name(self, position: int) -> bytes:
         """Return the digits of the name at a position."""
-        digits = self._digits[at]
-        return self._compute_names_to(at) if digits is None else digits
+        digits = self._digits[position]
+        return self._compute_names_to(position) if digits is None else digits
 
     def _compute_names_to(self, last: int) -> bytes:
         """Compute the unknown names in order, since an object needs only earlier ones."""
@@ -239,8 +239,8 @@ class Pack:
         assert digits is not None
         return digits
 
-    def _hash(self, at: int) -> bytes:
-        kind, body = self._kinds[at], self._body(at)
+    def _hash(self, position: int) -> bytes:
+        kind, body = self._kinds[position], self._body(position)
         return blake3(DOMAINS[kind] + body).hexdigest().encode()
 
     def _decode_stored_names(self, names: bytes) -> list[bytes | None]:
@@ -269,16 +269,16 @@ class EncodedPack:
     things: Mapping[str, Body]
 
 
-def packs_of(things: Collection[StoredObject]) -> Iterator[EncodedPack]:
+def packs_of(objects: Collection[StoredObject]) -> Iterator[EncodedPack]:
     """Encode objects, each after its needs, into packs of limited size.
 
     A pack is kept open longer if raw bytes follow, since they share text with the objects before
     them.
     """
-    raw_count = sum(obj.kind is ObjectKind.RAW for obj in things)
+    raw_count = sum(obj.kind is ObjectKind.RAW for obj in objects)
     pack_objects: list[StoredObject] = []
     size = raw_bytes = 0
-    for obj in things:
+    for obj in objects:
         pack_objects.append(obj)
         if obj.kind is ObjectKind.RAW:
             raw_count -= 1
@@ -294,35 +294,35 @@ def packs_of(things: Collection[StoredObject]) -> Iterator[EncodedPack]:
         yield packed(pack_objects)
 
 
-def packed(things: Sequence[StoredObject]) -> EncodedPack:
+def packed(objects: Sequence[StoredObject]) -> EncodedPack:
     """Encode objects with distinct names as one pack."""
-    digits = [obj.name[-64:].encode() for obj in things]
-    positions = {name: at for at, name in enumerate(digits)}
+    digits = [obj.name[-64:].encode() for obj in objects]
+    positions = {name: position for position, name in enumerate(digits)}
     outside: dict[bytes, int] = {}
     leads: list[int] = []
     bodies: list[bytes] = []
-    for at, obj in enumerate(things):
+    for position, obj in enumerate(objects):
         body = obj.body
         if obj.kind in _KINDS_WITH_MARKS:
             pieces, names = _split_names(body)
             body = MARK.join(pieces)
             for name in names:
-                distance = at - positions.get(name, at)
+                distance = position - positions.get(name, position)
                 leads.append(distance if distance > 0 else -outside.setdefault(name, len(outside)))
         bodies.append(body)
     stored_names = [
-        name for name, obj in zip(digits, things, strict=True) if obj.kind in _STORED_NAME_KINDS
+        name for name, obj in zip(digits, objects, strict=True) if obj.kind in _STORED_NAME_KINDS
     ]
     inside = _Inside(
         outside=bytes.fromhex(b"".join(outside).decode()),
-        kinds=bytes([obj.kind for obj in things]),
+        kinds=bytes([obj.kind for obj in objects]),
         names=bytes.fromhex(b"".join(stored_names).decode()),
         leads=leads,
         bodies=bodies,
     )
-    raws = [obj.body for obj in things if obj.kind is ObjectKind.RAW]
+    raws = [obj.body for obj in objects if obj.kind is ObjectKind.RAW]
     data = _encode_with_raw(inside, raws) if sum(map(len, raws)) >= LEAST_BYTES else _encode(inside)
-    return EncodedPack(data, Pack(inside, digits), {t.name: (t.kind, t.body) for t in things})
+    return EncodedPack(data, Pack(inside, digits), {t.name: (t.kind, t.body) for t in objects})
 
 
 def _split_names(body: bytes) -> tuple[list[bytes], list[bytes]]:

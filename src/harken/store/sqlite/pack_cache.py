@@ -32,26 +32,26 @@ from harken.store.sqlite.pack import ELSEWHERE, MARK, Body, Pack, PackCorrupted,
 from harken.store.sqlite.side_tables import stand_ins
 
 
-def messages_in(pack: Pack, at: int) -> list[Message] | None:
+def messages_in(pack: Pack, position: int) -> list[Message] | None:
     """Return the messages of the delta at a position.
 
     Return None if it needs objects of other packs, or is invalid: then it must be read by names.
     """
     try:
-        return _read_messages(pack, at)
+        return _read_messages(pack, position)
     except (LookupError, TypeError, ValueError, StopIteration, AttributeError):
         return None
 
 
-def _read_messages(pack: Pack, at: int) -> list[Message] | None:
-    if pack.kind(at) is not ObjectKind.DELTA:
+def _read_messages(pack: Pack, position: int) -> list[Message] | None:
+    if pack.kind(position) is not ObjectKind.DELTA:
         return None
-    entries, led = decode_delta(pack.marked(at).replace(MARK, b"")), pack.led(at)
+    entries, led = decode_delta(pack.marked(position).replace(MARK, b"")), pack.led(position)
     if not _is_one_mark_each([entry.message for entry in entries], led):
         return None
     messages: list[Message] = []
-    for entry, position in zip(entries, led, strict=True):
-        role, parts = _read_message(pack, position)
+    for entry, message_position in zip(entries, led, strict=True):
+        role, parts = _read_message(pack, message_position)
         if not parts or ELSEWHERE in parts:
             return None
         values = [canonical.from_json(pack.marked(part)) for part in parts]
@@ -59,14 +59,14 @@ def _read_messages(pack: Pack, at: int) -> list[Message] | None:
     return messages
 
 
-def _read_message(pack: Pack, at: int) -> tuple[Any, Sequence[int]]:
+def _read_message(pack: Pack, position: int) -> tuple[Any, Sequence[int]]:
     """Return the role and the part positions of a message. No parts: it must be read by names."""
-    body, led = pack.marked(at), pack.led(at)
+    body, led = pack.marked(position), pack.led(position)
     role = _SINGLE_PART_MESSAGES.get(body)
     if role is None:
         message: dict[str, Any] = canonical.from_json(body.replace(MARK, b""))
         role, led = message["role"], led if _is_one_mark_each(message["parts"], led) else []
-    kinds = [pack.kind(position) for position in (at, *led)]
+    kinds = [pack.kind(part_position) for part_position in (position, *led)]
     is_valid = kinds[0] is ObjectKind.MESSAGE and kinds.count(ObjectKind.PART) == len(led)
     return role, led if is_valid else []
 
@@ -133,12 +133,12 @@ class PackCache:
         if not isinstance(generation, int):
             raise StoreError(self._path, "is damaged: nothing says what was taken away")
         if generation > self._generation:
-            replaced = stand_ins(connection)
+            new_stand_ins = stand_ins(connection)
             (evicts,) = connection.execute("SELECT EXISTS (SELECT 1 FROM evicted)").fetchone()
             with self._lock:
                 if generation > self._generation:
                     self._clear()
-                    self._generation, self.stand_ins = generation, replaced
+                    self._generation, self.stand_ins = generation, new_stand_ins
                     self.evicts = bool(evicts)
         connection.generation, connection.version = generation, version
 
@@ -212,14 +212,16 @@ class PackCache:
         position = None if pack is None else pack.places.get(name)
         return None if pack is None or position is None else (pack, position)
 
-    def names(self, connection: SqliteConnection, at: Iterable[tuple[bytes, int]]) -> Iterator[str]:
+    def names(
+        self, connection: SqliteConnection, entries: Iterable[tuple[bytes, int]]
+    ) -> Iterator[str]:
         """Yield the names of artifacts by their keys and pack numbers.
 
         Artifacts of a damaged pack are left out.
         """
         names: dict[bytes, list[str]] = {}
         end = 0
-        for key, number in sorted(at, key=itemgetter(1)):
+        for key, number in sorted(entries, key=itemgetter(1)):
             if number >= end:
                 names, end = {}, number + 1
                 with suppress(PackCorrupted):

@@ -52,11 +52,11 @@ class NumberedPack:
 
 
 def add(
-    connection: sqlite3.Connection, things: Collection[StoredObject]
+    connection: sqlite3.Connection, objects: Collection[StoredObject]
 ) -> Iterator[tuple[int, EncodedPack]]:
     """Write new objects, each after its needs. Yield each pack and its number."""
     first = number = 0
-    for pack in packs_of(things):
+    for pack in packs_of(objects):
         # SQLite assigns the number after that of the last row.
         cursor = connection.execute(
             "INSERT INTO pack (data) VALUES (?)", [_raise_version_for(connection, pack)]
@@ -103,13 +103,13 @@ def row_of(connection: sqlite3.Connection, number: int) -> PackRow | None:
     return None
 
 
-def replace(connection: sqlite3.Connection, first: int, things: Sequence[StoredObject]) -> None:
+def replace(connection: sqlite3.Connection, first: int, objects: Sequence[StoredObject]) -> None:
     """Replace the content of a pack. An empty pack is removed, unless it is the last one.
 
     The generation must be raised in the same transaction.
     """
-    if things or first == last_number(connection):
-        data = _raise_version_for(connection, packed(list(things)))
+    if objects or first == last_number(connection):
+        data = _raise_version_for(connection, packed(list(objects)))
         connection.execute("UPDATE pack SET data = ? WHERE id = ?", [data, first])
     else:
         connection.execute("DELETE FROM pack WHERE id = ?", [first])
@@ -152,12 +152,12 @@ def _compact_block(connection: sqlite3.Connection, start: int, end: int) -> None
     size = 0
     query = "SELECT id, data FROM pack WHERE id >= ? AND id < ? ORDER BY id"
     for first, data in connection.execute(query, [start, end]).fetchall():
-        things = _read_small(data)
-        if not things or size + len(data) > _FULL_BYTES:
+        objects = _read_small(data)
+        if not objects or size + len(data) > _FULL_BYTES:
             put_together(connection, run)
             run, size = [], 0
-        if things:
-            run.append(NumberedPack(first, things))
+        if objects:
+            run.append(NumberedPack(first, objects))
             size += len(data)
     put_together(connection, run)
 

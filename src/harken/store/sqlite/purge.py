@@ -28,17 +28,17 @@ def replace(
     connection: sqlite3.Connection,
     stand_ins: Mapping[Name, bytes],
     tombstone: Tombstone,
-    found: Callable[[Name], StoredObject | None],
+    find_object: Callable[[Name], StoredObject | None],
 ) -> None:
     """Replace objects by stand-ins, in the open transaction. As `Store.purge`.
 
-    `found` returns the object that is read under a name.
+    `find_object` returns the object that is read under a name.
     """
-    before = tombs.tombstones(connection)
-    done = replaced(store, stand_ins, tombstone, found=found, tombstones=before)
-    numbers = _add_stand_ins(connection, done, found)
+    old_tombstones = tombs.tombstones(connection)
+    done = replaced(store, stand_ins, tombstone, find_object=find_object, tombstones=old_tombstones)
+    numbers = _add_stand_ins(connection, done, find_object)
     led_from: dict[Name, list[Name]] = {}
-    for name, stone in before.items():
+    for name, stone in old_tombstones.items():
         led_from.setdefault(stone.stand_in, []).append(name)
     remove(store, connection, list(done.gone), led_from)
     for name, stone in done.tombstones.items():
@@ -50,13 +50,16 @@ def replace(
 
 
 def _add_stand_ins(
-    connection: sqlite3.Connection, plan: PurgePlan, found: Callable[[Name], StoredObject | None]
+    connection: sqlite3.Connection,
+    plan: PurgePlan,
+    find_object: Callable[[Name], StoredObject | None],
 ) -> dict[Name, int]:
     """Write the new stand-ins and return their numbers."""
     new = [
         obj
         for name, obj in plan.contents.things.items()
-        if name not in plan.tombstones and (obj.kind is ObjectKind.COMMIT or found(name) is None)
+        if name not in plan.tombstones
+        and (obj.kind is ObjectKind.COMMIT or find_object(name) is None)
     ]
     numbers: dict[Name, int] = {}
     for number, pack in pack_table.add(connection, new):
@@ -93,13 +96,13 @@ def _remove_derived(store: str, connection: sqlite3.Connection) -> None:
     graph = graph_of(store, connection)
     stand_ins = tombs.stand_ins(connection)
     graph.replace(stand_ins)
-    derived = graph.reach(map(graph.node, refs))
+    derivable = graph.reach(map(graph.node, refs))
     retained: Iterable[Name] = [
         *(f"ctx-{digest.hex()}" for (digest,) in connection.execute("SELECT name FROM history")),
         *kept(connection),
         *filter(None, stand_ins.values()),
     ]
-    other_nodes = [node for node in graph if not derived[node]]
+    other_nodes = [node for node in graph if not derivable[node]]
     needed = graph.reach([*other_nodes, *map(graph.node, retained)])
-    garbage = [graph.name(node) for node in graph if derived[node] and not needed[node]]
+    garbage = [graph.name(node) for node in graph if derivable[node] and not needed[node]]
     remove(store, connection, garbage, {})

@@ -92,13 +92,13 @@ class SqliteStore:
         Each object follows its needs. Like `write`, for large batches: the objects are not cached.
         """
         if contents.files:
-            inherit(contents, self.tombstones(), self._thing)
+            inherit(contents, self.tombstones(), self._find_object)
         self._writer.write(contents)
 
     def write(self, batch: WriteBatch) -> None:
         contents = contents_of(batch)
         if contents.files:
-            inherit(contents, self.tombstones(), self._thing)
+            inherit(contents, self.tombstones(), self._find_object)
             self._check_files(contents)
         if contents.tombstones:
             with self.removing() as connection:
@@ -292,7 +292,7 @@ class SqliteStore:
         completes it.
         """
         with self.removing() as connection:
-            replacement.replace(str(self.path), connection, stand_ins, tombstone, self._thing)
+            replacement.replace(str(self.path), connection, stand_ins, tombstone, self._find_object)
         try:
             self.write_anew(self._database.patience_s)
         except StoreError as error:
@@ -358,8 +358,8 @@ class SqliteStore:
     def _read_bodies(self, names: Iterable[str], *kinds: ObjectKind) -> dict[str, Body]:
         """Return the existing objects of these names and kinds."""
         with self._reading() as connection:
-            replaced = self._pack_cache.stand_ins
-            actual_names = {name: replaced.get(name, name) for name in names}
+            stand_ins = self._pack_cache.stand_ins
+            actual_names = {name: stand_ins.get(name, name) for name in names}
             is_cached = {
                 name: self._pack_cache.get(name) is not None for name in actual_names.values()
             }
@@ -386,7 +386,7 @@ class SqliteStore:
         except ValueError as error:
             raise ObjectCorrupted(self.path, name, reason=f"it cannot be read: {error}") from None
 
-    def _thing(self, name: Name) -> StoredObject | None:
+    def _find_object(self, name: Name) -> StoredObject | None:
         """Return the object that is read under a name, or None."""
         with self._reading() as connection:
             actual_name = self._pack_cache.stand_ins.get(name, name)
@@ -402,7 +402,7 @@ class SqliteStore:
         if name.startswith("ctx-"):
             self._get_row(connection, CommitId(name))
         elif name not in self._find_evicted(connection, name) and (
-            not name.startswith("art-") or self._thing(name) is None
+            not name.startswith("art-") or self._find_object(name) is None
         ):
             raise NameNotFound("commit or artifact", name, self.names_with_prefix("", 3))
 

@@ -49,7 +49,7 @@ class _ExistingObjects:
 
     kinds: dict[str, ObjectKind | None] = field(default_factory=dict)
     """The kinds of intact objects. None: the object was purged."""
-    elsewhere: dict[str, ObjectKind | None] = field(default_factory=dict)
+    evicted: dict[str, ObjectKind | None] = field(default_factory=dict)
     """The kinds of evicted objects: they may be referenced, and written again."""
     damaged: set[str] = field(default_factory=set)
     """Names of damaged objects."""
@@ -58,8 +58,8 @@ class _ExistingObjects:
 class Writer:
     """Writes the batches of one process to the file."""
 
-    def __init__(self, database: Database, opened: PackCache, clock: Clock) -> None:
-        self._database, self._cache, self._clock = database, opened, clock
+    def __init__(self, database: Database, cache: PackCache, clock: Clock) -> None:
+        self._database, self._cache, self._clock = database, cache, clock
         self._lock = threading.Lock()
         self._waiting: list[_Turn] = []
         self._has_leader = False
@@ -133,8 +133,8 @@ class Writer:
         """Write the new objects of these batches, and set the errors of invalid batches."""
         with self._database.writing() as connection:
             self._cache.look(connection)
-            written = self._write_batches(connection, group)
-        for number, pack in written:
+            packs = self._write_batches(connection, group)
+        for number, pack in packs:
             self._cache.keep(connection, (number, number + 1), pack.pack)
 
     def bring(self, connection: SqliteConnection, contents: Contents) -> None:
@@ -173,8 +173,8 @@ class Writer:
             else:
                 new |= added
                 existing.kinds |= {name: obj.kind for name, obj in added.items()}
-        written = list(pack_table.add(connection, new.values()))
-        numbers = {name: number for number, pack in written for name in pack.things}
+        packs = list(pack_table.add(connection, new.values()))
+        numbers = {name: number for number, pack in packs for name in pack.things}
         enter(connection, numbers)
         accepted = [turn.contents for turn in group if turn.error is None]
         for contents in accepted:
@@ -186,7 +186,7 @@ class Writer:
             self._write_extras(connection, contents, numbers)
         if numbers:
             self._record_mark(connection, max(numbers.values()))
-        return written
+        return packs
 
     def _write_extras(
         self, connection: SqliteConnection, contents: Contents, numbers: Mapping[str, int]
@@ -217,7 +217,7 @@ class Writer:
                 elif need in kinds:
                     has_need = fits(obj, kinds[need])
                 else:
-                    has_need = need in existing.elsewhere and fits(obj, existing.elsewhere[need])
+                    has_need = need in existing.evicted and fits(obj, existing.evicted[need])
                 if not has_need:
                     raise ObjectNotFound(self._database.path, need, needed_by=name)
             new[name] = obj
@@ -234,7 +234,7 @@ class Writer:
         needed: set[str] = set()
         for contents in batches:
             names.update(contents.things, contents.derived.values())
-            needed.update(*[thing.needs for thing in contents.things.values()])
+            needed.update(*[obj.needs for obj in contents.things.values()])
         names |= needed
         existing = _ExistingObjects()
         missing: list[str] = []
@@ -260,7 +260,7 @@ class Writer:
                 else:
                     existing.kinds[name] = kind
         if self._cache.evicts:
-            existing.elsewhere = self._find_evicted(connection, needed - existing.kinds.keys())
+            existing.evicted = self._find_evicted(connection, needed - existing.kinds.keys())
         return existing
 
     def _find_evicted(
@@ -279,7 +279,7 @@ class Writer:
         self, connection: SqliteConnection, contents: Contents, repeated_names: Collection[str]
     ) -> None:
         """Record objects that were written again and that the batch does not need, as recent."""
-        needed = {name for thing in contents.things.values() for name in thing.needs}
+        needed = {name for obj in contents.things.values() for name in obj.needs}
         unneeded = [name for name in repeated_names if name not in needed]
         (marked_number,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
         number = pack_table.last_number(connection)
