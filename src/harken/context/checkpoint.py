@@ -75,11 +75,11 @@ class CommitDraft:
     """If it is empty, a summary is derived and marked as such."""
     labels: tuple[str, ...] = ()
     message_count: int | None = None
-    """None: it is counted."""
+    """Counted if it is None."""
     token_count: int | None = None
-    """None: it is estimated."""
+    """Estimated if it is None."""
     created_at: str | None = None
-    """RFC 3339 with a time zone. None: the time of the last message."""
+    """RFC 3339 with a time zone. If it is None, the time of the last message is used."""
 
 
 @check_arguments

@@ -17,7 +17,7 @@ from harken.errors import NameNotFound, NotesConflict
 from harken.store.base import Store, StoredCommit
 
 _MAX_ATTEMPTS = 20
-"""How often an update of notes is repeated if a concurrent writer was faster."""
+"""The number of attempts to update notes if concurrent writers interfere."""
 
 
 def show(store: Store, ctx: CommitId) -> StoredCommit:

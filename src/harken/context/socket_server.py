@@ -35,7 +35,7 @@ from harken.core.ids import AgentId
 LONGEST_PATH = 100
 """The limit in bytes. The system allows 104 (macOS) or 108 (Linux) with the final zero."""
 HELD_S = 0.7
-"""How long a request waits for a pending commit: less than the client's timeout."""
+"""The time that a request waits for a pending commit: less than the client's timeout."""
 _HOLD_POLL_S = 0.01
 MOST_AT_ONCE = 64
 """The limit of connections; others are closed without a response."""

@@ -1,4 +1,4 @@
-"""Copy commits from one store to another with all that they need, without what the target has.
+"""Copy commits from one store to another with all their needs that the target lacks.
 
 A store that has an object has all its needs. So a walk towards the root ends at the first commit
 that exists in the target, and a message that exists there has its parts. Everything is written

@@ -39,7 +39,7 @@ INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
 
 
 class RowCorrupted(sqlite3.DatabaseError):
-    """A row differs from what was written."""
+    """A row was damaged after it was written."""
 
 
 class CommitRow(msgspec.Struct, frozen=True):

@@ -179,7 +179,7 @@ class Sweep:
     """Stand-in -> the purged commits that it replaces."""
 
     def plan(self) -> GcResult:
-        """Return what would be removed now. Nothing is changed."""
+        """Return the result of a collection now. Nothing is changed."""
         with self.store.snapshot() as connection:
             self._mark(connection)
         return self._build_result(self._iter_dead())
@@ -305,7 +305,7 @@ class Sweep:
         return [by_name[name] for name in removed_names]
 
     def _mark_new(self, connection: sqlite3.Connection) -> None:
-        """Mark what was written or retained since the last call, with all its needs."""
+        """Mark objects written or retained since the last call, with all their needs."""
         graph = self._graph
         roots: list[Node] = []
         for row in pack_table.rows(connection, self._last + 1):

@@ -1,4 +1,4 @@
-"""The table of packs, each of which holds what was written under a range of numbers.
+"""The table of packs, each of which holds the objects of a range of numbers.
 
 A row holds the objects of its own number and of all numbers up to the next row's, so rows can be
 merged without changing the index. The last row is never merged with others and never removed: the

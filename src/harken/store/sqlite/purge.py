@@ -88,7 +88,7 @@ def _redirect_row(
 
 
 def _remove_derived(store: str, connection: sqlite3.Connection) -> None:
-    """Remove derived artifacts, which may contain anything, and what only they need."""
+    """Remove derived artifacts, which may contain anything, and objects that only they need."""
     refs = list(side_tables.artifacts(connection).values())
     connection.execute("DELETE FROM derived")
     if not refs:

@@ -48,7 +48,7 @@ class _ExistingObjects:
     """The existing objects among some names."""
 
     kinds: dict[str, ObjectKind | None] = field(default_factory=dict)
-    """The kinds of intact objects. None: the object was purged."""
+    """The kinds of intact objects, or None for a purged object."""
     evicted: dict[str, ObjectKind | None] = field(default_factory=dict)
     """The kinds of evicted objects: they may be referenced, and written again."""
     damaged: set[str] = field(default_factory=set)
