@@ -1,7 +1,7 @@
 """The tool `ask_user`: an agent asks the user and gets the answer.
 
-Question and answer are logged as what the user heard and said; the result represents the answer.
-It reads only, so that a question holds nobody else's tools up.
+The question and the answer are logged as messages of the user; the result represents the answer.
+The tool is read-only, so that a pending question does not block the tools of other agents.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ async def ask_user(question: str, caller: ToolContext, options: list[str] | None
     """
     if not question.strip():
         raise InvalidArguments("ask_user: the question has no text")
-    asked = UserQuestion(agent=caller.agent.name, question=question, options=tuple(options or ()))
+    user_question = UserQuestion(
+        agent=caller.agent.name, question=question, options=tuple(options or ())
+    )
     try:
         if caller.user is None:
             raise UserUnavailable("nobody is there to answer")
-        return await caller.user.ask(asked)
+        return await caller.user.ask(user_question)
     except UserUnavailable as error:
         raise ToolError(
             f"there is no answer: {error}. Go on without one: decide yourself, or say what you "

@@ -1,8 +1,8 @@
-"""`local_world`: this machine as agents act on it, below one folder.
+"""`local_world`: the tools for working on this machine below one folder.
 
     world = local_world(Path.cwd(), permissions=Permissions(mode="edits"), user=me)
 
-Files, search and the shell of the folder, a list of things to do, and the user to ask.
+The tools cover files, search, the shell, a list of tasks and questions to the user.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ def local_tools(
 ) -> list[Tool]:
     """Return the tools of a folder: read, write, edit, ls, glob, grep, bash, todo, ask_user.
 
-    allowed: folders beside it that file tools may use; readable: those that they may only read.
-    outputs: where output goes that is too long for a result; None: a new temporary folder. hide:
-    environment variables that commands do not get beside those that look secret, such as the keys
-    of models. shell: what runs commands, for instance in a sandbox; None: one that lets them do
-    all that their user can.
+    allowed: further folders that file tools may use; readable: folders that they may only read.
+    outputs: folder for output that is too long for a result; None: a new temporary folder. hide:
+    environment variables that commands do not get, besides those that look secret, such as API
+    keys. shell: the shell that runs commands, for instance in a sandbox; None: a shell without
+    restrictions beyond those of the user.
     """
-    # Nobody else can have made it: what is in it is shown to models, and files there are read.
+    # The folder must be new: its content is shown to models, and files in it are readable.
     outputs = outputs or Path(mkdtemp(prefix="harken-outputs-"))
     root = Root(folder, [*allowed, outputs], readable)
     search = ripgrep()
     if search is not None and any(
         map(Path(search).resolve().is_relative_to, (root.folder, *root.allowed))
     ):
-        search = None  # what agents can write is not run outside of their sandbox
+        search = None  # a program that agents can write must not run outside of their sandbox
     return [
         *file_tools(root),
         *search_tools(root, engine_for(search)),
@@ -71,9 +71,9 @@ def local_triggers(
     hide: Collection[str] = (),
     shell: Shell | None = None,
 ) -> Sources:
-    """Return what can wake the agents of a folder; the arguments are those of `local_tools`.
+    """Return the trigger sources of a folder; the arguments are those of `local_tools`.
 
-    `trigger_tools` are the tools for it; a world has it as `sources`.
+    `trigger_tools` returns the tools for it; a world has it as `sources`.
     """
     shell = shell or Shell(folder, outputs, hide)
     return Sources(root=Root(folder, [*allowed, outputs]), shell=shell)
@@ -88,9 +88,9 @@ def local_world(
     tools: Iterable[Tool | Function] = (),
     **limits: Any,
 ) -> World:
-    """Return a world of the tools of a folder, and of `tools` beside them.
+    """Return a world with the tools of a folder, and further `tools`.
 
-    `limits` are those of `local_tools`. Raises ValueError where two tools have one name.
+    `limits` are arguments of `local_tools`. Raises ValueError if two tools have the same name.
     """
     folder = Path(folder)
     return World(

@@ -1,6 +1,7 @@
-"""`LoopLock`: a lock for whoever outlives an event loop, as an `asyncio.Lock` does not.
+"""`LoopLock`: a lock for objects that outlive an event loop, unlike `asyncio.Lock`.
 
-`ReentrantHold` holds one for a tool, and those that the tool lets act share another one meanwhile.
+`ReentrantHold` acquires the lock for a tool. Actions that the tool starts meanwhile share an inner
+lock.
 """
 
 from __future__ import annotations
@@ -12,35 +13,36 @@ from types import MappingProxyType, TracebackType
 
 
 class LoopLock:
-    """Gives the lock of the loop that runs; where another loop runs now, a new one."""
+    """Provides an `asyncio.Lock` for the running loop, and a new one if the loop has changed."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_loop_lock",)
 
     def __init__(self) -> None:
-        self._held: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._loop_lock: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     def here(self) -> asyncio.Lock:
         """Return the lock of the running loop."""
         loop = asyncio.get_running_loop()
-        if self._held is None or self._held[0] is not loop:
-            self._held = (loop, asyncio.Lock())
-        return self._held[1]
+        if self._loop_lock is None or self._loop_lock[0] is not loop:
+            self._loop_lock = (loop, asyncio.Lock())
+        return self._loop_lock[1]
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody holds the lock of the loop that used it last."""
-        return self._held is not None and self._held[1].locked()
+        """Whether the lock of the loop that used it last is held."""
+        return self._loop_lock is not None and self._loop_lock[1].locked()
 
 
-_inside: ContextVar[Mapping[LoopLock, LoopLock]] = ContextVar(
+_inner_locks: ContextVar[Mapping[LoopLock, LoopLock]] = ContextVar(
     "locks inside a tool", default=MappingProxyType({})
 )
 
 
 class ReentrantHold:
-    """Holds a lock until the end of an `async with`; inside of itself, an inner lock instead.
+    """Holds a lock for an `async with` block; nested holds inside of the block use an inner lock.
 
-    No generator: asyncio keeps a list of those that run, and each call of a tool enters this.
+    It is a class and not a generator because asyncio keeps a list of running generators, and each
+    call of a tool enters this.
     """
 
     __slots__ = ("_lock", "_outer", "_token")
@@ -49,10 +51,10 @@ class ReentrantHold:
         self._outer = lock
 
     async def __aenter__(self) -> None:
-        inside = _inside.get()
-        self._lock = inside.get(self._outer, self._outer).here()
+        inner_locks = _inner_locks.get()
+        self._lock = inner_locks.get(self._outer, self._outer).here()
         await self._lock.acquire()
-        self._token = _inside.set({**inside, self._outer: LoopLock()})
+        self._token = _inner_locks.set({**inner_locks, self._outer: LoopLock()})
 
     async def __aexit__(
         self,
@@ -60,5 +62,5 @@ class ReentrantHold:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _inside.reset(self._token)
+        _inner_locks.reset(self._token)
         self._lock.release()

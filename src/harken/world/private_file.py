@@ -1,6 +1,6 @@
-"""A file with settings: what a person wrote, for a program to go by.
+"""Read and atomically replace small private files, such as settings and tokens.
 
-Small files of ours: replaced in one step, and, where secrets are in them, nobody else's.
+A replacement is one rename. Files with secrets are readable by their owner only.
 """
 
 from __future__ import annotations
@@ -13,32 +13,34 @@ from secrets import token_hex
 
 from harken.errors import ConfigError
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def replace_file(file: Path, data: bytes, mode: int = 0o600) -> None:
-    """Put this in a file, as a whole: a crash leaves the old one or the new one. Raises OSError.
+    """Replace the content of a file atomically: after a crash it has the old or the new content.
 
-    Nobody else can read it at any moment, but where the mode says so.
+    Raises OSError.
+
+    Other users cannot read it at any time, unless `mode` permits it.
     """
-    new = file.with_name(f".{file.name[:100]}.{token_hex(8)}")
+    temporary = file.with_name(f".{file.name[:100]}.{token_hex(8)}")
     try:
-        with os.fdopen(os.open(new, _NEW, mode), "wb") as opened:
-            os.fchmod(opened.fileno(), mode)  # whatever this program takes from new files
-            opened.write(data)
-            opened.flush()
-            os.fsync(opened.fileno())
-        new.replace(file)
+        with os.fdopen(os.open(temporary, _CREATE_FLAGS, mode), "wb") as output:
+            os.fchmod(output.fileno(), mode)  # the umask does not apply
+            output.write(data)
+            output.flush()
+            os.fsync(output.fileno())
+        temporary.replace(file)
     finally:
         with suppress(OSError):
-            new.unlink()
+            temporary.unlink()
 
 
 def read_own_file(file: Path, most: int, *, what: str, then: str) -> bytes:
-    """Return what is in a file that only its owner can read, up to so many bytes.
+    """Return the content of a file that only its owner can read, up to `most` bytes.
 
-    what: the secrets in it, and then: what comes when it is removed, for the error. Raises
-    FileNotFoundError, and ConfigError where it cannot be read or may be somebody else's.
+    `what` names the secrets in it and `then` the step after removing it, for the error text. Raises
+    FileNotFoundError, and ConfigError if the file cannot be read or other users have access.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -47,13 +49,13 @@ def read_own_file(file: Path, most: int, *, what: str, then: str) -> bytes:
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise ConfigError(f"{file}: is not a file of yours: remove it, and {then}")
-        if found.st_mode & 0o077:
+        if status.st_mode & 0o077:
             raise ConfigError(f"{file}: others can read {what}: remove it, and {then}")
-        with os.fdopen(descriptor, "rb", closefd=False) as opened:
-            return opened.read(most)
+        with os.fdopen(descriptor, "rb", closefd=False) as source:
+            return source.read(most)
     finally:
         os.close(descriptor)
 
@@ -62,18 +64,17 @@ MAX_BYTES = 1 << 20
 
 
 def read_settings_file(file: Path) -> bytes | None:
-    """Return what is in a file; None where it is not there.
+    """Return the content of a settings file. Return None if it does not exist.
 
-    Raises ConfigError, on one line, where it is no file, is longer than a person writes, or cannot
-    be read.
+    Raises ConfigError, on one line, if it is not a regular file, is too long, or cannot be read.
     """
     try:
-        if not file.is_file():  # a pipe would never end
+        if not file.is_file():  # reading a pipe would block
             if file.exists():
                 raise ConfigError(f"{file}: is no file")
             return None
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
+        with file.open("rb") as source:
+            data = source.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
     if len(data) > MAX_BYTES:

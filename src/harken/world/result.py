@@ -1,7 +1,7 @@
-"""`ToolResult`: what an action gives back to the model, also where it failed.
+"""`ToolResult`: the result of an action that the model reads, also if it failed.
 
-What goes wrong in an action is told to the model, not raised at the user. Only a failing model
-call or a failing log goes further up: a resume goes on from there.
+A failed action is reported to the model, not raised to the user. Only a failing model call or a
+failing log is raised: a resume continues from there.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from harken.errors import BudgetExceeded, ConfigError, LogError, ModelError
 
 
 class ToolError(Exception):
-    """An action that could not be done; the text says why, and what to do, to the model."""
+    """An action failed; the text tells the model why, and how to proceed."""
 
     def __init__(self, text: str, *, cause: Cause = None) -> None:
         super().__init__(text)
         self.cause: Cause = cause
-        """The messages that say why, where there are any."""
+        """The messages that contain the reason, if any."""
 
 
 class InvalidArguments(ToolError):
-    """What a model sent does not fit a tool; the text says what."""
+    """The arguments of a model do not match the tool; the text says why."""
 
 
 class ToolTimeout(ToolError):
-    """A tool took longer than it may. What runs in a thread cannot be stopped and goes on."""
+    """A tool exceeded its time limit. A function in a thread cannot be stopped and continues."""
 
     def __init__(self, name: str, timeout_s: float) -> None:
         super().__init__(
@@ -41,20 +41,20 @@ class ToolTimeout(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What an action gives back to the model: a text, or parts where there is an image in it."""
+    """The result of an action: text, or message parts if it contains an image."""
 
     content: Content
     substance: MessageId | None = None
-    """The one message that it hands through."""
+    """The message that it passes on unchanged."""
     cause: Cause = None
-    """The messages that it was compiled from."""
+    """The messages from which it was compiled."""
     is_error: bool = False
 
 
 async def run_catching(name: str, action: Awaitable[ToolResult]) -> ToolResult:
-    """Await an action's result; a failure of its own is its result.
+    """Await the result of an action; convert its own failure to a result.
 
-    Raises ModelError and LogError, and CancelledError where this task itself is cancelled.
+    Raises ModelError and LogError, and CancelledError if this task itself is cancelled.
     """
     try:
         return await action
@@ -68,11 +68,11 @@ async def run_catching(name: str, action: Awaitable[ToolResult]) -> ToolResult:
         return ToolResult(f"Error: {error}", cause=error.cause, is_error=True)
     except (BudgetExceeded, ConfigError) as error:
         return ToolResult(f"Error: {error}", is_error=True)
-    except Exception as error:  # noqa: BLE001 - the border: an action's failure is a result
+    except Exception as error:  # noqa: BLE001 - any failure of an action is a result
         return ToolResult(f"Error: {name}: {type(error).__name__}: {error}", is_error=True)
 
 
 def current_task_cancelled() -> bool:
-    """Whether this task is being cancelled, rather than something that it waited for."""
+    """Whether this task is being cancelled, rather than an awaitable that it waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -140,7 +140,7 @@ _REPOSITORY_NAMES = """
 commondir config config.worktree gitdir head hooks info modules objects packed-refs refs worktrees
 """
 _OF_REPOSITORY = frozenset(_REPOSITORY_NAMES.split())
-_SHORT_NAME = re.compile(r"git~\d")
+_SHORT_NAME_PATTERN = re.compile(r"git~\d")
 
 
 @lru_cache(maxsize=4096)
@@ -156,26 +156,26 @@ def fold_name(name: str) -> str:
         name = unicodedata.normalize("NFKC", name)
         name = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
     folded = unicodedata.normalize("NFC", name.casefold()).rstrip(". ")
-    return ".git" if _SHORT_NAME.fullmatch(folded) else folded
+    return ".git" if _SHORT_NAME_PATTERN.fullmatch(folded) else folded
 
 
-def _listed(table: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _iter_names(table: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the names of a table, each with its reason."""
     for reason, names in table.items():
         yield from ((name.replace("%20", " "), reason) for name in names.split())
 
 
-def _by_first_name() -> dict[str, list[tuple[list[str], str]]]:
+def _group_by_first_name() -> dict[str, list[tuple[list[str], str]]]:
     """Return the names of `ANYWHERE` by their first component, with the components after it."""
     table: dict[str, list[tuple[list[str], str]]] = {}
-    for name, reason in _listed(ANYWHERE):
+    for name, reason in _iter_names(ANYWHERE):
         first, *others = map(fold_name, name.split("/"))
         table.setdefault(first, []).append((others, reason))
     return table
 
 
-_NAMED = _by_first_name()
-_SUFFIXES = {name[1:]: reason for name, reason in _listed(ANYWHERE) if name.startswith("*")}
+_BY_FIRST_NAME = _group_by_first_name()
+_SUFFIXES = {name[1:]: reason for name, reason in _iter_names(ANYWHERE) if name.startswith("*")}
 
 
 def reason_of(path: str) -> str:
@@ -190,17 +190,21 @@ def reason_of(path: str) -> str:
     ('configuration or hook of version control', '')
     """
     names = [fold_name(name) for name in path.split("/")]
-    at = 0
-    while at < len(names):
-        if names[at] in _WORKTREES and names[at + 1 : at + 2] == ["worktrees"] and names[at + 3 :]:
-            at += 3  # The checkout of a project is judged like any other folder.
+    index = 0
+    while index < len(names):
+        if (
+            names[index] in _WORKTREES
+            and names[index + 1 : index + 2] == ["worktrees"]
+            and names[index + 3 :]
+        ):
+            index += 3  # The checkout of a project is judged like any other folder.
             continue
-        for others, reason in _NAMED.get(names[at], ()):
-            following = names[at + 1 : at + 1 + len(others)]
-            is_above = len(following) < len(others) and names[at].startswith(".")
+        for others, reason in _BY_FIRST_NAME.get(names[index], ()):
+            following = names[index + 1 : index + 1 + len(others)]
+            is_above = len(following) < len(others) and names[index].startswith(".")
             if following == others or (is_above and following == others[: len(following)]):
                 return reason
-        at += 1
+        index += 1
     return next((why for suffix, why in _SUFFIXES.items() if names[-1].endswith(suffix)), "")
 
 
@@ -234,7 +238,7 @@ def _is_repository(folder: str, new: str) -> bool:
 
 def paths_below(root: Path, homes: Iterable[Path]) -> Iterator[str]:
     """Yield the listed paths of a folder, existing or not; also those of homes that lie in it."""
-    yield from (f"{root}/{name}" for name, _ in _listed(ANYWHERE) if "*" not in name)
+    yield from (f"{root}/{name}" for name, _ in _iter_names(ANYWHERE) if "*" not in name)
     for home in homes:
         if home.is_relative_to(root):
             yield from map(str, home_paths(home))
@@ -243,7 +247,7 @@ def paths_below(root: Path, homes: Iterable[Path]) -> Iterator[str]:
 def home_paths(home: Path) -> Iterator[Path]:
     """Yield the listed paths of a home, existing or not."""
     for table in (ANYWHERE, IN_HOME):
-        yield from (home / name for name, _ in _listed(table) if "*" not in name)
+        yield from (home / name for name, _ in _iter_names(table) if "*" not in name)
 
 
 def user_paths(environ: Mapping[str, str], homes: Iterable[Path], folder: Path) -> Iterator[Path]:
@@ -257,7 +261,7 @@ def user_paths(environ: Mapping[str, str], homes: Iterable[Path], folder: Path) 
     for variable, usual in _XDG:
         base = environ.get(variable, "")
         if base.startswith("/"):
-            names = (name for name, _ in (*_listed(ANYWHERE), *_listed(IN_HOME)))
+            names = (name for name, _ in (*_iter_names(ANYWHERE), *_iter_names(IN_HOME)))
             moved = (name.removeprefix(usual) for name in names if name.startswith(usual))
             yield from (Path(base, name) for name in moved)
     for variable in _NAMING_VARIABLES.split():

@@ -1,7 +1,7 @@
-"""The tool `todo`: what an agent means to do, written down where it will read it.
+"""The tool `todo`: a task list that an agent writes and reads in its own context.
 
-There is no state but the calls themselves: the last list in an agent's context is its list, also
-after a resume.
+The calls are the only state: the last list in the context of an agent is its list, also after a
+resume.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harken.world.tool import tool
 
 @dataclass(frozen=True, slots=True)
 class TodoItem:
-    """One thing to do."""
+    """An item of the task list."""
 
     text: str
     status: Literal["open", "doing", "done"] = "open"
@@ -36,7 +36,7 @@ def todo(items: list[TodoItem]) -> str:
 
 
 def rendered(items: Sequence[TodoItem]) -> str:
-    """Return a list as text. Raises InvalidArguments where an item says nothing.
+    """Format a list as text. Raises InvalidArguments if an item has no text.
 
     >>> print(rendered([TodoItem("look", "done"), TodoItem("leap")]))
     [x] look
@@ -47,9 +47,9 @@ def rendered(items: Sequence[TodoItem]) -> str:
         if not item.text.strip():
             raise InvalidArguments(f"todo: item {number} has no text")
     lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in items]
-    doing = sum(item.status == "doing" for item in items)
-    done = sum(item.status == "done" for item in items)
-    lines.append(f"{done} of {len(items)} done." if items else "The list is empty.")
-    if doing > 1:
-        lines.append(f"{doing} items are at `doing`: one at a time is easier to follow.")
+    doing_count = sum(item.status == "doing" for item in items)
+    done_count = sum(item.status == "done" for item in items)
+    lines.append(f"{done_count} of {len(items)} done." if items else "The list is empty.")
+    if doing_count > 1:
+        lines.append(f"{doing_count} items are at `doing`: one at a time is easier to follow.")
     return "\n".join(lines)

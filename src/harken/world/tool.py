@@ -1,7 +1,8 @@
 """A tool: a typed Python function that a model may call.
 
-The schema that the model sees and the check of what it sends both come from the signature, so
-they cannot disagree. What goes wrong in a tool is told to the model, not raised at the user.
+The JSON Schema for the model and the check of the arguments that it sends both come from the
+signature, so they cannot disagree. An error in a tool is a result for the model, not an exception
+for the user.
 """
 
 from __future__ import annotations
@@ -26,48 +27,54 @@ from harken.world.result import InvalidArguments, ToolTimeout
 from harken.world.user import User
 
 Function: TypeAlias = Callable[..., Any]
-_PARTS = (TextPart, ImagePart, UnknownPart)
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""The names that all providers take: another one fails every request with that tool in it."""
+_PART_TYPES = (TextPart, ImagePart, UnknownPart)
+_NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""The tool names that all providers accept. Any other name makes every request with that tool fail.
+"""
 
 SubjectKind: TypeAlias = Literal["text", "path", "command", "url"]
-"""How permission rules match what a call is about: as it is, as a path, as a shell command, as a
-URL."""
+"""How permission rules match the subject of a call: as a text, path, shell command or URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Who calls a tool, and with which call: a parameter of this type is filled in, not shown.
+    """The agent and call for which a tool runs.
 
-    With it a tool can let agents hear each other (`caller.agent.inform(...)`) and log a text that
-    it makes (`caller.agent.session.log_piece_of_text(..., cause=caller.call)`).
+    Parameters of this type are injected and not part of the schema.
+
+    With it a tool can let agents inform each other (`caller.agent.inform(...)`) and log a text that
+    it creates (`caller.agent.session.log_piece_of_text(..., cause=caller.call)`).
     """
 
     agent: Any
     """The calling `Agent`."""
     call: str
-    """How a cause names the call: `msg_003`, or `msg_003.call_abc`."""
+    """The call as a cause refers to it: `msg_003`, or `msg_003.call_abc`."""
     user: User | None = None
-    """Whom a tool may ask; None where there is nobody. What is asked and answered is logged."""
+    """The user whom a tool may ask, or None. Questions and answers are logged."""
     denies_path: Callable[[str], bool] | None = None
-    """Says of a path whether a rule keeps it from this call, though the call as such may run: a
-    tool that finds paths leaves it out. None: no rule does."""
+    """Whether a rule excludes a path, though the call itself may run.
+
+    A tool that lists paths omits such a path. None if no rule does.
+    """
     environment_changes: Callable[[], Mapping[str, str | None]] = dict
-    """What a program that the tool starts gets in its environment beside what we have ourselves;
-    None is a variable that it does not get."""
+    """Changes to the environment of a program that the tool starts, relative to this process.
+
+    A value of None removes the variable.
+    """
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of a program that the tool starts, from the one that we have."""
+        """Return the environment of a program that the tool starts."""
         changes = self.environment_changes()
-        kept = {name: value for name, value in inherited.items() if name not in changes}
-        return kept | {name: value for name, value in changes.items() if value is not None}
+        unchanged = {name: value for name, value in inherited.items() if name not in changes}
+        return unchanged | {name: value for name, value in changes.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something a model may call. Made from a function by `tool`.
+    """A tool that a model may call, created from a function by `tool`.
 
-    Raises TypeError for a name that not all providers take.
+    Raises TypeError for a name that some provider does not accept.
     """
 
     name: str
@@ -76,39 +83,47 @@ class Tool:
     """JSON Schema of its arguments, an object."""
     function: Function
     arguments: type[msgspec.Struct]
-    """The same arguments as a type, against which calls are checked."""
+    """The same arguments as a type, which validates calls."""
     reads_only: bool = False
-    """It changes nothing, so it may run beside others."""
+    """Whether it changes nothing, so that it may run concurrently with other tools."""
     changed_resource: str = ""
-    """What it changes where that is something apart, such as an MCP server: tools that change the
-    same wait for each other alone. Empty: the world."""
+    """The resource that it changes, such as an MCP server.
+
+    Only tools with the same resource wait for each other. Empty: the world.
+    """
     idempotent: bool = False
-    """Running it again does no harm: a call cut off by a crash is simply run again."""
+    """Whether it is safe to run again: a call interrupted by a crash is then repeated."""
     timeout_s: float | None = None
     caller: str | None = None
     """The parameter that takes the `ToolContext`."""
     subject: str | None = None
-    """The argument that says what a call is about; permission rules match it."""
+    """The argument that is the subject of a call; permission rules match it."""
     subject_kind: SubjectKind = "text"
     sends_data: bool = False
-    """It lets somebody outside know what it is called with: it is asked, though it only reads."""
+    """Whether its arguments reach an outside party. It then needs approval even if it only reads.
+    """
     edits_files: bool = False
-    """All that it changes is files below the world's folder. Rules that deny or ask `edit` or
-    `write` hold for it, too."""
+    """Whether it changes only files below the world's folder.
+
+    Rules that deny or ask `edit` or `write` apply to it, too.
+    """
     shows_files: bool = False
-    """It shows what is in files. Rules that deny or ask `read` hold for it, too."""
+    """Whether it shows the content of files. Rules that deny or ask `read` apply to it, too."""
     acts_as: str | None = None
-    """Another tool whose rules that deny or ask hold for it, too: it does the same another way."""
+    """Another tool with the same effect. Rules that deny or ask that tool apply to this one, too.
+    """
     preview: Callable[..., Awaitable[str]] | None = None
-    """Takes what the function takes and says what it would do: a diff, a plan. May fail; the agent
-    reads why, whatever it may not read."""
+    """A function with the same parameters that returns a description of the effect: a diff, a plan.
+
+    It may fail; the agent then reads the error.
+    """
     note: str = ""
-    """A line for the user with each question: how it runs, in the sandbox or not."""
+    """A line for the user with each question, such as whether it runs in the sandbox."""
     reserved: bool = False
-    """Only agents that were given the MCP server that it is of by name may use it."""
+    """Whether only agents that were given its MCP server by name may use it."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not _NAME_PATTERN.fullmatch(self.name):
             expected = "of at most 64 of a-z, A-Z, 0-9, _ and -"
             raise TypeError(f"{self.name!r} is no name {expected}: pass one to tool(name=...)")
 
@@ -121,10 +136,10 @@ class Tool:
         shows_files: bool = False,
         preview: Callable[..., Awaitable[str]] | None = None,
     ) -> Tool:
-        """Return the tool with what permission rules match (`by`), and what a user is shown.
+        """Return a copy with a subject for permission rules (`by`) and a preview for the user.
 
-        `kind` says how they match it: an argument named `path`, or that of a tool which edits
-        files, is a path; any other is a text.
+        `kind` says how rules match the subject. The default is a path for an argument named `path`
+        or a tool that edits files, else a text.
         """
         is_path = edits_files or by == "path"
         return replace(
@@ -138,17 +153,22 @@ class Tool:
 
     @property
     def lock_key(self) -> Sequence[str]:
-        """The tools whose rules that deny or ask hold for it: itself, and those that do the same.
+        """The names of tools with rules (deny, ask) that apply to it: itself, and equivalent tools.
 
-        Who says that `edit` may not change a file does not mean that `write` may.
+        A rule that denies `edit` of a file also applies to `write`.
         """
-        editing = ("edit", "write") if self.edits_files else ()
-        other = () if self.acts_as is None else (self.acts_as,)
-        return (self.name, *editing, *(("read",) if self.shows_files else ()), *other)
+        editing_names = ("edit", "write") if self.edits_files else ()
+        equivalent_names = () if self.acts_as is None else (self.acts_as,)
+        return (
+            self.name,
+            *editing_names,
+            *(("read",) if self.shows_files else ()),
+            *equivalent_names,
+        )
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What the model is shown."""
+        """The tool definition that is sent to the model."""
         return {
             "name": self.name,
             "description": self.description,
@@ -156,15 +176,17 @@ class Tool:
         }
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, as a test of it would."""
+        """Call the function itself, as a unit test would."""
         return self.function(*args, **kwargs)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments as the function takes them. Raises InvalidArguments."""
+        """Return the validated arguments as the function takes them. Raises InvalidArguments."""
         unknown = sorted(arguments.keys() - set(self.arguments.__struct_fields__))
         if unknown:
-            known = ", ".join(self.arguments.__struct_fields__) or "none"
-            raise InvalidArguments(f"{self.name} has no argument {unknown[0]!r}; it takes: {known}")
+            expected_names = ", ".join(self.arguments.__struct_fields__) or "none"
+            raise InvalidArguments(
+                f"{self.name} has no argument {unknown[0]!r}; it takes: {expected_names}"
+            )
         try:
             value = msgspec.convert(arguments, self.arguments)
         except msgspec.ValidationError as error:
@@ -172,7 +194,7 @@ class Tool:
         return {name: getattr(value, name) for name in self.arguments.__struct_fields__}
 
     async def run(self, arguments: Mapping[str, Any], caller: ToolContext | None = None) -> Content:
-        """Run the function and return its result: text (JSON where it is none), or parts.
+        """Run the function and return its result: text (JSON for other values) or message parts.
 
         A plain function runs in a thread. Raises InvalidArguments, ToolTimeout after `timeout_s`,
         and whatever the function raises.
@@ -197,47 +219,51 @@ class Tool:
 
 
 async def in_thread(function: Callable[[], Any]) -> Any:
-    """Run a function in a thread of its own and return what it returns, or raise what it raises.
+    """Run a function in a new thread and return its result, or raise its exception.
 
-    One thread a call: a tool that never ends holds up no other, nor the end of the program, as
-    it would in a pool. StopIteration, which a task cannot carry, and what ends a program are
-    RuntimeErrors.
+    Each call has its own thread, so a tool that never ends blocks neither another tool nor the exit
+    of the process, as it would in a pool. StopIteration, which a future cannot carry, SystemExit
+    and KeyboardInterrupt are converted to RuntimeError.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
+    future: asyncio.Future[Any] = loop.create_future()
 
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not done.done():
-            done.set_result(result) if error is None else done.set_exception(error)
+    def set_outcome(result: Any, error: BaseException | None) -> None:
+        if not future.done():
+            future.set_result(result) if error is None else future.set_exception(error)
 
-    def work() -> None:
+    def run() -> None:
         result: Any = None
         error: BaseException | None = None
         try:
             result = function()
-        except (StopIteration, SystemExit, KeyboardInterrupt) as odd:
-            error = RuntimeError(f"{type(odd).__name__}: {odd}")
+        except (StopIteration, SystemExit, KeyboardInterrupt) as exit_error:
+            error = RuntimeError(f"{type(exit_error).__name__}: {exit_error}")
         except (Exception, asyncio.CancelledError) as failure:  # noqa: BLE001 - raised below
             error = failure
-        except BaseException as odd:  # noqa: BLE001 - a function has ended, not the program
-            error = RuntimeError(type(odd).__name__)
-        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
-            loop.call_soon_threadsafe(settle, result, error)
+        except BaseException as exit_error:  # noqa: BLE001 - it ends only the function
+            error = RuntimeError(type(exit_error).__name__)
+        with suppress(RuntimeError):  # the loop is closed, so no task waits for the result
+            loop.call_soon_threadsafe(set_outcome, result, error)
 
     context = copy_context()
-    Thread(target=context.run, args=(work,), name="harken tool", daemon=True).start()
-    return await done
+    Thread(target=context.run, args=(run,), name="harken tool", daemon=True).start()
+    return await future
 
 
 def as_content(result: Any) -> Content:
-    """Return what a function gave as a model reads it: text, or parts (an image) as they are.
+    """Convert the return value of a function to message content: text, or a list of parts.
 
-    What is neither is JSON, or its `str` where it has none. The function has acted by now: that
-    its result cannot be written as JSON is no failure of it.
+    Other values are encoded as JSON, or with `str` if that fails: the function has already acted,
+    so an unserializable result must not count as a failure.
     """
     if isinstance(result, str):
         return result
-    if isinstance(result, list) and result and all(isinstance(one, _PARTS) for one in result):
+    if (
+        isinstance(result, list)
+        and result
+        and all(isinstance(part, _PART_TYPES) for part in result)
+    ):
         return result
     try:
         return canonical.to_json_line(result).decode()
@@ -266,7 +292,7 @@ def tool(
     idempotent: bool = False,
     timeout_s: float | None = None,
 ) -> Tool | Callable[[Function], Tool]:
-    """Make a tool of a typed function; the model is told its docstring, or the `description`.
+    """Create a tool from a typed function. The model reads its docstring, or the `description`.
 
     >>> @tool
     ... def add(a: int, b: int = 1) -> int:
@@ -275,7 +301,7 @@ def tool(
     >>> add.name, add.description, add.parameters["required"]
     ('add', 'Add two numbers.', ['a'])
 
-    Raises TypeError for a function without a description or without types, and for a generator.
+    Raises TypeError for a function without a description or types, and for a generator.
     """
 
     def make(function: Function) -> Tool:
@@ -297,14 +323,14 @@ def tool(
             reads_only=reads_only,
             idempotent=idempotent or reads_only,
             timeout_s=timeout_s,
-            caller=_caller_of(function),
+            caller=_find_context_parameter(function),
         )
 
     return make if function is None else make(function)
 
 
 def _check_function(function: object) -> None:
-    """Raise TypeError for a value that no tool can be made of; the text says what is missing."""
+    """Raise TypeError if a value cannot be made into a tool; the text says why."""
     if isinstance(function, Tool):
         raise TypeError(f"{function.name} is a tool already: pass it as it is")
     if isinstance(function, type) or not callable(function):
@@ -318,9 +344,9 @@ def _check_function(function: object) -> None:
 
 
 def arguments_of(function: Function, name: str) -> type[msgspec.Struct]:
-    """Return the type of a function's arguments.
+    """Return a msgspec type for the arguments of a function.
 
-    Raises TypeError where one has no type, or cannot be given by name.
+    Raises TypeError if a parameter has no type, or cannot be passed by name.
     """
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     fields: list[Any] = []
@@ -336,31 +362,33 @@ def arguments_of(function: Function, name: str) -> type[msgspec.Struct]:
                 raise TypeError(f"{name}: a tool that takes the Caller must be async")
             continue
         field = (parameter.name, parameter.annotation)
-        empty = parameter.default is inspect.Parameter.empty
-        fields.append(field if empty else (*field, parameter.default))
+        is_required = parameter.default is inspect.Parameter.empty
+        fields.append(field if is_required else (*field, parameter.default))
     return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True)
 
 
-def _caller_of(function: Function) -> str | None:
-    """Return the parameter that takes the `ToolContext`, None where there is none."""
+def _find_context_parameter(function: Function) -> str | None:
+    """Return the parameter that takes the `ToolContext`. Return None if there is none."""
     parameters = inspect.signature(function, eval_str=True).parameters.values()
-    return next((one.name for one in parameters if one.annotation is ToolContext), None)
+    return next(
+        (parameter.name for parameter in parameters if parameter.annotation is ToolContext), None
+    )
 
 
 def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON Schema of an arguments type, in one piece where it has no inner types."""
+    """Return the JSON Schema of an arguments type, without `$defs` if it has no nested types."""
     try:
         (reference,), definitions = msgspec.json.schema_components([arguments])
         definitions = canonical.from_json(canonical.to_json_line(definitions))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{arguments.__name__}: no schema can be made: {error}") from None
-    own = definitions.pop(reference["$ref"].rpartition("/")[2])
-    own.pop("title", None)
-    return {**own, "$defs": definitions} if definitions else own
+    schema = definitions.pop(reference["$ref"].rpartition("/")[2])
+    schema.pop("title", None)
+    return {**schema, "$defs": definitions} if definitions else schema
 
 
 def parse(name: str, arguments: str) -> dict[str, Any]:
-    """Return the arguments that a model wrote for a tool. Raises InvalidArguments."""
+    """Parse the arguments that a model wrote for a tool. Raises InvalidArguments."""
     try:
         text = arguments if arguments.strip() else "{}"
         value = canonical.from_json(text.encode("utf-8", "surrogatepass"))

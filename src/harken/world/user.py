@@ -1,7 +1,7 @@
-"""The user, as far as the world can reach one: to be asked, and to allow what an agent wants.
+"""The user as the world can reach them: for questions of agents and approval of actions.
 
-A protocol, because a user sits at a terminal, in a browser, or nowhere: a world without one says
-so to the agent.
+It is a protocol because a user may be at a terminal, in a browser or absent. A world without a user
+reports that to the agent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harken.core.arguments import check_arguments
 
 
 class UserUnavailable(Exception):
-    """There is nobody to ask, or nobody answers; the text says so to the agent."""
+    """No user is available, or the question timed out. The text becomes the tool result."""
 
 
 @check_arguments
@@ -26,50 +26,53 @@ class UserQuestion:
     """The name of the asking agent."""
     question: str
     options: Sequence[str] = ()
-    """Answers to choose from; another one is allowed, too."""
+    """Suggested answers; the user may also give another one."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """An action that needs the user's leave."""
+    """An action that needs the approval of the user."""
 
     agent: str
     """The name of the agent that wants to act."""
     tool: str
     subject: str
-    """What it is about, in one text: the command, the path; what a rule would match."""
+    """The subject of the action as one text, such as the command or path; rules match it."""
     preview: str
-    """What will happen: a diff for an edit, the command, the arguments as JSON."""
+    """The effect: a diff for an edit, the command, or the arguments as JSON."""
     rules: Sequence[str] = ()
-    """Rules that would allow it from now on, the narrowest first; empty where none can."""
+    """Rules that would allow it from now on, the narrowest first; empty if there are none."""
     is_required: bool = False
-    """Whether it is asked because of a rule, or because a sensitive path would be changed."""
+    """Whether a rule or a sensitive path requires the question."""
     note: str = ""
-    """Lines about how the action runs (in the sandbox or not), or why it is asked."""
+    """Lines about how the action runs (in the sandbox or not), or why approval is required."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecision:
-    """What the user said to a `ApprovalRequest`."""
+    """The decision of the user on an `ApprovalRequest`."""
 
     allowed: bool
     reason: str = ""
-    """Why not, or what to do instead; the agent reads it."""
+    """Why it is denied, or an alternative; the agent reads it."""
     rule: str | None = None
-    """One of the rules that were offered: from now on, without asking."""
+    """The offered rule that the user accepted: matching calls are no longer asked."""
     said: str | None = None
-    """The message of the log that says so; whoever logs it fills it in."""
+    """The id of the logged message with the decision, set when it is logged."""
 
 
 class User(Protocol):
-    """Somebody who answers. Questions may come from several agents at once."""
+    """A user who answers questions and approves actions. Several agents may ask concurrently."""
 
     async def ask(self, asked: UserQuestion) -> str:
-        """Return the answer to a question. Raises UserUnavailable. Cancelling takes it back."""
+        """Return the answer to a question.
+
+        Raises UserUnavailable. Cancellation withdraws the question.
+        """
         ...
 
     async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
-        """Allow an action or not. Raises UserUnavailable. Cancelling takes the question back."""
+        """Return the decision on an action. Raises UserUnavailable. Cancellation withdraws it."""
         ...

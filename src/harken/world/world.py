@@ -1,8 +1,9 @@
-"""The World: the tools that exist, and the folder that agents live in.
+"""The World: the tools that agents can call, and the folder that they work in.
 
-Whatever an agent does outside the tree of agents goes through `call_tool`: parsed, permitted, one
-change at a time, and whatever fails is a result. An agent's own list says which of the tools it
-may use. The only state is what agents know of files, and variables that tools and hooks share.
+Every action outside the tree of agents goes through `call_tool`, which parses the arguments, checks
+permissions, serializes changes and turns each failure into a result. The spec of an agent lists
+which of the tools it may use. The only state is the file content that each agent has read, and
+variables that tools and hooks share.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from harken.world.web.search import Web
 
 @check_arguments
 class World:
-    """What agents can act on."""
+    """The tools, permissions, connections and shared state on which agents act."""
 
     def __init__(
         self,
@@ -43,116 +44,119 @@ class World:
         permissions: Permissions | None = None,
         mcp: McpServers | None = None,
     ) -> None:
-        """Make a world of these tools; `folder` is where relative paths start.
+        """Create a world with these tools; relative paths start at `folder`.
 
-        A plain function is made a tool as `tool` does.
-        `user` is whom agents can ask; `permissions` says what needs the user's leave (None:
-        nothing does); `mcp` are servers whose tools come when they are connected (`ready`).
-        Raises ValueError where two tools have one name.
+        A plain function is converted with `tool`.
         """
         self.tools: dict[str, Tool] = {}
         self.folder = None if folder is None else Path(folder)
         self.user = user
         self.permissions = permissions
         self.sources: Sources | None = None
-        """What can wake agents; None: nothing. Somebody has to listen (`Conversation.listen`)."""
+        """The sources of triggers that can wake agents, or None.
+
+        They run only while `Conversation.listen` is active.
+        """
         self.web: Web | None = None
-        """Where agents search the web; None: nowhere."""
+        """The web search for agents, or None if there is none."""
         self.variables: dict[str, Any] = {}
-        """What tools and hooks share; it lasts as long as the process."""
+        """Variables that tools and hooks share, for the lifetime of the process."""
         self.environment: dict[str, str] = {}
         """Variables that hooks set for the programs that agents run."""
         self.known = KnownFiles(self.folder)
-        """What each agent knows of files; tools and hooks read it."""
+        """The file content that each agent knows; tools and hooks read it."""
         self.mcp = mcp
-        """The connections to MCP servers; tools and hooks read them. None: there can be none."""
-        self._changing: defaultdict[str, LoopLock] = defaultdict(LoopLock)
-        """By what is changed: see `ToolStats.changes`."""
-        for given in tools:
-            made = given if isinstance(given, Tool) else tool(given)
-            if made.name in self.tools:
-                raise ValueError(f"World: two tools are named {made.name}")
-            self.tools[made.name] = made
-        self._own = dict(self.tools)
+        """The connections to MCP servers, which tools and hooks read. None if MCP is not supported.
+        """
+        self._locks: defaultdict[str, LoopLock] = defaultdict(LoopLock)
+        """Locks by changed resource: see `Tool.changed_resource`."""
+        for function in tools:
+            new_tool = function if isinstance(function, Tool) else tool(function)
+            if new_tool.name in self.tools:
+                raise ValueError(f"World: two tools are named {new_tool.name}")
+            self.tools[new_tool.name] = new_tool
+        self._local_tools = dict(self.tools)
         if mcp is not None:
-            mcp.on_tools = self._take_tools
+            mcp.on_tools = self._refresh_mcp_tools
 
     async def wait_ready(self, servers: Collection[str] = ()) -> None:
-        """Wait until the tools are there that come from elsewhere; one that cannot come is told of.
+        """Wait for the tools of the MCP servers; report servers that cannot connect.
 
-        Whoever asks a model waits for it. `servers` are those that the asking agent was given
-        by name. Raises nothing, and costs nothing where they are there.
+        Call it before each model request. `servers` are the servers that the requesting agent was
+        given by name. Raises nothing, and returns at once if all tools are available.
         """
         if self.mcp is not None:
             await self.mcp.ready(servers)
 
     async def close(self) -> None:
-        """End the connections to elsewhere. They would end with the event loop, too."""
+        """Close the connections to MCP servers. They would also end with the event loop."""
         if self.mcp is not None:
             await self.mcp.close()
 
-    def _take_tools(self) -> None:
-        """Have the tools that servers have now, behind its own."""
+    def _refresh_mcp_tools(self) -> None:
+        """Replace the tools of MCP servers by their current ones, after the local tools."""
         assert self.mcp is not None
-        gone = [name for name in self.tools if name not in self._own]
-        for name in gone:
+        mcp_names = [name for name in self.tools if name not in self._local_tools]
+        for name in mcp_names:
             del self.tools[name]
-        for name, offered in self.mcp.tools.items():
-            self.tools.setdefault(name, offered)
+        for name, mcp_tool in self.mcp.tools.items():
+            self.tools.setdefault(name, mcp_tool)
 
     async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
-        """Run a tool for an agent; what goes wrong is the result.
+        """Run a tool for an agent; a failure becomes the result.
 
-        Whether this agent may use the tool was checked by then. Raises what `caught` raises.
+        The caller has already checked that the agent may use the tool. Raises what `run_catching`
+        raises.
         """
-        return await run_catching(action.name, self._do(action, caller))
+        return await run_catching(action.name, self._run_tool(action, caller))
 
-    async def _do(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
+    async def _run_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         tool = self.tools.get(action.name)
         if tool is None:
             raise InvalidArguments(f"there is no tool {action.name!r}")
         arguments = parse(action.name, action.arguments)
         if self.permissions is not None:
-            checked = tool.check(arguments)
-            await self.permissions.check(tool, checked, caller, self.folder)
-            wish = PermissionRequest.of(tool, checked, caller, self.folder)
-            caller = replace(caller, denies_path=self.permissions.keeps(wish))
+            checked_arguments = tool.check(arguments)
+            await self.permissions.check(tool, checked_arguments, caller, self.folder)
+            request = PermissionRequest.of(tool, checked_arguments, caller, self.folder)
+            caller = replace(caller, denies_path=self.permissions.keeps(request))
         async with nullcontext() if tool.reads_only else self.exclusive(tool.changed_resource):
-            caller.agent.session.sync()  # all that led to what happens now is safe
+            # The log up to this action must be durable before the action has an effect.
+            caller.agent.session.sync()
             content = await tool.run(arguments, caller)
         if isinstance(content, LoggedString):
             return ToolResult(str(content), substance=content.message_id)
         return ToolResult(content)
 
-    def exclusive(self, what: str = "") -> ReentrantHold:
-        """Hold what a tool changes: one at a time, whichever subtree it acts for.
+    def exclusive(self, resource: str = "") -> ReentrantHold:
+        """Hold the lock of a resource that a tool changes, across all agents.
 
-        A tool that lets agents act while it runs holds the world for them: their tools wait for
+        A tool that lets agents act while it runs holds the resource for them: their tools wait for
         each other, not for it.
         """
-        return ReentrantHold(self._changing[what])
+        return ReentrantHold(self._locks[resource])
 
-    async def instructions(self, given: str, caller: ToolContext) -> str:
-        """Return the instructions that `file:PATH` or `mcp:SERVER/URI` name. Raises ToolError.
+    async def instructions(self, reference: str, caller: ToolContext) -> str:
+        """Return the instructions that `file:PATH` or `mcp:SERVER/URI` names. Raises ToolError.
 
-        What an agent may not read just so, it may not have as instructions either.
+        An agent that may not read a resource without a question may not have it as instructions.
         """
-        if not given.startswith(PREFIX):
-            return self.read_instructions(given.removeprefix("file:"), caller)
-        resource, reader = given.removeprefix(PREFIX), self.tools.get("mcp_read")
+        if not reference.startswith(PREFIX):
+            return self.read_instructions(reference.removeprefix("file:"), caller)
+        resource, reader = reference.removeprefix(PREFIX), self.tools.get("mcp_read")
         if self.mcp is None:
             raise ToolError("this world has no MCP servers")
         if self.permissions is not None and reader is not None:
-            wish = PermissionRequest.of(reader, {"resource": resource}, caller, self.folder)
-            if self.permissions.decide(wish) != FREE:
+            request = PermissionRequest.of(reader, {"resource": resource}, caller, self.folder)
+            if self.permissions.decide(request) != FREE:
                 raise ToolError(f"{resource} may not just be read: `mcp_read` it, and pass it on")
         return await self.mcp.resource_text(resource, granted_to(caller))
 
     def read_instructions(self, path: str, caller: ToolContext | None = None) -> str:
-        """Return the text of an instructions file below the folder, as it is now.
+        """Return the current text of an instructions file below the folder.
 
-        What an agent may not `read` just so, it may not have as instructions either. Raises
-        ToolError.
+        An agent that may not `read` the file without a question may not have it as instructions.
+        Raises ToolError.
         """
         if self.folder is None:
             raise ToolError("this world has no folder to read instructions from")
@@ -160,8 +164,8 @@ class World:
         file = root.resolve(path)
         reader = self.tools.get("read")
         if caller is not None and self.permissions is not None and reader is not None:
-            wish = PermissionRequest.of(reader, {"path": path}, caller, self.folder)
-            if self.permissions.decide(wish) != FREE:
+            request = PermissionRequest.of(reader, {"path": path}, caller, self.folder)
+            if self.permissions.decide(request) != FREE:
                 raise ToolError(
                     f"{root.shown(file)} may not just be read: `read` it, and pass it on"
                 )

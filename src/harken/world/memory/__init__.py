@@ -1,1 +1,1 @@
-"""What agents remember: notes beyond the session, and the session itself."""
+"""Memory of agents: notes beyond the session, and the session transcript."""

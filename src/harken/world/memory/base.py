@@ -1,6 +1,6 @@
-"""`MemoryTokenStorage`: where an agent keeps what it will want to know later, and finds it again.
+"""`Memory`: the protocol of a store in which an agent keeps and finds texts.
 
-One idea: how it is kept is a strategy that can be exchanged; agents and the tool know this alone.
+The storage is an interchangeable strategy; agents and the tool use only this protocol.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from harken.world.result import ToolError
 from harken.world.tool import ToolContext
 
 MemoryKind: TypeAlias = Literal["STM", "LTM"]
-"""Short-term: as long as the session; long-term: beyond it."""
+"""Short-term: for the session; long-term: beyond it."""
 
 
 class MemoryNotFound(ToolError):
-    """Nothing is kept under a name."""
+    """No text is stored under a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryHit:
-    """Something that a query found."""
+    """A result of a query."""
 
     path: str
-    """What reads it whole."""
+    """The path with which `read` returns the full text."""
     excerpt: str
-    """On one line."""
+    """An excerpt on one line."""
 
 
 class Memory(Protocol):
-    """A strategy. What cannot be done is raised as Failed, with a text for the model."""
+    """A memory strategy. Methods raise ToolError with a text for the model."""
 
     @property
     def kind(self) -> MemoryKind:
-        """How long it lasts."""
+        """Whether it is short-term or long-term."""
         ...
 
     def read(self, path: str, caller: ToolContext) -> str:
-        """Return what is kept under a name. Raises MemoryNotFound."""
+        """Return the text stored under a name. Raises MemoryNotFound."""
         ...
 
     def write(self, path: str, text: str, caller: ToolContext) -> None:
-        """Keep a text under a name, in place of what was there."""
+        """Store a text under a name and replace the previous one."""
         ...
 
     def query(self, words: str, limit: int, caller: ToolContext) -> Sequence[MemoryHit]:
-        """Return what has all these words, the best first, at most `limit`."""
+        """Return the texts that contain all these words, the best first, at most `limit`."""
         ...
 
     def list(self, caller: ToolContext) -> Sequence[str]:

@@ -1,6 +1,6 @@
-"""The tool `memory`: agents read, write and query what they remember; each use is an event.
+"""The tool `memory`: agents read, write and query their memories; each use is logged.
 
-What was found enters the context as the result of the call, like that of any other tool.
+A result enters the context as the result of the call, like that of any other tool.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from harken.world.result import InvalidArguments
 from harken.world.tool import Tool, ToolContext, tool
 
 MOST_FOUND = 10
-"""A query tells so many things at most."""
+"""The maximum number of results of a query."""
 
 
 @check_arguments
 def memory_tool(long_term: Memory, short_term: Memory | None = None) -> Tool:
-    """Return the tool over two memories. short_term: None: the transcript of the session."""
+    """Return the tool for two memories; the default short-term memory is the session transcript."""
     memories = {"long": long_term, "short": short_term or SearchableTranscript()}
 
     @tool
@@ -42,59 +42,59 @@ def memory_tool(long_term: Memory, short_term: Memory | None = None) -> Tool:
         "append" a `text` to a `path`; "query" all of it for words (`query`); "list" all paths.
         Look here before you ask for something again, and write down what you will need later.
         """
-        used = _Use(memories[term], caller)
+        memory_call = _MemoryCall(memories[term], caller)
         match operation:
             case "read":
-                return used.read(path)
+                return memory_call.read(path)
             case "write":
-                return used.write(path, text)
+                return memory_call.write(path, text)
             case "append":
-                return used.append(path, text)
+                return memory_call.append(path, text)
             case "query":
-                return used.query(query)
+                return memory_call.query(query)
             case "list":
-                return used.list()
+                return memory_call.list()
 
     return memory
 
 
-class _Use:
+class _MemoryCall:
     """One call of the tool."""
 
     def __init__(self, memory: Memory, caller: ToolContext) -> None:
         self.memory, self.caller = memory, caller
 
     def read(self, path: str) -> str:
-        text = self.memory.read(_given(path, "path"), self.caller)
+        text = self.memory.read(_require_text(path, "path"), self.caller)
         self._log("READ", path, text)
         return text or "(empty)"
 
     def write(self, path: str, text: str) -> str:
-        self.memory.write(_given(path, "path"), text, self.caller)
+        self.memory.write(_require_text(path, "path"), text, self.caller)
         self._log("WRITE", path, text)
         return f"Kept as {path}."
 
     def append(self, path: str, text: str) -> str:
-        _given(path, "path")
+        _require_text(path, "path")
         if self.memory.kind == "LTM":
             try:
-                before = self.memory.read(path, self.caller)
+                existing_text = self.memory.read(path, self.caller)
             except MemoryNotFound:
-                before = ""
-            text = f"{before.rstrip()}\n{text}" if before else text
+                existing_text = ""
+            text = f"{existing_text.rstrip()}\n{text}" if existing_text else text
         return self.write(path, text)
 
     def query(self, words: str) -> str:
-        found = self.memory.query(_given(words, "query"), MOST_FOUND, self.caller)
-        told = "\n".join(f"- {one.path}: {one.excerpt}" for one in found)
-        self._log("QUERY", None, told, query=words, count=len(found))
-        return told or "Nothing was found; fewer words find more."
+        hits = self.memory.query(_require_text(words, "query"), MOST_FOUND, self.caller)
+        result = "\n".join(f"- {hit.path}: {hit.excerpt}" for hit in hits)
+        self._log("QUERY", None, result, query=words, count=len(hits))
+        return result or "Nothing was found; fewer words find more."
 
     def list(self) -> str:
         names = self.memory.list(self.caller)
-        told = "\n".join(names)
-        self._log("QUERY", None, told, count=len(names))
-        return told or "Nothing is kept yet."
+        result = "\n".join(names)
+        self._log("QUERY", None, result, count=len(names))
+        return result or "Nothing is kept yet."
 
     def _log(
         self,
@@ -120,7 +120,7 @@ class _Use:
         )
 
 
-def _given(value: str, name: str) -> str:
+def _require_text(value: str, name: str) -> str:
     if not value.strip():
         raise InvalidArguments(f"memory: this operation needs a `{name}`")
     return value

@@ -1,1 +1,1 @@
-"""Permissions: which actions need the user's leave, and which are not done at all."""
+"""Permissions: which actions need the approval of the user, and which are denied."""

@@ -1,7 +1,7 @@
-r"""`Pattern`: text in which `*` stands for anything, as permission rules use it.
+r"""`Pattern`: the wildcard patterns of permission rules, in which `*` matches any text.
 
-`\*` is a star and `\\` a backslash; before anything else a backslash is one itself. Matching takes
-time in proportion to text and pattern: both may come from somebody who means no good.
+`\*` is a literal star and `\\` a backslash; before any other character a backslash is literal.
+Matching takes time linear in text and pattern, because both may come from an attacker.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-_SYNTAX = re.compile(r"\\[*\\]|\*+|[^*\\]+|\\")
-_DEEP = "**"
+_TOKEN_PATTERN = re.compile(r"\\[*\\]|\*+|[^*\\]+|\\")
+_ANY_DEPTH = "**"
 
 
 class Pattern:
@@ -20,57 +20,57 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         pieces = [""]
-        for found in _SYNTAX.findall(text):
-            if found[0] == "*":
+        for token in _TOKEN_PATTERN.findall(text):
+            if token[0] == "*":
                 pieces.append("")
             else:
-                pieces[-1] += found[1:] if found in ("\\*", "\\\\") else found
+                pieces[-1] += token[1:] if token in ("\\*", "\\\\") else token
         self.pieces = tuple(pieces)
-        """The stretches between the stars."""
+        """The literal texts between the stars."""
 
     def matches(self, text: str) -> bool:
-        """Whether it stands for the whole text.
+        """Whether it matches the full text.
 
         >>> Pattern("git *").matches("git push"), Pattern("git").matches("git push")
         (True, False)
         """
-        first, *rest = self.pieces
-        if not rest:
+        first, *tail = self.pieces
+        if not tail:
             return text == first
         if not text.startswith(first):
             return False
-        at = len(first)
-        for piece in rest[:-1]:
-            found = text.find(piece, at)
-            if found < 0:
+        position = len(first)
+        for piece in tail[:-1]:
+            index = text.find(piece, position)
+            if index < 0:
                 return False
-            at = found + len(piece)
-        return len(text) - at >= len(rest[-1]) and text.endswith(rest[-1])
+            position = index + len(piece)
+        return len(text) - position >= len(tail[-1]) and text.endswith(tail[-1])
 
 
-def may_go_on(pattern: str, begun: str) -> bool:
-    """Whether a text that begins so may be one that a pattern stands for.
+def may_go_on(pattern: str, prefix: str) -> bool:
+    """Whether a text with this prefix may match a pattern.
 
     >>> may_go_on("git push*", "git "), may_go_on("git push*", "git commit -m ")
     (True, False)
     """
-    first, *rest = compiled(pattern).pieces
-    return first.startswith(begun) or (bool(rest) and begun.startswith(first))
+    first, *tail = compiled(pattern).pieces
+    return first.startswith(prefix) or (bool(tail) and prefix.startswith(first))
 
 
 @lru_cache(maxsize=1024)
 def compiled(text: str) -> Pattern:
-    """Return the pattern of a text."""
+    """Return the compiled pattern of a text."""
     return Pattern(text)
 
 
 def folded(text: str) -> str:
-    """Return a text as rules that deny compare it: blanks, case and composition do not count."""
+    """Normalize a text for rules that deny or ask: unify blanks, case and Unicode composition."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
 def escaped(text: str) -> str:
-    r"""Return the pattern that stands for exactly this text.
+    r"""Return the pattern that matches exactly this text.
 
     >>> escaped(r"ls *.py"), compiled(escaped("a*\\b")).matches("a*\\b")
     ('ls \\*.py', True)
@@ -79,7 +79,7 @@ def escaped(text: str) -> str:
 
 
 def literal_path(pattern: str) -> str:
-    r"""Return the path that the names without a star make in the pattern of a path.
+    r"""Return the path of the components without a star in a path pattern.
 
     >>> literal_path("src/**/.git/*"), literal_path(r"a\*b/.*")
     ('src/.git', 'a*b')
@@ -89,30 +89,32 @@ def literal_path(pattern: str) -> str:
 
 
 def matches_path(pattern: str, path: str) -> bool:
-    """Whether a pattern stands for a path: `*` within one name, a name `**` for any number.
+    """Whether a pattern matches a path: `*` within one component, `**` for any number.
 
     >>> matches_path("src/*.py", "src/a.py"), matches_path("src/*.py", "src/b/a.py")
     (True, False)
     >>> matches_path("src/**", "src/b/a.py"), matches_path("**/a.py", "a.py")
     (True, True)
     """
-    wanted, names = _names(pattern), _names(path)
-    at, after_deep, tried = 0, -1, 0
-    name = 0
-    while name < len(names):
-        if at < len(wanted) and wanted[at] == _DEEP:
-            at += 1
-            after_deep, tried = at, name
-        elif at < len(wanted) and compiled(wanted[at]).matches(names[name]):
-            at, name = at + 1, name + 1
-        elif after_deep >= 0:
-            tried += 1
-            at, name = after_deep, tried
+    pattern_names, names = _split_path(pattern), _split_path(path)
+    index, restart_index, restart_name = 0, -1, 0
+    name_index = 0
+    while name_index < len(names):
+        if index < len(pattern_names) and pattern_names[index] == _ANY_DEPTH:
+            index += 1
+            restart_index, restart_name = index, name_index
+        elif index < len(pattern_names) and compiled(pattern_names[index]).matches(
+            names[name_index]
+        ):
+            index, name_index = index + 1, name_index + 1
+        elif restart_index >= 0:
+            restart_name += 1
+            index, name_index = restart_index, restart_name
         else:
             return False
-    return all(one == _DEEP for one in wanted[at:])
+    return all(pattern_name == _ANY_DEPTH for pattern_name in pattern_names[index:])
 
 
-def _names(path: str) -> Sequence[str]:
-    """Return the names of a path; an absolute one begins with an empty name."""
+def _split_path(path: str) -> Sequence[str]:
+    """Return the components of a path; those of an absolute path begin with an empty one."""
     return [] if path == "." else path.removesuffix("/").split("/")

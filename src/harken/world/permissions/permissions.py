@@ -1,7 +1,7 @@
-"""Permissions: which actions need the user's leave, and which are not done at all.
+"""Permissions: which actions need the approval of the user, and which are denied.
 
-A mode says what holds in general, rules say what holds for some tools and agents. A refusal is
-a result that the agent reads. Structural actions (`task`, `discuss`, ...) do not pass here.
+A mode sets the default; rules apply to certain tools and agents. A refusal is a result that the
+agent reads. Structural actions (`task`, `discuss`, ...) are not checked here.
 
 Source: docs/explanation/permissions.md.
 """
@@ -28,25 +28,25 @@ from harken.world.user import ApprovalRequest, UserUnavailable
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
-too; `all`: nothing is asked; `plan`: nothing but reading is done. An edit of a sensitive path,
-which decides which programs run later (`.git`, `.bashrc`, ...), is asked in all modes."""
+too; `all`: no call is asked; `plan`: only reading is allowed. An edit of a sensitive path, which
+decides which programs run later (`.git`, `.bashrc`, ...), is asked in all modes."""
 
 
-_FROM_NARROW: Sequence[Mode] = ("plan", "ask", "edits", "all")
+_BY_RESTRICTIVENESS: Sequence[Mode] = ("plan", "ask", "edits", "all")
 
 
-def narrower(one: Mode, other: Mode) -> Mode:
-    """Return the mode in which less may be done.
+def narrower(mode: Mode, other: Mode) -> Mode:
+    """Return the more restrictive of two modes.
 
     >>> narrower("all", "ask")
     'ask'
     """
-    return min(one, other, key=_FROM_NARROW.index)
+    return min(mode, other, key=_BY_RESTRICTIVENESS.index)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a call."""
+    """The decision on a call: free, ask or denied."""
 
     kind: Literal["free", "ask", "denied"]
     reason: str = ""
@@ -58,21 +58,21 @@ FREE, ASK = Decision("free"), Decision("ask")
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """A call that an agent wants to make."""
+    """A call that an agent requests, with the agents and mode that restrict it."""
 
     tool: Tool
     arguments: Mapping[str, Any]
-    """As the tool takes them."""
+    """The validated arguments, as the tool takes them."""
     agents: Sequence[str]
-    """The name of the agent, then of those above it: what they may not, it may not."""
+    """The name of the agent, then of its ancestors: restrictions of an ancestor apply to it."""
     folder: Path | None = None
-    """The world's."""
+    """The folder of the world."""
     mode: Mode | None = None
-    """The narrowest that the births of these agents give them; None: they give none."""
+    """The most restrictive mode in the specs of these agents. None if they set no mode."""
     subjects: Sequence[Subject] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Work out what it is about."""
+        """Compute the subjects of the call."""
         subjects = subjects_of(self.tool, self.arguments, self.folder)
         object.__setattr__(self, "subjects", subjects)
 
@@ -80,70 +80,74 @@ class PermissionRequest:
     def of(
         cls, tool: Tool, arguments: Mapping[str, Any], caller: ToolContext, folder: Path | None
     ) -> PermissionRequest:
-        """Return the wish of a calling agent."""
+        """Return the request of a calling agent."""
         agent = caller.agent
         names, agents = [agent.name], agent.session.agents
         state = agents.get(agent.agent_id)
-        mode = _narrowed(None, state)
+        mode = _narrow_mode(None, state)
         while state is not None and len(names) <= len(agents):
             state = None if state.parent is None else agents.get(state.parent)
             names += [] if state is None else [state.name or state.id]
-            mode = _narrowed(mode, state)
+            mode = _narrow_mode(mode, state)
         return cls(tool, arguments, names, folder, mode)
 
     def is_allowed_by(self, rules: Sequence[PermissionRule]) -> bool:
-        """Whether it surely is what these rules allow."""
-        mine = [rule for rule in rules if rule.concerns(self.tool.name, self.agents[:1])]
-        if any(rule.pattern is None for rule in mine):
+        """Whether these rules certainly allow it."""
+        own_rules = [rule for rule in rules if rule.concerns(self.tool.name, self.agents[:1])]
+        if any(rule.pattern is None for rule in own_rules):
             return True
-        patterns = [rule.pattern for rule in mine if rule.pattern is not None]
-        return bool(self.subjects) and all(one.is_within(patterns) for one in self.subjects)
+        patterns = [rule.pattern for rule in own_rules if rule.pattern is not None]
+        return bool(self.subjects) and all(subject.is_within(patterns) for subject in self.subjects)
 
     def holds(self, rule: PermissionRule) -> Literal["yes", "no", "unknown"]:
-        """Whether it is what a rule denies or asks; where the tool does not say, it is."""
+        """Whether a rule that denies or asks applies; without a subject, any pattern does."""
         if not any(rule.concerns(name, self.agents) for name in self.tool.lock_key):
             return "no"
         if rule.pattern is None or not self.subjects:
             return "yes"
-        held = {one.is_held(rule.pattern) for one in self.subjects}
-        return "yes" if "yes" in held else "unknown" if "unknown" in held else "no"
+        matches = {subject.is_held(rule.pattern) for subject in self.subjects}
+        return "yes" if "yes" in matches else "unknown" if "unknown" in matches else "no"
 
     def is_kept(self, rules: Sequence[PermissionRule], path: str) -> bool:
-        """Whether one of these rules denies or asks what it would do with this path, or may."""
+        """Whether one of these rules denies or asks, or may, for this path."""
         subject = PathSubject(path, self.folder)
         return any(subject.is_held(rule.pattern or "**") != "no" for rule in rules)
 
     @property
     def only_edits(self) -> bool:
-        """Whether files below the world's folder are all it changes."""
-        plain = (isinstance(one, PathSubject) and one.is_inside for one in self.subjects)
-        return self.tool.edits_files and self.folder is not None and all(plain)
+        """Whether it changes only files below the world's folder."""
+        are_inside = (
+            isinstance(subject, PathSubject) and subject.is_inside for subject in self.subjects
+        )
+        return self.tool.edits_files and self.folder is not None and all(are_inside)
 
     def sensitivity(self, places: Sequence[Path]) -> str:
         """Return why an edit decides which programs run later, empty if it does not.
 
-        places: sensitive files and folders beside the listed ones.
+        places: sensitive files and folders besides the listed ones.
         """
         subjects = self.subjects if self.tool.edits_files else ()
-        reasons = (one.sensitivity(places) for one in subjects if isinstance(one, PathSubject))
+        reasons = (
+            subject.sensitivity(places) for subject in subjects if isinstance(subject, PathSubject)
+        )
         return next(filter(None, reasons), "")
 
     def is_named_by(self, rules: Sequence[PermissionRule], places: Sequence[Path]) -> bool:
-        """Whether rules allow an edit of sensitive paths and name such paths themselves.
+        """Whether rules allow an edit of sensitive paths and name such paths explicitly.
 
-        `edit`, `edit(**)` and `edit(.*)` name none: who writes them thinks of ordinary files.
+        `edit`, `edit(**)` and `edit(.*)` name none: they are written with ordinary files in mind.
         """
-        mine = [rule for rule in rules if rule.concerns(self.tool.name, self.agents[:1])]
-        patterns = [rule.pattern for rule in mine if rule.pattern is not None]
-        naming = [
+        own_rules = [rule for rule in rules if rule.concerns(self.tool.name, self.agents[:1])]
+        patterns = [rule.pattern for rule in own_rules if rule.pattern is not None]
+        explicit_patterns = [
             pattern
             for pattern in patterns
             if PathSubject(literal_path(pattern), self.folder).sensitivity(places)
         ]
         return all(
-            subject.is_within(naming)
+            subject.is_within(explicit_patterns)
             if isinstance(subject, PathSubject) and subject.sensitivity(places)
-            else len(patterns) < len(mine) or subject.is_within(patterns)
+            else len(patterns) < len(own_rules) or subject.is_within(patterns)
             for subject in self.subjects
         )
 
@@ -151,18 +155,20 @@ class PermissionRequest:
 @check_arguments
 @dataclass(slots=True)
 class Permissions:
-    """What agents may do without being asked; shared by all agents of a run."""
+    """The permission mode and rules shared by all agents of a run."""
 
     mode: Mode = "ask"
     rules: PermissionRules = field(default_factory=PermissionRules)
     steering: Sequence[Path] = ()
-    """Sensitive files and folders of this user beside those listed in `sensitive_paths`: edits of
-    them are asked in all modes."""
+    """Sensitive files and folders of this user besides those listed in `sensitive_paths`.
+
+    Edits of them are asked in all modes.
+    """
     on_rule: Callable[[PermissionRule], None] | None = None
-    """Told of each rule that the user accepted from now on, to keep it for later runs."""
+    """Called with each rule that the user accepts for later calls, to store it."""
     unasked: int = field(default=0, init=False)
-    """How many calls were refused because nobody could be asked."""
-    _asking: LoopLock = field(default_factory=LoopLock, init=False)
+    """The number of calls that were refused because no user was available."""
+    _question_lock: LoopLock = field(default_factory=LoopLock, init=False)
 
     async def check(
         self,
@@ -171,110 +177,118 @@ class Permissions:
         caller: ToolContext,
         folder: Path | None = None,
     ) -> None:
-        """Let a call pass that may run. Raises ToolError, with the reason, where it may not.
+        """Return if a call may run, after asking the user if needed.
+
+        Raises ToolError with the reason if not.
 
         `arguments` are as the tool takes them; relative paths start at `folder`. Questions are
-        put one at a time. Raises what the tool's preview raises: what cannot be done is not asked.
+        asked one at a time. Raises what the preview of the tool raises: an impossible call is not
+        asked.
         """
-        wish = PermissionRequest.of(tool, arguments, caller, folder)
-        if self._passes(wish):
+        request = PermissionRequest.of(tool, arguments, caller, folder)
+        if self._check_free(request):
             return
-        async with self._asking.here():
-            if not self._passes(wish):  # the answer to an earlier question may have settled it
-                await self._ask(wish, caller)
+        async with self._question_lock.here():
+            if not self._check_free(
+                request
+            ):  # The answer to an earlier question may have added a rule.
+                await self._ask(request, caller)
 
-    def decide(self, wish: PermissionRequest) -> Decision:
-        """Say what becomes of a call: deny beats ask, ask beats allow, and all beat the mode."""
-        doubtful = False
+    def decide(self, request: PermissionRequest) -> Decision:
+        """Decide on a call: deny beats ask, ask beats allow, and all rules beat the mode."""
+        is_uncertain = False
         for rule in self.rules.deny:
-            held = wish.holds(rule)
-            if held == "yes":
+            match = request.holds(rule)
+            if match == "yes":
                 return Decision("denied", f"the rule {rule} forbids it")
-            doubtful = doubtful or held == "unknown"
-        mode = self.mode if wish.mode is None else narrower(self.mode, wish.mode)
-        if mode == "plan" and not wish.tool.reads_only:
+            is_uncertain = is_uncertain or match == "unknown"
+        mode = self.mode if request.mode is None else narrower(self.mode, request.mode)
+        if mode == "plan" and not request.tool.reads_only:
             return Decision("denied", "in plan mode nothing is changed: say what you plan")
-        if doubtful or any(wish.holds(rule) != "no" for rule in self.rules.ask):
+        if is_uncertain or any(request.holds(rule) != "no" for rule in self.rules.ask):
             return ASK
-        if wish.tool.reads_only and not wish.tool.sends_data:
+        if request.tool.reads_only and not request.tool.sends_data:
             return FREE
-        if wish.is_allowed_by(self.rules.allow):
-            is_sensitive = bool(wish.sensitivity(self.steering))
-            allowed = not is_sensitive or wish.is_named_by(self.rules.allow, self.steering)
+        if request.is_allowed_by(self.rules.allow):
+            is_sensitive = bool(request.sensitivity(self.steering))
+            allowed = not is_sensitive or request.is_named_by(self.rules.allow, self.steering)
             return FREE if allowed else ASK
-        if wish.sensitivity(self.steering):
+        if request.sensitivity(self.steering):
             return ASK
-        return FREE if mode == "all" or (mode == "edits" and wish.only_edits) else ASK
+        return FREE if mode == "all" or (mode == "edits" and request.only_edits) else ASK
 
-    def keeps(self, wish: PermissionRequest) -> Callable[[str], bool] | None:
-        """Return what says which paths rules keep from a call that may run; None: none does.
+    def keeps(self, request: PermissionRequest) -> Callable[[str], bool] | None:
+        """Return a predicate for the paths that rules exclude from an allowed call.
 
-        A rule that holds for the call as such has had its say: it was asked, and answered.
+        Return None if there are none.
+
+        A rule that applies to the call as such is not considered again: it was already asked and
+        answered.
         """
-        if wish.tool.subject_kind != "path":
+        if request.tool.subject_kind != "path":
             return None
-        names, agents = wish.tool.lock_key, wish.agents
+        names, agents = request.tool.lock_key, request.agents
         rules = [
             rule
             for rule in (*self.rules.deny, *self.rules.ask)
-            if any(rule.concerns(name, agents) for name in names) and wish.holds(rule) == "no"
+            if any(rule.concerns(name, agents) for name in names) and request.holds(rule) == "no"
         ]
-        return partial(wish.is_kept, rules) if rules else None
+        return partial(request.is_kept, rules) if rules else None
 
-    def offers(self, wish: PermissionRequest) -> list[PermissionRule]:
+    def offers(self, request: PermissionRequest) -> list[PermissionRule]:
         """Return rules that would make a call free from now on, the narrowest first."""
         patterns: list[str | None] = [None]
-        if wish.subjects:
-            patterns = list(wish.subjects[0].offers()) if len(wish.subjects) == 1 else []
-        found = [PermissionRule.of(wish.tool.name, pattern) for pattern in patterns]
-        return [rule for rule in found if self._with(rule).decide(wish) == FREE]
+        if request.subjects:
+            patterns = list(request.subjects[0].offers()) if len(request.subjects) == 1 else []
+        candidates = [PermissionRule.of(request.tool.name, pattern) for pattern in patterns]
+        return [rule for rule in candidates if self._with_rule(rule).decide(request) == FREE]
 
-    def _with(self, rule: PermissionRule) -> Permissions:
+    def _with_rule(self, rule: PermissionRule) -> Permissions:
         rules = replace(self.rules, allow=[*self.rules.allow, rule])
         return Permissions(self.mode, rules, self.steering)
 
-    def _passes(self, wish: PermissionRequest) -> bool:
-        """Return whether a call is free. Raises ToolError where it is denied."""
-        decision = self.decide(wish)
+    def _check_free(self, request: PermissionRequest) -> bool:
+        """Whether a call is free. Raises ToolError if it is denied."""
+        decision = self.decide(request)
         if decision.kind == "denied":
-            raise ToolError(f"{wish.tool.name} was not done: {decision.reason}")
+            raise ToolError(f"{request.tool.name} was not done: {decision.reason}")
         return decision == FREE
 
-    async def _ask(self, wish: PermissionRequest, caller: ToolContext) -> None:
-        preview = await _preview(wish, caller)
-        rules = self.offers(wish)
-        wanted = ApprovalRequest(
-            agent=wish.agents[0],
-            tool=wish.tool.name,
-            subject="\n".join(subject.text for subject in wish.subjects),
+    async def _ask(self, request: PermissionRequest, caller: ToolContext) -> None:
+        preview = await _format_preview(request, caller)
+        rules = self.offers(request)
+        approval_request = ApprovalRequest(
+            agent=request.agents[0],
+            tool=request.tool.name,
+            subject="\n".join(subject.text for subject in request.subjects),
             preview=preview,
             rules=[str(rule) for rule in rules],
-            is_required=self._is_required(wish),
-            note=_note(wish, self.steering),
+            is_required=self._is_required(request),
+            note=_format_note(request, self.steering),
         )
         if caller.user is None:
             self.unasked += 1
-            raise ToolError(_nobody(wish, rules))
+            raise ToolError(_format_unavailable(request, rules))
         try:
-            leave = await caller.user.approve(wanted)
+            decision = await caller.user.approve(approval_request)
         except UserUnavailable as error:
             self.unasked += 1
-            raise ToolError(f"{_nobody(wish, rules)} ({error})") from None
-        if not leave.allowed:
-            reason = f": {leave.reason}" if leave.reason else "; no reason was given"
+            raise ToolError(f"{_format_unavailable(request, rules)} ({error})") from None
+        if not decision.allowed:
+            reason = f": {decision.reason}" if decision.reason else "; no reason was given"
             raise ToolError(
-                f"{wish.tool.name} was not done: the user did not allow it{reason}",
-                cause=leave.said,
+                f"{request.tool.name} was not done: the user did not allow it{reason}",
+                cause=decision.said,
             )
         for rule in rules:
-            if str(rule) == leave.rule:
+            if str(rule) == decision.rule:
                 self._accept(rule)
 
-    def _is_required(self, wish: PermissionRequest) -> bool:
-        """Whether it is asked for another reason than that nothing allows it."""
+    def _is_required(self, request: PermissionRequest) -> bool:
+        """Whether a rule or a sensitive path requires the question, not only the mode."""
         rules = (*self.rules.deny, *self.rules.ask)
-        return bool(wish.sensitivity(self.steering)) or any(
-            wish.holds(rule) != "no" for rule in rules
+        return bool(request.sensitivity(self.steering)) or any(
+            request.holds(rule) != "no" for rule in rules
         )
 
     def _accept(self, rule: PermissionRule) -> None:
@@ -283,35 +297,37 @@ class Permissions:
             self.on_rule(rule)
 
 
-def _narrowed(mode: Mode | None, state: Any) -> Mode | None:
-    """Return a mode, or what the birth of an agent says where that is narrower."""
-    given = None if state is None else state.spec.get("permission")
-    own: Mode | None = next((one for one in _FROM_NARROW if one == given), None)
-    if own is None or mode is None:
-        return own or mode
-    return narrower(mode, own)
+def _narrow_mode(mode: Mode | None, state: Any) -> Mode | None:
+    """Return a mode, or that in the spec of an agent if it is more restrictive."""
+    value = None if state is None else state.spec.get("permission")
+    spec_mode: Mode | None = next(
+        (candidate for candidate in _BY_RESTRICTIVENESS if candidate == value), None
+    )
+    if spec_mode is None or mode is None:
+        return spec_mode or mode
+    return narrower(mode, spec_mode)
 
 
-async def _preview(wish: PermissionRequest, caller: ToolContext) -> str:
-    """Say what would happen: as the tool says it, else the arguments."""
-    if wish.tool.preview is not None:
-        by_name = {} if wish.tool.caller is None else {wish.tool.caller: caller}
-        return await wish.tool.preview(**wish.arguments, **by_name)
-    return msgspec.json.format(canonical.to_json_line(wish.arguments), indent=2).decode()
+async def _format_preview(request: PermissionRequest, caller: ToolContext) -> str:
+    """Describe the effect of a call with the preview of its tool, else with its arguments."""
+    if request.tool.preview is not None:
+        by_name = {} if request.tool.caller is None else {request.tool.caller: caller}
+        return await request.tool.preview(**request.arguments, **by_name)
+    return msgspec.json.format(canonical.to_json_line(request.arguments), indent=2).decode()
 
 
-def _note(wish: PermissionRequest, places: Sequence[Path]) -> str:
-    """Return a line for the user about an edit of a sensitive path, or of how the tool runs."""
-    reason = wish.sensitivity(places)
+def _format_note(request: PermissionRequest, places: Sequence[Path]) -> str:
+    """Return a note for the user on an edit of a sensitive path, and on how the tool runs."""
+    reason = request.sensitivity(places)
     note = f"This decides which programs run later ({reason})." if reason else ""
-    return "\n".join(filter(None, (note, wish.tool.note)))
+    return "\n".join(filter(None, (note, request.tool.note)))
 
 
-def _nobody(wish: PermissionRequest, rules: Sequence[PermissionRule]) -> str:
-    """Say to an agent, and to whoever reads along, how the call could be allowed."""
+def _format_unavailable(request: PermissionRequest, rules: Sequence[PermissionRule]) -> str:
+    """Return the error for a call that no user can approve, with the ways to allow it."""
     rule = f"a rule that allows it, such as {rules[0]}" if rules else "a rule that allows it"
     return (
-        f"{wish.tool.name} was not done: it needs the user's leave, and nobody is there to give "
+        f"{request.tool.name} was not done: it needs the user's leave, and nobody is there to give "
         f"it. Whoever starts the session may allow it: by {rule}, or by another --permission "
         f"mode. Go on without it, or say what is missing."
     )

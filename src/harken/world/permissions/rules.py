@@ -1,8 +1,8 @@
-"""Rules: which calls are allowed, asked or denied, in texts that a person writes.
+"""Rules: the text syntax of allow, ask and deny rules.
 
-    bash(git status*)         a tool, and what its call is about
+    bash(git status*)         a tool, and a pattern for the subject
     edit(src/**)
-    write                     a tool, whatever it is about
+    write                     a tool, with any subject
     reviewer:bash(pytest*)    for one agent only
     "an agent: odd":edit      a name that has a colon, a blank, a quote or parentheses: JSON
 
@@ -21,49 +21,53 @@ from harken.core.arguments import check_arguments
 from harken.errors import ConfigError
 from harken.world.permissions.pattern import compiled, escaped
 
-_NAME = r'"(?:[^"\\]|\\.)*"|[^\s:()"]+'
-_RULE = re.compile(rf"(?:(?P<agent>{_NAME}):)?(?P<tool>{_NAME})(?:\((?P<pattern>.+)\))?", re.DOTALL)
-_BARE = re.compile(r'[^\s:()"*\\]+')
+_NAME_REGEX = r'"(?:[^"\\]|\\.)*"|[^\s:()"]+'
+_RULE_PATTERN = re.compile(
+    rf"(?:(?P<agent>{_NAME_REGEX}):)?(?P<tool>{_NAME_REGEX})(?:\((?P<pattern>.+)\))?", re.DOTALL
+)
+_UNQUOTED_NAME_PATTERN = re.compile(r'[^\s:()"*\\]+')
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionRule:
-    """One rule."""
+    """A permission rule."""
 
     tool: str
-    """A pattern of tools' names."""
+    """A pattern for tool names."""
     pattern: str | None = None
-    """What a call must be about; None for all calls."""
+    """A pattern for the subject of a call; None for all calls."""
     agent: str | None = None
-    """A pattern of agents' names; None for all agents."""
+    """A pattern for agent names; None for all agents."""
     text: str = ""
-    """As it was written."""
+    """The original text."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a rule. Raises ConfigError.
+        """Parse a rule. Raises ConfigError.
 
         >>> rule = PermissionRule.parse("reviewer:bash(pytest *)")
         >>> rule.agent, rule.tool, rule.pattern
         ('reviewer', 'bash', 'pytest *')
         """
-        found = _RULE.fullmatch(text.strip())
-        if found is None:
+        match = _RULE_PATTERN.fullmatch(text.strip())
+        if match is None:
             raise ConfigError(
                 f"{text!r} is no rule: write TOOL, TOOL(PATTERN) or AGENT:TOOL(PATTERN), "
                 f"names with blanks, colons or parentheses in double quotes"
             )
-        agent = None if found["agent"] is None else _name(found["agent"])
-        return cls(_name(found["tool"]), found["pattern"], agent, text.strip())
+        agent = None if match["agent"] is None else _parse_name(match["agent"])
+        return cls(_parse_name(match["tool"]), match["pattern"], agent, text.strip())
 
     @classmethod
     def of(cls, tool: str, pattern: str | None = None) -> Self:
         """Return the rule for exactly this tool."""
-        about = "" if pattern is None else f"({pattern})"
-        return cls.parse(f"{tool if _BARE.fullmatch(tool) else json.dumps(tool)}{about}")
+        subject = "" if pattern is None else f"({pattern})"
+        return cls.parse(
+            f"{tool if _UNQUOTED_NAME_PATTERN.fullmatch(tool) else json.dumps(tool)}{subject}"
+        )
 
     def concerns(self, tool: str, agents: Sequence[str]) -> bool:
-        """Whether it is about this tool, called by one of these agents."""
+        """Whether it applies to this tool, called by one of these agents."""
         if not compiled(self.tool).matches(tool):
             return False
         return self.agent is None or any(map(compiled(self.agent).matches, agents))
@@ -72,20 +76,20 @@ class PermissionRule:
         return self.text
 
 
-def _name(written: str) -> str:
-    """Return the pattern of a name. In quotes, stars are stars. Raises ConfigError."""
-    if not written.startswith('"'):
-        return written
+def _parse_name(text: str) -> str:
+    """Return the pattern of a name. A star in a quoted name is literal. Raises ConfigError."""
+    if not text.startswith('"'):
+        return text
     try:
-        return escaped(json.loads(written, strict=False))
+        return escaped(json.loads(text, strict=False))
     except ValueError as error:
-        raise ConfigError(f"{written} is no text in JSON: {error}") from None
+        raise ConfigError(f"{text} is no text in JSON: {error}") from None
 
 
 @check_arguments
 @dataclass(slots=True)
 class PermissionRules:
-    """What a user has said for all calls to come: deny beats ask, and ask beats allow."""
+    """The rules of a user for later calls: deny beats ask, and ask beats allow."""
 
     allow: list[PermissionRule] = field(default_factory=list)
     ask: list[PermissionRule] = field(default_factory=list)
@@ -95,7 +99,7 @@ class PermissionRules:
     def parse(
         cls, *, allow: Iterable[str] = (), ask: Iterable[str] = (), deny: Iterable[str] = ()
     ) -> Self:
-        """Read lists of rules. Raises ConfigError."""
+        """Parse lists of rules. Raises ConfigError."""
         return cls(
             *([PermissionRule.parse(text) for text in texts] for texts in (allow, ask, deny))
         )

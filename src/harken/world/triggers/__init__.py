@@ -1,1 +1,1 @@
-"""Triggers: what happens outside and wakes agents: files, times, commands, HTTP."""
+"""Triggers: external events that wake agents: file changes, times, commands, HTTP."""

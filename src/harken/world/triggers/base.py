@@ -1,7 +1,7 @@
-"""`TriggerSource`: what tells of one kind of thing that happens outside.
+"""`TriggerSource`: a source of external events of one kind.
 
-A source sums up: whoever asks it seldom gets all that happened since in one piece. So how often an
-agent is woken is decided by whoever asks, and no storm of changes becomes a storm of messages.
+A source aggregates: `wait` returns everything since the last call as one event. So the caller
+decides how often an agent is woken, and a burst of changes does not become a burst of messages.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from harken.world.result import InvalidArguments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerEvent:
-    """Something that happened, or all that happened since the last time."""
+    """An external event, or all events since the last call of `wait`."""
 
     text: str
-    """What the agent hears, without the name of the trigger. Lines that others wrote are quoted."""
+    """The text for the agent, without the name of the trigger. Lines from outside are quoted."""
     seen: Any = None
-    """How far the source has looked, as JSON; it goes on from there after a resume."""
+    """The position of the source, as JSON, from which it continues after a resume."""
     is_last: bool = False
-    """Whether nothing will come after it."""
+    """Whether no event will follow."""
     on_logged: Callable[[], None] | None = None
-    """Called when it cannot be lost any more."""
+    """Called once the event is durable in the log."""
 
 
 class TriggerSource(Protocol):
-    """Tells of what happens while it is open: `async with source`."""
+    """A source of events while it is open: `async with source.open()`."""
 
     pause_s: float
-    """The least time between two happenings."""
+    """The minimum time between two events."""
 
     def open(self) -> AbstractAsyncContextManager[None]:
-        """Begin to look; what was begun is ended with it. Raises ToolError."""
+        """Start to watch, and stop when the context ends. Raises ToolError."""
         ...
 
     async def wait(self) -> TriggerEvent:
-        """Return when something has happened since the last call. May be cancelled.
+        """Wait for an event since the last call. May be cancelled.
 
-        Raises ToolError, with the reason, where it can tell of nothing more.
+        Raises ToolError with the reason if no more events can come.
         """
         ...
 
 
 def quoted(text: str, most: int) -> str:
-    r"""Return a text from outside so that no line of it looks like one of ours.
+    r"""Quote a text from outside, so that none of its lines looks like one of Harken.
 
     >>> print(quoted("[hook x]: OK\nrest", 100))
     > [hook x]: OK
@@ -55,15 +55,15 @@ def quoted(text: str, most: int) -> str:
     >>> quoted("a long text", 6)
     '> a long\n> (5 more characters)'
     """
-    shown = [f"> {line}" for line in text[:most].splitlines()]
-    left = len(text) - most
-    if left > 0:
-        shown.append(f"> ({left:,} more characters)")
-    return "\n".join(shown)
+    lines = [f"> {line}" for line in text[:most].splitlines()]
+    remaining_chars = len(text) - most
+    if remaining_chars > 0:
+        lines.append(f"> ({remaining_chars:,} more characters)")
+    return "\n".join(lines)
 
 
 def missing_extra(error: ImportError) -> InvalidArguments:
-    """Say what is missing, and how to get it."""
+    """Return an error with the missing package and how to install it."""
     return InvalidArguments(
         f"this needs {error.name}, which is not installed: pip install 'harken[triggers]'"
     )

@@ -1,6 +1,6 @@
-"""Commands in the background: they run through the shell, and tell when they have ended.
+"""Background commands: they run through the shell and emit an event when they end.
 
-They end with the session that began them: what a log says of one starts nothing again.
+They end with the session that started them: a resume does not start a logged command again.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from harken.world.triggers.base import TriggerEvent, quoted
 from harken.world.triggers.trigger import CommandTrigger
 
 TAIL = 3000
-"""So many characters of the end of its output an agent hears."""
+"""How many characters of the end of the output the agent gets."""
 
 
 class BackgroundCommands:
-    """All commands that run in the background, by the call that began them."""
+    """All commands that run in the background, by the call that started them."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[str, str], tuple[BackgroundCommand, float]] = {}
 
     def add(self, agent: str, call: str, running: BackgroundCommand) -> None:
-        """Keep a command that an agent has begun."""
+        """Register a command that an agent has started."""
         self._running[agent, call] = running, time.monotonic()
 
     def of(self, agent: str, call: str) -> tuple[BackgroundCommand, float] | None:
-        """Return a command and when it began; None: it does not run here."""
+        """Return a running command and its start time. Return None if it does not run here."""
         return self._running.get((agent, call))
 
     def end(self, agent: str, call: str) -> None:
-        """End a command, if it still runs."""
-        found = self._running.pop((agent, call), None)
-        if found is not None:
-            found[0].end()
+        """Terminate a command, if it still runs."""
+        entry = self._running.pop((agent, call), None)
+        if entry is not None:
+            entry[0].end()
 
     def close(self) -> None:
-        """End all of them."""
+        """Terminate all of them."""
         for agent, call in list(self._running):
             self.end(agent, call)
 
 
 class CommandEnded:
-    """The source of one command."""
+    """The event source of one command."""
 
     pause_s = 0.0
 
@@ -54,20 +54,20 @@ class CommandEnded:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """The command runs already; it ends with its source."""
+        """Terminate the command when the context ends; it runs already."""
         try:
             yield
         finally:
             self._background.end(self._agent, self._armed.call)
 
     async def wait(self) -> TriggerEvent:
-        """Return when the command has ended."""
-        found = self._background.of(self._agent, self._armed.call)
-        if found is None:
+        """Wait until the command has ended."""
+        entry = self._background.of(self._agent, self._armed.call)
+        if entry is None:
             raise ToolError("the command was ended with the session that ran it")
-        running, began = found
-        how = await running.ended()
-        text = [f"the command has ended after {time.monotonic() - began:.1f} s: {how}"]
+        running, start_s = entry
+        status = await running.ended()
+        text = [f"the command has ended after {time.monotonic() - start_s:.1f} s: {status}"]
         text.append(f"$ {' '.join(self._armed.command.split())[:200]}")
         tail = running.output.tail(TAIL).rstrip("\n")
         text.append(quoted(tail, TAIL) if tail else "(no output)")

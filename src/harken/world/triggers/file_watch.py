@@ -1,9 +1,9 @@
-"""`FilesChanged`: tells which of some files changed, came or went.
+"""`FilesChanged`: report which of the watched files changed, appeared or disappeared.
 
-The system says when to look (inotify, FSEvents, in a thread of its own); what has changed is what
-looks different then. When it begins, that is what has a newer change time (ctime, which nobody can
-set back) than the newest that was seen before: so it tells what changed while nobody listened, but
-for what was deleted.
+The operating system says when to scan (inotify, FSEvents, in a separate thread); a change is a
+difference between two scans. The first scan reports files with a newer change time (ctime, which a
+user cannot set back) than the newest one seen before, so changes while no session listened are
+reported, except for deletions.
 """
 
 from __future__ import annotations
@@ -26,35 +26,34 @@ from harken.world.tool import in_thread
 from harken.world.triggers.base import TriggerEvent, missing_extra
 
 DEBOUNCE_S = 0.3
-"""So long after a change others are waited for: a program seldom writes one file alone."""
+"""How long further changes are awaited: a program seldom writes a single file."""
 MOST_FILES = 20_000
-"""So many files are looked at; more is a reason to name a smaller folder."""
+"""The maximum number of scanned files; for more, a smaller folder must be named."""
 MOST_PATHS = 20
-_NAMED = 20
-_STEP_MS = 200
-"""So often a thread looks whether it is stopped: with a hundred triggers that is most of what it
-costs to wait."""
-_LOOK_MS = 400
-_LOST_S = 2.0
-"""So often is looked whether the folder that is watched is still the one of that name."""
-_REST = 10.0
-"""After a look it rests so many times as long as that took."""
+_MAX_LISTED_NAMES = 20
+_STOP_POLL_MS = 200
+"""How often a thread checks whether it is stopped, which is the main cost of many triggers."""
+_POLL_MS = 400
+_FOLDER_CHECK_S = 2.0
+"""How often a check runs whether the watched folder is still the one with that name."""
+_PAUSE_FACTOR = 10.0
+"""The pause after a scan, as a multiple of its duration."""
 _IGNORED_NAMES = """
 .git .harken .hg .hypothesis .mypy_cache .pytest_cache .ruff_cache .svn .tox .venv __pycache__
 node_modules
 """
 _IGNORED = frozenset(_IGNORED_NAMES.split())
-"""Folders that programs fill, and agents do not mean; also `.harken`, where sessions may be."""
+"""Folders that programs fill and agents do not mean; also `.harken`, which may contain sessions."""
 
 Own = Callable[[Collection[str]], Collection[str]]
-"""Takes names of files; returns those whose content the agent knows, having made or read it."""
+"""Takes names of files; returns those with content that the agent has read or written."""
 Hear = Callable[[Collection[str], str | None], None]
-"""Takes paths of which something is said, and why nothing more will be said."""
+"""Takes changed paths, and the reason why no more will come."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Print:
-    """What a file looks like: another one where it has changed."""
+class _Fingerprint:
+    """A file fingerprint, which differs after a change."""
 
     changed_ns: int
     size_bytes: int
@@ -62,7 +61,7 @@ class _Print:
 
 
 class FilesChanged:
-    """The source of one trigger."""
+    """The event source of one file trigger."""
 
     pause_s = 10.0
 
@@ -75,199 +74,219 @@ class FilesChanged:
         own: Own = lambda _: (),
         ignore: Collection[Path] = (),
     ) -> None:
-        """Watch files and folders below a root; `seen` is the newest change that is no news.
+        """Watch files and folders below a root; `seen` is the newest change time already reported.
 
-        `ignore` is what the program itself writes: each message would be a change of its log.
+        `ignore` are paths that this program writes: each message would be a change of its log.
         """
         self._root, self._paths, self._own = root, paths, own
         self._ignore, self._seen = tuple(ignore), seen
-        self._there: dict[str, _Print] = {}
-        self._first: set[str] = set()
-        """What had changed before it began: nobody knows whether it is new."""
-        self._woken = asyncio.Event()
+        self._last_scan: dict[str, _Fingerprint] = {}
+        self._initial_changes: set[str] = set()
+        """Files that had changed before the start, which may or may not be new."""
+        self._wake_event = asyncio.Event()
         self._stop = Flag()
-        self._watched: list[tuple[int, int] | None] = []
-        self._is_lost = False
-        """Whether a folder that is watched went away: the next one may have its number."""
+        self._watched_inodes: list[tuple[int, int] | None] = []
+        self._is_folder_lost = False
+        """Whether a watched folder was removed: its successor may have the same inode."""
         self._failure: str | None = None
 
     def newest(self) -> int:
-        """Return the newest change time (nanoseconds) of all that is watched. Raises ToolError."""
-        return max((one.changed_ns for one in self._look().values()), default=0)
+        """Return the newest change time (nanoseconds) of all watched files. Raises ToolError."""
+        return max((fingerprint.changed_ns for fingerprint in self._look().values()), default=0)
 
     @cached_property
-    def _meant(self) -> list[Path]:
+    def _targets(self) -> list[Path]:
         return [self._root.resolve(path) for path in self._paths]
 
     @cached_property
     def _roots(self) -> set[str]:
         """The folders that may be watched."""
-        return {str(place) for path in self._meant for place in (path, path.parent)}
+        return {str(folder) for path in self._targets for folder in (path, path.parent)}
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Begin to watch; what was there is compared when the system watches already."""
-        self._check_places()
-        now = await in_thread(self._look)
+        """Start to watch, then compare the files with the last known state."""
+        self._check_parents()
+        scan = await in_thread(self._look)
         seen = self._seen
-        self._there = {n: one for n, one in now.items() if seen is None or one.changed_ns <= seen}
-        self._first = now.keys() - self._there.keys()
-        self._begin()
+        self._last_scan = {
+            name: fingerprint
+            for name, fingerprint in scan.items()
+            if seen is None or fingerprint.changed_ns <= seen
+        }
+        self._initial_changes = scan.keys() - self._last_scan.keys()
+        self._start_watching()
         try:
             yield
         finally:
             self._stop.set()
 
-    def _begin(self) -> None:
-        """Let threads watch what is there now, and those of before end."""
+    def _start_watching(self) -> None:
+        """Start threads that watch the current folders, and stop the earlier ones."""
         self._stop.set()
-        watch, loop = _watch(), asyncio.get_running_loop()
+        watch, loop = _import_watch(), asyncio.get_running_loop()
         self._stop = stop = Flag()
-        self._is_lost, self._watched = False, self._inodes()
+        self._is_folder_lost, self._watched_inodes = False, self._inodes()
 
-        def hear(names: Collection[str], failure: str | None) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        def on_paths(names: Collection[str], failure: str | None) -> None:
+            with suppress(RuntimeError):  # The loop is closed, so no task waits any more.
                 if not stop.is_set():
-                    loop.call_soon_threadsafe(self._hear, names, failure)
+                    loop.call_soon_threadsafe(self._on_paths, names, failure)
 
-        for places, recursive in self._places():
-            follow = partial(_follow, watch, places, recursive=recursive, stop=stop, hear=hear)
-            Thread(target=follow, name="harken files", daemon=True).start()
+        for folders, recursive in self._iter_watch_folders():
+            watch_changes = partial(
+                _watch_changes, watch, folders, recursive=recursive, stop=stop, on_paths=on_paths
+            )
+            Thread(target=watch_changes, name="harken files", daemon=True).start()
 
     async def wait(self) -> TriggerEvent:
-        """Return when something else has changed than what the agent changed itself."""
+        """Wait for a change that the agent did not make itself."""
         clock, took_s = asyncio.get_running_loop().time, 0.0
         while True:
-            await self._roused()
-            await asyncio.sleep(max(DEBOUNCE_S, _REST * took_s))
-            self._woken.clear()
+            await self._wait_for_reason()
+            await asyncio.sleep(max(DEBOUNCE_S, _PAUSE_FACTOR * took_s))
+            self._wake_event.clear()
             if self._failure is not None:
                 raise ToolError(self._failure)
-            began = clock()
-            now = await in_thread(self._look)
-            took_s = clock() - began
-            if (happening := self._compared(now)) is not None:
-                return happening
+            start_s = clock()
+            scan = await in_thread(self._look)
+            took_s = clock() - start_s
+            if (event := self._diff_event(scan)) is not None:
+                return event
 
-    async def _roused(self) -> None:
-        """Return when there is a reason to look; a folder that is another one is watched anew."""
+    async def _wait_for_reason(self) -> None:
+        """Wait for a reason to scan; watch a replaced folder anew."""
         is_awake = False
         while not is_awake:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), _LOST_S)
-            if self._is_lost or await in_thread(self._inodes) != self._watched:
-                self._begin()
-                self._woken.set()
-            is_awake = self._woken.is_set()
+                await asyncio.wait_for(self._wake_event.wait(), _FOLDER_CHECK_S)
+            if self._is_folder_lost or await in_thread(self._inodes) != self._watched_inodes:
+                self._start_watching()
+                self._wake_event.set()
+            is_awake = self._wake_event.is_set()
 
-    def _hear(self, names: Collection[str], failure: str | None) -> None:
-        """Take what a thread saw; the first time it names nothing: it watches now."""
+    def _on_paths(self, names: Collection[str], failure: str | None) -> None:
+        """Handle paths from a thread; no paths mean that it has begun to watch."""
         self._failure = self._failure or failure
-        self._is_lost = self._is_lost or not self._roots.isdisjoint(names)
+        self._is_folder_lost = self._is_folder_lost or not self._roots.isdisjoint(names)
         if failure or not names or any(self._concerns(Path(name)) for name in names):
-            self._woken.set()
+            self._wake_event.set()
 
-    def _compared(self, now: dict[str, _Print]) -> TriggerEvent | None:
-        """Return what is different from the last time; None: nothing that is news."""
-        before, first = self._there, self._first
-        touched = [name for name, one in now.items() if before.get(name) != one]
-        own = set(self._own(touched)) if touched else set()
-        words = [self._words(name, now, before.keys() | first) for name in touched]
-        news = [word for name, word in zip(touched, words, strict=True) if name not in own]
-        news += [self._words(name, now, before) for name in before if name not in now]
-        self._there, self._first = now, set()
-        seen = max((one.changed_ns for one in now.values()), default=0)
-        return TriggerEvent(text=_listed(sorted(news)), seen=seen) if news else None
+    def _diff_event(self, scan: dict[str, _Fingerprint]) -> TriggerEvent | None:
+        """Return an event with the differences to the last scan. Return None if there are none."""
+        last_scan, initial_changes = self._last_scan, self._initial_changes
+        touched = [name for name, fingerprint in scan.items() if last_scan.get(name) != fingerprint]
+        own_names = set(self._own(touched)) if touched else set()
+        changes = [
+            self._format_change(name, scan, last_scan.keys() | initial_changes) for name in touched
+        ]
+        news = [
+            change for name, change in zip(touched, changes, strict=True) if name not in own_names
+        ]
+        news += [
+            self._format_change(name, scan, last_scan) for name in last_scan if name not in scan
+        ]
+        self._last_scan, self._initial_changes = scan, set()
+        seen = max((fingerprint.changed_ns for fingerprint in scan.values()), default=0)
+        return TriggerEvent(text=_format_changes(sorted(news)), seen=seen) if news else None
 
-    def _words(self, name: str, now: Collection[str], before: Collection[str]) -> str:
+    def _format_change(self, name: str, now: Collection[str], before: Collection[str]) -> str:
         note = " (gone)" if name not in now else "" if name in before else " (new)"
         return self._root.shown(self._root.folder / name) + note
 
-    def _look(self) -> dict[str, _Print]:
-        """Return the files that are there, by name. Raises ToolError."""
-        found: dict[str, _Print] = {}
+    def _look(self) -> dict[str, _Fingerprint]:
+        """Scan the existing files, by name. Raises ToolError."""
+        fingerprints: dict[str, _Fingerprint] = {}
         for path in self._files():
             try:
-                one = os.lstat(path)
+                status = os.lstat(path)
             except OSError:
-                continue  # gone meanwhile
-            found[self._root.name(path)] = _Print(one.st_ctime_ns, one.st_size, one.st_ino)
-            if len(found) > MOST_FILES:
+                continue  # The file was removed meanwhile.
+            fingerprints[self._root.name(path)] = _Fingerprint(
+                status.st_ctime_ns, status.st_size, status.st_ino
+            )
+            if len(fingerprints) > MOST_FILES:
                 raise ToolError(f"there are more than {MOST_FILES:,} files: name a smaller folder")
-        return found
+        return fingerprints
 
     def _files(self) -> Iterator[Path]:
-        for path in self._meant:
-            if _inode(path) is None:
+        for path in self._targets:
+            if _find_inode(path) is None:
                 yield path
                 continue
             for folder, folders, names in os.walk(path):
                 folders[:] = [name for name in folders if not self._is_ignored(path, folder, name)]
                 paths = (Path(folder, name) for name in names)
-                yield from (one for one in paths if one not in self._ignore)
+                yield from (file_path for file_path in paths if file_path not in self._ignore)
 
-    def _is_ignored(self, meant: Path, *parts: str) -> bool:
-        """Whether what lies below a folder that is meant is what programs keep for themselves."""
+    def _is_ignored(self, target: Path, *parts: str) -> bool:
+        """Whether a path below a watched folder belongs to a program, not to the user."""
         path = Path(*parts)
         if any(path.is_relative_to(folder) for folder in self._ignore):
             return True
-        return not _IGNORED.isdisjoint(path.relative_to(meant).parts)
+        return not _IGNORED.isdisjoint(path.relative_to(target).parts)
 
     def _concerns(self, path: Path) -> bool:
-        """Whether what happened at a path may be news."""
-        inside = (meant for meant in self._meant if path.is_relative_to(meant))
-        return any(not self._is_ignored(meant, str(path)) for meant in inside)
+        """Whether an event at a path may be relevant."""
+        containing_targets = (target for target in self._targets if path.is_relative_to(target))
+        return any(not self._is_ignored(target, str(path)) for target in containing_targets)
 
-    def _check_places(self) -> None:
-        """Raise ToolError for a file in a folder that is not there."""
-        for path in self._meant:
-            if _inode(path) is None and _inode(path.parent) is None:
+    def _check_parents(self) -> None:
+        """Raise ToolError for a file in a folder that does not exist."""
+        for path in self._targets:
+            if _find_inode(path) is None and _find_inode(path.parent) is None:
                 raise ToolError(f"there is no folder {self._root.shown(path.parent)}")
 
     def _inodes(self) -> list[tuple[int, int] | None]:
-        """Return what tells the folders that are watched from others of their names."""
-        return [_inode(Path(place)) for place in sorted(self._roots)]
+        """Return the device and inode numbers of the watched folders."""
+        return [_find_inode(Path(place)) for place in sorted(self._roots)]
 
-    def _places(self) -> Iterator[tuple[list[str], bool]]:
-        """Yield the folders to watch, and whether with all below: of a file, the one it is in."""
-        folders = [path for path in self._meant if _inode(path) is not None]
-        others = (path.parent for path in self._meant if path not in folders)
-        parents = [place for place in others if _inode(place) is not None]
-        for places, recursive in ((folders, True), (parents, False)):
-            if places:
-                yield [str(place) for place in places], recursive
+    def _iter_watch_folders(self) -> Iterator[tuple[list[str], bool]]:
+        """Yield folders to watch, and whether recursively: the parent folder for a file."""
+        folders = [path for path in self._targets if _find_inode(path) is not None]
+        file_parents = (path.parent for path in self._targets if path not in folders)
+        parents = [folder for folder in file_parents if _find_inode(folder) is not None]
+        for watched_folders, recursive in ((folders, True), (parents, False)):
+            if watched_folders:
+                yield [str(folder) for folder in watched_folders], recursive
 
 
-def _inode(folder: Path) -> tuple[int, int] | None:
-    """Return which folder it is; None for none, and where nobody may look."""
+def _find_inode(folder: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a folder. Return None if it is none or not accessible."""
     try:
-        found = folder.stat()
+        status = folder.stat()
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
-def _listed(words: Sequence[str]) -> str:
-    """Say what changed.
+def _format_changes(changes: Sequence[str]) -> str:
+    """Format a list of changes.
 
-    >>> _listed(["a.py (new)"]), _listed(["a.py", "b.py"])
+    >>> _format_changes(["a.py (new)"]), _format_changes(["a.py", "b.py"])
     ('changed: a.py (new)', '2 changes: a.py, b.py')
     """
-    named = ", ".join(words[:_NAMED])
-    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
-    return f"changed: {named}" if len(words) == 1 else f"{len(words)} changes: {named}{more}"
+    listed_names = ", ".join(changes[:_MAX_LISTED_NAMES])
+    remainder = (
+        f" and {len(changes) - _MAX_LISTED_NAMES} more" if len(changes) > _MAX_LISTED_NAMES else ""
+    )
+    return (
+        f"changed: {listed_names}"
+        if len(changes) == 1
+        else f"{len(changes)} changes: {listed_names}{remainder}"
+    )
 
 
 def check_paths(root: Root, paths: Sequence[str]) -> list[str]:
-    """Return paths by the one name that each has. Raises InvalidArguments or Failed."""
+    """Return normalized paths without duplicates. Raises InvalidArguments or ToolError."""
     if not paths or len(paths) > MOST_PATHS:
         raise InvalidArguments(f"name 1 to {MOST_PATHS} files or folders")
-    _watch()
+    _import_watch()
     return list(dict.fromkeys(root.name(root.resolve(path)) for path in paths))
 
 
-def _watch() -> Any:
-    """Return what watches. Raises InvalidArguments where it is not installed."""
+def _import_watch() -> Any:
+    """Import the watch function. Raises InvalidArguments if it is not installed."""
     try:
         from watchfiles import watch  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -275,26 +294,28 @@ def _watch() -> Any:
     return watch
 
 
-def _follow(watch: Any, places: Sequence[str], *, recursive: bool, stop: Flag, hear: Hear) -> None:
-    """Tell of changes until it is stopped; first, of none: now it watches."""
+def _watch_changes(
+    watch: Any, folders: Sequence[str], *, recursive: bool, stop: Flag, on_paths: Hear
+) -> None:
+    """Pass changes to `on_paths` until stopped; the first call has no paths: it now watches."""
     is_new = True
     try:
         for changes in watch(
-            *places,
+            *folders,
             watch_filter=None,
-            debounce=_LOOK_MS,
-            step=_STEP_MS,
+            debounce=_POLL_MS,
+            step=_STOP_POLL_MS,
             stop_event=stop,
-            rust_timeout=_LOOK_MS,
+            rust_timeout=_POLL_MS,
             yield_on_timeout=True,
             raise_interrupt=False,
             recursive=recursive,
             ignore_permission_denied=True,
         ):
             if is_new:
-                hear((), None)
+                on_paths((), None)
             elif changes:
-                hear({path for _, path in changes}, None)
+                on_paths({path for _, path in changes}, None)
             is_new = False
-    except Exception as error:  # noqa: BLE001 - the border of a thread: whoever waits is told
-        hear((), f"the system watches no more: {error}")
+    except Exception as error:  # noqa: BLE001 - the waiting task reports any failure of the thread
+        on_paths((), f"the system watches no more: {error}")

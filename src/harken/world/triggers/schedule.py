@@ -1,4 +1,4 @@
-"""`Schedule`: the times that an agent asked for: once, again and again, or as cron has them."""
+"""`Schedule`: the times of a time trigger: once, at an interval, or by a cron expression."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 SHORTEST_S = 10.0
-"""Nothing comes more often than this."""
+"""The minimum interval in seconds."""
 LONGEST_S = 366 * 86_400.0
-_FIELDS = 5
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SPAN = re.compile(
+_CRON_FIELD_COUNT = 5
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_INTERVAL_PATTERN = re.compile(
     r"(in|every) (\d{1,9}(?:\.\d{1,3})?) ?(s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)"
 )
-_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_CLOCK_PATTERN = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When something is due."""
+    """The due times of a time trigger."""
 
     armed: TimeTrigger
 
     @property
     def zone(self) -> ZoneInfo:
-        """In which times are shown."""
+        """The time zone in which times are shown."""
         return zone_named(self.armed.zone)
 
     def after(self, time_us: int) -> int | None:
-        """Return the first time that it is due after this one, in microseconds; None: never.
+        """Return the first due time after this time, in microseconds. Return None if there is none.
 
-        Raises InvalidArguments where what the log says is no schedule.
+        Raises InvalidArguments if the trigger in the log is not a valid schedule.
         """
         armed = self.armed
         try:
-            begun = parse_rfc3339(armed.armed)
+            armed_us = parse_rfc3339(armed.armed)
             if armed.at is not None:
                 due = parse_rfc3339(armed.at)
-                return due if due > time_us or time_us <= begun else None
+                return due if due > time_us or time_us <= armed_us else None
             if armed.every_s is not None:
-                every = round(max(armed.every_s, SHORTEST_S) * 1e6)
-                return begun + every * (max(0, time_us - begun) // every + 1)
-            return self._cron(max(time_us, begun))
+                interval_us = round(max(armed.every_s, SHORTEST_S) * 1e6)
+                return armed_us + interval_us * (max(0, time_us - armed_us) // interval_us + 1)
+            return self._cron(max(time_us, armed_us))
         except (ValueError, OverflowError) as error:
             raise InvalidArguments(f"{armed.words} is no time: {error}") from None
 
     def _cron(self, time_us: int) -> int | None:
-        parse_time = next(_cron(self.armed.cron or "", datetime_at(time_us, self.zone)), None)
-        return None if parse_time is None else round(parse_time.timestamp() * 1e6)
+        due_time = next(_cron(self.armed.cron or "", datetime_at(time_us, self.zone)), None)
+        return None if due_time is None else round(due_time.timestamp() * 1e6)
 
     def shown(self, time_us: int) -> str:
-        """Return a time as the agent reads it."""
+        """Format a time for the agent."""
         return f"{datetime_at(time_us, self.zone):%Y-%m-%d %H:%M:%S} ({self.armed.zone})"
 
 
@@ -71,7 +71,7 @@ def datetime_at(time_us: int, zone: ZoneInfo) -> datetime:
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """Return a time zone. Raises InvalidArguments."""
+    """Return a time zone by name. Raises InvalidArguments."""
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - reads the environment where it is imported
 
     try:
@@ -93,25 +93,30 @@ def _cron(expression: str, after: datetime) -> Iterator[datetime]:
 
 
 def parse_time(text: str, zone: str, now_us: int) -> str:
-    """Return the time that an agent wrote, as UTC in RFC 3339. Raises InvalidArguments.
+    """Parse a time that an agent wrote and return it as UTC in RFC 3339. Raises InvalidArguments.
 
-    With an offset, or else in the zone; a time of day alone is the next such.
+    A time without an offset is in the zone; a time of day alone is its next occurrence.
 
     >>> parse_time("1970-01-31T13:00:00+01:00", "UTC", 0), parse_time("00:30", "Europe/Berlin", 0)
     ('1970-01-31T12:00:00.000000Z', '1970-01-01T23:30:00.000000Z')
     """
-    place, now = zone_named(zone), datetime_at(now_us, zone_named(zone))
+    tzinfo, now = zone_named(zone), datetime_at(now_us, zone_named(zone))
     try:
-        if (found := _CLOCK.fullmatch(text.strip())) is not None:
-            hour, minute, second = (int(part or 0) for part in found.groups())
-            wanted = now.replace(hour=hour, minute=minute, second=second, microsecond=0, fold=0)
-            times = [wanted, wanted.replace(fold=1), wanted + timedelta(days=1)]
+        if (match := _CLOCK_PATTERN.fullmatch(text.strip())) is not None:
+            hour, minute, second = (int(part or 0) for part in match.groups())
+            local_time = now.replace(hour=hour, minute=minute, second=second, microsecond=0, fold=0)
+            times = [local_time, local_time.replace(fold=1), local_time + timedelta(days=1)]
         else:
-            wanted = datetime.fromisoformat(text.strip())
-            wanted = wanted if wanted.tzinfo is not None else wanted.replace(tzinfo=place)
-            times = [wanted, wanted.replace(fold=1)]  # twice, when clocks are set back
-        due = [round(one.timestamp() * 1e6) for one in times]
-        due_us = next((one for one in due if one > now_us), due[0])
+            local_time = datetime.fromisoformat(text.strip())
+            local_time = (
+                local_time if local_time.tzinfo is not None else local_time.replace(tzinfo=tzinfo)
+            )
+            # The time occurs twice when clocks are set back.
+            times = [local_time, local_time.replace(fold=1)]
+        due_times_us = [round(candidate.timestamp() * 1e6) for candidate in times]
+        due_us = next(
+            (candidate for candidate in due_times_us if candidate > now_us), due_times_us[0]
+        )
     except (ValueError, OverflowError):
         raise InvalidArguments(
             f"{text!r} is no time such as in 10 min, every 2 h, 09:30 or 2026-01-31 09:30"
@@ -125,7 +130,7 @@ def parse_time(text: str, zone: str, now_us: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Which times an agent means; one of the three."""
+    """The times that an agent requests; exactly one field is set."""
 
     at: str | None = None
     every_s: float | None = None
@@ -133,30 +138,30 @@ class Times:
 
     @classmethod
     def read(cls, text: str, zone: str, now_us: int) -> Times:
-        """Read what an agent wrote. Raises InvalidArguments.
+        """Parse a text that an agent wrote. Raises InvalidArguments.
 
         >>> Times.read("in 10 min", "UTC", 0).at, Times.read("every 2h", "UTC", 0).every_s
         ('1970-01-01T00:10:00.000000Z', 7200.0)
         """
         zone_named(zone)
-        if (found := _SPAN.fullmatch(text.strip().lower())) is not None:
-            seconds = float(found[2]) * _SECONDS[found[3][:1]]
-            least = SHORTEST_S if found[1] == "every" else 1.0
-            if not least <= seconds <= LONGEST_S:
-                raise InvalidArguments(f"{text!r} is not from {least:g} s to a year")
-            if found[1] == "every":
+        if (match := _INTERVAL_PATTERN.fullmatch(text.strip().lower())) is not None:
+            seconds = float(match[2]) * _UNIT_SECONDS[match[3][:1]]
+            min_s = SHORTEST_S if match[1] == "every" else 1.0
+            if not min_s <= seconds <= LONGEST_S:
+                raise InvalidArguments(f"{text!r} is not from {min_s:g} s to a year")
+            if match[1] == "every":
                 return cls(every_s=seconds)
             return cls(at=format_rfc3339(now_us + round(seconds * 1e6)))
         expression = text.strip().removeprefix("cron").strip()
-        if len(expression.split()) == _FIELDS or text.strip().startswith("cron"):
+        if len(expression.split()) == _CRON_FIELD_COUNT or text.strip().startswith("cron"):
             _check_cron(expression)
             return cls(cron=expression)
         return cls(at=parse_time(text, zone, now_us))
 
 
 def _check_cron(expression: str) -> None:
-    """Raise InvalidArguments for what is no cron expression, or comes never."""
-    if len(expression.split()) != _FIELDS:
+    """Raise InvalidArguments for an invalid cron expression, or one that is never due."""
+    if len(expression.split()) != _CRON_FIELD_COUNT:
         raise InvalidArguments("a cron expression has five fields: minute hour day month weekday")
     if next(_cron(expression, datetime(2026, 1, 1, tzinfo=UTC)), None) is None:
         raise InvalidArguments(f"cron {expression!r} comes never")

@@ -1,7 +1,6 @@
-"""`Sources`: all that can wake the agents of one world, and what they are made of.
+"""`Sources`: the trigger sources of one world, and what they share.
 
-It is part of a `World`. Somebody has to listen, else nothing runs: see
-`harken.agents.turn.wakeups`.
+It is part of a `World`. No source runs until a session listens: see `harken.agents.turn.wakeups`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from harken.world.triggers.webhook import WebhookCalled, Webhooks
 
 @dataclass(eq=False, kw_only=True)
 class Sources:
-    """Makes the source of a trigger; owns what several of them share."""
+    """Creates the source of a trigger and owns what several sources share."""
 
     root: Root
     shell: Shell
@@ -41,21 +40,22 @@ class Sources:
     ignore: Sequence[Path] = ()
     """Files and folders that the program itself writes."""
     listening: bool = False
-    """Whether anybody listens. Without that nothing can be armed."""
+    """Whether a session listens. Otherwise no trigger can be armed."""
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
     webhooks: Webhooks = field(default_factory=Webhooks)
 
     def check_listening(self) -> None:
-        """Raise ToolError where nobody would hear."""
+        """Raise ToolError if no session listens."""
         if not self.listening:
             raise ToolError("nobody listens in this session, so nothing could wake you")
 
     def source(
         self, armed: AnyArmed, agent: str, last: TriggerState | None, own: Own
     ) -> TriggerSource:
-        """Return the source of a trigger of an agent; `last` is when it last told of something.
+        """Return the source of a trigger of an agent; `last` is the state at its last event.
 
-        `own` says which files the agent knows as they are. Raises ToolError for what is none.
+        `own` selects the files with content that the agent knows. Raises ToolError for an invalid
+        trigger.
         """
         match armed:
             case TimeTrigger():
@@ -75,11 +75,11 @@ class Sources:
     def files(
         self, paths: Sequence[str], seen: int | None = None, own: Own = lambda _: ()
     ) -> FilesChanged:
-        """Return what tells of changes of files."""
+        """Return a source of changes of files."""
         return FilesChanged(self.root, paths, seen=seen, own=own, ignore=self.ignore)
 
     async def close(self) -> None:
-        """End all commands in the background, and listen to nobody."""
+        """Terminate all background commands, and stop listening."""
         self.listening = False
         self.background.close()
         await self.webhooks.close()

@@ -1,6 +1,6 @@
-"""`Timer`: tells when a time has come. Times that came while nobody listened are one happening.
+"""`Timer`: an event source for due times. Times missed while no session listened are one event.
 
-`TriggerClock`: a clock and waiting by it, as one value, so that a test can pass its own.
+`TriggerClock`: a clock and a way to wait by it, as one value, so that a test can pass its own.
 """
 
 from __future__ import annotations
@@ -16,63 +16,63 @@ from harken.world.triggers.base import TriggerEvent
 from harken.world.triggers.schedule import SHORTEST_S, Schedule
 from harken.world.triggers.trigger import TimeTrigger
 
-_LONGEST_S = 30.0
-"""So often the clock is looked at: a machine may sleep, and a clock may be set."""
+_MAX_SLEEP_S = 30.0
+"""The interval of clock checks: a machine may sleep, and a clock may be set."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerClock:
-    """Waits until its clock says a time."""
+    """Waits until its clock reaches a time."""
 
     clock: Clock = system_clock
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Takes seconds."""
 
     async def until(self, due_us: int) -> None:
-        """Return when it is this time, in microseconds since 1970, or later."""
+        """Wait until this time, in microseconds since 1970."""
         while (left_us := due_us - self.clock()) > 0:
-            await self.sleep(min(left_us / 1e6, _LONGEST_S))
+            await self.sleep(min(left_us / 1e6, _MAX_SLEEP_S))
 
     async def pause(self, seconds: float) -> None:
-        """Return after so many seconds."""
+        """Wait for a number of seconds."""
         await self.until(self.clock() + round(seconds * 1e6))
 
 
 LATE_US = 60_000_000
-"""What comes later than this is said to be late."""
-_COUNTED = 1000
-"""So many times that were missed are counted."""
+"""An event later than this is reported as late."""
+_MAX_COUNTED_TIMES = 1000
+"""The maximum number of missed times that are counted."""
 
 
 class Timer:
-    """The source of one trigger."""
+    """The event source of one time trigger."""
 
     pause_s = SHORTEST_S
 
     def __init__(self, armed: TimeTrigger, last_us: int, alarm: TriggerClock) -> None:
-        """`last_us` is when it told of a time last, or when it was armed."""
+        """Create a source; `last_us` is the time of its last event, or when it was armed."""
         self._schedule, self._alarm, self._last_us = Schedule(armed), alarm, last_us
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Nothing is to be begun."""
+        """Do nothing: a timer needs no preparation."""
         yield
 
     async def wait(self) -> TriggerEvent:
-        """Return when the next time has come."""
+        """Wait for the next due time."""
         schedule = self._schedule
         due = schedule.after(self._last_us)
         if due is None:
             raise ToolError("it comes never again")
         await self._alarm.until(due)
-        now, last, times = self._alarm.clock(), due, 1
-        following = schedule.after(due)
-        while following is not None and following <= now and times < _COUNTED:
-            last, times, following = following, times + 1, schedule.after(following)
-        self._last_us = max(now, last)
-        return TriggerEvent(text=self._text(due, now, times), is_last=following is None)
+        now, last_due, times = self._alarm.clock(), due, 1
+        next_due = schedule.after(due)
+        while next_due is not None and next_due <= now and times < _MAX_COUNTED_TIMES:
+            last_due, times, next_due = next_due, times + 1, schedule.after(next_due)
+        self._last_us = max(now, last_due)
+        return TriggerEvent(text=self._format_event(due, now, times), is_last=next_due is None)
 
-    def _text(self, due: int, now: int, times: int) -> str:
+    def _format_event(self, due: int, now: int, times: int) -> str:
         schedule = self._schedule
         text = f"it is {schedule.shown(now)}"
         if times > 1:

@@ -1,4 +1,4 @@
-"""The tools with which agents say what shall wake them, and look at it."""
+"""The tools with which agents set, list and stop their triggers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harken.world.triggers.trigger import (
 )
 from harken.world.triggers.webhook import HOST, token_sha256
 
-_WAKE = """\
+_WAKE_ME_TEMPLATE = """\
 Be woken later: at a time, or when files change. Then you hear `[event NAME] ...` as a user message
 and answer it, also if nobody says anything else; this call itself returns at once.
 
@@ -42,10 +42,15 @@ Give a `name`, and either `files` (files or folders; what you change yourself is
 @check_arguments
 def trigger_tools(sources: Sources) -> list[Tool]:
     """Return the tools wake_me, run_in_background, webhook and triggers."""
-    return [_wake_me(sources), _run_in_background(sources), _webhook(sources), _triggers()]
+    return [
+        _wake_me_tool(sources),
+        _background_tool(sources),
+        _webhook_tool(sources),
+        _triggers_tool(),
+    ]
 
 
-def _wake_me(sources: Sources) -> Tool:
+def _wake_me_tool(sources: Sources) -> Tool:
     async def wake_me(
         caller: ToolContext,
         name: str,
@@ -61,8 +66,8 @@ def _wake_me(sources: Sources) -> Tool:
         check_name(caller, name)
         if files is not None:
             return _arm_files(sources, caller, name, files, note)
-        now, place = sources.alarm.clock(), sources.zone if zone is None else zone
-        times = Times.read(when or "", place, now)
+        now, zone_name = sources.alarm.clock(), sources.zone if zone is None else zone
+        times = Times.read(when or "", zone_name, now)
         armed = TimeTrigger(
             call=caller.call,
             armed=format_rfc3339(now),
@@ -70,15 +75,15 @@ def _wake_me(sources: Sources) -> Tool:
             at=times.at,
             every_s=times.every_s,
             cron=times.cron,
-            zone=place,
+            zone=zone_name,
         )
         arm(caller, name, armed)
         schedule = Schedule(armed)
         due = schedule.after(now)
         return f"{name}: {'never' if due is None else f'first at {schedule.shown(due)}'}"
 
-    about = _WAKE.format(shortest=SHORTEST_S, zone=sources.zone)
-    return tool(description=about)(wake_me)
+    description = _WAKE_ME_TEMPLATE.format(shortest=SHORTEST_S, zone=sources.zone)
+    return tool(description=description)(wake_me)
 
 
 def _arm_files(
@@ -86,7 +91,10 @@ def _arm_files(
 ) -> str:
     paths = check_paths(sources.root, files)
     for path in paths:
-        if any(sources.root.resolve(path).is_relative_to(own) for own in sources.ignore):
+        if any(
+            sources.root.resolve(path).is_relative_to(ignored_path)
+            for ignored_path in sources.ignore
+        ):
             raise InvalidArguments(
                 f"{path} is of this program itself: each message would change it"
             )
@@ -102,7 +110,7 @@ def _arm_files(
     return f"{name}: watching {', '.join(paths)}"
 
 
-def _run_in_background(sources: Sources) -> Tool:
+def _background_tool(sources: Sources) -> Tool:
     async def run_in_background(
         caller: ToolContext, name: str, command: str, note: str = ""
     ) -> str:
@@ -136,11 +144,13 @@ def _run_in_background(sources: Sources) -> Tool:
     async def preview(command: str, **_: object) -> str:
         return f"{command}\n(in the background, as long as the session)"
 
-    made = tool(run_in_background).with_subject(by="command", kind="command", preview=preview)
-    return replace(made, acts_as="bash", note=sources.shell.note)
+    background_tool = tool(run_in_background).with_subject(
+        by="command", kind="command", preview=preview
+    )
+    return replace(background_tool, acts_as="bash", note=sources.shell.note)
 
 
-def _webhook(sources: Sources) -> Tool:
+def _webhook_tool(sources: Sources) -> Tool:
     async def webhook(caller: ToolContext, name: str, note: str = "") -> str:
         """Get an HTTP address on this machine that wakes you: `[event NAME]` with what was sent.
 
@@ -165,7 +175,7 @@ def _webhook(sources: Sources) -> Tool:
     return tool(webhook)
 
 
-def _triggers() -> Tool:
+def _triggers_tool() -> Tool:
     @tool(reads_only=True)
     async def triggers(caller: ToolContext, stop: list[str] | None = None) -> str:
         """List what wakes you; with `stop`, end these triggers first.
@@ -173,16 +183,16 @@ def _triggers() -> Tool:
         A command that runs in the background is ended with its trigger.
         """
         spec = caller.agent.state.spec
-        there = dict(spec.get("triggers") or {})
+        remaining = dict(spec.get("triggers") or {})
         for name in dict.fromkeys(stop or ()):
-            if there.pop(name, None) is None:
+            if remaining.pop(name, None) is None:
                 raise ToolError(
-                    f"there is no trigger {name!r}; there is: {', '.join(there) or 'none'}"
+                    f"there is no trigger {name!r}; there is: {', '.join(remaining) or 'none'}"
                 )
         if stop:
-            log_armed(caller.agent, there, caller.call)
-        armed = armed_in({"triggers": there})
-        lines = [f"{name}: {one.words}" for name, one in armed.items()]
+            log_armed(caller.agent, remaining, caller.call)
+        armed = armed_in({"triggers": remaining})
+        lines = [f"{name}: {trigger.words}" for name, trigger in armed.items()]
         return "\n".join(lines) or "Nothing wakes you."
 
     return triggers

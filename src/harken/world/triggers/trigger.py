@@ -1,7 +1,7 @@
-"""`Trigger`: a trigger as the spec of its agent has it, under its name.
+"""`Trigger`: a trigger as stored in the spec of its agent, under its name.
 
-Nothing else is kept of it, so a resume arms again what the log says: a log may come from anywhere,
-and what it says starts no program.
+The spec is the only state, so a resume arms what the log contains. A log may come from an untrusted
+source; no trigger in it starts a program.
 
 Source: docs/formats/session-log.md, `triggers` in the spec of an agent.
 """
@@ -20,46 +20,46 @@ from harken.world.result import InvalidArguments
 from harken.world.tool import ToolContext
 
 MOST = 20
-"""So many triggers can an agent have."""
+"""The maximum number of triggers of an agent."""
 LONGEST_NOTE = 1000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
 class Trigger(msgspec.Struct, kw_only=True, frozen=True, tag_field="kind", omit_defaults=True):
-    """What all kinds have in common."""
+    """The fields that all kinds have in common."""
 
     call: Reference
     """The call that armed it."""
     armed: str
-    """When: UTC, RFC 3339."""
+    """When it was armed: UTC, RFC 3339."""
     note: str = ""
-    """What the agent wants to be told with it, in its own words."""
+    """A note of the agent that is repeated with each event."""
 
     @property
     def is_once(self) -> bool:
-        """Whether it is over when it has told of something."""
+        """Whether it ends with its first event."""
         return False
 
     @property
     def words(self) -> str:
-        """Say on one line what it is about."""
+        """A description on one line."""
         raise NotImplementedError
 
     @property
     def cause(self) -> MessageId:
-        """The message with the call: what a happening has as its cause."""
+        """The message with the call: the cause of each event."""
         return MessageId(reference_message_id(self.call))
 
 
 class TimeTrigger(Trigger, kw_only=True, frozen=True, tag="time", omit_defaults=True):
-    """A time, or times."""
+    """A time, or recurring times."""
 
     at: str | None = None
-    """Once, then: UTC, RFC 3339."""
+    """The time of a single event: UTC, RFC 3339."""
     every_s: float | None = None
     cron: str | None = None
     zone: str = "UTC"
-    """In which its times are meant and shown."""
+    """The time zone in which its times are meant and shown."""
 
     @property
     def is_once(self) -> bool:
@@ -76,7 +76,7 @@ class FileTrigger(Trigger, kw_only=True, frozen=True, tag="files", omit_defaults
     """Files that may change."""
 
     paths: list[str]
-    """Files and folders, as they are named from the folder of the world."""
+    """Files and folders, named relative to the folder of the world."""
     seen: int | None = None
     """The newest change (ctime, nanoseconds) when it was armed."""
 
@@ -90,7 +90,7 @@ class CommandTrigger(Trigger, kw_only=True, frozen=True, tag="command", omit_def
 
     command: str
     output: str
-    """The file with what it writes."""
+    """The file with its output."""
 
     @property
     def is_once(self) -> bool:
@@ -102,10 +102,10 @@ class CommandTrigger(Trigger, kw_only=True, frozen=True, tag="command", omit_def
 
 
 class WebhookTrigger(Trigger, kw_only=True, frozen=True, tag="webhook", omit_defaults=True):
-    """An HTTP address that others call."""
+    """An HTTP address that other programs call."""
 
     token_sha256: str
-    """Of the token in its address, which stands nowhere but in the result of the call."""
+    """The hash of the token in its address, which is only in the result of the call."""
     port: int
 
     @property
@@ -117,42 +117,42 @@ AnyArmed = TimeTrigger | FileTrigger | CommandTrigger | WebhookTrigger
 
 
 def armed_in(spec: Mapping[str, Any]) -> dict[str, AnyArmed]:
-    """Return the triggers in an agent's spec, by name; what cannot be read is none."""
+    """Parse the triggers in the spec of an agent, by name; invalid ones are skipped."""
     triggers = spec.get("triggers")
-    found: dict[str, AnyArmed] = {}
+    triggers_by_name: dict[str, AnyArmed] = {}
     for name, value in triggers.items() if isinstance(triggers, dict) else ():
         try:
-            found[name] = msgspec.convert(value, AnyArmed)
+            triggers_by_name[name] = msgspec.convert(value, AnyArmed)
         except msgspec.ValidationError:
             continue
-    return found
+    return triggers_by_name
 
 
 def check_name(caller: ToolContext, name: str) -> None:
-    """Raise InvalidArguments for a name that cannot be given now."""
-    if not _NAME.fullmatch(name):
+    """Raise InvalidArguments for a trigger name that is invalid or not available."""
+    if not _NAME_PATTERN.fullmatch(name):
         raise InvalidArguments(
             f"a name is of at most 40 letters, digits, `-`, `_`, `.`; not {name!r}"
         )
-    there = caller.agent.state.spec.get("triggers") or {}
-    if name in there:
+    existing = caller.agent.state.spec.get("triggers") or {}
+    if name in existing:
         raise InvalidArguments(
             f"there is a trigger {name} already; stop it first, or choose a name"
         )
-    if len(there) >= MOST:
+    if len(existing) >= MOST:
         raise InvalidArguments(f"you have {MOST} triggers, which is the most; stop one first")
 
 
 def arm(caller: ToolContext, name: str, armed: AnyArmed) -> None:
-    """Log that an agent has a trigger from now on; whoever listens opens its source."""
+    """Log a new trigger of an agent. The listening session then opens its source."""
     if len(armed.note) > LONGEST_NOTE:
         raise InvalidArguments(f"a note has at most {LONGEST_NOTE:,} characters")
     check_name(caller, name)
-    there = caller.agent.state.spec.get("triggers") or {}
-    log_armed(caller.agent, {**there, name: msgspec.to_builtins(armed)}, caller.call)
+    existing = caller.agent.state.spec.get("triggers") or {}
+    log_armed(caller.agent, {**existing, name: msgspec.to_builtins(armed)}, caller.call)
 
 
 def log_armed(agent: Any, triggers: Mapping[str, Any], cause: Reference) -> None:
-    """Log which triggers an agent has from now on."""
+    """Log the complete triggers of an agent."""
     event = AgentConfigured(agent_id=agent.agent_id, spec={"triggers": dict(triggers)}, cause=cause)
     agent.session.append(event)

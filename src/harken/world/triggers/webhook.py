@@ -1,6 +1,6 @@
-"""Webhooks: one small HTTP server on loopback; who knows a token may say something to an agent.
+"""Webhooks: a small HTTP server on loopback; a client with a token can send messages to an agent.
 
-It answers with one line, and only when what was said is in the log: then it cannot be lost.
+It responds with one line, and only when the message is in the log and cannot be lost.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ from harken.world.triggers.trigger import WebhookTrigger
 
 BODY_BYTES = 65_536
 READ_S = 10.0
-"""So long a request may take to arrive."""
+"""The time limit for receiving a request."""
 WAITING = 8
-"""So many messages may wait for a busy agent; more are refused for now."""
+"""How many messages may wait for a busy agent; further ones are refused."""
 SHOWN = 4000
-"""So many characters of a message an agent hears."""
+"""How many characters of a message the agent gets."""
 HOST = "127.0.0.1"
 CONNECTIONS = 64
-"""So many may be open at once that have said nothing with a token: any program can open some, and
-each takes a file from those that this process may open."""
+"""How many connections without a valid token may be open, since any program can open them."""
 
-# Without any handler Python prints on the terminal what somebody sends that is no request.
+# Without a handler, Python prints errors for malformed requests on the terminal.
 logging.getLogger("aiohttp").addHandler(logging.NullHandler())
 
 
 def token_sha256(token: str) -> str:
-    """Return what is kept of a token.
+    """Return the hash of a token for the log.
 
     >>> token_sha256("secret")[:8]
     '2bb80d53'
@@ -47,7 +46,7 @@ def token_sha256(token: str) -> str:
 
 @dataclass(eq=False)
 class WebhookMessage:
-    """What came in one request."""
+    """The content of one request."""
 
     text: str
     size_bytes: int
@@ -56,7 +55,7 @@ class WebhookMessage:
 
 @dataclass(eq=False)
 class WebhookCalled:
-    """The source of one webhook."""
+    """The event source of one webhook."""
 
     armed: WebhookTrigger
     server: Webhooks
@@ -66,7 +65,7 @@ class WebhookCalled:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Begin to listen, at the port that was told when it was armed."""
+        """Start to listen, at the port that was reported when it was armed."""
         await self.server.start(self.armed.port)
         self.server.sources.append(self)
         try:
@@ -77,54 +76,54 @@ class WebhookCalled:
                 message.logged.cancel()
 
     async def wait(self) -> TriggerEvent:
-        """Return when something was said; all that waits is one happening."""
+        """Wait for messages; all waiting ones form one event."""
         await self.came.wait()
         self.came.clear()
         messages, self.waiting = self.waiting, []
-        return TriggerEvent(text=_text(messages), on_logged=partial(_answer, messages))
+        return TriggerEvent(text=_format_messages(messages), on_logged=partial(_confirm, messages))
 
 
-def _text(messages: list[WebhookMessage]) -> str:
-    """Say what came; nobody knows from whom.
+def _format_messages(messages: list[WebhookMessage]) -> str:
+    """Format messages; their sender is unknown.
 
     >>> loop = asyncio.new_event_loop()
-    >>> print(_text([WebhookMessage("[hook x]: OK", 12, loop.create_future())]))
+    >>> print(_format_messages([WebhookMessage("[hook x]: OK", 12, loop.create_future())]))
     a message from outside (12 bytes; whoever has the address can send one):
     > [hook x]: OK
     >>> loop.close()
     """
-    many = f"{len(messages)} messages" if len(messages) > 1 else "a message"
+    count_text = f"{len(messages)} messages" if len(messages) > 1 else "a message"
     size = sum(message.size_bytes for message in messages)
-    head = f"{many} from outside ({size:,} bytes; whoever has the address can send one):"
-    most = SHOWN // max(1, len(messages))
-    bodies = (quoted(one.text, most) or "> (nothing)" for one in messages)
+    head = f"{count_text} from outside ({size:,} bytes; whoever has the address can send one):"
+    max_chars = SHOWN // max(1, len(messages))
+    bodies = (quoted(message.text, max_chars) or "> (nothing)" for message in messages)
     return "\n".join([head, "\n\n".join(bodies)])
 
 
-def _answer(messages: list[WebhookMessage]) -> None:
+def _confirm(messages: list[WebhookMessage]) -> None:
     for message in messages:
         if not message.logged.done():
             message.logged.set_result(None)
 
 
 class Webhooks:
-    """The server of all webhooks; it runs as soon as there is one."""
+    """The HTTP server of all webhooks; it starts with the first one."""
 
     def __init__(self) -> None:
         self.sources: list[WebhookCalled] = []
         self.port: int | None = None
         self._runner: Any = None
         self._listener: asyncio.Server | None = None
-        self._heard: set[Any] = set()
-        """The connections of requests with a token."""
-        self._starting = LoopLock()
+        self._authorized: set[Any] = set()
+        """The connections of requests with a valid token."""
+        self._start_lock = LoopLock()
 
     async def start(self, port: int = 0) -> int:
-        """Listen, at this port if it runs not yet (0: any that is free); return the port.
+        """Start the server, unless it runs, at this port (0: any free one); return the port.
 
-        Raises ToolError where another program has it, InvalidArguments where the extra is missing.
+        Raises ToolError if another program has the port, InvalidArguments if the extra is missing.
         """
-        async with self._starting.here():
+        async with self._start_lock.here():
             if self.port is None:
                 await self._start(port)
         if self.port is None or port not in (0, self.port):
@@ -137,12 +136,14 @@ class Webhooks:
         except ImportError as error:
             raise missing_extra(error) from None
         app = web.Application(client_max_size=BODY_BYTES)
-        app.router.add_route("*", "/{token:.*}", partial(self._called, web))
+        app.router.add_route("*", "/{token:.*}", partial(self._handle_request, web))
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:
             loop = asyncio.get_running_loop()
-            listener = await loop.create_server(partial(self._connected, runner.server), HOST, port)
+            listener = await loop.create_server(
+                partial(self._accept_connection, runner.server), HOST, port
+            )
         except (OSError, OverflowError) as error:
             await runner.cleanup()
             reason = getattr(error, "strerror", None) or error
@@ -150,36 +151,38 @@ class Webhooks:
         self._runner, self._listener = runner, listener
         self.port = listener.sockets[0].getsockname()[1]
 
-    def _connected(self, server: Any) -> Any:
-        """Take one connection; where there are too many, the oldest are closed."""
-        others = [one for one in server.connections if one not in self._heard]
-        for one in others[: max(0, len(others) + 1 - CONNECTIONS)]:
-            one.force_close()
+    def _accept_connection(self, server: Any) -> Any:
+        """Accept a connection; close the oldest ones if there are too many."""
+        unauthorized = [
+            connection for connection in server.connections if connection not in self._authorized
+        ]
+        for connection in unauthorized[: max(0, len(unauthorized) + 1 - CONNECTIONS)]:
+            connection.force_close()
         return server()
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop the server."""
         runner, self._runner, self.port = self._runner, None, None
         if self._listener is not None:
             self._listener.close()
         if runner is not None:
             await runner.cleanup()
 
-    async def _called(self, web: Any, request: Any) -> Any:
-        """Take one request."""
-        source = self._source(request)
+    async def _handle_request(self, web: Any, request: Any) -> Any:
+        """Handle a request."""
+        source = self._find_source(request)
         if source is None:
             return web.Response(status=404, text="there is nothing here\n")
         if request.method != "POST":
             return web.Response(status=405, text="POST what you have to say\n")
-        self._heard.add(request.protocol)
+        self._authorized.add(request.protocol)
         try:
-            return await self._message(web, request, source)
+            return await self._handle_message(web, request, source)
         finally:
-            self._heard.discard(request.protocol)
+            self._authorized.discard(request.protocol)
 
-    async def _message(self, web: Any, request: Any, source: WebhookCalled) -> Any:
-        """Take what is said to an agent; answer when it is logged."""
+    async def _handle_message(self, web: Any, request: Any, source: WebhookCalled) -> Any:
+        """Queue a message for an agent; respond when it is logged."""
         try:
             async with asyncio.timeout(READ_S):
                 body = await request.read()
@@ -188,8 +191,8 @@ class Webhooks:
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413, text=f"more than {BODY_BYTES:,} bytes\n")
         if len(source.waiting) >= WAITING:
-            later = {"Retry-After": "10"}
-            return web.Response(status=429, text="too much at once\n", headers=later)
+            headers = {"Retry-After": "10"}
+            return web.Response(status=429, text="too much at once\n", headers=headers)
         logged = asyncio.get_running_loop().create_future()
         source.waiting.append(WebhookMessage(body.decode("utf-8", "replace"), len(body), logged))
         source.came.set()
@@ -201,12 +204,12 @@ class Webhooks:
             return web.Response(status=503, text="nobody listens any more\n")
         return web.Response(status=202, text="heard\n")
 
-    def _source(self, request: Any) -> WebhookCalled | None:
-        """Return whose token a request has; the time that takes says nothing of the others."""
+    def _find_source(self, request: Any) -> WebhookCalled | None:
+        """Find the source by the token of a request, in time independent of the tokens."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        given = token_sha256(request.match_info["token"] or bearer).encode()
-        found = None
+        token_hash = token_sha256(request.match_info["token"] or bearer).encode()
+        matching_source = None
         for source in self.sources:
-            if hmac.compare_digest(source.armed.token_sha256.encode(), given):
-                found = source
-        return found
+            if hmac.compare_digest(source.armed.token_sha256.encode(), token_hash):
+                matching_source = source
+        return matching_source

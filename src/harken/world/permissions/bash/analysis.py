@@ -1,10 +1,10 @@
-"""Which commands a shell command may run, for rules that deny or ask.
+"""Find the commands that a shell command may run, for rules that deny or ask.
 
 `Analysis` collects the commands that surely run, those that may run, and doubts: reasons why it may
 run more than that. A doubt does not depend on a rule. A rule that denies or asks treats a command
 with a doubt as one that may match, so the user is asked.
 
-A script or program of the project runs unseen: what it contains is not part of the command.
+The content of a script or program of the project is not examined.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MAX_ARGUMENTS = 200
 _SEPARATORS = re.compile(r"[\s;&|]")
 _DISGUISE = re.compile(r"[()'\"\\$`]")
 """Characters that make another command of a text when it is read once more."""
-_SIGNS = re.compile(r"[;&|(){}<>`\"'$\n]+")
+_SIGNS_PATTERN = re.compile(r"[;&|(){}<>`\"'$\n]+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=(.*)", re.DOTALL)
 _SETTERS = name_set(
     """
@@ -65,11 +65,11 @@ _KEYWORDS = name_set(
     ! case coproc do done elif else esac fi for function if in select then until while
     """
 )
-_PIECE = re.compile(r"[^\w./+-]+")
+_NON_WORD_PATTERN = re.compile(r"[^\w./+-]+")
 
 
 class Analysis:
-    """What a shell command may run."""
+    """The commands that a shell command runs or may run, and doubts about it."""
 
     def __init__(
         self, text: str, resolve: Callable[[str], Sequence[str]] = lambda _: (), depth: int = 0
@@ -80,11 +80,11 @@ class Analysis:
         `depth`: in how many other texts this one is nested.
         """
         self.commands: dict[str, None] = {folded(text): None}
-        """The commands that surely run, in several forms each, folded; and the whole text."""
+        """The commands that certainly run, in several folded forms each, and the full text."""
         self.possible: dict[str, None] = {}
         """The commands that may run: arguments of wrappers, lines of here-documents."""
         self.prefixes: dict[str, None] = {}
-        """The beginnings of commands of which the rest is unknown: `git ` of `git $what`."""
+        """The prefixes of commands with an unknown remainder: `git ` of `git $what`."""
         self.findings = Findings()
         self.written: set[str] = set()
         """The names of files that are written."""
@@ -102,7 +102,7 @@ class Analysis:
         return self.findings.doubts
 
     def may_mention(self, pattern: str) -> bool:
-        """Whether a program that cannot be looked into gets arguments that name a denied command.
+        """Whether a program that cannot be examined gets arguments that name a denied command.
 
         `pattern`: a folded pattern of a rule.
         """
@@ -127,7 +127,7 @@ class Analysis:
             self.doubts.add(Doubt.SIZE)
             return
         script = parse(text)
-        if not script.is_complete:  # a shell runs the lines before the one that it cannot parse
+        if not script.is_complete:  # A shell runs the lines before the line that it cannot parse.
             self.doubts.add(Doubt.SYNTAX)
             script.commands += _split_roughly(text)
         if script.expands_prompt:
@@ -135,7 +135,7 @@ class Analysis:
         if script.has_arithmetic:
             self.findings.mentions.append(folded(text))
         for quoted in script.quoted:
-            self._add_possible(" ; ".join(_SIGNS.split(quoted)), depth)
+            self._add_possible(" ; ".join(_SIGNS_PATTERN.split(quoted)), depth)
         for nested in script.backquoted:
             self._read(nested, depth + 1)
         check = ProgramCheck(script, self.findings)
@@ -150,7 +150,7 @@ class Analysis:
         if ran & self.written:
             self.doubts.add(Doubt.WRITTEN_PROGRAM)
         if self.writes_text and self.findings.runs_project:
-            self.findings.mentions.append(_SIGNS.sub(" ", folded(text)))
+            self.findings.mentions.append(_SIGNS_PATTERN.sub(" ", folded(text)))
 
     def _add_possible(self, text: str, depth: int) -> None:
         """Add what a text would run if it were a command."""
@@ -160,12 +160,12 @@ class Analysis:
         if depth >= _MAX_DEPTH:
             self.doubts.add(Doubt.SIZE)
             return
-        found = Analysis(text, self._resolve, depth + 1)
-        self.possible |= found.commands | found.possible
-        self.prefixes |= found.prefixes
+        analysis = Analysis(text, self._resolve, depth + 1)
+        self.possible |= analysis.commands | analysis.possible
+        self.prefixes |= analysis.prefixes
 
     def _read_assignments(self, command: SimpleCommand) -> None:
-        pairs = [(one.name, one.value) for one in command.assignments]
+        pairs = [(assignment.name, assignment.value) for assignment in command.assignments]
         first = program_name(command.words[0].value) if command.words else ""
         if first in _SETTERS or first in WRAPPERS:
             for word in command.words[1:]:
@@ -184,11 +184,15 @@ class Analysis:
                 self.findings.mentions.append(value.value)
 
     def _read_redirections(self, command: SimpleCommand, depth: int) -> None:
-        for one in command.redirections:
-            if one.is_text:
-                self._add_possible(one.target.value, depth)
-            elif not one.is_input and "/dev/" not in one.target.value and not one.is_descriptor:
-                self.written.add(posixpath.basename(one.target.value))
+        for redirection in command.redirections:
+            if redirection.is_text:
+                self._add_possible(redirection.target.value, depth)
+            elif (
+                not redirection.is_input
+                and "/dev/" not in redirection.target.value
+                and not redirection.is_descriptor
+            ):
+                self.written.add(posixpath.basename(redirection.target.value))
                 self.writes_text = True
 
     def _read_command(self, command: SimpleCommand, check: ProgramCheck, depth: int) -> None:
@@ -211,9 +215,9 @@ class Analysis:
         runners = self._read_runners(words, forms, command, check)
         if runners:
             self._read_arguments(words, runners, depth)
-            for at in range(1, min(len(words), MAX_WORDS)):
-                self.possible |= forms.from_word(at)
-                self.prefixes |= forms.prefixes(at, is_open=bool(runners & APPENDING))
+            for position in range(1, min(len(words), MAX_WORDS)):
+                self.possible |= forms.from_word(position)
+                self.prefixes |= forms.prefixes(position, is_open=bool(runners & APPENDING))
         self._note_files(words)
 
     def _names(self, word: Word) -> Sequence[str]:
@@ -231,30 +235,30 @@ class Analysis:
         Return the names of the wrappers.
         """
         runners: set[str] = set()
-        pending, seen = [0], {0}
+        pending, seen_starts = [0], {0}
         while pending:
-            at = pending.pop()
-            name = program_name(words[at].value)
+            position = pending.pop()
+            name = program_name(words[position].value)
             if name not in RUNNERS:
                 continue
             runners.add(name)
             appends = bool(runners & APPENDING)
-            certain = certain_start(words, at, name) if runners <= EXACT_WRAPPERS else None
-            for start in _starts(words, at, name):
-                if at > 0 and appends and start == len(words):
+            certain = certain_start(words, position, name) if runners <= EXACT_WRAPPERS else None
+            for start in _starts(words, position, name):
+                if position > 0 and appends and start == len(words):
                     self.doubts.add(Doubt.UNKNOWN_PROGRAM)
-                if start < min(len(words), MAX_WORDS) and start not in seen:
-                    seen.add(start)
+                if start < min(len(words), MAX_WORDS) and start not in seen_starts:
+                    seen_starts.add(start)
                     pending.append(start)
                     self.commands |= forms.from_word(start, self._names(words[start]))
                     inner = _with_placeholders(words[start:], words[:start], runners)
-                    if not is_known(inner[0]) and _is_marked(words, at, start, name):
+                    if not is_known(inner[0]) and _is_marked(words, position, start, name):
                         self.doubts.add(Doubt.UNKNOWN_PROGRAM)
                     check.check(inner, command, is_first=start == certain, appends=appends)
         if runners & WRAPPERS and not runners <= EXACT_WRAPPERS | PROJECT_TOOLS:
             for start in range(1, min(len(words), MAX_WORDS)):
                 name = program_name(words[start].value)
-                if name in RUNNERS and name != "." and start not in seen:
+                if name in RUNNERS and name != "." and start not in seen_starts:
                     runners |= {name} & SHELLS
                     check.check(words[start:], command, is_first=False)
         return runners
@@ -263,26 +267,26 @@ class Analysis:
         """Read texts that runners may run as commands: `sh -c '...'`."""
         values = [word.value for word in words[1:]]
         texts = [value for value in values if _SEPARATORS.search(value.strip("; "))]
-        odd = [value for value in values[:MAX_WORDS] if _DISGUISE.search(value)]
+        quoted_values = [value for value in values[:MAX_WORDS] if _DISGUISE.search(value)]
         if "eval" in runners:
             texts = [" ".join(values)]
-        for text in texts + (odd if runners & SHELLS else []):
+        for text in texts + (quoted_values if runners & SHELLS else []):
             if runners & (SHELLS | TEXT_WRAPPERS):
                 self._read(text, depth + 1)
             else:
                 self._read_code(text, depth)
         attached = [text for value in values[:MAX_WORDS] for text in attached_texts(value) if text]
-        for text in odd + attached:
+        for text in quoted_values + attached:
             self._add_possible(text, depth)
         if len(words) > MAX_WORDS:
             self.doubts.add(Doubt.SIZE)
 
     def _read_code(self, text: str, depth: int) -> None:
         """Add the commands in a text of another language, without doubts about its syntax."""
-        found = Analysis(text, self._resolve, min(depth + 1, _MAX_DEPTH))
-        self.commands |= found.commands
-        self.possible |= found.possible
-        self.prefixes |= found.prefixes
+        analysis = Analysis(text, self._resolve, min(depth + 1, _MAX_DEPTH))
+        self.commands |= analysis.commands
+        self.possible |= analysis.possible
+        self.prefixes |= analysis.prefixes
 
     def _note_files(self, words: Sequence[Word]) -> None:
         """Note the files that a command writes or copies, as far as its arguments name them."""
@@ -299,25 +303,29 @@ class Analysis:
             self.copied += values
 
 
-def _starts(words: Sequence[Word], at: int, name: str) -> set[int]:
+def _starts(words: Sequence[Word], wrapper_index: int, name: str) -> set[int]:
     """Return where the commands may begin that a wrapper at a position starts."""
     marks = _EXEC_OPTIONS
     starts: set[int] = set()
-    if name in INTERPRETERS - {"python"} or (name == "." and at > 0):
+    if name in INTERPRETERS - {"python"} or (name == "." and wrapper_index > 0):
         return starts
     if name not in ("find", "fd", "fdfind"):
         marks = frozenset() if name in EXACT_WRAPPERS else _SUBCOMMANDS
         if name not in PROJECT_TOOLS or name in ("npx", "uvx", "pipx"):
-            starts |= set(command_starts(words, at + 1, BEFORE_COMMAND))
-    for position in range(at + 1, min(len(words), MAX_WORDS)):
+            starts |= set(command_starts(words, wrapper_index + 1, BEFORE_COMMAND))
+    for position in range(wrapper_index + 1, min(len(words), MAX_WORDS)):
         if words[position].value in marks:
             starts |= set(command_starts(words, position + 1, BEFORE_COMMAND))
     return starts
 
 
-def _is_marked(words: Sequence[Word], at: int, start: int, name: str) -> bool:
+def _is_marked(words: Sequence[Word], wrapper_index: int, start: int, name: str) -> bool:
     """Whether a command probably begins here, not the value of an option of a wrapper."""
-    return name not in PROJECT_TOOLS or start == at + 1 or words[start - 1].value in _SUBCOMMANDS
+    return (
+        name not in PROJECT_TOOLS
+        or start == wrapper_index + 1
+        or words[start - 1].value in _SUBCOMMANDS
+    )
 
 
 def _with_placeholders(
@@ -325,10 +333,12 @@ def _with_placeholders(
 ) -> Sequence[Word]:
     """Return the words of a command; those in which a wrapper replaces a token are unknown."""
     tokens = {"{}"} if runners & {"find", "fd", "fdfind", "xargs"} else set()
-    for at, word in enumerate(before):
+    for index, word in enumerate(before):
         if "xargs" in runners and word.value.startswith(("-I", "-i", "--replace")):
             value = word.value[2:] if word.value[1] != "-" else word.value.partition("=")[2]
-            tokens |= {value or "".join(one.value for one in before[at + 1 : at + 2])} - {""}
+            tokens |= {
+                value or "".join(next_word.value for next_word in before[index + 1 : index + 2])
+            } - {""}
     return [
         Word(word.raw, word.value, word.bare, is_plain=False)
         if any(token in word.value for token in tokens)
@@ -340,7 +350,7 @@ def _with_placeholders(
 def _without_coproc(words: Sequence[Word]) -> Sequence[Word]:
     """Return a command without `coproc NAME {`, which the grammar reads as words."""
     if words and words[0].raw == "coproc":
-        braces = [at for at, word in enumerate(words[:3]) if word.raw == "{"]
+        braces = [index for index, word in enumerate(words[:3]) if word.raw == "{"]
         return words[braces[0] + 1 :] if braces else words
     return [] if [word.raw for word in words] in (["}"], ["{"]) else words
 
@@ -348,7 +358,7 @@ def _without_coproc(words: Sequence[Word]) -> Sequence[Word]:
 def _split_roughly(text: str) -> list[SimpleCommand]:
     """Return the words of a text that cannot be parsed, split wherever a command may begin."""
     commands = []
-    for segment in _SIGNS.split(text):
+    for segment in _SIGNS_PATTERN.split(text):
         words = [Word(word, word, word) for word in segment.split()]
         while words and words[0].raw in _KEYWORDS:
             words.pop(0)
@@ -361,7 +371,7 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
     text = folded(text)
     if not all(word in text for word in words):
         return False
-    pieces = [piece for piece in _PIECE.split(text) if piece]
+    pieces = [piece for piece in _NON_WORD_PATTERN.split(text) if piece]
     return all(any(_is_piece(piece, word) for piece in pieces) for word in words)
 
 

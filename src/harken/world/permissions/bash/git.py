@@ -17,7 +17,7 @@ _SAFE_SETTINGS = tuple(GIT_SAFE_SETTINGS)
 
 def git_names_command(values: Sequence[str]) -> bool:
     """Whether an argument names a command: a setting, an option, a transport, `bisect run`."""
-    if any(not one.casefold().startswith(_SAFE_SETTINGS) for one in _git_settings(values)):
+    if any(not setting.casefold().startswith(_SAFE_SETTINGS) for setting in _git_settings(values)):
         return True
     if any(value.startswith(("--exec-path=", "--config-env")) for value in values):
         return True
@@ -38,9 +38,9 @@ def is_git_builtin(subcommand: str) -> bool:
 
 def git_subcommand(values: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Return the subcommand of git and the arguments after it."""
-    at = 0
-    while at < len(values) and values[at].startswith("-"):
-        takes_value = values[at] in (
+    index = 0
+    while index < len(values) and values[index].startswith("-"):
+        takes_value = values[index] in (
             "-C",
             "-c",
             "--git-dir",
@@ -48,22 +48,24 @@ def git_subcommand(values: Sequence[str]) -> tuple[str, Sequence[str]]:
             "--namespace",
             "--exec-path",
         )
-        at += 2 if takes_value and values[at] != "--exec-path" else 1
-    return ("".join(values[at : at + 1]), values[at + 1 :])
+        index += 2 if takes_value and values[index] != "--exec-path" else 1
+    return ("".join(values[index : index + 1]), values[index + 1 :])
 
 
 def _git_settings(values: Sequence[str]) -> Iterator[str]:
     """Yield the settings that `git -c`, `git config` and `git clone -c` make."""
-    subcommand, rest = git_subcommand(values)
-    before = values[: len(values) - len(rest)]
-    for at, value in enumerate(before):
+    subcommand, arguments = git_subcommand(values)
+    before = values[: len(values) - len(arguments)]
+    for index, value in enumerate(before):
         if value == "-c":
-            yield "".join(before[at + 1 : at + 2])
+            yield "".join(before[index + 1 : index + 2])
         elif value.startswith("-c"):
             yield value[2:]
     if subcommand == "config":
         operands = [
-            value for value in rest if not value.startswith("-") and value not in ("set", "get")
+            value
+            for value in arguments
+            if not value.startswith("-") and value not in ("set", "get")
         ]
         reads = {
             "--get",
@@ -74,23 +76,23 @@ def _git_settings(values: Sequence[str]) -> Iterator[str]:
             "get",
             "list",
             "--unset",
-        } & set(rest)
+        } & set(arguments)
         if not reads and len(operands) > 1:
             yield operands[0]
-        if {"-e", "--edit", "edit"} & set(rest):
+        if {"-e", "--edit", "edit"} & set(arguments):
             yield "alias."
 
 
-def _git_runs(subcommand: str, rest: Sequence[str]) -> bool:
+def _git_runs(subcommand: str, arguments: Sequence[str]) -> bool:
     """Whether arguments of a subcommand of git name a command."""
-    if (subcommand, rest[:1]) in (("submodule", ["foreach"]), ("bisect", ["run"])):
+    if (subcommand, arguments[:1]) in (("submodule", ["foreach"]), ("bisect", ["run"])):
         return True
     if subcommand in ("submodule", "bisect") and {"foreach", "run", "visualize", "view"} & set(
-        rest
+        arguments
     ):
         return True
     short = GIT_SHORT_OPTIONS.get(subcommand, "")
-    for value in rest:
+    for value in arguments:
         if value == "--":
             return False
         name = value.partition("=")[0]

@@ -1,4 +1,4 @@
-"""Read the options of programs: which of them name a program, code or a file of code."""
+"""Parse the options of programs that name a program, code or a file of code."""
 
 from __future__ import annotations
 
@@ -29,27 +29,31 @@ def names_program(name: str, values: Sequence[str]) -> bool:
         return False
     if name == "tar" and values and re.fullmatch(r"[a-zA-Z]*[IF][a-zA-Z]*", values[0]):
         return True
-    for at, value in enumerate(values):
+    for index, value in enumerate(values):
         if value == "--":
             return False
-        following = "".join(values[at + 1 : at + 2])
-        if _is_listed(name, value, at, options):
+        following = "".join(values[index + 1 : index + 2])
+        if _is_listed(name, value, index, options):
             attached = value.partition("=")[2] if value.startswith("--") else value[2:]
             if not _SAFE_VALUE.fullmatch(attached or following):
                 return True
     return False
 
 
-def _is_listed(name: str, value: str, at: int, options: Sequence[str]) -> bool:
+def _is_listed(name: str, value: str, index: int, options: Sequence[str]) -> bool:
     if value.startswith("--"):
         long = value.partition("=")[0]
         is_abbreviation = len(long) >= _MIN_ABBREVIATION
-        return is_abbreviation and any(one.startswith(long) for one in options)
+        return is_abbreviation and any(option_name.startswith(long) for option_name in options)
     if value.startswith("-"):
         for option in options:
             if len(option) > 2 and not option.startswith("--") and value.startswith(option):
                 return True
-        letters = {one[1] for one in options if len(one) == 2 and one[0] == "-"}
+        letters = {
+            option_name[1]
+            for option_name in options
+            if len(option_name) == 2 and option_name[0] == "-"
+        }
         for letter in value[1:]:
             if letter in letters:
                 return True
@@ -58,22 +62,22 @@ def _is_listed(name: str, value: str, at: int, options: Sequence[str]) -> bool:
         return "-TT" in options and "TT" in value
     if value.startswith("+"):
         return "+" in options
-    return at < 2 and value in options
+    return index < 2 and value in options
 
 
 def shell_operands(
     values: Sequence[str],
 ) -> tuple[Literal["code", "script", "input", "unknown"], str]:
-    """Return where a shell takes its commands from, and the name of its script.
+    """Return the source of the commands of a shell, and the name of its script.
 
     >>> shell_operands(["-e", "x.sh"]), shell_operands(["-lc", "ls"]), shell_operands(["-s"])
     (('script', 'x.sh'), ('code', ''), ('input', ''))
     """
-    has_code, at = False, 0
-    while at < len(values):
-        value = values[at]
+    has_code, index = False, 0
+    while index < len(values):
+        value = values[index]
         if value == "--" or not value.startswith(("-", "+")) or value == "-":
-            at += value == "--"
+            index += value == "--"
             break
         if value.startswith("--"):
             if value not in _SHELL_LONG:
@@ -84,11 +88,11 @@ def shell_operands(
             if "s" in value or "i" in value:
                 return "input", ""
             has_code = has_code or "c" in value
-            at += value[-1] in "oO"
-        at += 1
+            index += value[-1] in "oO"
+        index += 1
     if has_code:
         return "code", ""
-    return ("script", values[at]) if at < len(values) else ("input", "")
+    return ("script", values[index]) if index < len(values) else ("input", "")
 
 
 def split_options(
@@ -108,60 +112,72 @@ def split_options(
     operand, at code and at a file.
     """
     codes: list[Word] = []
-    named: list[Word] = []
-    rest: list[Word] = []
-    at = 0
-    while at < len(words):
-        word = words[at]
-        at += 1
+    code_files: list[Word] = []
+    others: list[Word] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
         if word.value.startswith("--") and len(word.value) > 2:
             long, _, attached = word.value[2:].partition("=")
-            if len(long) > 1 and any(one.startswith(long) for one in longs.split()):
-                codes += [_rest(word, attached)] if attached else words[at : at + 1]
-                at += not attached
+            if len(long) > 1 and any(long_option.startswith(long) for long_option in longs.split()):
+                codes += [_attached_word(word, attached)] if attached else words[index : index + 1]
+                index += not attached
             elif len(long) > 1 and "file".startswith(long) and files:
-                named += [_rest(word, attached)] if attached else words[at : at + 1]
-                at += not attached
+                code_files += (
+                    [_attached_word(word, attached)] if attached else words[index : index + 1]
+                )
+                index += not attached
             else:
-                rest.append(word)
+                others.append(word)
         elif re.match(r"-\w", word.value):
-            at = _read_cluster(words, at, (code, files, values, optional), (codes, named, rest))
-            if stop and named:
-                return codes, named, rest
+            index = _parse_option_cluster(
+                words, index, (code, files, values, optional), (codes, code_files, others)
+            )
+            if stop and code_files:
+                return codes, code_files, others
         else:
-            rest.append(word)
+            others.append(word)
             if stop:
-                return codes, named, [*rest, *words[at:]] if codes or named else [*rest]
-    return codes, named, rest
+                return (
+                    codes,
+                    code_files,
+                    [*others, *words[index:]] if codes or code_files else [*others],
+                )
+    return codes, code_files, others
 
 
-def _read_cluster(
+def _parse_option_cluster(
     words: Sequence[Word],
-    at: int,
+    index: int,
     letters: tuple[str, str, str, str],
     out: tuple[list[Word], list[Word], list[Word]],
 ) -> int:
     """Read a cluster of short options; return the position of the next argument."""
     code, files, values, optional = letters
-    codes, named, rest = out
-    word = words[at - 1]
+    codes, code_files, others = out
+    word = words[index - 1]
     for position, letter in enumerate(word.value[1:], start=2):
         attached = word.value[position:]
         if letter in optional and letter not in code:
             break
         if letter in code + files + values:
-            value = _rest(word, attached) if attached else next(iter(words[at : at + 1]), None)
+            value = (
+                _attached_word(word, attached)
+                if attached
+                else next(iter(words[index : index + 1]), None)
+            )
             if value is not None:
-                target = codes if letter in code else named if letter in files else None
+                target = codes if letter in code else code_files if letter in files else None
                 if target is not None:
                     target.append(value)
             flags = word.value[: position - 1]
             if len(flags) > 1:
-                rest.append(Word(flags, flags, flags))
-            return at if attached else at + 1
-    rest.append(word)
-    return at
+                others.append(Word(flags, flags, flags))
+            return index if attached else index + 1
+    others.append(word)
+    return index
 
 
-def _rest(word: Word, value: str) -> Word:
+def _attached_word(word: Word, value: str) -> Word:
     return Word(value, value, value, word.is_plain)

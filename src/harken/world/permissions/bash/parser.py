@@ -54,7 +54,7 @@ _STRUCTURE = name_set(
     simple_expansion
     """
 )
-"""Nodes whose children are looked at one by one."""
+"""Nodes whose children are visited individually."""
 _LEAVES = name_set(
     """
     ansi_c_string comment extglob_pattern file_descriptor heredoc_content heredoc_end
@@ -185,7 +185,7 @@ class _Walk:
                 self._add_command(node, source)
             elif node.type in _STRUCTURE or not node.is_named or node.type in _LEAVES:
                 self._visit(node, source)
-            else:  # an error, or a node of a later grammar
+            else:  # The node is an error, or belongs to a later grammar.
                 self.script.is_complete = False
                 self._push(node.children, source)
 
@@ -238,9 +238,9 @@ class _Walk:
         pending = [child for child in statement.children if child.type in _REDIRECTIONS]
         words: list[Node] = []
         for redirection in pending:
-            pending += [one for one in redirection.children if one.type in _REDIRECTIONS]
+            pending += [child for child in redirection.children if child.type in _REDIRECTIONS]
             targets = 0 if redirection.type == "heredoc_redirect" else 1
-            words += [one for one in redirection.children if one.type in _WORDS][targets:]
+            words += [child for child in redirection.children if child.type in _WORDS][targets:]
         if words:
             commands = [child for child in statement.children if child.type == "command"]
             self.later_words |= {command.id: words for command in commands}
@@ -267,22 +267,22 @@ class _Walk:
 
     def _redirections(self, node: Node) -> tuple[Redirection, ...]:
         """Return the redirections of a statement or command."""
-        found: list[Redirection] = []
+        redirections: list[Redirection] = []
         nodes = [child for child in node.children if child.type in _REDIRECTIONS]
         for child in nodes:
-            found.append(self._redirection(child))
+            redirections.append(self._redirection(child))
             # A redirection after `<<E` on the same line is a child of the here-document.
             nodes += [inner for inner in child.children if inner.type in _REDIRECTIONS]
-        return tuple(found)
+        return tuple(redirections)
 
     def _redirection(self, node: Node) -> Redirection:
-        operator = next((one.type for one in node.children if not one.is_named), "<")
+        operator = next((child.type for child in node.children if not child.is_named), "<")
         if node.type == "heredoc_redirect":
-            bodies = [one for one in node.children if one.type == "heredoc_body"]
+            bodies = [child for child in node.children if child.type == "heredoc_body"]
             text = "".join(map(self.syntax.text, bodies))
-            is_plain = not any(one.named_child_count for one in bodies)
+            is_plain = not any(child.named_child_count for child in bodies)
             return Redirection(operator, Word(text, text, "", is_plain))
-        target = [one for one in node.children if one.type in _WORDS]
+        target = [child for child in node.children if child.type in _WORDS]
         if not target:
             return Redirection(operator, Word("", "", ""))
         return Redirection(operator, self.word(target[0]))
@@ -299,7 +299,7 @@ class _Walk:
         for child in nodes:
             is_joined = child.start_byte == end and child.type not in _REDIRECTIONS
             end = child.end_byte if child.type not in _REDIRECTIONS else -1
-            if is_joined:  # two tokens of one word, such as `$"text"`
+            if is_joined:  # Two adjacent tokens form one word, such as `$"text"`.
                 self.script.is_complete = False
             self._add_part(command, child)
         command.words += map(self.word, self.later_words.pop(node.id, ()))
@@ -321,10 +321,10 @@ class _Walk:
             self.script.is_complete = False
 
     def _assignment(self, node: Node) -> Assignment:
-        name, *rest = node.children
+        name, *children = node.children
         if name.type == "subscript":
             self.script.has_arithmetic = True
-        values = [child for child in rest if child.type not in ("=", "+=")]
+        values = [child for child in children if child.type not in ("=", "+=")]
         raw = "".join(map(self.syntax.text, values))
         if any(child.type == "array" for child in values):
             value = Word(raw, raw, "", is_plain="$" not in raw and "`" not in raw)

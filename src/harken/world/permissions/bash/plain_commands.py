@@ -42,8 +42,8 @@ def plain_parts(command: str) -> list[str] | None:
     >>> plain_parts("pytest $(cat args)"), plain_parts("pytest > log"), plain_parts("X=1 pytest")
     (None, None, None)
     """
-    is_odd = ODD_CHARACTERS.search(command) or "$\\\n" in command
-    syntax = None if is_odd else Syntax.parse(command)
+    has_odd_characters = ODD_CHARACTERS.search(command) or "$\\\n" in command
+    syntax = None if has_odd_characters else Syntax.parse(command)
     if syntax is None or not syntax.is_exact:
         return None
     commands: list[list[Word]] = []
@@ -100,10 +100,10 @@ def _words(syntax: Syntax, command: Node) -> list[Word] | None:
             words[-1].append(token)
         else:
             words.append([token])
-    found = [literal_word(syntax, nodes) for nodes in words]
-    if not all(word.is_plain and not _may_be_several(word.bare) for word in found):
+    literal_words = [literal_word(syntax, nodes) for nodes in words]
+    if not all(word.is_plain and not _may_be_several(word.bare) for word in literal_words):
         return None
-    return found
+    return literal_words
 
 
 def _is_plain_name(word: Word) -> bool:
@@ -115,5 +115,5 @@ def _is_plain_name(word: Word) -> bool:
 
 def _may_be_several(bare: str) -> bool:
     """Whether braces may make several words of one: `{a,b}`, `{1..3}`, or an open brace."""
-    opened, closed = bare.count("{"), bare.count("}")
-    return opened > 0 and (opened != closed or "," in bare or ".." in bare)
+    open_count, close_count = bare.count("{"), bare.count("}")
+    return open_count > 0 and (open_count != close_count or "," in bare or ".." in bare)

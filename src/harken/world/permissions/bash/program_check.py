@@ -1,6 +1,6 @@
-"""Find out whether a program may run more than its arguments say.
+"""Check whether a program may run more than its arguments say.
 
-Each check accepts what it knows and doubts everything else.
+Each check accepts the forms that it knows and doubts all others.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ class ProgramCheck:
     def __init__(self, script: Script, findings: Findings) -> None:
         self.script = script
         self.findings = findings
-        assigned = [one.value for command in script.commands for one in command.assignments]
+        assigned = [
+            assignment.value for command in script.commands for assignment in command.assignments
+        ]
         self.values = [*assigned, *(Word(v, v, v) for v in script.loop_values)]
 
     def check(
@@ -129,7 +131,9 @@ class ProgramCheck:
         if words[0].value in self.script.functions or not is_known(words[0]):
             return
         args = words[1:]
-        is_fed = command.is_piped_into or any(one.is_stream for one in command.redirections)
+        is_fed = command.is_piped_into or any(
+            redirection.is_stream for redirection in command.redirections
+        )
         call = Call(name, words[0].value, args, command, is_fed=is_fed, is_first=is_first)
         if (
             appends
@@ -187,7 +191,11 @@ class ProgramCheck:
 
     def _lists_files(self) -> bool:
         """Whether the commands of the script that may feed `xargs` print names of files."""
-        names = [program_name(one.words[0].value) for one in self.script.commands if one.words]
+        names = [
+            program_name(command.words[0].value)
+            for command in self.script.commands
+            if command.words
+        ]
         return all(name in _FILE_LISTERS or name in ("xargs", "cd") for name in names[:-1]) or (
             bool(names) and names[0] in _FILE_LISTERS - {"cat"}
         )
@@ -212,7 +220,9 @@ class ProgramCheck:
         self._mention(call)
         self.findings.runs_project = True
         self.findings.mentions += [
-            one.target.value for one in call.command.redirections if one.is_text
+            redirection.target.value
+            for redirection in call.command.redirections
+            if redirection.is_text
         ]
 
     def _check_wrapper(self, call: Call) -> None:
@@ -220,7 +230,9 @@ class ProgramCheck:
             self._doubt(Doubt.PROGRAM_OPTION)
         login = {"-s", "-i", "--shell", "--login"} & {word.value for word in call.args}
         starts_shell = call.name not in EXACT_WRAPPERS or (call.name in ("sudo", "doas") and login)
-        is_fed = call.is_fed or any(one.is_input for one in call.command.redirections)
+        is_fed = call.is_fed or any(
+            redirection.is_input for redirection in call.command.redirections
+        )
         if is_fed and call.is_first and starts_shell:
             self._doubt(Doubt.CODE_FROM_INPUT)
 
@@ -229,7 +241,9 @@ class ProgramCheck:
         self.findings.scripts.append(call.program)
         self._mention(call)
         self.findings.mentions += [
-            one.target.value for one in call.command.redirections if one.is_text
+            redirection.target.value
+            for redirection in call.command.redirections
+            if redirection.is_text
         ]
         if call.command.is_piped_into:
             self.findings.mentions.append(self.script.text)
@@ -291,22 +305,28 @@ class ProgramCheck:
     def _check_ssh(self, call: Call) -> None:
         values = [word.value for word in call.args]
         self._check_wrapper(call)
-        for at, value in enumerate(values):
+        for index, value in enumerate(values):
             if value.startswith("-o"):
-                setting = value[2:] or "".join(values[at + 1 : at + 2])
+                setting = value[2:] or "".join(values[index + 1 : index + 2])
                 if not _SSH_OPTION.fullmatch(setting):
                     self._doubt(Doubt.PROGRAM_OPTION)
 
     def _check_gh(self, call: Call) -> None:
         self._check_inert(call)
-        subcommand = next((one.value for one in call.args if not one.value.startswith("-")), "api")
+        subcommand = next(
+            (argument.value for argument in call.args if not argument.value.startswith("-")), "api"
+        )
         if subcommand not in GH_SUBCOMMANDS:
             self._doubt(Doubt.SUBCOMMAND)
 
     def _check_database(self, call: Call) -> None:
         texts = [word.value for word in call.args]
-        texts += [one.target.value for one in call.command.redirections if one.is_text]
-        is_text = any(one.is_text for one in call.command.redirections)
+        texts += [
+            redirection.target.value
+            for redirection in call.command.redirections
+            if redirection.is_text
+        ]
+        is_text = any(redirection.is_text for redirection in call.command.redirections)
         if call.is_fed and call.is_program and (call.command.is_piped_into or not is_text):
             self._doubt(Doubt.CODE_FROM_INPUT)
         if any(_DATABASE_ESCAPE.search(_DATABASE_LISTING.sub("", text)) for text in texts):
@@ -316,10 +336,10 @@ class ProgramCheck:
     def _check_make(self, call: Call) -> None:
         self._check_tool(call)
         values = [word.value for word in call.args]
-        for at, (word, value) in enumerate(zip(call.args, values, strict=True)):
+        for index, (word, value) in enumerate(zip(call.args, values, strict=True)):
             file = value.partition("=")[2] if value.startswith("--") else value[2:]
             if value in ("-f", "--file", "--makefile"):
-                file = "".join(values[at + 1 : at + 2])
+                file = "".join(values[index + 1 : index + 2])
             if value.startswith(("-f", "--file", "--makefile")):
                 self.findings.scripts.append(file)
                 if _INPUT_FILE.match(file):
@@ -335,13 +355,13 @@ class ProgramCheck:
         self.findings.scripts.append("Makefile")
 
     def _check_awk(self, call: Call) -> None:
-        codes, files, rest = split_options(
+        codes, files, others = split_options(
             call.args, code="e", files="f", values="vF", longs="source"
         )
         self._check_files(files, call)
-        if any(re.match(r"-[ilE]|--(?:inc|loa|exe)", word.value) for word in rest):
+        if any(re.match(r"-[ilE]|--(?:inc|loa|exe)", word.value) for word in others):
             self._doubt(Doubt.PROGRAM_OPTION)
-        operands = [word for word in rest if not word.value.startswith("-")]
+        operands = [word for word in others if not word.value.startswith("-")]
         if not codes and not files:
             codes = operands[:1]
         for code in codes:
@@ -351,11 +371,11 @@ class ProgramCheck:
             self._doubt(Doubt.INLINE_CODE)
 
     def _check_sed(self, call: Call) -> None:
-        codes, files, rest = split_options(
+        codes, files, others = split_options(
             call.args, code="e", files="f", values="l", longs="expression", optional="i"
         )
         self._check_files(files, call)
-        operands = [word for word in rest if not word.value.startswith("-")]
+        operands = [word for word in others if not word.value.startswith("-")]
         if not codes and not files:
             codes = operands[:1]
         for code in codes:
@@ -366,7 +386,10 @@ class ProgramCheck:
             self._doubt(Doubt.INLINE_CODE)
 
     def _fill(self, word: Word) -> str | None:
-        """Return a sed script with a name in place of its variables; None if one may be code."""
+        """Return a sed script with a name in place of its variables.
+
+        Return None if a variable may be code.
+        """
         if word.is_plain:
             return word.value
         if any(
@@ -383,9 +406,9 @@ class ProgramCheck:
             self._check_script(file.value if file.is_plain else "-", call)
 
     def _check_interpreter(self, call: Call) -> None:
-        """Check an interpreter: a script is of the project, code must be known as harmless."""
+        """Check an interpreter: inline code must be known as harmless, scripts are not read."""
         is_python = call.name in ("python", "pypy")
-        codes, modules, rest = split_options(
+        codes, modules, others = split_options(
             call.args,
             code=_CODE_OPTIONS.get(call.name, "eEp"),
             files="m" if is_python else "",
@@ -399,10 +422,10 @@ class ProgramCheck:
             check = CHECKS.get(call.name)
             if check is None or not code.is_plain or not check(code.value):
                 self._doubt(Doubt.INLINE_CODE)
-        flags = [word.value for word in rest if word.value.startswith("-") and word.value != "-"]
+        flags = [word.value for word in others if word.value.startswith("-") and word.value != "-"]
         if not all(map(_FLAGS[call.name].fullmatch, flags)):
             self._doubt(Doubt.PROGRAM_OPTION)
-        operands = [word for word in rest if word.value not in flags]
+        operands = [word for word in others if word.value not in flags]
         if modules:
             self._check_module(modules[0].value, call)
         elif not codes and not set(flags) & (_HELP | {"-v", "-VV"}):
@@ -419,7 +442,11 @@ class ProgramCheck:
         elif not _INPUT_FILE.match(script):
             self._check_script(script, call)
         else:
-            texts = [one.target for one in call.command.redirections if one.is_text]
+            texts = [
+                redirection.target
+                for redirection in call.command.redirections
+                if redirection.is_text
+            ]
             check = CHECKS.get(call.name)
             is_known_text = bool(texts) and texts[-1].is_plain and not call.command.is_piped_into
             if check is None or not is_known_text or not check(texts[-1].value):
@@ -462,7 +489,7 @@ class Call:
 
     @property
     def text(self) -> str:
-        """Its arguments, one a line."""
+        """Its arguments, separated by newlines."""
         return "\n".join(word.value for word in self.args)
 
 

@@ -1,4 +1,4 @@
-"""Tables of programs: which run nothing that their arguments name, and which options change that.
+"""Tables of programs that run nothing named by their arguments, and of options that change that.
 
 A program that is in none of these tables is unknown, and its arguments are treated as if it ran
 them. So a missing name costs a question, and never lets a command pass.

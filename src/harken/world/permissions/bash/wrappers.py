@@ -1,4 +1,4 @@
-"""The commands that a simple command starts: itself, and what wrappers such as `sudo` are given.
+"""Find the commands that a simple command starts: itself, and arguments of wrappers such as `sudo`.
 
 Which options of a wrapper take a value is not known for all of them, so both readings are tried.
 """
