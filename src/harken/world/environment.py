@@ -1,11 +1,11 @@
-"""The environment of programs that agents run: what we have ourselves, without what is secret.
+"""The environment of programs that agents run: inherited variables without secrets.
 
-One idea: a variable is secret that says so by its name, or whose value has the shape of a
-credential; so is one that leads to somebody who gives credentials out (an agent for keys, a
-program that asks for passwords). What is secret is passed on only where the user named it.
+A variable is secret if its name says so or its value has the shape of a credential. So is a
+variable that gives access to a provider of credentials (a key agent, a program that asks for
+passwords). Secret variables are passed on only if the user named them.
 
-It keeps secrets out of what programs print and send. Who runs as the same user and is in no
-sandbox finds them elsewhere.
+This keeps secrets out of the output and requests of programs. A process of the same user without a
+sandbox can find them elsewhere.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ auth authorization bearer cookie cookies cred creds credential credentials jwt k
 passphrase passwd password pat pw pwd secret secrets token tokens
 """
 _SECRET_WORDS = frozenset(_WORDS.split())
-"""Of a name, where it is written in words: `GITHUB_TOKEN`."""
-_SECRET_PARTS = re.compile(
+"""Words of a secret name, in names that consist of words: `GITHUB_TOKEN`."""
+_SECRET_PART_PATTERN = re.compile(
     r"api_?key|access_?key|private_?key|askpass|authtoken|connection_?string|credential|passphrase"
     r"|password|passwd|secret|token(?!iz)|webhook|auth_?key|master_?key|sshpass"
     r"|^(?:BW|OP)_SESSION",
     re.IGNORECASE,
 )
-"""Of a name, however it is written: `PGPASSWORD`."""
-_LEADING = frozenset(
+"""Parts of a secret name, in any spelling: `PGPASSWORD`."""
+_CREDENTIAL_ACCESS = frozenset(
     {
         "DBUS_SESSION_BUS_ADDRESS",
         "GNOME_KEYRING_CONTROL",
@@ -42,24 +42,24 @@ _LEADING = frozenset(
         "XAUTHORITY",
     }
 )
-"""Who gets through to these gets what is secret, or acts as the user."""
+"""Variables that lead to a service which hands out secrets or acts as the user."""
 _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
-_PLAIN_VALUE = re.compile(r"\d{0,6}|true|false|yes|no|on|off", re.IGNORECASE)
-"""A setting, whatever it is called: `MAX_TOKENS=4096`, `USE_AUTH=no`."""
-_PASSWORD = re.compile(
+_PLAIN_VALUE_PATTERN = re.compile(r"\d{0,6}|true|false|yes|no|on|off", re.IGNORECASE)
+"""Values of ordinary settings, whatever their name: `MAX_TOKENS=4096`, `USE_AUTH=no`."""
+_PASSWORD_PATTERN = re.compile(
     r"://[^/?#\s@]*:[^/?#\s@]+@|\b(?:password|pwd|accountkey)=[^;\s]|BEGIN [A-Z ]*PRIVATE KEY",
     re.IGNORECASE,
 )
-"""A URL with user and password in it, how a database is connected with, a key."""
-_WORD = re.compile(r"[^A-Za-z0-9]+")
+"""A URL with user and password, a connection string of a database, or a private key."""
+_SEPARATOR_PATTERN = re.compile(r"[^A-Za-z0-9]+")
 
 
 def visible_variables(
     environ: Mapping[str, str], *, named: Collection[str] = (), hide: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the variables that a program may have which an agent runs.
+    """Return the variables that a program of an agent may have.
 
-    named: secret ones that the user lets through. hide: others that are secret, too.
+    named: secret variables that the user lets through. hide: further variables to treat as secret.
 
     >>> visible_variables(
     ...     {"HOME": "/home/ann", "GITHUB_TOKEN": "x1", "NPM_TOKEN": "y2"}, named=["NPM_TOKEN"]
@@ -81,22 +81,22 @@ def is_secret(name: str, value: str) -> bool:
     >>> is_secret("GIT_AUTHOR_NAME", "Ann"), is_secret("MAX_TOKENS", "4096")
     (False, False)
     """
-    if name in _LEADING:
+    if name in _CREDENTIAL_ACCESS:
         return True
-    says_so = _SECRET_PARTS.search(name) or not _SECRET_WORDS.isdisjoint(
-        _WORD.split(name.casefold())
+    has_secret_name = _SECRET_PART_PATTERN.search(name) or not _SECRET_WORDS.isdisjoint(
+        _SEPARATOR_PATTERN.split(name.casefold())
     )
-    if says_so and name not in _NOT_SECRET and not _PLAIN_VALUE.fullmatch(value):
+    if has_secret_name and name not in _NOT_SECRET and not _PLAIN_VALUE_PATTERN.fullmatch(value):
         return True
-    return bool(_PASSWORD.search(value) or findings(value))
+    return bool(_PASSWORD_PATTERN.search(value) or findings(value))
 
 
 def hidden_in(text: str, environ: Mapping[str, str], visible: Mapping[str, str]) -> list[str]:
-    """Return the variables that a command mentions and does not get, in the order of their names.
+    """Return the variables that a command mentions and does not get, sorted by name.
 
     >>> hidden_in("curl -H $A ${B} $HOME A", {"A": "1", "B": "2", "HOME": "/"}, {"HOME": "/"})
     ['A', 'B']
     """
     mentioned = set(re.findall(r"\$\{?[#!]?(\w+)|\bprintenv\s+(\w+)", text))
-    names = {one for pair in mentioned for one in pair if one}
+    names = {name for pair in mentioned for name in pair if name}
     return sorted(name for name in names if name in environ and name not in visible)

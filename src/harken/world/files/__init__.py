@@ -1,1 +1,1 @@
-"""Files: what agents may read and write, and what they know of them."""
+"""Files: read and write access of agents, and the content that they know."""

@@ -1,8 +1,8 @@
-r"""An edit: one text in the bytes of a file gives way to another.
+r"""An edit: replace one text in the bytes of a file by another.
 
-It works on bytes, so whatever it does not touch stays as it was: a BOM, odd line ends, bytes that
-are no UTF-8. A model writes lines with `\n` and cannot see more; in a file with `\r\n` that is
-what is meant. Where the old text is not there exactly once, the failure says where to look.
+It works on bytes, so all other bytes stay unchanged: a BOM, mixed line ends, invalid UTF-8. A model
+writes lines with `\n`; in a file with `\r\n` these match `\r\n`. If the old text does not occur
+exactly once, the error says where to look.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from harken.world.files.regular_file import WHOLE
 from harken.world.files.root import size_text
 from harken.world.result import ToolError
 
-_LISTED = 10
-_COMPARED = 20_000
-"""Lines in which something similar is looked for."""
-_LINE = 500
-"""Characters of a line that are compared and quoted."""
+_MAX_LISTED_LINES = 10
+_MAX_COMPARED_LINES = 20_000
+"""The maximum number of lines that are searched for a similar one."""
+_MAX_LINE_CHARS = 500
+"""How many characters of a line are compared and quoted."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """A content after an edit."""
+    """The content of a file after an edit."""
 
     data: bytes
     count: int
     lines: list[int]
-    """At which lines the old text began; empty where they are many."""
+    """The lines at which the old text began; empty if there are many."""
 
 
 def encoded(text: str, what: str) -> bytes:
-    """Return a text as bytes. Raises ToolError where it has half a letter in it."""
+    """Encode a text. Raises ToolError if it contains a lone surrogate."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -43,64 +43,71 @@ def encoded(text: str, what: str) -> bytes:
 
 
 def edited(data: bytes, old: str, new: str, *, replace_all: bool = False) -> EditResult:
-    """Return the content with `old` replaced by `new`. Raises ToolError, saying what to do."""
+    """Return the content with `old` replaced by `new`. Raises ToolError with a way to proceed."""
     if not old:
         raise ToolError("old_string is empty; `write` makes a new file or a whole new content")
     if old == new:
         raise ToolError("old_string and new_string are the same: nothing would change")
-    wanted, given = encoded(old, "old_string"), encoded(new, "new_string")
-    if b"\r\n" in data and b"\r" not in wanted:
-        crlf = wanted.replace(b"\n", b"\r\n")
-        # Of mixed line ends, those count that the old text has.
-        if crlf in data and (crlf != wanted or data.count(b"\n") == data.count(b"\r\n")):
-            wanted, given = crlf, re.sub(rb"\r?\n", b"\r\n", given)
-    at = _positions(data, wanted)
-    lines = [data.count(b"\n", 0, one) + 1 for one in at[: _LISTED + 1]]
-    if not at:
+    old_bytes, new_bytes = encoded(old, "old_string"), encoded(new, "new_string")
+    if b"\r\n" in data and b"\r" not in old_bytes:
+        crlf = old_bytes.replace(b"\n", b"\r\n")
+        # In a file with mixed line ends, those of the old text decide.
+        if crlf in data and (crlf != old_bytes or data.count(b"\n") == data.count(b"\r\n")):
+            old_bytes, new_bytes = crlf, re.sub(rb"\r?\n", b"\r\n", new_bytes)
+    offsets = _find_offsets(data, old_bytes)
+    lines = [data.count(b"\n", 0, offset) + 1 for offset in offsets[: _MAX_LISTED_LINES + 1]]
+    if not offsets:
         raise ToolError(f"old_string is not in the file{_hint(data, old)}")
-    if len(at) > 1 and not replace_all:
-        listed = ", ".join(map(str, lines[:_LISTED])) + (", ..." if len(at) > _LISTED else "")
-        raise ToolError(
-            f"old_string is {len(at)} times in the file, at lines {listed}: give more of what "
-            f"stands around the one that is meant, or set replace_all"
+    if len(offsets) > 1 and not replace_all:
+        line_list = ", ".join(map(str, lines[:_MAX_LISTED_LINES])) + (
+            ", ..." if len(offsets) > _MAX_LISTED_LINES else ""
         )
-    size = len(data) + len(at) * (len(given) - len(wanted))
-    if size > WHOLE:  # asked before it is made: it may be more than there is memory
+        raise ToolError(
+            f"old_string is {len(offsets)} times in the file, at lines {line_list}: give more of "
+            f"what stands around the one that is meant, or set replace_all"
+        )
+    size = len(data) + len(offsets) * (len(new_bytes) - len(old_bytes))
+    if size > WHOLE:  # The size is checked before the replacement, which could exceed the memory.
         raise ToolError(f"the file would be too large: {size_text(size)}")
-    where = lines if len(at) <= _LISTED else []
-    return EditResult(data.replace(wanted, given), len(at), where)
+    reported_lines = lines if len(offsets) <= _MAX_LISTED_LINES else []
+    return EditResult(data.replace(old_bytes, new_bytes), len(offsets), reported_lines)
 
 
-def _positions(data: bytes, wanted: bytes) -> list[int]:
-    """Return where the matches begin that a replacement would replace."""
-    return [match.start() for match in re.finditer(re.escape(wanted), data)]
+def _find_offsets(data: bytes, old_bytes: bytes) -> list[int]:
+    """Return the offsets of the matches that a replacement would replace."""
+    return [match.start() for match in re.finditer(re.escape(old_bytes), data)]
 
 
 def _hint(data: bytes, old: str) -> str:
-    """Say what in the file is nearly the old text, and how it differs."""
-    lines = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")[:_COMPARED]
-    wanted = old.strip("\n").split("\n")
-    bare = [re.sub(r"^\s*\d+\t", "", line) for line in wanted]
-    if bare != wanted and _found(lines, bare, str) is not None:
+    """Describe the text in the file that is most similar to the old text, and the difference."""
+    lines = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")[:_MAX_COMPARED_LINES]
+    old_lines = old.strip("\n").split("\n")
+    unnumbered = [re.sub(r"^\s*\d+\t", "", line) for line in old_lines]
+    if unnumbered != old_lines and _find_lines(lines, unnumbered, str) is not None:
         return ": it begins with line numbers, which `read` shows and the file does not have"
-    at = _found(lines, wanted, _without_space)
-    if at is not None:
-        there = "\n".join(lines[at - 1 : at - 1 + len(wanted)])
-        return f". Only white space differs from line {at}, which is {_quoted(there)}"
-    similar = _most_similar(lines, wanted)
+    line_number = _find_lines(lines, old_lines, _without_space)
+    if line_number is not None:
+        actual_text = "\n".join(lines[line_number - 1 : line_number - 1 + len(old_lines)])
+        return f". Only white space differs from line {line_number}, which is {_quote(actual_text)}"
+    similar = _most_similar(lines, old_lines)
     if similar is not None:
-        return f". The most similar is line {similar}: {_quoted(lines[similar - 1])}"
+        return f". The most similar is line {similar}: {_quote(lines[similar - 1])}"
     return ": read the file again"
 
 
-def _found(lines: list[str], wanted: list[str], form: Callable[[str], str]) -> int | None:
-    """Return the number of the line from which all wanted ones stand, compared in a form."""
-    there, sought = [form(line) for line in lines], [form(line) for line in wanted]
-    if not any(sought):
+def _find_lines(
+    lines: list[str], target_lines: list[str], form: Callable[[str], str]
+) -> int | None:
+    """Return the number of the line at which all these lines match, compared after `form`."""
+    file_forms, target_forms = [form(line) for line in lines], [form(line) for line in target_lines]
+    if not any(target_forms):
         return None
-    for at in range(len(there) - len(sought) + 1):
-        if there[at] == sought[0] and there[at : at + len(sought)] == sought:
-            return at + 1
+    for index in range(len(file_forms) - len(target_forms) + 1):
+        if (
+            file_forms[index] == target_forms[0]
+            and file_forms[index : index + len(target_forms)] == target_forms
+        ):
+            return index + 1
     return None
 
 
@@ -108,22 +115,22 @@ def _without_space(line: str) -> str:
     return "".join(line.split())
 
 
-def _most_similar(lines: list[str], wanted: list[str]) -> int | None:
-    """Return the number of the line that is most like the first wanted one that says something."""
-    first = next((line.strip() for line in wanted if line.strip()), "")[:_LINE]
+def _most_similar(lines: list[str], target_lines: list[str]) -> int | None:
+    """Return the number of the line most similar to the first non-blank wanted line."""
+    first = next((line.strip() for line in target_lines if line.strip()), "")[:_MAX_LINE_CHARS]
     if not first:
         return None
     matcher = SequenceMatcher(b=first, autojunk=False)
-    best, best_at = 0.7, None
-    for at, line in enumerate(lines, 1):
-        matcher.set_seq1(line.strip()[:_LINE])
-        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+    best_ratio, best_number = 0.7, None
+    for number, line in enumerate(lines, 1):
+        matcher.set_seq1(line.strip()[:_MAX_LINE_CHARS])
+        if matcher.real_quick_ratio() > best_ratio and matcher.quick_ratio() > best_ratio:
             ratio = matcher.ratio()
-            if ratio > best:
-                best, best_at = ratio, at
-    return best_at
+            if ratio > best_ratio:
+                best_ratio, best_number = ratio, number
+    return best_number
 
 
-def _quoted(text: str) -> str:
-    """Write a text so that tabs and spaces can be told apart."""
-    return json.dumps(text[:_LINE], ensure_ascii=False)
+def _quote(text: str) -> str:
+    """Quote a text so that tabs and spaces are distinguishable."""
+    return json.dumps(text[:_MAX_LINE_CHARS], ensure_ascii=False)

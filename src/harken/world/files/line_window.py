@@ -1,7 +1,7 @@
-r"""A window of lines: what a model sees of a text file, numbered, and what it does not see.
+r"""A window of lines: the numbered part of a text file that a model reads.
 
-The file comes in chunks and is read no further than the window; a line of any length costs no
-more memory than what is shown of it. Lines end at `\n` and nowhere else, as in grep and editors.
+The file is read in chunks, no further than the window. A line of any length costs no more memory
+than the part that is shown. Lines end at `\n` only, as in grep and editors.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 LINES = 2000
-"""Shown where no limit is given."""
+"""The default limit of lines."""
 CHARACTERS = 60_000
-"""Shown at most, whatever the limit."""
+"""The maximum size of a window, whatever the limit."""
 LONGEST_LINE = 2000
-"""Characters of a line; the rest is left out."""
+"""How many characters of a line are shown."""
 
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(slots=True)
 class LineWindow:
-    """Numbered lines, and what was noticed of them."""
+    """Numbered lines, and properties of their text."""
 
     first: int
     lines: list[str] = field(default_factory=list)
     shortened: int = 0
     crlf: bool = False
     not_utf8: bool = False
-    """Bytes that are no UTF-8 are in it; they are shown as U+FFFD."""
+    """Whether it contains invalid UTF-8, which is shown as U+FFFD."""
     at_end: bool = False
-    """Nothing comes after it."""
+    """Whether it reaches the end of the file."""
     unfinished: bool = False
-    """The file's last line has no line end, and is in it."""
+    """Whether it contains the last line of the file, without a line end."""
 
     @property
     def last(self) -> int:
@@ -45,44 +45,44 @@ class LineWindow:
         return "\n".join(f"{n:6}\t{line}" for n, line in enumerate(self.lines, self.first))
 
 
-class _Lines:
-    """The lines of a stream of chunks; what was read is passed over, not cut off."""
+class _LineReader:
+    """A line reader for a stream of chunks, which skips bytes instead of copying them."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks: Iterator[bytes] = iter(chunks)
         self._chunk = b""
-        self._at = 0
+        self._offset = 0
 
     def fill(self) -> bool:
-        """Have something to read, if there is anything left."""
-        while self._at >= len(self._chunk):
+        """Load the next chunk if needed. Return False at the end."""
+        while self._offset >= len(self._chunk):
             chunk = next(self._chunks, None)
             if chunk is None:
                 return False
-            self._chunk, self._at = chunk, 0
+            self._chunk, self._offset = chunk, 0
         return True
 
     def skip(self, count: int) -> None:
-        """Pass over so many lines."""
+        """Skip a number of lines."""
         while count > 0 and self.fill():
-            ends = self._chunk.count(b"\n", self._at)
+            ends = self._chunk.count(b"\n", self._offset)
             if ends < count:
                 count -= ends
-                self._at = len(self._chunk)
+                self._offset = len(self._chunk)
             else:
                 for _ in range(count):
-                    self._at = self._chunk.index(b"\n", self._at) + 1
+                    self._offset = self._chunk.index(b"\n", self._offset) + 1
                 return
 
     def next(self, keep: int) -> tuple[bytes, bool]:
         """Return the first bytes of the next line, without its end, and whether it has one."""
         pieces: list[bytes] = []
         while self.fill():
-            end = self._chunk.find(b"\n", self._at)
+            end = self._chunk.find(b"\n", self._offset)
             stop = len(self._chunk) if end < 0 else end
-            pieces.append(self._chunk[self._at : min(stop, self._at + keep)])
+            pieces.append(self._chunk[self._offset : min(stop, self._offset + keep)])
             keep -= len(pieces[-1])
-            self._at = stop + 1
+            self._offset = stop + 1
             if end >= 0:
                 return b"".join(pieces), True
         return b"".join(pieces), False
@@ -90,35 +90,35 @@ class _Lines:
 
 def window(chunks: Iterable[bytes], first: int = 1, limit: int = LINES) -> LineWindow:
     """Return at most `limit` lines from line `first` on."""
-    shown = LineWindow(first)
-    lines = _Lines(chunks)
-    lines.skip(first - 1)
-    room = CHARACTERS
-    while lines.fill() and len(shown.lines) < limit:
-        # Four bytes a letter, and two so that a line that is longer shows, also before `\r`.
-        raw, ended = lines.next(4 * LONGEST_LINE + 2)
-        text = _line(shown, raw, is_first=shown.last == 0)
-        room -= len(text) + 8
-        if room < 0 and shown.lines:
-            return shown
-        shown.lines.append(text)
-        shown.unfinished = not ended
-    shown.at_end = not lines.fill()
-    return shown
+    line_window = LineWindow(first)
+    reader = _LineReader(chunks)
+    reader.skip(first - 1)
+    remaining_chars = CHARACTERS
+    while reader.fill() and len(line_window.lines) < limit:
+        # Four bytes per character, and two more to detect a longer line, also before `\r`.
+        raw, has_end = reader.next(4 * LONGEST_LINE + 2)
+        text = _decode_line(line_window, raw, is_first=line_window.last == 0)
+        remaining_chars -= len(text) + 8
+        if remaining_chars < 0 and line_window.lines:
+            return line_window
+        line_window.lines.append(text)
+        line_window.unfinished = not has_end
+    line_window.at_end = not reader.fill()
+    return line_window
 
 
-def _line(shown: LineWindow, raw: bytes, *, is_first: bool) -> str:
-    """Return a line as text, and note what is odd in it."""
+def _decode_line(line_window: LineWindow, raw: bytes, *, is_first: bool) -> str:
+    """Decode a line, and record its peculiarities in the window."""
     if is_first:
         raw = raw.removeprefix(_BOM)
     if raw.endswith(b"\r") and len(raw) <= 4 * LONGEST_LINE:
-        shown.crlf, raw = True, raw[:-1]
+        line_window.crlf, raw = True, raw[:-1]
     text = raw.decode("utf-8", "replace")
     if len(text) > LONGEST_LINE:
-        shown.shortened += 1
+        line_window.shortened += 1
         text = text[:LONGEST_LINE] + " ..."
     if "\ufffd" in text and b"\xef\xbf\xbd" not in raw:
-        shown.not_utf8 = True
+        line_window.not_utf8 = True
     return text
 
 

@@ -1,4 +1,4 @@
-"""What a model is given of a file: numbered lines, an image, or why it is neither."""
+"""Read a file for a model: numbered lines, an image, or the reason why it is neither."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from harken.world.files.root import Root, size_text
 from harken.world.result import ToolError
 
 SCANNED = 4 << 30
-"""Bytes in which a line is looked for."""
+"""How many bytes of a large file are searched for a line."""
 
 
 def read_file(
     root: Root, path: Path, offset: int, limit: int | None, stop: Event
 ) -> tuple[list[ContentPart], FileReadState | None]:
-    """Return what a model is given, and what it knows by it; of a large file it knows nothing.
+    """Return the content for the model, and the read state, which is None for a large file.
 
-    Ends early when `stop` is set: nobody waits any more. Raises ToolError.
+    Ends early when `stop` is set, because no task waits any more. Raises ToolError.
     """
     name = root.shown(path)
     with open_regular(root, path) as file:
@@ -34,81 +34,89 @@ def read_file(
         size = max(len(data), os.fstat(file.fileno()).st_size)
         image = image_of(data)
         if image is not None:
-            return _image(root, path, data, image, size)
+            return _build_image_parts(root, path, data, image, size)
         kind = binary_kind(data)
         if kind is not None:
             raise ToolError(f"{name} is {kind}, {size_text(size)}: it is not text")
         if len(data) > WHOLE:
-            shown = window(_chunks(file, data, name, stop), offset, limit or LINES)
-            _check_reached(shown, name, None)
-            return [TextPart("\n".join([shown.text, *_notes(shown, None, size)]))], None
+            line_window = window(_iter_chunks(file, data, name, stop), offset, limit or LINES)
+            _check_not_beyond_end(line_window, name, None)
+            return [
+                TextPart("\n".join([line_window.text, *_iter_notes(line_window, None, size)]))
+            ], None
     total = line_count(data)
-    shown = window([data], offset, limit or LINES)
+    line_window = window([data], offset, limit or LINES)
     if data:
-        _check_reached(shown, name, total)
-    known = _known(hash_of(data), shown, total)
-    text = "\n".join([*([shown.text] if shown.lines else []), *_notes(shown, total, size)])
-    return [TextPart(text, meta_of(root.name(path), known))], known
+        _check_not_beyond_end(line_window, name, total)
+    read_state = _build_read_state(hash_of(data), line_window, total)
+    text = "\n".join(
+        [*([line_window.text] if line_window.lines else []), *_iter_notes(line_window, total, size)]
+    )
+    return [TextPart(text, meta_of(root.name(path), read_state))], read_state
 
 
-def _chunks(file: FileIO, begun: bytes, name: str, stop: Event) -> Iterator[bytes]:
-    """Yield the file in pieces, as long as somebody waits for it."""
-    yield begun
-    read = len(begun)
+def _iter_chunks(file: FileIO, first_chunk: bytes, name: str, stop: Event) -> Iterator[bytes]:
+    """Yield the chunks of a file, until `stop` is set."""
+    yield first_chunk
+    read_bytes = len(first_chunk)
     while not stop.is_set() and (piece := file.read(1 << 20)):
-        read += len(piece)
-        if read > SCANNED:
+        read_bytes += len(piece)
+        if read_bytes > SCANNED:
             raise ToolError(f"{name}: that line is not in the first {size_text(SCANNED)}")
         yield piece
 
 
-def _check_reached(shown: LineWindow, name: str, total: int | None) -> None:
-    if not shown.lines:
-        has = "fewer lines" if total is None else f"{total} line{'' if total == 1 else 's'}"
-        raise ToolError(f"{name} has {has}: line {shown.first} is beyond its end")
+def _check_not_beyond_end(line_window: LineWindow, name: str, total: int | None) -> None:
+    if not line_window.lines:
+        line_count_text = (
+            "fewer lines" if total is None else f"{total} line{'' if total == 1 else 's'}"
+        )
+        raise ToolError(f"{name} has {line_count_text}: line {line_window.first} is beyond its end")
 
 
-def _known(hash_: str, shown: LineWindow, total: int) -> FileReadState:
-    if total == 0 or (shown.first == 1 and shown.at_end and not shown.shortened):
+def _build_read_state(hash_: str, line_window: LineWindow, total: int) -> FileReadState:
+    if total == 0 or (line_window.first == 1 and line_window.at_end and not line_window.shortened):
         return FileReadState(hash_)
-    seen = () if shown.shortened else ((shown.first, shown.last),)
-    return FileReadState(hash_, seen, total)
+    spans = () if line_window.shortened else ((line_window.first, line_window.last),)
+    return FileReadState(hash_, spans, total)
 
 
-def _notes(shown: LineWindow, total: int | None, size_bytes: int) -> Iterator[str]:
-    """Say what is not shown, and what cannot be seen."""
-    if not shown.lines:
+def _iter_notes(line_window: LineWindow, total: int | None, size_bytes: int) -> Iterator[str]:
+    """Yield notes about hidden lines and invisible properties."""
+    if not line_window.lines:
         yield "[the file is empty]"
-    if not shown.at_end:
-        of = f"{total}" if total is not None else f"more ({size_text(size_bytes)})"
-        go_on = f"go on with offset={shown.last + 1}"
-        yield f"[lines {shown.first} to {shown.last} of {of}; {go_on}]"
+    if not line_window.at_end:
+        total_text = f"{total}" if total is not None else f"more ({size_text(size_bytes)})"
+        continuation = f"go on with offset={line_window.last + 1}"
+        yield f"[lines {line_window.first} to {line_window.last} of {total_text}; {continuation}]"
     if total is None:
         yield f"[larger than {size_text(WHOLE)}: `edit` and `write` do not take it]"
-    if shown.shortened:
-        lines = "1 line is" if shown.shortened == 1 else f"{shown.shortened} lines are"
+    if line_window.shortened:
+        lines = "1 line is" if line_window.shortened == 1 else f"{line_window.shortened} lines are"
         yield f"[{lines} longer than {LONGEST_LINE} characters and cut here]"
-    if shown.crlf:
+    if line_window.crlf:
         yield r"[lines end with \r\n; `edit` keeps that]"
-    if shown.not_utf8:
+    if line_window.not_utf8:
         yield "[not UTF-8: other bytes are shown as \ufffd; `edit` keeps them]"
-    if shown.unfinished and shown.at_end:
+    if line_window.unfinished and line_window.at_end:
         yield "[no newline at the end]"
 
 
-def _image(
+def _build_image_parts(
     root: Root, path: Path, data: bytes, image: Image, size_bytes: int
 ) -> tuple[list[ContentPart], FileReadState]:
-    """Return an image as a part, and a text that says what it is. Raises ToolError."""
-    what = f"{root.shown(path)}: {image.media_type}, {image.width} x {image.height} pixels"
+    """Return an image part, and a text that describes it. Raises ToolError."""
+    description = f"{root.shown(path)}: {image.media_type}, {image.width} x {image.height} pixels"
     if image.is_damaged:
-        raise ToolError(f"{what}: the image is damaged or not complete")
+        raise ToolError(f"{description}: the image is damaged or not complete")
     if size_bytes > LARGEST_BYTES or max(image.width, image.height) > LARGEST_SIDE:
         raise ToolError(
-            f"{what}, {size_text(size_bytes)}: too large to be looked at (at most "
+            f"{description}, {size_text(size_bytes)}: too large to be looked at (at most "
             f"{size_text(LARGEST_BYTES)} and {LARGEST_SIDE} pixels a side); make a smaller copy "
             f"with a shell command, and read that"
         )
-    known = FileReadState(hash_of(data))
-    said = TextPart(f"{what}, {size_text(size_bytes)}", meta_of(root.name(path), known))
-    return [said, ImagePart(image.media_type, base64.b64encode(data).decode())], known
+    read_state = FileReadState(hash_of(data))
+    text_part = TextPart(
+        f"{description}, {size_text(size_bytes)}", meta_of(root.name(path), read_state)
+    )
+    return [text_part, ImagePart(image.media_type, base64.b64encode(data).decode())], read_state

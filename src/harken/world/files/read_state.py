@@ -1,9 +1,9 @@
-"""What agents know of files: which content of which file is in whose context.
+"""The file content that each agent knows, derived from the tool results in its context.
 
-A tool that shows or makes a content says so in the `meta` of its result: `{"files": {path: hash}}`.
-So what an agent knows is what its context says now, after a resume, a fork or a compaction as
-well, and nothing beside the log can be wrong about it. What is kept here is derived, but for one
-thing: what calls have written whose results are not in the context yet.
+A tool that shows or writes a content records it in the `meta` of its result: `{"files": {path:
+hash}}`. So the knowledge of an agent follows its context, also after a resume, a fork or a
+compaction, and no state besides the log can contradict it. The state here is a cache, except for
+the writes of calls with results that are not in the context yet.
 """
 
 from __future__ import annotations
@@ -26,58 +26,63 @@ from harken.world.result import ToolError
 from harken.world.tool import ToolContext
 
 _RACY_NS = 100_000_000
-"""A file may change twice within a tick of its clock and look the same: so long it is not trusted
-that what looks the same is the same."""
+"""A file may change twice within a tick of its clock with equal metadata.
+
+Metadata that is more recent than this is not trusted.
+"""
 
 
 Standing: TypeAlias = Literal["new", "known", "unknown", "changed"]
-"""Of a file to an agent: not there, as the agent knows it, never read, no longer as it was read."""
+"""The state of a file for an agent: absent, as the agent knows it, never read, or changed since."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileReadState:
-    """What an agent knows of one file: which content it had, and how much of it was seen."""
+    """The content of a file that an agent knows, and the lines of it that were read."""
 
     hash: str
     seen: tuple[tuple[int, int], ...] | None = None
-    """The lines, from 1, both ends included, in order; None: all of it."""
+    """The lines, from 1, inclusive and sorted. None if all were read."""
     lines: int = 0
-    """How many there are, where not all were seen."""
+    """The number of lines in the file, if not all were read."""
 
     def with_earlier(self, earlier: FileReadState | None) -> FileReadState:
-        """Add what was seen of the same content before."""
+        """Merge with an earlier state of the same content."""
         if earlier is None or earlier.hash != self.hash or self.seen is None:
             return self
         if earlier.seen is None:
             return earlier
-        joined: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for first, last in sorted({*earlier.seen, *self.seen}):
-            if joined and first <= joined[-1][1] + 1:
-                joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+            if spans and first <= spans[-1][1] + 1:
+                spans[-1] = (spans[-1][0], max(last, spans[-1][1]))
             else:
-                joined.append((first, last))
-        all_seen = joined == [(1, self.lines)]
+                spans.append((first, last))
+        all_seen = spans == [(1, self.lines)]
         return (
             FileReadState(self.hash)
             if all_seen
-            else FileReadState(self.hash, tuple(joined), self.lines)
+            else FileReadState(self.hash, tuple(spans), self.lines)
         )
 
 
-def meta_of(path: str, known: FileReadState) -> Meta:
-    """Return what a result says of a file in its `meta`.
+def meta_of(path: str, read_state: FileReadState) -> Meta:
+    """Return the `meta` of a result for a file.
 
     >>> meta_of("a.py", FileReadState("ea8f", ((1, 200),), 500))
     {'files': {'a.py': 'ea8f'}, 'seen': {'a.py': [[1, 200]]}, 'lines': {'a.py': 500}}
     """
-    meta: Meta = {"files": {path: known.hash}}
-    if known.seen is not None:
-        meta |= {"seen": {path: [list(one) for one in known.seen]}, "lines": {path: known.lines}}
+    meta: Meta = {"files": {path: read_state.hash}}
+    if read_state.seen is not None:
+        meta |= {
+            "seen": {path: [list(span) for span in read_state.seen]},
+            "lines": {path: read_state.lines},
+        }
     return meta
 
 
 def files_in(message: ChatMessage) -> Iterator[tuple[str, FileReadState]]:
-    """Yield what a message says of files; only results of tools can, and only well formed."""
+    """Yield the read states in the `meta` of a tool result; malformed ones are skipped."""
     if message.role != "tool" or not isinstance(message.content, list):
         return
     for part in message.content:
@@ -86,16 +91,21 @@ def files_in(message: ChatMessage) -> Iterator[tuple[str, FileReadState]]:
         if meta and isinstance(files, dict):
             for path, hash_ in files.items():
                 if isinstance(path, str) and isinstance(hash_, str):
-                    yield path, _known(hash_, _at(meta, "seen", path), _at(meta, "lines", path))
+                    yield (
+                        path,
+                        _parse_read_state(
+                            hash_, _find_value(meta, "seen", path), _find_value(meta, "lines", path)
+                        ),
+                    )
 
 
-def _at(meta: Meta, name: str, path: str) -> Any:
+def _find_value(meta: Meta, name: str, path: str) -> Any:
     inner = meta.get(name)
     return inner.get(path) if isinstance(inner, dict) else None
 
 
-def _known(hash_: str, seen: Any, lines: Any) -> FileReadState:
-    """Read what a log says; what cannot be read means that nothing was seen."""
+def _parse_read_state(hash_: str, seen: Any, lines: Any) -> FileReadState:
+    """Parse the read state in a log; a malformed one means that no line was read."""
     if seen is None:
         return FileReadState(hash_)
     pairs = seen if isinstance(seen, list) else []
@@ -107,160 +117,177 @@ def _known(hash_: str, seen: Any, lines: Any) -> FileReadState:
 
 
 @dataclass(slots=True)
-class _Agent:
-    """What is derived for one agent, up to a place in its context."""
+class _AgentFiles:
+    """The derived state of one agent, up to a position in its context."""
 
     context_prefix: object = None
-    """Of the agent's state: another one where the context is no longer what it was."""
+    """The prefix of the agent's context, compared by identity: an edit replaces it."""
     position: int = 0
-    """At the message whose calls are under way, else at the end."""
+    """The position of the message with pending calls, else the end."""
     files: dict[str, FileReadState] = field(default_factory=dict)
     written: dict[Reference, dict[str, FileReadState]] = field(default_factory=dict)
-    """Call -> what it wrote, as long as calls of the same message are under way."""
+    """Call -> the files it wrote, while calls of the same message are pending."""
 
 
-def _take(files: dict[str, FileReadState], message: ChatMessage) -> None:
-    """Add what a message says of files."""
-    for path, known in files_in(message):
-        files[path] = known.with_earlier(files.get(path))
+def _add_read_states(files: dict[str, FileReadState], message: ChatMessage) -> None:
+    """Add the read states of a message."""
+    for path, read_state in files_in(message):
+        files[path] = read_state.with_earlier(files.get(path))
 
 
-def _under_way(agent: Any) -> set[Reference]:
-    """Return the calls of an agent that have no result in its context."""
+def _find_pending_calls(agent: Any) -> set[Reference]:
+    """Return the calls of an agent without a result in its context."""
     return {call.reference for call in agent.session.agent(agent.agent_id).open_calls.values()}
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What a file was when it was last looked at."""
+class _FileCheck:
+    """The metadata and hash of a file at its last check."""
 
     stat: tuple[int, ...]
     hash: str
 
 
 class KnownFiles:
-    """What all agents of a world know of files."""
+    """The file content that all agents of a world know."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Keep it for files of this folder; None: only those with absolute names are looked at."""
+        """Track files relative to this folder; None: only files with absolute names are checked."""
         self._root = None if folder is None else Root(folder)
-        self._sessions: WeakKeyDictionary[Session, dict[str, _Agent]] = WeakKeyDictionary()
-        self._looks: dict[str, _Look] = {}
+        self._sessions: WeakKeyDictionary[Session, dict[str, _AgentFiles]] = WeakKeyDictionary()
+        self._looks: dict[str, _FileCheck] = {}
 
     def of(self, agent: Any) -> Mapping[str, str]:
-        """Return what an agent knows: path (from the folder, or absolute) -> hash of its content.
+        """Return the known files of an agent: path (from the folder, or absolute) -> hash.
 
-        Costs only what is new in its context, except after that was edited.
+        The cost is proportional to the new messages in the context, unless it was edited.
         """
-        mine = self._agent(agent)
-        every = dict(mine.files)
+        agent_files = self._update_agent_files(agent)
+        all_files = dict(agent_files.files)
         context = agent.session.context(agent.agent_id)
-        for at in range(mine.position, len(context)):
-            _take(every, context[at])
-        for new in mine.written.values():
-            every |= new
-        return {path: known.hash for path, known in every.items()}
+        for position in range(agent_files.position, len(context)):
+            _add_read_states(all_files, context[position])
+        for written_files in agent_files.written.values():
+            all_files |= written_files
+        return {path: read_state.hash for path, read_state in all_files.items()}
 
     def before(self, caller: ToolContext, path: str) -> FileReadState | None:
-        """Return what of a file was known where a call was made; None: nothing.
+        """Return what was known of a file when a call was made. Return None if it was unknown.
 
-        A model makes the calls of a message before it has the result of any of them. So what
-        another one reads does not count, but what another one wrote does: it meant that.
+        A model writes the calls of a message before it gets any of their results. So a parallel
+        read does not count, but a parallel write does, because the model intended it.
         """
-        mine = self._agent(caller.agent)
-        for new in reversed(mine.written.values()):
-            if path in new:
-                return new[path]
-        return mine.files.get(path)
+        agent_files = self._update_agent_files(caller.agent)
+        for written_files in reversed(agent_files.written.values()):
+            if path in written_files:
+                return written_files[path]
+        return agent_files.files.get(path)
 
     def standing(self, caller: ToolContext, path: str) -> Standing:
-        """Return how a file, by a path that a model wrote, stands to what the caller knows of it.
+        """Compare a file, by a path that a model wrote, with the content that the caller knows.
 
-        What is no file, or cannot be read, is `new`: who opens it will say so.
+        A path that is no file, or unreadable, is `new`: opening it reports the error.
         """
         folder = Path("/") if self._root is None else self._root.folder
         try:
             file = Path(os.path.realpath(folder / decode_shown_name(folder, path)))
-        except (OSError, ValueError):  # no path at all
+        except (OSError, ValueError):  # The text is not a valid path.
             return "new"
-        now = self._now(str(file))
-        if now is None:
+        current_hash = self._hash_now(str(file))
+        if current_hash is None:
             return "new"
-        known = self.before(caller, Root(folder).name(file))
-        if known is None:
+        read_state = self.before(caller, Root(folder).name(file))
+        if read_state is None:
             return "unknown"
-        return "known" if known.hash == now else "changed"
+        return "known" if read_state.hash == current_hash else "changed"
 
     def learn(
         self, caller: ToolContext, path: str, known: FileReadState, *, wrote: bool = False
     ) -> None:
-        """Take note of what a call has read or written.
+        """Record a file that a call has read or written.
 
-        What a model reads it knows when the result is in its context, and by that alone. An agent
-        that acts in code has no call under way, and knows everything at once.
+        A model knows what it read when the result is in its context, and only then. An agent that
+        acts in code has no pending call, and knows it at once.
         """
-        mine = self._agent(caller.agent)
-        if caller.call not in _under_way(caller.agent):
-            mine.files[path] = known.with_earlier(mine.files.get(path))
+        agent_files = self._update_agent_files(caller.agent)
+        if caller.call not in _find_pending_calls(caller.agent):
+            agent_files.files[path] = known.with_earlier(agent_files.files.get(path))
         elif wrote:
-            mine.written.setdefault(caller.call, {})[path] = known
+            agent_files.written.setdefault(caller.call, {})[path] = known
 
     def changed(self, agent: Any) -> Mapping[str, str | None]:
-        """Return the files that are no longer what an agent knows: path -> hash now.
+        """Return the files that differ from what an agent knows: path -> current hash.
 
-        None is a file that is gone, "" one that is too large to be known. Only what looks
-        different (times, size, inode) than at the last look is read.
+        The hash is None for a removed file and "" for one that is too large. A file is read only if
+        its metadata (times, size, inode) differs from the last check.
         """
         changed: dict[str, str | None] = {}
-        for name, known in self.of(agent).items():
-            path = self._path(name)
-            if path is not None and (now := self._now(path)) != known:
-                changed[name] = now
+        for name, known_hash in self.of(agent).items():
+            path = self._resolve_name(name)
+            if path is not None and (current_hash := self._hash_now(path)) != known_hash:
+                changed[name] = current_hash
         return changed
 
-    def _agent(self, agent: Any) -> _Agent:
-        """Return what is kept for an agent, after reading what is new in its context."""
+    def _update_agent_files(self, agent: Any) -> _AgentFiles:
+        """Return the state of an agent, updated with the new messages in its context."""
         state = agent.session.agent(agent.agent_id)
-        mine = self._sessions.setdefault(agent.session, {}).setdefault(agent.agent_id, _Agent())
+        agent_files = self._sessions.setdefault(agent.session, {}).setdefault(
+            agent.agent_id, _AgentFiles()
+        )
         context = agent.session.context(agent.agent_id)
-        if mine.context_prefix is not state.context_prefix or mine.position > len(context):
-            mine.context_prefix, mine.position, mine.files = state.context_prefix, 0, {}
-        acting = {reference_message_id(call) for call in _under_way(agent)}
-        if mine.written:
-            written = mine.written.items()
-            mine.written = {
-                call: new for call, new in written if reference_message_id(call) in acting
+        if agent_files.context_prefix is not state.context_prefix or agent_files.position > len(
+            context
+        ):
+            agent_files.context_prefix, agent_files.position, agent_files.files = (
+                state.context_prefix,
+                0,
+                {},
+            )
+        pending_messages = {reference_message_id(call) for call in _find_pending_calls(agent)}
+        if agent_files.written:
+            written = agent_files.written.items()
+            agent_files.written = {
+                call: written_files
+                for call, written_files in written
+                if reference_message_id(call) in pending_messages
             }
-        while mine.position < len(context):
-            message = context[mine.position]
-            if acting and getattr(message, "message_id", None) in acting:
-                break  # what comes after it are results that no call of it was made with
-            _take(mine.files, message)
-            mine.position += 1
-        return mine
+        while agent_files.position < len(context):
+            message = context[agent_files.position]
+            if pending_messages and getattr(message, "message_id", None) in pending_messages:
+                # The following messages are results that the pending calls did not depend on.
+                break
+            _add_read_states(agent_files.files, message)
+            agent_files.position += 1
+        return agent_files
 
-    def _path(self, name: str) -> str | None:
-        """Return where a file is; None where that cannot be said."""
+    def _resolve_name(self, name: str) -> str | None:
+        """Return the absolute path of a file. Return None if the folder is unknown."""
         if name.startswith("/"):
             return name
         return None if self._root is None else f"{self._root.folder}/{name}"
 
-    def _now(self, path: str) -> str | None:
-        """Return the hash that a file has now."""
+    def _hash_now(self, path: str) -> str | None:
+        """Return the current hash of a file."""
         try:
-            found = os.lstat(path)
-        except (OSError, ValueError):  # ValueError: what a log names may be no path
+            status = os.lstat(path)
+        except (OSError, ValueError):  # ValueError: a name in a log may be no valid path.
             return None
-        if found.st_size > WHOLE:
+        if status.st_size > WHOLE:
             return ""
-        same = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        look = self._looks.get(path)
-        if look is not None and look.stat == same:
-            return look.hash
+        fingerprint = (
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+        )
+        check = self._looks.get(path)
+        if check is not None and check.stat == fingerprint:
+            return check.hash
         try:
             hash_ = load(self._root or Root("/"), Path(path)).hash
         except ToolError:
             return None
-        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _RACY_NS:
-            self._looks[path] = _Look(same, hash_)
+        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _RACY_NS:
+            self._looks[path] = _FileCheck(fingerprint, hash_)
         return hash_

@@ -1,8 +1,8 @@
-"""A regular file: opened without hanging, read as far as needed, replaced all at once.
+"""Regular files: open without blocking, read up to a limit, replace atomically.
 
-What an agent knows of a file is a hash of its bytes, so a change is made only where the bytes are
-still those: looked at just before the rename that makes the new content visible. Nobody ever sees
-half of a content, and bytes that a change does not touch stay what they were.
+An agent knows a file by a hash of its bytes. A change is made only if the hash is unchanged,
+checked just before the rename that publishes the new content. No process ever sees a partial
+content, and unaffected bytes stay as they were.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from harken.world.files.root import Root, kind_of, size_text
 from harken.world.result import ToolError
 
 WHOLE = 10_000_000
-"""Bytes up to which a file is read whole, can be known, edited and searched."""
-_SNIFFED = 8192
+"""The size limit in bytes for reading a file completely, knowing, editing and searching it."""
+_SNIFF_BYTES = 8192
 
-_MAGIC = {
+_KIND_BY_MAGIC = {
     b"%PDF-": "a PDF",
     b"PK\x03\x04": "a zip archive (also docx, xlsx, jar, wheel)",
     b"\x1f\x8b": "a gzip archive",
@@ -43,7 +43,7 @@ _MAGIC = {
 
 
 def hash_of(data: bytes) -> str:
-    """Return what stands for a content in logs: 32 hex digits of BLAKE3.
+    """Return the hash of a content for logs: 32 hex digits of BLAKE3.
 
     >>> hash_of(b"hello")
     'ea8f163db38682925e4491c5e58d4bb3'
@@ -52,21 +52,21 @@ def hash_of(data: bytes) -> str:
 
 
 def binary_kind(data: bytes) -> str | None:
-    """Return what the first bytes of a file that is no text say that it is; None for text."""
-    if data.startswith(b"%PDF-") or b"\0" in data[:_SNIFFED]:
-        named = (kind for magic, kind in _MAGIC.items() if data.startswith(magic))
-        return next(named, "a binary file")
+    """Return the file type of binary data by its first bytes. Return None for text."""
+    if data.startswith(b"%PDF-") or b"\0" in data[:_SNIFF_BYTES]:
+        kinds = (kind for magic, kind in _KIND_BY_MAGIC.items() if data.startswith(magic))
+        return next(kinds, "a binary file")
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The bytes of a file at one moment."""
+    """The bytes of a file at one time."""
 
     data: bytes
     hash: str
     size_bytes: int
-    """Of the whole file."""
+    """The size of the complete file."""
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def open_regular(root: Root, path: Path) -> Iterator[FileIO]:
     """Open a resolved path for reading; only a regular file is opened. Raises ToolError."""
     with root.failing(path):
         check_kind(root, path, os.lstat(path).st_mode)
-        # A FIFO that came meanwhile does not hang, a symlink that came is not followed.
+        # Neither a new FIFO may block, nor a new symlink be followed.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         with FileIO(os.open(path, flags)) as file:
             check_kind(root, path, os.fstat(file.fileno()).st_mode)
@@ -82,7 +82,7 @@ def open_regular(root: Root, path: Path) -> Iterator[FileIO]:
 
 
 def check_kind(root: Root, path: Path, mode: int) -> None:
-    """Raise ToolError for what is no regular file."""
+    """Raise ToolError if the mode is not that of a regular file."""
     if stat.S_ISDIR(mode):
         raise ToolError(f"{root.shown(path)} is a folder; `ls` shows what is in it")
     if not stat.S_ISREG(mode):
@@ -90,7 +90,7 @@ def check_kind(root: Root, path: Path, mode: int) -> None:
 
 
 def load(root: Root, path: Path) -> FileContent:
-    """Read a whole file. Raises ToolError, also for one that is larger than `WHOLE`."""
+    """Read a complete file. Raises ToolError, also if it is larger than `WHOLE`."""
     with open_regular(root, path) as file:
         data = read_up_to(file, WHOLE + 1)
         if len(data) > WHOLE:
@@ -103,17 +103,17 @@ def load(root: Root, path: Path) -> FileContent:
 
 
 def read_up_to(file: FileIO, limit: int) -> bytes:
-    """Read to the end, at most `limit` bytes, whatever the size was said to be."""
+    """Read to the end, at most `limit` bytes, regardless of the reported size."""
     pieces: list[bytes] = []
-    left = limit
-    while left > 0 and (piece := file.read(min(left, 1 << 20))):
+    remaining = limit
+    while remaining > 0 and (piece := file.read(min(remaining, 1 << 20))):
         pieces.append(piece)
-        left -= len(piece)
+        remaining -= len(piece)
     return b"".join(pieces)
 
 
 def create(root: Root, path: Path, data: bytes) -> None:
-    """Make a new file, with the folders above it. Raises ToolError where something is there."""
+    """Create a file and its parent folders. Raises ToolError if the path exists."""
     with root.failing(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,38 +121,38 @@ def create(root: Root, path: Path, data: bytes) -> None:
             raise ToolError(
                 f"{root.shown(path.parent)} is no folder: no file can be in it"
             ) from None
-        with _beside(path, data) as new:
+        with _temporary_file(path, data) as new:
             try:
-                _link(new, path)
+                _link_new(new, path)
             except FileExistsError:
                 raise ToolError(f"{root.shown(path)} appeared just now: read it first") from None
 
 
-def _link(new: Path, path: Path) -> None:
-    """Give a file its name; FileExistsError where that is taken: nothing is ever replaced."""
+def _link_new(new: Path, path: Path) -> None:
+    """Move a new file to its path. Raises FileExistsError, and never replaces a file."""
     try:
         os.link(new, path)
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
             raise
-        # A file system without hard links: not at once, but still nothing is replaced.
+        # Without hard links the write is not atomic, but it still replaces no file.
         with path.open("xb") as file:
             file.write(new.read_bytes())
 
 
 def replace(root: Root, path: Path, data: bytes, expected: str) -> None:
-    """Give a file another content, if it still has the expected one.
+    """Replace the content of a file, if it still has the expected hash.
 
-    Mode, owner and extended attributes stay as far as the system allows. Another hard link to
-    the file keeps the old content: what is written stays below the folder. Raises ToolError.
+    Mode, owner and extended attributes are kept as far as the system allows. Another hard link to
+    the file keeps the old content, so the write stays below the folder. Raises ToolError.
     """
     with root.failing(path):
-        before = os.lstat(path)
+        status = os.lstat(path)
         if not os.access(path, os.W_OK):
             raise ToolError(f"{root.shown(path)} is read-only")
-        with _beside(path, data) as new:
+        with _temporary_file(path, data) as new:
             with suppress(OSError):
-                os.chown(new, before.st_uid, before.st_gid)
+                os.chown(new, status.st_uid, status.st_gid)
             shutil.copystat(path, new, follow_symlinks=False)
             os.utime(new)
             if load(root, path).hash != expected:
@@ -161,8 +161,8 @@ def replace(root: Root, path: Path, data: bytes, expected: str) -> None:
 
 
 @contextmanager
-def _beside(path: Path, data: bytes) -> Iterator[Path]:
-    """Write a temporary file in the same folder, safe on disk; it is gone afterwards."""
+def _temporary_file(path: Path, data: bytes) -> Iterator[Path]:
+    """Write a durable temporary file in the same folder; it is removed at the end."""
     new = path.parent / f".harken-{secrets.token_hex(6)}.tmp"
     try:
         with new.open("xb") as file:

@@ -1,8 +1,8 @@
-r"""`Root`: the folder that agents live in, and which path of it a model means.
+r"""`Root`: the folder that agents work in, and the resolution of paths that a model writes.
 
-What a model writes is resolved to a real path, symlinks and all, and only then judged: below the
-folder (or another one that is allowed) or not. So a path has one name, whoever took which way to
-it. What is named to a model is one line of readable text: bytes that are none are `\xe9`.
+A path is resolved to a real path, with all symlinks, and then checked: it must be below the folder
+or another allowed one. So a file has one name, however it was reached. A name for the model is one
+line of readable text; invalid bytes are written as `\xe9`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from harken.world.result import ToolError
 
 LONGEST = 4096
-"""Bytes of a path: what Linux takes in one call."""
+"""The maximum path length in bytes: the limit of Linux in one call."""
 DEEPEST = 256
-"""Names of a path: to make folders, one in the other, Python goes as deep as they."""
-_KERNEL = ("/proc", "/sys")
-"""Reading here may hang, and writing here acts on the machine."""
+"""The maximum number of path components: Python creates nested folders recursively."""
+_KERNEL_FOLDERS = ("/proc", "/sys")
+"""Kernel folders: reading may block, and writing changes the machine."""
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -34,7 +34,7 @@ _KINDS = {
 
 
 class Root:
-    """A folder, and others that are allowed beside it."""
+    """A folder, and further allowed folders."""
 
     def __init__(
         self,
@@ -42,37 +42,39 @@ class Root:
         allowed: Sequence[str | Path] = (),
         readable: Sequence[str | Path] = (),
     ) -> None:
-        """Take a folder as it is now: a symlink to another one is followed here, once.
+        """Resolve a folder once, now, including symlinks.
 
-        readable: folders where files may be read, and not changed.
+        readable: folders in which files may be read, but not changed.
         """
         self.folder = Path(os.path.realpath(folder))
-        self.allowed = tuple(Path(os.path.realpath(one)) for one in allowed)
-        self.readable = tuple(Path(os.path.realpath(one)) for one in readable)
+        self.allowed = tuple(Path(os.path.realpath(folder_path)) for folder_path in allowed)
+        self.readable = tuple(Path(os.path.realpath(folder_path)) for folder_path in readable)
 
     def resolve(self, path: str, *, to_change: bool = False) -> Path:
-        """Return the real path that a model means, whether anything is there or not.
+        """Return the real path for a path that a model wrote, whether it exists or not.
 
-        Raises ToolError where it is none, or stands outside; where it leads through a folder that
-        may not be searched, it is judged by its name.
+        Raises ToolError if the path is invalid or outside. A path below a folder that may not be
+        searched is checked by its name.
         """
-        given = decode_shown_name(self.folder, self._given(path))
-        found = Path(os.path.realpath(self.folder / given))
-        if any(found.is_relative_to(kernel) for kernel in _KERNEL):
+        decoded = decode_shown_name(self.folder, self._check_text(path))
+        real = Path(os.path.realpath(self.folder / decoded))
+        if any(real.is_relative_to(kernel) for kernel in _KERNEL_FOLDERS):
             raise ToolError(
                 f"{display_name(path)} belongs to the kernel; files there are not opened"
             )
-        also = () if to_change else self.readable
-        if not any(found.is_relative_to(one) for one in (self.folder, *self.allowed, *also)):
-            leads = "" if str(found) == path else f" (it leads to {display_name(str(found))})"
+        readable = () if to_change else self.readable
+        if not any(
+            real.is_relative_to(folder) for folder in (self.folder, *self.allowed, *readable)
+        ):
+            target_note = "" if str(real) == path else f" (it leads to {display_name(str(real))})"
             raise ToolError(
-                f"{display_name(path)} is outside{leads}. Paths must stay below {self._folders}; "
-                f"whoever started this program can allow more folders"
+                f"{display_name(path)} is outside{target_note}. Paths must stay below "
+                f"{self._folders}; whoever started this program can allow more folders"
             )
-        return found
+        return real
 
-    def _given(self, path: str) -> str:
-        """Return a path that the system would take. Raises ToolError."""
+    def _check_text(self, path: str) -> str:
+        """Return a path that the system accepts. Raises ToolError."""
         if not path:
             raise ToolError("the path is empty")
         if "\0" in path:
@@ -93,23 +95,23 @@ class Root:
 
     @property
     def _folders(self) -> str:
-        return ", ".join(display_name(str(one)) for one in (self.folder, *self.allowed))
+        return ", ".join(display_name(str(folder)) for folder in (self.folder, *self.allowed))
 
     def name(self, path: Path) -> str:
-        """Return the one name of a resolved path: from the folder, or absolute outside it.
+        """Return the canonical name of a resolved path: relative to the folder, or absolute.
 
-        Names of files are kept byte for byte (surrogates stand for bytes that are no UTF-8).
+        File names are kept byte for byte (surrogates stand for bytes that are not UTF-8).
         """
         inside = path.is_relative_to(self.folder)
         return path.relative_to(self.folder).as_posix() if inside else path.as_posix()
 
     def shown(self, path: Path) -> str:
-        """Return the same as a model reads it."""
+        """Return the name of a path for a model."""
         return display_name(self.name(path))
 
     @contextmanager
     def failing(self, path: Path) -> Iterator[None]:
-        """Turn what the system refuses into a text about this path."""
+        """Convert an OSError to a ToolError about this path."""
         try:
             yield
         except FileNotFoundError:
@@ -119,19 +121,19 @@ class Root:
             raise ToolError(f"{self.shown(path)}: {reason.lower()}") from None
 
     def near(self, path: Path) -> str:
-        """Return what exists beside a path that does not and has a similar name."""
-        folder, wanted = path.parent, path.name
+        """Return similar names that exist near a missing path."""
+        folder, target_name = path.parent, path.name
         while not folder.is_dir() and folder != folder.parent:
-            folder, wanted = folder.parent, folder.name
+            folder, target_name = folder.parent, folder.name
         try:
             with os.scandir(folder) as entries:
                 names = [entry.name for entry, _ in zip(entries, range(5000), strict=False)]
         except OSError:
             return ""
-        similar = get_close_matches(wanted, names, cutoff=0.6)
-        similar += [n for n in names if n.casefold() == wanted.casefold() and n not in similar]
-        there = ", ".join(self.shown(folder / name) for name in similar)
-        return f"; similar: {there}" if there else ""
+        similar = get_close_matches(target_name, names, cutoff=0.6)
+        similar += [n for n in names if n.casefold() == target_name.casefold() and n not in similar]
+        shown_names = ", ".join(self.shown(folder / name) for name in similar)
+        return f"; similar: {shown_names}" if shown_names else ""
 
 
 def display_name(name: str) -> str:
@@ -142,28 +144,28 @@ def display_name(name: str) -> str:
     """
     if name.isascii() and name.isprintable():
         return name
-    return "".join(letter if _plain(letter) else _escaped(letter) for letter in name)
+    return "".join(letter if _is_printable(letter) else _escape(letter) for letter in name)
 
 
 def decode_shown_name(folder: str | Path, path: str) -> str:
-    r"""Return the path that a model means with what it was shown.
+    r"""Return the real path for a path that a model was shown.
 
-    Whoever judges a path has to judge this one: what `shown` would not write so is taken as it
-    is, or `secret\x2fkey` would be another way to write `secret/key`.
+    A path check must use this result. Only the exact output of `shown` is decoded; otherwise
+    `secret\x2fkey` would be another spelling of `secret/key`.
     """
     base = os.fspath(folder)
     if r"\x" not in path or os.path.lexists(os.path.join(base, path)):  # noqa: PTH118 - `//`
         return path
     try:
-        plain = unescaped(path)
-    except UnicodeEncodeError:  # half a letter is in it
+        decoded = unescaped(path)
+    except UnicodeEncodeError:  # The name contains an incomplete escape.
         return path
-    is_there = os.path.lexists(os.path.join(base, plain))  # noqa: PTH118 - as above
-    return plain if is_there and display_name(plain) == path else path
+    exists = os.path.lexists(os.path.join(base, decoded))  # noqa: PTH118 - as above
+    return decoded if exists and display_name(decoded) == path else path
 
 
 def unescaped(name: str) -> str:
-    r"""Return the file name that is shown so.
+    r"""Return the file name with this displayed form.
 
     >>> unescaped("caf\\xe9")
     'caf\udce9'
@@ -172,24 +174,24 @@ def unescaped(name: str) -> str:
     return os.fsdecode(re.sub(rb"\\x([0-9a-f]{2})", lambda m: bytes.fromhex(m[1].decode()), raw))
 
 
-def _plain(letter: str) -> bool:
-    """Whether a letter takes its place in a line: no control, no reordering, no surrogate."""
+def _is_printable(letter: str) -> bool:
+    """Whether a letter is printable in a line: no control, no reordering, no surrogate."""
     return unicodedata.category(letter) not in ("Cc", "Cs", "Zl", "Zp") and not (
         "\u202a" <= letter <= "\u202e" or "\u2066" <= letter <= "\u2069"
     )
 
 
-def _escaped(letter: str) -> str:
+def _escape(letter: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in letter.encode("utf-8", "surrogateescape"))
 
 
 def kind_of(mode: int) -> str:
-    """Return what stands at a path that is neither a file nor a folder, from its mode."""
+    """Return the type of a file by its mode, if it is neither a regular file nor a folder."""
     return _KINDS.get(stat.S_IFMT(mode), "no ordinary file")
 
 
 def size_text(size_bytes: int) -> str:
-    """Return a size as people write it.
+    """Format a size for people.
 
     >>> size_text(812), size_text(3400), size_text(1_073_741_824)
     ('812 bytes', '3.4 kB', '1.1 GB')

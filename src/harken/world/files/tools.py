@@ -1,7 +1,7 @@
-"""The tools for files: `read`, `write`, `edit`, `ls`.
+"""The file tools: `read`, `write`, `edit`, `ls`.
 
-A file changes only where the agent that wants it knows what is in it now. So of two agents that
-read a file and write it, the second one is told that it was changed, and nothing is lost.
+A file changes only if the requesting agent knows its current content. If two agents read a file and
+both write it, the second one gets an error, and no change is lost.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from harken.world.result import ToolError
 from harken.world.tool import Tool, ToolContext, in_thread, tool
 
 LISTED = 1000
-"""Entries of a folder that are shown."""
-_COUNTED = 100_000
+"""How many entries of a folder are shown."""
+_MAX_COUNTED_ENTRIES = 100_000
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def file_tools(root: Root) -> list[Tool]:
 
 
 class Files:
-    """What can be done with the files below a root; each method is a tool."""
+    """The file operations below a root; each method is a tool."""
 
     def __init__(self, root: Root) -> None:
         self.root = root
@@ -71,12 +71,12 @@ class Files:
             raise ToolError("offset and limit count from 1")
         stop = Event()
         try:
-            work = partial(read_file, self.root, file, first, limit, stop)
-            parts, known = await in_thread(work)
+            read_work = partial(read_file, self.root, file, first, limit, stop)
+            parts, read_state = await in_thread(read_work)
         finally:
             stop.set()
-        if known is not None:
-            self._learn(caller, file, known)
+        if read_state is not None:
+            self._learn(caller, file, read_state)
         return list(parts)
 
     async def write(self, path: str, content: str, caller: ToolContext) -> list[ContentPart]:
@@ -85,15 +85,15 @@ class Files:
         A file that exists must have been read before, all of it, and not have changed since. To
         change a part of a file, use `edit`.
         """
-        file, data = self._to_write(path, content)
-        earlier = self._known(caller, file)
+        file, data = self._prepare_write(path, content)
+        earlier = self._find_read_state(caller, file)
         is_new = await to_the_end(partial(self._write, file, data, earlier))
-        known = FileReadState(hash_of(data))
-        self._learn(caller, file, known, wrote=True)
+        read_state = FileReadState(hash_of(data))
+        self._learn(caller, file, read_state, wrote=True)
         lines = line_count(data)
         size = f"{lines} line{'' if lines == 1 else 's'}"
         text = f"{'Created' if is_new else 'Wrote'} {self.root.shown(file)}: {size}"
-        return [TextPart(text, meta_of(self.root.name(file), known))]
+        return [TextPart(text, meta_of(self.root.name(file), read_state))]
 
     async def edit(
         self,
@@ -110,34 +110,34 @@ class Files:
         and not have changed since.
         """
         file = self.root.resolve(path, to_change=True)
-        earlier = self._known(caller, file)
+        earlier = self._find_read_state(caller, file)
         change = partial(edited, old=old_string, new=new_string, replace_all=replace_all)
-        done = await to_the_end(partial(self._edit, file, change, earlier))
-        total = line_count(done.data)
-        known = FileReadState(hash_of(done.data))
+        result = await to_the_end(partial(self._edit, file, change, earlier))
+        total = line_count(result.data)
+        read_state = FileReadState(hash_of(result.data))
         if earlier is not None and earlier.seen is not None:
-            known = FileReadState(known.hash, (), total)
-        self._learn(caller, file, known, wrote=True)
-        where = f" at line {', '.join(map(str, done.lines))}" if done.lines else ""
-        text = f"Edited {self.root.shown(file)}: {done.count} replaced{where}"
-        return [TextPart(text, meta_of(self.root.name(file), known))]
+            read_state = FileReadState(read_state.hash, (), total)
+        self._learn(caller, file, read_state, wrote=True)
+        location = f" at line {', '.join(map(str, result.lines))}" if result.lines else ""
+        text = f"Edited {self.root.shown(file)}: {result.count} replaced{location}"
+        return [TextPart(text, meta_of(self.root.name(file), read_state))]
 
     async def ls(self, path: str = ".") -> str:
         """List what is in a folder: folders end with /, files have their size."""
         folder = self.root.resolve(path)
-        listed: str = await in_thread(partial(self._ls, folder))
-        return listed
+        listing: str = await in_thread(partial(self._list_folder, folder))
+        return listing
 
     async def preview_write(self, path: str, content: str, caller: ToolContext) -> str:
-        """Return what a `write` would change, as a diff. Raises ToolError where it would fail."""
-        file, data = self._to_write(path, content)
-        earlier = self._known(caller, file)
+        """Return the effect of a `write` as a diff. Raises ToolError if it would fail."""
+        file, data = self._prepare_write(path, content)
+        earlier = self._find_read_state(caller, file)
 
-        def look() -> str:
-            before = self._to_replace(file, earlier)
-            return diff(self.root.shown(file), None if before is None else before.data, data)
+        def make_diff() -> str:
+            current = self._load_for_write(file, earlier)
+            return diff(self.root.shown(file), None if current is None else current.data, data)
 
-        text: str = await in_thread(look)
+        text: str = await in_thread(make_diff)
         return text
 
     async def preview_edit(
@@ -148,23 +148,23 @@ class Files:
         caller: ToolContext,
         replace_all: bool = False,  # noqa: FBT001, FBT002 - as `edit`
     ) -> str:
-        """Return what an `edit` would change, as a diff. Raises ToolError where it would fail.
+        """Return the effect of an `edit` as a diff. Raises ToolError if it would fail.
 
-        Of a file that its agent does not know, the failure says nothing: that would be to read it.
+        The error reveals no content of a file that the agent does not know.
         """
         file = self.root.resolve(path, to_change=True)
-        earlier = self._known(caller, file)
+        earlier = self._find_read_state(caller, file)
 
-        def look() -> str:
-            before = self._to_edit(file, earlier).data
+        def make_diff() -> str:
+            before = self._load_for_edit(file, earlier).data
             after = edited(before, old_string, new_string, replace_all=replace_all).data
             return diff(self.root.shown(file), before, after)
 
-        text: str = await in_thread(look)
+        text: str = await in_thread(make_diff)
         return text
 
-    def _to_write(self, path: str, content: str) -> tuple[Path, bytes]:
-        """Return where to write what. Raises ToolError."""
+    def _prepare_write(self, path: str, content: str) -> tuple[Path, bytes]:
+        """Return the resolved path and the encoded content. Raises ToolError."""
         data = encoded(content, "content")
         if path.endswith(("/", "/.", "/..")):
             raise ToolError(f"{display_name(path)} names a folder, not a file")
@@ -173,16 +173,16 @@ class Files:
         return self.root.resolve(path, to_change=True), data
 
     def _write(self, file: Path, data: bytes, earlier: FileReadState | None) -> bool:
-        """Write a file; return whether it is a new one. Raises ToolError."""
-        before = self._to_replace(file, earlier)
-        if before is None:
+        """Write a file; return whether it is new. Raises ToolError."""
+        current = self._load_for_write(file, earlier)
+        if current is None:
             create(self.root, file, data)
         else:
-            replace(self.root, file, data, before.hash)
-        return before is None
+            replace(self.root, file, data, current.hash)
+        return current is None
 
-    def _to_replace(self, file: Path, earlier: FileReadState | None) -> FileContent | None:
-        """Return what would be written over, None where nothing is there. Raises ToolError."""
+    def _load_for_write(self, file: Path, earlier: FileReadState | None) -> FileContent | None:
+        """Return the content to be overwritten, or None for a new file. Raises ToolError."""
         if not os.path.lexists(file):
             return None
         current = load(self.root, file)
@@ -197,32 +197,32 @@ class Files:
     def _edit(
         self, file: Path, change: Callable[[bytes], EditResult], earlier: FileReadState | None
     ) -> EditResult:
-        """Change a file. Raises ToolError."""
-        current = self._to_edit(file, earlier)
-        done = change(current.data)
-        replace(self.root, file, done.data, current.hash)
-        return done
+        """Apply a change to a file. Raises ToolError."""
+        current = self._load_for_edit(file, earlier)
+        result = change(current.data)
+        replace(self.root, file, result.data, current.hash)
+        return result
 
-    def _to_edit(self, file: Path, earlier: FileReadState | None) -> FileContent:
-        """Return what would be changed. Raises ToolError where its agent does not know it."""
+    def _load_for_edit(self, file: Path, earlier: FileReadState | None) -> FileContent:
+        """Return the content to be edited. Raises ToolError if the agent does not know it."""
         current = load(self.root, file)
         self._check_known(file, current.hash, earlier)
         return current
 
-    def _check_known(self, file: Path, current: str, known: FileReadState | None) -> None:
-        """Raise ToolError where an agent does not know the content that a file has now."""
-        if known is None:
+    def _check_known(self, file: Path, current: str, read_state: FileReadState | None) -> None:
+        """Raise ToolError if an agent does not know the current content of a file."""
+        if read_state is None:
             raise ToolError(
                 f"{self.root.shown(file)} exists, and you have not read it: read it first (the "
                 f"result must be there before you call this)"
             )
-        if known.hash != current:
+        if read_state.hash != current:
             raise ToolError(
                 f"{self.root.shown(file)} was changed since you read it, by somebody else or by a "
                 f"command: read it again"
             )
 
-    def _known(self, caller: ToolContext | None, file: Path) -> FileReadState | None:
+    def _find_read_state(self, caller: ToolContext | None, file: Path) -> FileReadState | None:
         if caller is None:
             return None
         return _known_files(caller).before(caller, self.root.name(file))
@@ -233,46 +233,51 @@ class Files:
         if caller is not None:
             _known_files(caller).learn(caller, self.root.name(file), known, wrote=wrote)
 
-    def _ls(self, folder: Path) -> str:
+    def _list_folder(self, folder: Path) -> str:
         with self.root.failing(folder), os.scandir(folder) as entries:
-            found = list(islice(entries, _COUNTED + 1))
-        ordered = sorted(found, key=lambda entry: entry.name)
-        lines = [_entry_line(entry) for entry in ordered[:LISTED]]
-        if len(found) > LISTED:
-            count = f"more than {_COUNTED}" if len(found) > _COUNTED else str(len(found))
+            folder_entries = list(islice(entries, _MAX_COUNTED_ENTRIES + 1))
+        ordered = sorted(folder_entries, key=lambda entry: entry.name)
+        lines = [_format_entry(entry) for entry in ordered[:LISTED]]
+        if len(folder_entries) > LISTED:
+            count = (
+                f"more than {_MAX_COUNTED_ENTRIES}"
+                if len(folder_entries) > _MAX_COUNTED_ENTRIES
+                else str(len(folder_entries))
+            )
             lines.append(f"[the first {LISTED} of {count}; `glob` finds by pattern]")
         return "\n".join(lines) or "[the folder is empty]"
 
 
 def _known_files(caller: ToolContext) -> KnownFiles:
-    known: KnownFiles = caller.agent.runtime.world.known
-    return known
+    known_files: KnownFiles = caller.agent.runtime.world.known
+    return known_files
 
 
-def _entry_line(entry: os.DirEntry[str]) -> str:
+def _format_entry(entry: os.DirEntry[str]) -> str:
     name = display_name(entry.name)
     with suppress(OSError):
         if entry.is_symlink():
             return f"{name} -> {display_name(str(Path(entry.path).readlink()))}"
         if entry.is_dir():
             return f"{name}/"
-        found = entry.stat()
-        if stat.S_ISREG(found.st_mode):
-            return f"{name}  {size_text(found.st_size)}"
-        return f"{name}  {kind_of(found.st_mode)}"
+        status = entry.stat()
+        if stat.S_ISREG(status.st_mode):
+            return f"{name}  {size_text(status.st_size)}"
+        return f"{name}  {kind_of(status.st_mode)}"
     return f"{name}  gone"
 
 
 async def to_the_end(function: Callable[[], T]) -> T:
-    """Run a change in a thread; where it is cancelled, wait until it has ended, one way or other.
+    """Run a change in a thread. If cancelled, wait until the thread has ended.
 
-    A change that goes on when nobody waits for it would meet the next one.
+    A change that continued unobserved could interfere with the next one.
     """
-    running: asyncio.Future[T] = asyncio.ensure_future(in_thread(function))
+    future: asyncio.Future[T] = asyncio.ensure_future(in_thread(function))
     try:
-        return await asyncio.shield(running)
+        return await asyncio.shield(future)
     except asyncio.CancelledError:
-        await asyncio.wait([running])
-        if not running.cancelled():
-            running.exception()  # looked at, so that nobody is told of it later
+        await asyncio.wait([future])
+        if not future.cancelled():
+            # The exception is retrieved, so that asyncio does not report it later.
+            future.exception()
         raise

@@ -1,1 +1,1 @@
-"""Search: which files there are and where a pattern occurs, by ripgrep or by Python."""
+"""Search: list files and find patterns, with ripgrep or Python."""

@@ -1,7 +1,7 @@
-"""The programs that list and search files: ripgrep where it is installed, else Python.
+"""Search engines as command lines: ripgrep if it is installed, else Python.
 
-An engine is a command line; both print the same. What a model writes stands where it cannot be
-taken for an option, and no configuration of a person's own changes what is found.
+Both engines print the same format. Text from a model is passed where it cannot be an option, and
+configuration files of the user have no effect.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from harken.world.search.glob import Glob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileQuery:
-    """What is looked for, in the folder where the engine runs."""
+    """A search in the current folder of the engine."""
 
     pattern: str | None = None
-    """A regular expression; None: the files themselves are listed."""
+    """A regular expression. None: list the files."""
     ignore_case: bool = False
     context_lines: int = 0
     most: int = 1000
-    """Lines that are wanted of one file."""
+    """The maximum number of lines per file."""
     glob: Glob | None = None
-    """Only files that it fits; an engine may also find others."""
+    """A filter for files; an engine may also return others."""
     file: str | None = None
-    """Only this one, also if it is hidden or ignored."""
+    """The only file to search, even if it is hidden or ignored."""
 
     @property
     def hidden(self) -> bool:
-        """Whether hidden files are wanted, too."""
+        """Whether hidden files are included."""
         return self.glob is not None and self.glob.hidden
 
 
 class Engine(Protocol):
-    """Something that can look for files."""
+    """A program that searches files."""
 
     def command(self, query: FileQuery) -> Sequence[str]:
         """Return the program and its arguments."""
@@ -50,10 +50,10 @@ class Engine(Protocol):
 
 @cache
 def ripgrep() -> str | None:
-    """Return where ripgrep is installed; None where it is not."""
-    found = shutil.which("rg")
-    # A relative entry of PATH would run whatever lies in the folder that is searched.
-    return found if found is not None and Path(found).is_absolute() else None
+    """Return the path of ripgrep. Return None if it is not installed."""
+    program = shutil.which("rg")
+    # A relative entry of PATH would run a program in the searched folder.
+    return program if program is not None and Path(program).is_absolute() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +63,26 @@ class Ripgrep:
     program: str
 
     def command(self, query: FileQuery) -> Sequence[str]:
-        """Return the call of `rg`."""
+        """Return the command line for `rg`."""
         files = [self.program, "--no-config", "--no-messages", "--null", "--color=never"]
         files += ["--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"]
-        # With `--type`, or with a rule of git that wants them, hidden files would be found.
+        # `--type`, or a negated rule of git, would include hidden files.
         files += ["--hidden", "--glob=!.git"] if query.hidden else ["--glob=!.*"]
         files += _types(query.glob)
         if query.pattern is None:
             return [*files, "--files", "--", "."]
-        where = "." if query.file is None else f"./{query.file}"
-        look = ["--engine=auto", "--crlf", "--line-number", "--no-heading", "--with-filename"]
-        look += ["--max-columns=2000", "--max-columns-preview", f"--max-filesize={WHOLE}"]
-        look += [f"--max-count={query.most}", f"--context={query.context_lines}"]
-        look += ["--no-context-separator", *(["--ignore-case"] if query.ignore_case else [])]
-        return [*files, *look, "-e", query.pattern, "--", where]
+        target = "." if query.file is None else f"./{query.file}"
+        options = ["--engine=auto", "--crlf", "--line-number", "--no-heading", "--with-filename"]
+        options += ["--max-columns=2000", "--max-columns-preview", f"--max-filesize={WHOLE}"]
+        options += [f"--max-count={query.most}", f"--context={query.context_lines}"]
+        options += ["--no-context-separator", *(["--ignore-case"] if query.ignore_case else [])]
+        return [*files, *options, "-e", query.pattern, "--", target]
 
 
 def _types(glob: Glob | None) -> list[str]:
-    """Let `rg` leave out files by name, as far as that is the same; `--glob` is not.
+    """Return options that filter files by name, where this is equivalent to the glob.
 
-    With `--glob` it searches also what git ignores.
+    `--glob` is no alternative: with it `rg` also searches files that git ignores.
     """
     names = glob.type_glob if glob is not None else None
     return [] if names is None else [f"--type-add=harken:{names}", "--type=harken"]
@@ -90,29 +90,29 @@ def _types(glob: Glob | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Scanner:
-    """`scan`, in a Python of its own."""
+    """The Python search engine, in a separate interpreter."""
 
     def command(self, query: FileQuery) -> Sequence[str]:
-        """Return the call of Python, which imports what this one imports and nothing else.
+        """Return a command line for Python with the import path of this process and nothing else.
 
-        The folder that is searched is the current one there: nothing may be imported from it.
+        The current folder is the searched one, so no module may be imported from it.
         """
-        run = (
+        code = (
             "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
             "from harken.world.search.python_engine import main; "
             "sys.exit(main(sys.argv[2], sys.stdout.buffer))"
         )
-        path = [str(Path(one).absolute()) for one in sys.path]
+        path = [str(Path(entry).absolute()) for entry in sys.path]
         glob = query.glob
-        asked = asdict(query) | {
+        query_json = asdict(query) | {
             "hidden": query.hidden,
             "largest": WHOLE,
             "glob": None if glob is None else glob.rest,
             "anchored": glob is not None and glob.anchored,
         }
-        return [sys.executable, "-I", "-c", run, json.dumps(path), json.dumps(asked)]
+        return [sys.executable, "-I", "-c", code, json.dumps(path), json.dumps(query_json)]
 
 
 def engine_for(program: str | None) -> Engine:
-    """Return the engine for a ripgrep, or for none."""
+    """Return the engine for a ripgrep program, or the Python engine."""
     return Scanner() if program is None else Ripgrep(program)

@@ -1,8 +1,8 @@
-"""Walking a folder as ripgrep does: without hidden files, and without what git ignores.
+"""Walk a folder as ripgrep does: without hidden files and files that git ignores.
 
-Rules of a `.gitignore` count from the folder that holds it, the deepest one that says something
-decides, and an ignored folder is not entered. They count inside a git repository only, and not
-across the border of one. Symbolic links are not followed.
+Rules of a `.gitignore` apply below its folder, the deepest matching one wins, and an ignored folder
+is not entered. They apply only inside a git repository, up to its border. Symbolic links are not
+followed.
 
 Source: gitignore(5); ripgrep's guide, "Automatic filtering".
 """
@@ -16,52 +16,52 @@ from dataclasses import dataclass
 
 from harken.world.search.glob import Part, fits, name_regex, parse_glob_parts
 
-_LONGEST = 1_000_000
-"""Bytes of a `.gitignore` that are read."""
+_MAX_FILE_BYTES = 1_000_000
+"""How many bytes of a `.gitignore` are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
-    """One line of a `.gitignore`."""
+    """A rule: one line of a `.gitignore`."""
 
     ignores: bool
-    """False: what it fits is not ignored, whatever earlier lines say."""
+    """Whether it ignores a match; False re-includes it."""
     folders_only: bool
     name: re.Pattern[str] | None
-    """Fits a name in any folder; None where it is `parts` that fit, from the folder on."""
+    """Matches a name in any folder. None if `parts` match a path from the folder."""
     parts: Sequence[Part | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreFile:
-    """What one `.gitignore` says."""
+    """The parsed rules of one `.gitignore`."""
 
     depth: int
-    """How many names of a path come before what its rules are about."""
+    """The number of path components above the folder of the file."""
     rules: Sequence[IgnoreRule]
-    """The last one first: it decides."""
+    """The rules, last one first, because it takes precedence."""
     any_name: re.Pattern[str]
-    """Fits where one of the names does: most names fit none, and one look says so."""
+    """Matches if any rule for names matches: one check excludes most names."""
     paths: Sequence[IgnoreRule]
-    """Those of the rules that are about paths, in the same order."""
+    """The rules that match paths, in the same order."""
 
     def say(self, names: Sequence[str], *, is_folder: bool) -> bool | None:
-        """Return whether a path is ignored; None: nothing is said of it."""
+        """Whether a path is ignored. Return None if no rule matches."""
         rules = self.rules if self.any_name.match(names[-1]) else self.paths
-        below = names[self.depth :] if self.paths else ()
+        relative_names = names[self.depth :] if self.paths else ()
         for rule in rules:
             if rule.folders_only and not is_folder:
                 continue
-            if rule.name.match(names[-1]) if rule.name else fits(rule.parts, below):
+            if rule.name.match(names[-1]) if rule.name else fits(rule.parts, relative_names):
                 return rule.ignores
         return None
 
 
 def rules_in(folder: str, depth: int) -> IgnoreFile | None:
-    """Read the `.gitignore` of a folder; None where there is none that says anything."""
+    """Parse the `.gitignore` of a folder. Return None if it has no rule."""
     try:
         with open(os.path.join(folder, ".gitignore"), "rb") as file:  # noqa: PTH123, PTH118 - fast
-            lines = os.fsdecode(file.read(_LONGEST)).replace("\r\n", "\n").split("\n")
+            lines = os.fsdecode(file.read(_MAX_FILE_BYTES)).replace("\r\n", "\n").split("\n")
     except OSError:
         return None
     rules = [rule for line in reversed(lines) if (rule := rule_of(line)) is not None]
@@ -71,7 +71,7 @@ def rules_in(folder: str, depth: int) -> IgnoreFile | None:
 
 
 def rule_of(line: str) -> IgnoreRule | None:
-    """Read one line; None where it is no rule."""
+    """Parse a line. Return None if it is no rule."""
     text = re.sub(r"(?<!\\) +$", "", line)
     if not text or text.startswith("#"):
         return None
@@ -88,72 +88,74 @@ def rule_of(line: str) -> IgnoreRule | None:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder that is walked."""
+    """A folder during the walk."""
 
     path: str
-    """From where the walk begins, with a slash at its end; or ""."""
+    """The path relative to the start, with a final slash; or ""."""
     names: Sequence[str]
-    """From the topmost folder whose rules count."""
+    """The names from the topmost folder with rules."""
     rules: Sequence[IgnoreFile]
-    """The deepest one first."""
+    """The ignore files, deepest first."""
     in_repository: bool
 
 
 def walk(base: str, *, hidden: bool = False) -> Iterator[str]:
-    """Yield the files below a folder, from there. What cannot be read is passed over."""
-    waiting = [_above(os.path.abspath(base))]  # noqa: PTH100 - texts, not Paths: it is fast
-    while waiting:
-        folder = waiting.pop()
+    """Yield the files below a folder, as relative paths. Unreadable folders are skipped."""
+    pending = [_start_folder(os.path.abspath(base))]  # noqa: PTH100 - texts, not Paths: it is fast
+    while pending:
+        folder = pending.pop()
         try:
-            with os.scandir(os.path.join(base, folder.path)) as found:  # noqa: PTH118 - as above
-                entries = list(found)
+            with os.scandir(os.path.join(base, folder.path)) as scan:  # noqa: PTH118 - as above
+                entries = list(scan)
         except OSError:
             continue
-        folder = _with_own_rules(base, folder, {entry.name for entry in entries})
+        folder = _load_rules(base, folder, {entry.name for entry in entries})
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
             if not is_folder and not entry.is_file(follow_symlinks=False):
                 continue
-            if _left_out(folder, entry.name, hidden=hidden, is_folder=is_folder):
+            if _is_excluded(folder, entry.name, hidden=hidden, is_folder=is_folder):
                 continue
             path = folder.path + entry.name
             if is_folder:
                 names = [*folder.names, entry.name]
-                waiting.append(_Folder(path + "/", names, folder.rules, folder.in_repository))
+                pending.append(_Folder(path + "/", names, folder.rules, folder.in_repository))
             else:
                 yield path
 
 
-def _left_out(folder: _Folder, name: str, *, hidden: bool, is_folder: bool) -> bool:
+def _is_excluded(folder: _Folder, name: str, *, hidden: bool, is_folder: bool) -> bool:
     if name[0] == "." and (name == ".git" or not hidden):
         return True
     if folder.rules:
         names = [*folder.names, name]
         for rules in folder.rules:
-            said = rules.say(names, is_folder=is_folder)
-            if said is not None:
-                return said
+            is_ignored = rules.say(names, is_folder=is_folder)
+            if is_ignored is not None:
+                return is_ignored
     return False
 
 
-def _with_own_rules(base: str, folder: _Folder, entries: set[str]) -> _Folder:
-    """Return the folder with what its own `.gitignore` says; a repository begins anew."""
-    begins = ".git" in entries
-    if not begins and not (folder.in_repository and ".gitignore" in entries):
+def _load_rules(base: str, folder: _Folder, entries: set[str]) -> _Folder:
+    """Return the folder with its own `.gitignore`; a repository discards outer rules."""
+    is_repository = ".git" in entries
+    if not is_repository and not (folder.in_repository and ".gitignore" in entries):
         return folder
-    own = rules_in(os.path.join(base, folder.path), len(folder.names))  # noqa: PTH118 - fast
-    above = () if begins else folder.rules
-    rules = above if own is None else (own, *above)
+    own_rules = rules_in(os.path.join(base, folder.path), len(folder.names))  # noqa: PTH118 - fast
+    outer_rules = () if is_repository else folder.rules
+    rules = outer_rules if own_rules is None else (own_rules, *outer_rules)
     return _Folder(folder.path, folder.names, rules, in_repository=True)
 
 
-def _above(base: str) -> _Folder:
-    """Return where a walk begins, with the rules of the folders above it."""
+def _start_folder(base: str) -> _Folder:
+    """Return the start of a walk, with the rules of the folders above it."""
     parts = base.split("/")
     for top in range(len(parts) - 1, 0, -1):
         if os.path.lexists("/".join(parts[:top]) + "/.git"):
             depths = range(len(parts) - 1 - top, -1, -1)
-            found = [rules_in("/".join(parts[: top + depth]) + "/", depth) for depth in depths]
-            rules = [rules for rules in found if rules is not None]
+            ignore_files = [
+                rules_in("/".join(parts[: top + depth]) + "/", depth) for depth in depths
+            ]
+            rules = [rules for rules in ignore_files if rules is not None]
             return _Folder("", parts[top:], rules, in_repository=True)
     return _Folder("", [], [], in_repository=False)

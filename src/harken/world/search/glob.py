@@ -1,9 +1,9 @@
-r"""`Glob`: which files a pattern means.
+r"""`Glob`: the file name patterns of the search tools.
 
-Shells, git and ripgrep disagree on such patterns. Here, as in ripgrep: `*` and `?` stay within a
-name, `**` goes through folders, `{a,b}` are alternatives, `[a-z]` a letter, `\` takes a meaning
-away, and a pattern without `/` is looked for in every folder. No pattern takes longer than names
-times parts, whoever wrote it.
+Shells, git and ripgrep disagree on such patterns. Here, as in ripgrep: `*` and `?` match within a
+name, `**` matches folders, `{a,b}` are alternatives, `[a-z]` is a letter, `\` escapes, and a
+pattern without `/` matches in every folder. Matching takes time proportional to names times parts
+for any pattern.
 """
 
 from __future__ import annotations
@@ -15,55 +15,58 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 MOST = 1000
-"""Alternatives that braces may amount to."""
-_SPECIAL = frozenset("*?[{\\")
-_SIMPLE = re.compile(r"[\w.*?{},-]+", re.ASCII)
+"""The maximum number of alternatives from braces."""
+_SPECIAL_CHARS = frozenset("*?[{\\")
+_SIMPLE_PATTERN = re.compile(r"[\w.*?{},-]+", re.ASCII)
 
 Part = Callable[[str], object]
-"""Whether a name fits; None stands for `**`."""
+"""Matches a name; None stands for `**`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """A pattern, taken apart into the folder that it begins in and the rest."""
+    """A pattern, split into a literal folder and a remainder."""
 
     folder: str
-    """What comes before the first part with a special letter; "" where nothing does."""
+    """The folder before the first part with a special letter, or ""."""
     rest: str
-    """To be looked for below that folder; "" where the pattern is just a path."""
+    """The pattern to match below that folder; "" if the pattern is a plain path."""
     anchored: bool
-    """Whether `rest` begins just there, and not in any folder below."""
+    """Whether `rest` matches only directly in that folder, not in any folder below."""
 
     @property
     def hidden(self) -> bool:
-        """Whether it names files that begin with a dot."""
+        """Whether it matches hidden files explicitly."""
         return re.search(r"(^|[/{,])\.", self.rest) is not None
 
     @property
     def type_glob(self) -> str | None:
-        """The same as a pattern of names only, where it is that, and a plain one."""
-        names_only = not self.anchored and _SIMPLE.fullmatch(self.rest)
+        """The same as a simple pattern for names. None if there is no such pattern."""
+        names_only = not self.anchored and _SIMPLE_PATTERN.fullmatch(self.rest)
         return self.rest if names_only else None
 
     def matcher(self) -> Callable[[str], bool]:
-        """Return what says whether a path below `folder` fits. Raises ValueError."""
-        rows = [parse_glob_parts(one, anchored=self.anchored) for one in alternatives(self.rest)]
-        if len(rows) == 1:
-            (row,) = rows
-            match row:  # no star goes further than one name: the last one decides
-                case [None, only] if only is not None:
-                    return lambda path: bool(only(path.rpartition("/")[2]))
-            return lambda path: fits(row, path.split("/"))
+        """Return a function that matches a path below `folder`. Raises ValueError."""
+        part_lists = [
+            parse_glob_parts(alternative, anchored=self.anchored)
+            for alternative in alternatives(self.rest)
+        ]
+        if len(part_lists) == 1:
+            (parts,) = part_lists
+            match parts:  # A star stays within one name, so only the last name matters.
+                case [None, name_matches] if name_matches is not None:
+                    return lambda path: bool(name_matches(path.rpartition("/")[2]))
+            return lambda path: fits(parts, path.split("/"))
 
         def any_fits(path: str) -> bool:
             names = path.split("/")
-            return any(fits(row, names) for row in rows)
+            return any(fits(parts, names) for parts in part_lists)
 
         return any_fits
 
 
 def glob_of(pattern: str) -> Glob:
-    """Take a pattern apart.
+    """Parse a pattern.
 
     >>> glob_of("src/app/**/*.py")
     Glob(folder='src/app', rest='**/*.py', anchored=True)
@@ -71,61 +74,63 @@ def glob_of(pattern: str) -> Glob:
     if pattern.endswith("/"):
         pattern += "**"
     parts = pattern.split("/")
-    if not _SPECIAL & set(pattern) and len(parts) > 1:
+    if not _SPECIAL_CHARS & set(pattern) and len(parts) > 1:
         return Glob(pattern, "", anchored=True)
-    plain = next((n for n, part in enumerate(parts) if _SPECIAL & set(part)), 0)
-    # Braces may hold slashes: then the part where they begin is special, and so is all after it.
-    folder = "/".join(parts[:plain]) or ("/" if plain else "")
-    return Glob(folder, "/".join(parts[plain:]), anchored="/" in pattern)
+    special_index = next(
+        (index for index, part in enumerate(parts) if _SPECIAL_CHARS & set(part)), 0
+    )
+    # Braces may contain slashes, so everything from the part where they begin is special.
+    folder = "/".join(parts[:special_index]) or ("/" if special_index else "")
+    return Glob(folder, "/".join(parts[special_index:]), anchored="/" in pattern)
 
 
 def alternatives(pattern: str) -> list[str]:
-    """Return the patterns that one with braces stands for. Raises ValueError for too many.
+    """Expand the braces of a pattern. Raises ValueError if there are too many alternatives.
 
     >>> alternatives("*.{ts,tsx}")
     ['*.ts', '*.tsx']
     """
-    done: list[str] = []
-    waiting = [pattern]
-    while waiting:
-        one = waiting.pop()
-        found = _braces(one)
-        if found is None:
-            done.append(one)
+    expanded: list[str] = []
+    pending = [pattern]
+    while pending:
+        candidate = pending.pop()
+        braces = _find_braces(candidate)
+        if braces is None:
+            expanded.append(candidate)
         else:
-            before, inner, after = found
-            waiting += [before + choice + after for choice in reversed(inner)]
-        if len(done) + len(waiting) > MOST:
+            before, inner, after = braces
+            pending += [before + choice + after for choice in reversed(inner)]
+        if len(expanded) + len(pending) > MOST:
             raise ValueError(f"the pattern stands for more than {MOST} others")
-    return done
+    return expanded
 
 
-def _braces(pattern: str) -> tuple[str, list[str], str] | None:
-    """Find the first braces: what is before them, their choices, and what is after them."""
+def _find_braces(pattern: str) -> tuple[str, list[str], str] | None:
+    """Find the first braces: the text before them, their choices, and the text after them."""
     start = -1
     depth = 0
     commas: list[int] = []
     escaped = False
-    for at, letter in enumerate(pattern):
+    for index, letter in enumerate(pattern):
         if escaped or letter == "\\":
             escaped = not escaped
         elif letter == "{":
             depth += 1
-            start = at if depth == 1 else start
+            start = index if depth == 1 else start
         elif letter == "," and depth == 1:
-            commas.append(at)
+            commas.append(index)
         elif letter == "}" and depth:
             depth -= 1
             if depth == 0:
-                ends = [start, *commas, at]
+                ends = [start, *commas, index]
                 pairs = pairwise(ends)
-                choices = [pattern[one + 1 : other] for one, other in pairs]
-                return pattern[:start], choices, pattern[at + 1 :]
+                choices = [pattern[left + 1 : right] for left, right in pairs]
+                return pattern[:start], choices, pattern[index + 1 :]
     return None
 
 
 def parse_glob_parts(pattern: str, *, anchored: bool) -> list[Part | None]:
-    """Return what each name of a path is compared with."""
+    """Return a matcher for each component of a path."""
     parts: list[Part | None] = [] if anchored else [None]
     for part in pattern.split("/"):
         if part == "**":
@@ -134,30 +139,31 @@ def parse_glob_parts(pattern: str, *, anchored: bool) -> list[Part | None]:
         elif part not in ("", "."):
             parts.append(re.compile(name_regex(part)).match)
     if parts and parts[-1] is None:
-        parts.append(bool)  # all that is in a folder, not the folder itself: any name fits
+        # A final `**` matches everything in a folder, but not the folder itself.
+        parts.append(bool)
     return parts
 
 
 def name_regex(part: str) -> str:
-    """Return a pattern of one name; `fnmatch` keeps its stars from going back and forth."""
-    plain = re.sub(r"\\(.)", lambda m: f"[{m[1]}]" if m[1] in "*?[" else m[1], part)
-    return fnmatch.translate(plain.replace("[^", "[!"))
+    """Return a regular expression for one name; `fnmatch` avoids backtracking at stars."""
+    unescaped = re.sub(r"\\(.)", lambda m: f"[{m[1]}]" if m[1] in "*?[" else m[1], part)
+    return fnmatch.translate(unescaped.replace("[^", "[!"))
 
 
 def fits(parts: Sequence[Part | None], names: Sequence[str]) -> bool:
-    """Return whether names fit parts one by one; a None fits any number of names."""
-    at = part = 0
-    star, star_at = -1, 0
-    while at < len(names):
-        wanted = parts[part] if part < len(parts) else None
-        if part < len(parts) and wanted is None:
-            star, star_at = part, at
-            part += 1
-        elif wanted is not None and wanted(names[at]):
-            at, part = at + 1, part + 1
-        elif star >= 0:
-            star_at += 1
-            at, part = star_at, star + 1
+    """Whether names match the parts one by one; None matches any number of names."""
+    name_index = part_index = 0
+    star_part, star_name = -1, 0
+    while name_index < len(names):
+        matcher = parts[part_index] if part_index < len(parts) else None
+        if part_index < len(parts) and matcher is None:
+            star_part, star_name = part_index, name_index
+            part_index += 1
+        elif matcher is not None and matcher(names[name_index]):
+            name_index, part_index = name_index + 1, part_index + 1
+        elif star_part >= 0:
+            star_name += 1
+            name_index, part_index = star_name, star_part + 1
         else:
             return False
-    return all(one is None for one in parts[part:])
+    return all(remaining_part is None for remaining_part in parts[part_index:])

@@ -1,10 +1,10 @@
-"""What `rg` does, in Python, where it is not installed: a program that lists and searches files.
+"""A Python replacement for `rg`: a program that lists and searches files.
 
-It is a program because a regular expression can take longer than anybody lives, and only a
-process can be stopped then. It prints what `rg` prints, so one parser reads both:
+It is a separate program because a regular expression can take exponential time, and only a process
+can be stopped then. It prints the format of `rg`, so that one parser reads both:
 
     path NUL                        a file
-    path NUL line ":" text LF       a line that fits ("-": one beside it)
+    path NUL line ":" text LF       a line that matches ("-": a context line)
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any, BinaryIO
 from harken.world.search.gitignore import walk
 from harken.world.search.glob import Glob
 
-_SHOWN = 2000
-"""Bytes of a line."""
+_MAX_LINE_BYTES = 2000
+"""How many bytes of a line are printed."""
 
 
 def main(arguments: str, out: BinaryIO) -> int:
-    """Do what the arguments (JSON) say, in the current folder; return an exit code as `rg`."""
+    """Run the query (JSON) in the current folder; return an exit code like `rg`."""
     query = json.loads(arguments)
-    paths = _paths(query)
+    paths = _find_paths(query)
     if query["pattern"] is None:
         out.writelines(os.fsencode(path) + b"\0" for path in paths)
         return 0
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # what is only warned of means something else in `rg`
+            warnings.simplefilter("error")  # A pattern with a warning has another meaning in `rg`.
             regex = re.compile(query["pattern"], _flags(query["pattern"], query["ignore_case"]))
     except (re.error, Warning, RecursionError, OverflowError) as error:
         sys.stderr.write(f"regex parse error: {error}\n")
@@ -47,48 +47,50 @@ def _flags(pattern: str, ignore_case: bool) -> re.RegexFlag:  # noqa: FBT001 - a
     return re.MULTILINE | (re.IGNORECASE if ignore_case else re.NOFLAG)
 
 
-def _paths(query: Mapping[str, Any]) -> Iterable[str]:
+def _find_paths(query: Mapping[str, Any]) -> Iterable[str]:
     if query["file"] is not None:
         return ["./" + os.fsdecode(os.fsencode(query["file"]))]
-    found = walk(".", hidden=query["hidden"])
+    paths = walk(".", hidden=query["hidden"])
     if query["glob"] is None:
-        return found
-    wanted = Glob("", query["glob"], anchored=query["anchored"]).matcher()
-    return (path for path in found if wanted(path))
+        return paths
+    matches = Glob("", query["glob"], anchored=query["anchored"]).matcher()
+    return (path for path in paths if matches(path))
 
 
 def _search(path: str, regex: re.Pattern[str], query: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield what is found in one file, as it is printed."""
-    text = _text(path, query["largest"])
-    # One look at the whole says of most files that nothing is in them.
+    """Yield the printed matches in one file."""
+    text = _read_text(path, query["largest"])
+    # One search of the full text excludes most files.
     if text is None or not regex.search(text):
         return
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    around, most = query["context_lines"], query["most"]
-    found: list[int] = []
-    for at, line in enumerate(lines):
+    context, limit = query["context_lines"], query["most"]
+    match_indexes: list[int] = []
+    for index, line in enumerate(lines):
         if regex.search(line):
-            found.append(at)
-            if len(found) >= most:
+            match_indexes.append(index)
+            if len(match_indexes) >= limit:
                 break
-    fitting, name = set(found), os.fsencode(path)
-    near = fitting if not around else _around(found, around, len(lines))
-    for at in sorted(near):
-        mark = b":" if at in fitting else b"-"
-        shown = lines[at].encode("utf-8", "surrogateescape")[:_SHOWN]
-        yield b"%s\0%d%s%s\n" % (name, at + 1, mark, shown)
+    matching, name = set(match_indexes), os.fsencode(path)
+    shown_indexes = matching if not context else _context_lines(match_indexes, context, len(lines))
+    for index in sorted(shown_indexes):
+        mark = b":" if index in matching else b"-"
+        line_bytes = lines[index].encode("utf-8", "surrogateescape")[:_MAX_LINE_BYTES]
+        yield b"%s\0%d%s%s\n" % (name, index + 1, mark, line_bytes)
 
 
-def _around(found: list[int], around: int, count: int) -> set[int]:
+def _context_lines(match_indexes: list[int], context: int, count: int) -> set[int]:
     return {
-        near for at in found for near in range(max(0, at - around), min(count, at + around + 1))
+        line_index
+        for index in match_indexes
+        for line_index in range(max(0, index - context), min(count, index + context + 1))
     }
 
 
-def _text(path: str, largest: int) -> str | None:
-    """Return what a file says; None where it is too large, no text, or cannot be read."""
+def _read_text(path: str, largest: int) -> str | None:
+    """Return the text of a file. Return None if it is too large, binary or unreadable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -98,8 +100,8 @@ def _text(path: str, largest: int) -> str | None:
         if size > largest:
             return None
         data = os.read(descriptor, size + 1)
-        while len(data) < size and (more := os.read(descriptor, size - len(data))):
-            data += more
+        while len(data) < size and (chunk := os.read(descriptor, size - len(data))):
+            data += chunk
     except OSError:
         return None
     finally:

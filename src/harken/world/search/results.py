@@ -1,7 +1,7 @@
-"""What a search prints, read while it runs, and put in order for a model.
+"""Parse the output of a search engine while it runs.
 
-Engines search in parallel and print files in any order; a model gets them sorted, so that the same
-folder gives the same answer (but for a search that was ended early: what it had found by then).
+Engines search in parallel and print files in any order. A model gets them sorted, so that the same
+folder gives the same result, unless the search was stopped early.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from typing import IO
 
 from harken.world.search.engines import Engine, FileQuery
 
-_WARNING = re.compile(
+_WARNING_PATTERN = re.compile(
     rb"\A(?P<name>.*?): (?:WARNING: stopped searching binary file after match"
     rb"|binary file matches) \(found [^\n]*? around offset \d+\)\n",
     re.DOTALL,
 )
-_NUMBER = re.compile(rb"(\d+)([:-])")
-_ERROR = 2
-"""With this `rg` ends where anything went wrong, whatever it found."""
+_NUMBER_PATTERN = re.compile(rb"(\d+)([:-])")
+_ERROR_EXIT_CODE = 2
+"""The exit code of `rg` after any error, even if there are matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchLine:
-    """A line of a file that was searched."""
+    """A line of a searched file."""
 
     number: int
     fits: bool
-    """False: it only stands beside one that does."""
+    """False for a context line."""
     text: str
 
 
 @dataclass(slots=True)
 class SearchOutput:
-    """What a search has found so far."""
+    """The matches of a search so far."""
 
     lines: dict[str, list[MatchLine]] = field(default_factory=dict)
-    """By file."""
+    """The matching lines by file."""
     count: int = 0
-    """How many lines fit."""
+    """The number of matching lines."""
     error: str = ""
-    """Why nothing could be searched."""
+    """The reason why the search failed."""
     complete: bool = True
-    """False: it was ended before it was done."""
+    """False if the search was stopped early."""
     some_left: bool = False
-    """Some files could not be searched: not allowed, or an expression took too long on them."""
+    """Whether some files could not be searched: no permission, or the expression took too long."""
 
 
 class SearchProcess:
@@ -64,14 +64,14 @@ class SearchProcess:
         self._stopped = False
 
     def stop(self) -> None:
-        """End the search; `run` returns soon with what there is."""
+        """Stop the search; `run` then returns the matches so far."""
         self._stopped = True
         if self._process is not None:
             self._process.kill()
 
     def run(self, enough: int) -> SearchOutput:
-        """Search until all, or `enough`, is found, or time is up. Raises OSError."""
-        found = SearchOutput()
+        """Search until done, until `enough` matches, or until the time limit. Raises OSError."""
+        output = SearchOutput()
         command = self._engine.command(self._query)
         with Popen(
             command,
@@ -89,70 +89,70 @@ class SearchProcess:
             timer.daemon = True
             timer.start()
             try:
-                self._take(process, found, enough)
+                self._read_output(process, output, enough)
             finally:
                 timer.cancel()
-        found.some_left = process.returncode == _ERROR
-        return found
+        output.some_left = process.returncode == _ERROR_EXIT_CODE
+        return output
 
-    def _take(self, process: Popen[bytes], found: SearchOutput, enough: int) -> None:
+    def _read_output(self, process: Popen[bytes], output: SearchOutput, enough: int) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
-        take = _files if self._query.pattern is None else _lines
-        for _ in take(process.stdout, found):
-            if found.count >= enough:
-                found.complete = False
+        parse = _parse_files if self._query.pattern is None else _parse_lines
+        for _ in parse(process.stdout, output):
+            if output.count >= enough:
+                output.complete = False
                 process.kill()
                 break
         if self._stopped:
-            found.complete = False
-        found.error = process.stderr.read(10_000).decode("utf-8", "replace").strip()
+            output.complete = False
+        output.error = process.stderr.read(10_000).decode("utf-8", "replace").strip()
 
 
-def _files(out: IO[bytes], found: SearchOutput) -> Iterator[None]:
-    """Take the names of files, each with a NUL after it."""
-    rest = b""
+def _parse_files(out: IO[bytes], output: SearchOutput) -> Iterator[None]:
+    """Parse file names, each followed by a NUL."""
+    remaining = b""
     while chunk := out.read(1 << 16):
-        *names, rest = (rest + chunk).split(b"\0")
+        *names, remaining = (remaining + chunk).split(b"\0")
         for name in names:
-            found.lines[os.fsdecode(name.removeprefix(b"./"))] = []
-        found.count += len(names)
+            output.lines[os.fsdecode(name.removeprefix(b"./"))] = []
+        output.count += len(names)
         yield
 
 
-def _lines(out: IO[bytes], found: SearchOutput) -> Iterator[None]:
-    """Take lines, each with the name of its file before it; files that are not text drop out."""
-    rest = b""
+def _parse_lines(out: IO[bytes], output: SearchOutput) -> Iterator[None]:
+    """Parse lines, each prefixed with the name of its file; drop binary files."""
+    remaining = b""
     while chunk := out.read(1 << 16):
-        rest += chunk
-        at = 0
-        while (record := _record(rest, at, found)) > at:
-            at = record
-        rest = rest[at:]
+        remaining += chunk
+        offset = 0
+        while (next_offset := _parse_record(remaining, offset, output)) > offset:
+            offset = next_offset
+        remaining = remaining[offset:]
         yield
-    _drop_binary(rest, found)
+    _drop_binary(remaining, output)
 
 
-def _record(data: bytes, at: int, found: SearchOutput) -> int:
-    """Take the line that begins at `at`; return where the next one does, `at` where none is."""
-    nul = data.find(b"\0", at)
+def _parse_record(data: bytes, offset: int, output: SearchOutput) -> int:
+    """Parse the line at an offset; return the next offset, or the same one if incomplete."""
+    nul = data.find(b"\0", offset)
     end = data.find(b"\n", nul) if nul >= 0 else -1
     if end < 0:
-        return at
-    name = os.fsdecode(_drop_binary(data[at:nul], found).removeprefix(b"./"))
-    number = _NUMBER.match(data, nul + 1)
+        return offset
+    name = os.fsdecode(_drop_binary(data[offset:nul], output).removeprefix(b"./"))
+    number = _NUMBER_PATTERN.match(data, nul + 1)
     if number is not None:
         text = data[number.end() : end].removesuffix(b"\r").decode("utf-8", "replace")
         line = MatchLine(int(number[1]), number[2] == b":", text)
-        found.lines.setdefault(name, []).append(line)
-        found.count += line.fits
+        output.lines.setdefault(name, []).append(line)
+        output.count += line.fits
     return end + 1
 
 
-def _drop_binary(name: bytes, found: SearchOutput) -> bytes:
-    """Return what is left of a name before which `rg` says of other files that they are no text."""
-    while (warning := _WARNING.match(name)) is not None:
+def _drop_binary(name: bytes, output: SearchOutput) -> bytes:
+    """Return a file name without preceding warnings of `rg`; drop the binary files they name."""
+    while (warning := _WARNING_PATTERN.match(name)) is not None:
         binary = os.fsdecode(warning["name"].removeprefix(b"./"))
-        found.count -= sum(line.fits for line in found.lines.pop(binary, ()))
+        output.count -= sum(line.fits for line in output.lines.pop(binary, ()))
         name = name[warning.end() :]
     return name

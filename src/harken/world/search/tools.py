@@ -1,7 +1,7 @@
 """The tools that find files: `glob` by name, `grep` by content.
 
-Both leave out hidden files and what git ignores, as programmers expect from ripgrep, unless the
-path or pattern names them: whoever asks for `node_modules/x/*.js` means it.
+Both leave out hidden files and files that git ignores, as ripgrep does, unless the path or pattern
+names them explicitly, such as `node_modules/x/*.js`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from harken.world.search.results import MatchLine, SearchOutput, SearchProcess
 from harken.world.tool import Tool, ToolContext, in_thread, tool
 
 LISTED = 200
-"""Files that `glob` names, and lines that `grep` shows where no limit is given."""
+"""How many files `glob` lists, and the default limit of lines for `grep`."""
 GATHERED = 10_000
-"""Lines after which a search is ended: nobody reads more."""
-_FILES = 1_000_000
-_WITHIN_S = 30.0
-_LONGEST_PATTERN = 10_000
-_LINE = 500
-_CHARACTERS = 40_000
-_CONTEXT = 20
-_NO_FILES, _NO_LINE = "[no files]", "[no line fits]"
-_SOME_LEFT = "[some files could not be searched, there may be more in them]"
+"""The number of lines after which a search is stopped."""
+_MAX_FILES = 1_000_000
+_TIMEOUT_S = 30.0
+_MAX_PATTERN_CHARS = 10_000
+_MAX_LINE_CHARS = 500
+_MAX_RESULT_CHARS = 40_000
+_MAX_CONTEXT_LINES = 20
+_NO_FILES_TEXT, _NO_LINE_TEXT = "[no files]", "[no line fits]"
+_INCOMPLETE_NOTE = "[some files could not be searched, there may be more in them]"
 
 
-def search_tools(root: Root, engine: Engine, *, within_s: float = _WITHIN_S) -> list[Tool]:
+def search_tools(root: Root, engine: Engine, *, within_s: float = _TIMEOUT_S) -> list[Tool]:
     """Return the tools that find files below a folder; a search takes at most `within_s`."""
     searches = Searches(root, engine, within_s=within_s)
     return [
@@ -46,24 +46,24 @@ def search_tools(root: Root, engine: Engine, *, within_s: float = _WITHIN_S) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where something is looked for."""
+class _SearchTarget:
+    """The target of a search."""
 
     folder: Path
     file: str | None = None
-    """Only this one in it."""
+    """The only file in the folder to search."""
     glob: Glob | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
-    """What is left of files that were found, without those that rules keep from the caller."""
+class _VisibleFiles:
+    """The found files that the caller may see, and the number of hidden ones."""
 
     names: Sequence[str]
     kept: int
 
     def said(self, text: str) -> str:
-        """Add to a text that something was left out, where it was."""
+        """Append a note on hidden files, if there are any."""
         if not self.kept:
             return text
         files = (
@@ -75,7 +75,7 @@ class _Left:
 
 
 class Searches:
-    """What can be looked for below a root; each method is a tool."""
+    """The search operations below a root; each method is a tool."""
 
     def __init__(self, root: Root, engine: Engine, *, within_s: float) -> None:
         self.root = root
@@ -89,14 +89,14 @@ class Searches:
         pattern without / is looked for in every folder. Hidden files and what git ignores are
         left out, unless path or pattern names them.
         """
-        place = self._place(path, pattern, caller)
-        if place.file is not None:
-            left = _without_kept(place, [place.file], caller)
-            return left.said(
-                self.root.shown(place.folder / place.file) if left.names else _NO_FILES
+        target = self._resolve_target(path, pattern, caller)
+        if target.file is not None:
+            visible = _remove_hidden(target, [target.file], caller)
+            return visible.said(
+                self.root.shown(target.folder / target.file) if visible.names else _NO_FILES_TEXT
             )
-        found = await self._search(place, FileQuery(glob=place.glob), _FILES)
-        text: str = await in_thread(partial(self._listed, place, found, caller))
+        output = await self._search(target, FileQuery(glob=target.glob), _MAX_FILES)
+        text: str = await in_thread(partial(self._format_files, target, output, caller))
         return text
 
     async def grep(  # noqa: PLR0917 - a model passes them by name
@@ -119,29 +119,31 @@ class Searches:
         if not 0 < limit <= GATHERED or context_lines < 0:
             raise ToolError(f"limit must be from 1 to {GATHERED}, context_lines from 0")
         _check_pattern(pattern)
-        place = self._place(path, glob, caller)
-        if place.file is not None:
-            left = _without_kept(place, [place.file], caller)
-            if not left.names:  # not even of what kind it is, nor whether anything fits
-                return left.said(_NO_LINE)
-            self._check_file(place.folder / place.file)
+        target = self._resolve_target(path, glob, caller)
+        if target.file is not None:
+            visible = _remove_hidden(target, [target.file], caller)
+            if not visible.names:  # Even its type, or whether a line matches, must not be revealed.
+                return visible.said(_NO_LINE_TEXT)
+            self._check_file(target.folder / target.file)
         query = FileQuery(
             pattern=pattern,
             ignore_case=ignore_case,
-            context_lines=min(context_lines, _CONTEXT),
+            context_lines=min(context_lines, _MAX_CONTEXT_LINES),
             most=limit + 1,
-            glob=place.glob,
-            file=place.file,
+            glob=target.glob,
+            file=target.file,
         )
-        found = await self._search(place, query, GATHERED)
-        text: str = await in_thread(partial(self._shown, place, found, limit, caller))
+        output = await self._search(target, query, GATHERED)
+        text: str = await in_thread(partial(self._format_matches, target, output, limit, caller))
         return text
 
-    def _place(self, path: str, pattern: str | None, caller: ToolContext | None) -> _Place:
-        """Return where to look. Raises ToolError where nothing is there."""
+    def _resolve_target(
+        self, path: str, pattern: str | None, caller: ToolContext | None
+    ) -> _SearchTarget:
+        """Return the folder or file to search. Raises ToolError if it does not exist."""
         folder = self.root.resolve(path)
         if pattern is None:
-            return self._existing(folder, None, caller)
+            return self._build_target(folder, None, caller)
         if not pattern:
             raise ToolError("the pattern is empty")
         if not folder.is_dir():
@@ -155,23 +157,25 @@ class Searches:
             glob.matcher()
         except ValueError as error:
             raise ToolError(str(error)) from None
-        return self._existing(folder, glob if glob.rest else None, caller)
+        return self._build_target(folder, glob if glob.rest else None, caller)
 
-    def _existing(self, path: Path, glob: Glob | None, caller: ToolContext | None) -> _Place:
+    def _build_target(
+        self, path: Path, glob: Glob | None, caller: ToolContext | None
+    ) -> _SearchTarget:
         with self.root.failing(path):
-            if not _is_kept(path, caller):  # else not even what has a similar name is said
+            if not _is_hidden(path, caller):  # Otherwise a similar name would be revealed.
                 path.lstat()
             if path.is_dir():
-                return _Place(path, glob=glob)
+                return _SearchTarget(path, glob=glob)
         if glob is not None:
             raise ToolError(f"{self.root.shown(path)} is no folder: no pattern fits below it")
-        return _Place(path.parent, path.name)
+        return _SearchTarget(path.parent, path.name)
 
     def _check_file(self, file: Path) -> None:
-        """Raise ToolError where a file that was named is one that is left out."""
-        with open_regular(self.root, file) as begun:
-            size = os.fstat(begun.fileno()).st_size
-            kind = binary_kind(begun.read(8192))
+        """Raise ToolError if a named file is too large or binary."""
+        with open_regular(self.root, file) as opened_file:
+            size = os.fstat(opened_file.fileno()).st_size
+            kind = binary_kind(opened_file.read(8192))
         if size > WHOLE:
             limit = size_text(WHOLE)
             raise ToolError(
@@ -181,67 +185,71 @@ class Searches:
         if kind is not None and "UTF-16" not in kind:
             raise ToolError(f"{self.root.shown(file)} is {kind}: it is not text")
 
-    async def _search(self, place: _Place, query: FileQuery, enough: int) -> SearchOutput:
-        """Run the engine; it ends when nobody waits any more. Raises ToolError."""
-        search = SearchProcess(self.engine, query, str(place.folder), within_s=self.within_s)
+    async def _search(self, target: _SearchTarget, query: FileQuery, enough: int) -> SearchOutput:
+        """Run the engine, and stop it when the task is cancelled. Raises ToolError."""
+        search = SearchProcess(self.engine, query, str(target.folder), within_s=self.within_s)
         try:
-            found: SearchOutput = await in_thread(partial(search.run, enough))
+            output: SearchOutput = await in_thread(partial(search.run, enough))
         except OSError as error:
             raise ToolError(f"the search could not be started: {error}") from None
         finally:
             search.stop()
-        if found.error and not found.lines:
-            raise ToolError(_reason(found.error))
-        if not found.complete and not found.lines:
+        if output.error and not output.lines:
+            raise ToolError(_format_error(output.error))
+        if not output.complete and not output.lines:
             raise ToolError(f"the search took longer than {self.within_s:g} s: look in fewer files")
-        return found
+        return output
 
-    def _listed(self, place: _Place, found: SearchOutput, caller: ToolContext | None) -> str:
-        left = _without_kept(place, _fitting(place, found.lines), caller)
-        names = left.names
-        folder = f"{place.folder}/"
-        by_age = sorted(names, key=lambda name: (-_changed_ns(folder + name), name))
-        lines = [self.root.shown(place.folder / name) for name in by_age[:LISTED]]
+    def _format_files(
+        self, target: _SearchTarget, output: SearchOutput, caller: ToolContext | None
+    ) -> str:
+        visible = _remove_hidden(target, _filter_names(target, output.lines), caller)
+        names = visible.names
+        folder = f"{target.folder}/"
+        by_age = sorted(names, key=lambda name: (-_mtime_ns(folder + name), name))
+        lines = [self.root.shown(target.folder / name) for name in by_age[:LISTED]]
         if len(names) > LISTED:
             lines.append(f"[the {LISTED} newest of {len(names)}; a narrower pattern shows others]")
-        if not found.complete:
+        if not output.complete:
             lines.append("[there may be more: the search was ended before it was done]")
-        if found.some_left:
-            lines.append(_SOME_LEFT)
-        return left.said("\n".join(lines) or _NO_FILES)
+        if output.some_left:
+            lines.append(_INCOMPLETE_NOTE)
+        return visible.said("\n".join(lines) or _NO_FILES_TEXT)
 
-    def _shown(
-        self, place: _Place, found: SearchOutput, limit: int, caller: ToolContext | None
+    def _format_matches(
+        self, target: _SearchTarget, output: SearchOutput, limit: int, caller: ToolContext | None
     ) -> str:
-        """Return lines grouped by file, as many as are wanted."""
+        """Format lines grouped by file, up to the limit."""
         blocks: list[str] = []
-        room, left = _CHARACTERS, limit
-        kept_out = _without_kept(place, _fitting(place, found.lines), caller)
-        cut = not found.complete
-        for name in sorted(kept_out.names):
-            lines = found.lines[name]
-            if left <= 0 or room <= 0:
-                cut = True
+        remaining_chars, remaining_lines = _MAX_RESULT_CHARS, limit
+        visible = _remove_hidden(target, _filter_names(target, output.lines), caller)
+        is_truncated = not output.complete
+        for name in sorted(visible.names):
+            lines = output.lines[name]
+            if remaining_lines <= 0 or remaining_chars <= 0:
+                is_truncated = True
                 break
-            lines, rest = _first(lines, left)
-            cut = cut or rest
-            left -= sum(line.fits for line in lines)
-            block = "\n".join([self.root.shown(place.folder / name), *_written(lines)])
-            blocks.append(block[:room])
-            cut = cut or len(block) > room
-            room -= len(block)
-        if cut:
-            blocks.append(f"[the first {limit - left} lines; there are more: narrow the search]")
-        if found.some_left:
-            blocks.append(_SOME_LEFT)
-        return kept_out.said("\n\n".join(blocks) or _NO_LINE)
+            lines, has_more = _take_matches(lines, remaining_lines)
+            is_truncated = is_truncated or has_more
+            remaining_lines -= sum(line.fits for line in lines)
+            block = "\n".join([self.root.shown(target.folder / name), *_format_lines(lines)])
+            blocks.append(block[:remaining_chars])
+            is_truncated = is_truncated or len(block) > remaining_chars
+            remaining_chars -= len(block)
+        if is_truncated:
+            blocks.append(
+                f"[the first {limit - remaining_lines} lines; there are more: narrow the search]"
+            )
+        if output.some_left:
+            blocks.append(_INCOMPLETE_NOTE)
+        return visible.said("\n\n".join(blocks) or _NO_LINE_TEXT)
 
 
 def _check_pattern(pattern: str) -> None:
-    """Raise ToolError for what no engine could look for."""
+    """Raise ToolError if no engine can search for the pattern."""
     if not pattern:
         raise ToolError("the pattern is empty")
-    if len(pattern) > _LONGEST_PATTERN:
+    if len(pattern) > _MAX_PATTERN_CHARS:
         raise ToolError("the pattern is too long")
     if re.search(r"\n|(?<!\\)(\\\\)*\\n", pattern):
         raise ToolError("the pattern has a line end in it, and only single lines are looked at")
@@ -253,56 +261,60 @@ def _check_pattern(pattern: str) -> None:
         raise ToolError("the pattern has a NUL in it, which no text has")
 
 
-def _reason(error: str) -> str:
-    """Return what an engine says of a pattern, and what may have been meant."""
-    said = error.removeprefix("rg: ")
-    return f"{said}\nTo look for ( ) [ ] {{ }} . * + ? themselves, write \\ before each."
+def _format_error(error: str) -> str:
+    """Return the error of an engine for a pattern, with a hint on escaping."""
+    message = error.removeprefix("rg: ")
+    return f"{message}\nTo look for ( ) [ ] {{ }} . * + ? themselves, write \\ before each."
 
 
-def _fitting(place: _Place, names: Iterable[str]) -> list[str]:
-    if place.glob is None:
+def _filter_names(target: _SearchTarget, names: Iterable[str]) -> list[str]:
+    if target.glob is None:
         return list(names)
-    fits: Callable[[str], bool] = place.glob.matcher()
+    fits: Callable[[str], bool] = target.glob.matcher()
     return [name for name in names if fits(name)]
 
 
-def _without_kept(place: _Place, names: Sequence[str], caller: ToolContext | None) -> _Left:
-    """Leave out files that rules keep from a caller."""
+def _remove_hidden(
+    target: _SearchTarget, names: Sequence[str], caller: ToolContext | None
+) -> _VisibleFiles:
+    """Remove files that rules hide from a caller."""
     if caller is None or caller.denies_path is None:
-        return _Left(names, 0)
-    free = [name for name in names if not caller.denies_path(f"{place.folder}/{name}")]
-    return _Left(free, len(names) - len(free))
+        return _VisibleFiles(names, 0)
+    visible_names = [name for name in names if not caller.denies_path(f"{target.folder}/{name}")]
+    return _VisibleFiles(visible_names, len(names) - len(visible_names))
 
 
-def _is_kept(path: Path, caller: ToolContext | None) -> bool:
+def _is_hidden(path: Path, caller: ToolContext | None) -> bool:
     return caller is not None and caller.denies_path is not None and caller.denies_path(str(path))
 
 
-def _changed_ns(path: str) -> int:
+def _mtime_ns(path: str) -> int:
     try:
-        return os.lstat(path).st_mtime_ns  # a text, not a Path: there may be many
+        return os.lstat(path).st_mtime_ns  # A text is faster than a Path for many files.
     except OSError:
         return 0
 
 
-def _first(lines: Sequence[MatchLine], count: int) -> tuple[list[MatchLine], bool]:
-    """Return the lines up to the last wanted one that fits, and whether more of them do."""
-    taken: list[MatchLine] = []
+def _take_matches(lines: Sequence[MatchLine], count: int) -> tuple[list[MatchLine], bool]:
+    """Return the lines up to the last match within `count`, and whether there are more matches."""
+    selected: list[MatchLine] = []
     for line in lines:
         if line.fits:
             if count == 0:
-                return taken, True
+                return selected, True
             count -= 1
-        taken.append(line)
-    return taken, False
+        selected.append(line)
+    return selected, False
 
 
-def _written(lines: Sequence[MatchLine]) -> Iterable[str]:
-    """Yield lines as grep writes them, with `--` where some are left out between."""
+def _format_lines(lines: Sequence[MatchLine]) -> Iterable[str]:
+    """Format lines as grep does, with `--` between groups."""
     has_context = not all(line.fits for line in lines)
-    for before, line in pairwise([None, *lines]):
+    for previous, line in pairwise([None, *lines]):
         assert line is not None
-        if has_context and before is not None and line.number > before.number + 1:
+        if has_context and previous is not None and line.number > previous.number + 1:
             yield "--"
-        text = line.text if len(line.text) <= _LINE else line.text[:_LINE] + " ..."
+        text = (
+            line.text if len(line.text) <= _MAX_LINE_CHARS else line.text[:_MAX_LINE_CHARS] + " ..."
+        )
         yield f"{line.number}{':' if line.fits else '-'}{text}"
