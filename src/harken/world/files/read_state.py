@@ -162,7 +162,7 @@ class KnownFiles:
 
         The cost is proportional to the new messages in the context, unless it was edited.
         """
-        agent_files = self._update_agent_files(agent)
+        agent_files = self._agent(agent)
         all_files = dict(agent_files.files)
         context = agent.session.context(agent.agent_id)
         for position in range(agent_files.position, len(context)):
@@ -177,7 +177,7 @@ class KnownFiles:
         A model writes the calls of a message before it gets any of their results. So a parallel
         read does not count, but a parallel write does, because the model intended it.
         """
-        agent_files = self._update_agent_files(caller.agent)
+        agent_files = self._agent(caller.agent)
         for written_files in reversed(agent_files.written.values()):
             if path in written_files:
                 return written_files[path]
@@ -209,7 +209,7 @@ class KnownFiles:
         A model knows what it read when the result is in its context, and only then. An agent that
         acts in code has no pending call, and knows it at once.
         """
-        agent_files = self._update_agent_files(caller.agent)
+        agent_files = self._agent(caller.agent)
         if caller.call not in _find_pending_calls(caller.agent):
             agent_files.files[path] = known.with_earlier(agent_files.files.get(path))
         elif wrote:
@@ -228,7 +228,7 @@ class KnownFiles:
                 changed[name] = current_hash
         return changed
 
-    def _update_agent_files(self, agent: Any) -> _AgentFiles:
+    def _agent(self, agent: Any) -> _AgentFiles:
         """Return the state of an agent, updated with the new messages in its context."""
         state = agent.session.agent(agent.agent_id)
         agent_files = self._sessions.setdefault(agent.session, {}).setdefault(

@@ -1,1 +1,1 @@
-"""Shell: a command, all that it started, and what of its output a model reads."""
+"""Shell: run a command, end all of its processes, and shorten its output for a model."""

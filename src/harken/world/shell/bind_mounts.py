@@ -1,10 +1,10 @@
-"""`Mounts`: folders laid over each other, as arguments of bubblewrap.
+"""`Mounts`: folders mounted over each other, as arguments of bubblewrap.
 
-One idea: what holds for a path is what holds for the nearest folder above it of which something is
-said. So all is said in any order, and mounted from the top down.
+The nearest folder with a rule decides what holds for a path. So rules can be given in any order,
+and are mounted from the top down.
 
-A folder of the agent's own can be renamed, with all that is mounted in it; then another one could
-be made in its place. So every folder between is *pinned*: mounted upon itself.
+A folder that the agent owns can be renamed, with everything mounted in it, and replaced. So every
+folder in between is *pinned*: mounted upon itself.
 """
 
 from __future__ import annotations
@@ -15,67 +15,67 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["closed", "own", "readable", "elsewhere"]
-"""Nothing is there; the agent's; there to be read; what is there is another folder."""
-_ORDER: dict[Kind, int] = {"readable": 0, "elsewhere": 1, "own": 2, "closed": 3}
-_ALL: Kind = "readable"
+"""No content; writable by the agent; readable; mounted from another folder."""
+_PRECEDENCE: dict[Kind, int] = {"readable": 0, "elsewhere": 1, "own": 2, "closed": 3}
+_DEFAULT_KIND: Kind = "readable"
 
 
 @dataclass(slots=True)
 class Mounts:
-    """What a command sees of a machine: all of it, to be read, but for what is said here."""
+    """The view of a command on the file system: everything readable, except for the rules."""
 
     empty: str
-    """A file with nothing in it."""
-    _said: dict[str, tuple[Kind, list[str]]] = field(default_factory=dict)
-    _fixed: set[str] = field(default_factory=set)
+    """The path of an empty file."""
+    _rules: dict[str, tuple[Kind, list[str]]] = field(default_factory=dict)
+    _read_only: set[str] = field(default_factory=set)
     _real_folders: dict[str, str] = field(default_factory=dict)
     watched: dict[str, str | None] = field(default_factory=dict)
-    """Places that nothing can be mounted over: what is there before, None for nothing."""
+    """Paths that nothing can be mounted over -> the link that is there, or None."""
 
     def own(self, path: str, source: str | None = None) -> None:
-        """Let a folder be written, or another one in its place."""
+        """Make a folder writable, or mount another one in its place."""
         kind: Kind = "own" if source is None else "elsewhere"
-        self._say(path, kind, ["--bind", source or path, path])
+        self._add_rule(path, kind, ["--bind", source or path, path])
 
     def elsewhere(self, path: str) -> None:
-        """Take note that what is at a path has nothing to do with what is there outside."""
-        self._say(path, "elsewhere", [])
+        """Record that a path does not show the content outside of the sandbox."""
+        self._add_rule(path, "elsewhere", [])
 
     def readable(self, path: str) -> None:
-        """Let be read what is in a closed folder, or in one of the agent's own."""
+        """Make a path readable in a closed or writable folder."""
         if os.path.exists(path):  # noqa: PTH110 - its folder may be closed to this user
-            self._say(path, "readable", ["--ro-bind", path, path])
+            self._add_rule(path, "readable", ["--ro-bind", path, path])
 
     def reachable(self, socket: str) -> None:
-        """Let a socket be connected to."""
+        """Allow connections to a socket."""
         if os.path.exists(socket):  # noqa: PTH110 - as above
-            self._say(socket, "readable", ["--bind", socket, socket])
+            self._add_rule(socket, "readable", ["--bind", socket, socket])
 
     def close(self, path: str) -> None:
-        """Keep out of sight what is at a path, where links lead."""
+        """Hide the content of a path, and of the target of a link."""
         path = self._in_real_folder(path)
-        path = path if _link(path) is None else os.path.realpath(path)
+        path = path if _read_link(path) is None else os.path.realpath(path)
         if path == "/":
-            return  # nothing would be left
+            return  # Closing the root would leave nothing.
         if os.path.isdir(path):  # noqa: PTH112 - hundreds of them for each command
-            self._say(path, "closed", ["--perms", "0555", "--tmpfs", path])
-        else:  # also what is not there yet
-            self._say(path, "closed", ["--ro-bind", self.empty, path])
+            self._add_rule(path, "closed", ["--perms", "0555", "--tmpfs", path])
+        else:  # This also covers a path that does not exist yet.
+            self._add_rule(path, "closed", ["--ro-bind", self.empty, path])
 
     def shut(self, socket: str) -> None:
-        """Let a socket not be connected to, where it is not the agent's own."""
-        if self._above(socket)[0] == "readable" and socket not in self._said:
-            self._said[socket] = "closed", ["--ro-bind", self.empty, socket]
+        """Prevent connections to a socket that the agent does not own."""
+        if self._find_rule_above(socket)[0] == "readable" and socket not in self._rules:
+            self._rules[socket] = "closed", ["--ro-bind", self.empty, socket]
 
     def fix(self, path: str) -> None:
-        """Let what is at a path of the agent's own be read only."""
+        """Make a path in a writable folder read-only."""
         path = self._in_real_folder(path)
-        self._fixed.add(path)
-        if _link(path) is not None:
-            self._fixed.add(os.path.realpath(path))
+        self._read_only.add(path)
+        if _read_link(path) is not None:
+            self._read_only.add(os.path.realpath(path))
 
     def _in_real_folder(self, path: str) -> str:
-        """Return a path whose folder is real; there are hundreds of paths in a dozen of folders."""
+        """Return a path with a resolved folder, cached because many paths share a folder."""
         if path != os.path.normpath(path):
             path = os.path.realpath(path)
         folder, _, name = path.rpartition("/")
@@ -83,67 +83,67 @@ class Mounts:
             self._real_folders[folder] = os.path.realpath(folder or "/").rstrip("/")
         return f"{self._real_folders[folder]}/{name}"
 
-    def _say(self, path: str, kind: Kind, arguments: list[str]) -> None:
-        before = self._said.get(path)
-        if before is None or _ORDER[before[0]] < _ORDER[kind]:
-            self._said[path] = kind, arguments
+    def _add_rule(self, path: str, kind: Kind, arguments: list[str]) -> None:
+        existing_rule = self._rules.get(path)
+        if existing_rule is None or _PRECEDENCE[existing_rule[0]] < _PRECEDENCE[kind]:
+            self._rules[path] = kind, arguments
 
     def arguments(self) -> list[str]:
-        """Return all of it for bubblewrap; `watched` is known then."""
-        chosen: dict[str, list[str]] = {}
+        """Return the arguments for bubblewrap, and fill `watched`."""
+        mounts: dict[str, list[str]] = {}
         pinned: dict[str, list[str]] = {}
-        for path, (kind, arguments) in self._said.items():
-            above, held_by = self._above(path)
+        for path, (kind, arguments) in self._rules.items():
+            kind_above, ruling_folder = self._find_rule_above(path)
             if kind != "closed":
-                chosen[path] = arguments
-            elif above not in ("closed", "elsewhere"):
+                mounts[path] = arguments
+            elif kind_above not in ("closed", "elsewhere"):
                 if os.path.exists(path):  # noqa: PTH110 - as in `close`
-                    chosen[path] = arguments
-                    pinned |= _between(held_by, path) if above == "own" else {}
-                elif above == "own":
+                    mounts[path] = arguments
+                    pinned |= _pin_between(ruling_folder, path) if kind_above == "own" else {}
+                elif kind_above == "own":
                     self.watched[path] = None
-        for path in self._fixed:
-            above, held_by = self._above(path)
-            if above != "own" or path in self._said:
+        for path in self._read_only:
+            kind_above, ruling_folder = self._find_rule_above(path)
+            if kind_above != "own" or path in self._rules:
                 continue
-            link = _link(path)
+            link = _read_link(path)
             if link is not None or not os.path.exists(path):  # noqa: PTH110 - as in `close`
                 self.watched[path] = link
             else:
-                chosen[path] = ["--ro-bind", path, path]
-                pinned |= _between(held_by, path)
-        ordered = sorted((pinned | chosen).items(), key=lambda one: one[0].count("/"))
+                mounts[path] = ["--ro-bind", path, path]
+                pinned |= _pin_between(ruling_folder, path)
+        ordered = sorted((pinned | mounts).items(), key=lambda item: item[0].count("/"))
         return [argument for _, arguments in ordered for argument in arguments]
 
-    def _above(self, path: str) -> tuple[Kind, str]:
-        """Return what holds for a path by the nearest folder above it, and that folder."""
-        for folder in _upwards(path):
-            if folder in self._said:
-                return self._said[folder][0], folder
-        return _ALL, "/"
+    def _find_rule_above(self, path: str) -> tuple[Kind, str]:
+        """Return the kind of the nearest folder with a rule above a path, and that folder."""
+        for folder in _iter_parents(path):
+            if folder in self._rules:
+                return self._rules[folder][0], folder
+        return _DEFAULT_KIND, "/"
 
 
 def made(watched: Mapping[str, str | None]) -> Iterator[str]:
-    """Yield what is there now in places where it was not."""
-    for path, before in watched.items():
-        if os.path.lexists(path) and (before is None or _link(path) != before):
+    """Yield the watched paths that exist now and did not before."""
+    for path, link_before in watched.items():
+        if os.path.lexists(path) and (link_before is None or _read_link(path) != link_before):
             yield path
 
 
-def _link(path: str) -> str | None:
+def _read_link(path: str) -> str | None:
     try:
         return os.readlink(path)  # noqa: PTH115 - as in `close`
     except OSError:
         return None
 
 
-def _upwards(path: str) -> Iterator[str]:
+def _iter_parents(path: str) -> Iterator[str]:
     while path != "/":
         path = path.rpartition("/")[0] or "/"
         yield path
 
 
-def _between(folder: str, path: str) -> dict[str, list[str]]:
-    """Return the mounts that pin the folders below one folder and above a path."""
-    found = (one for one in _upwards(path) if len(one) > len(folder))
-    return {one: ["--bind", one, one] for one in found}
+def _pin_between(folder: str, path: str) -> dict[str, list[str]]:
+    """Return the mounts that pin the folders between a folder and a path."""
+    folders = (parent for parent in _iter_parents(path) if len(parent) > len(folder))
+    return {parent: ["--bind", parent, parent] for parent in folders}

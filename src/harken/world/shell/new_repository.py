@@ -1,8 +1,8 @@
-"""New Git repositories: what a command in the sandbox may leave in a `.git` that it made.
+"""New Git repositories: the allowed content of a `.git` that a command in the sandbox creates.
 
-Git runs what the configuration and the hooks of a repository say, also for `git status`, and many
-prompts of shells run that in each folder. In a repository that exists, both cannot be written. A
-command may make a repository; then both stay only as `git init` and `git clone` write them.
+Git runs programs from the configuration and hooks of a repository, also for `git status`, which
+many shell prompts run in each folder. In an existing repository both are read-only. A command may
+create a repository if both stay as `git init` and `git clone` write them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _SWITCHES = (
     "autocrlf bare eol filemode ignorecase logallrefupdates precomposeunicode "
     "repositoryformatversion symlinks"
 )
-_SECTION = re.compile(
+_SECTION_PATTERN = re.compile(
     r"\[(core|extensions|user|remote|branch)(?: \"[\w./-]*\")?\]", re.ASCII | re.IGNORECASE
 )
-_ORDINARY = re.compile(
+_SAFE_SETTING_PATTERN = re.compile(
     rf"core\.(?:{_SWITCHES.replace(' ', '|')})=\w*"
     r"|extensions\.(?:objectformat|refstorage)=\w+"
     r"|user\.(?:name|email)=[^\\\"]*"
@@ -35,7 +35,7 @@ _ORDINARY = re.compile(
 def unsafe_parts(git: Path) -> Iterator[str]:
     """Yield the paths of a new `.git` that could make Git run a program.
 
-    A pointer to another folder is one itself.
+    A pointer to another folder is itself unsafe.
     """
     if git.is_symlink() or git.is_file():
         yield str(git)
@@ -50,7 +50,7 @@ def unsafe_parts(git: Path) -> Iterator[str]:
 
 
 def _has_samples_only(hooks: Path) -> bool:
-    """Whether a folder has only the examples of hooks that Git puts there."""
+    """Whether a folder contains only the sample hooks of Git."""
     try:
         names = os.listdir(hooks)  # noqa: PTH208 - names, not paths
     except OSError:
@@ -59,7 +59,7 @@ def _has_samples_only(hooks: Path) -> bool:
 
 
 def _is_ordinary(config: Path) -> bool:
-    """Whether a file has only settings that cannot run a program."""
+    """Whether a file contains only settings that cannot run a program."""
     try:
         status = config.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
@@ -72,10 +72,10 @@ def _is_ordinary(config: Path) -> bool:
         stripped = line.strip()
         if not stripped:
             continue
-        if found := _SECTION.fullmatch(stripped):
-            section = found[1]
+        if section_match := _SECTION_PATTERN.fullmatch(stripped):
+            section = section_match[1]
             continue
         key, _, value = stripped.partition("=")
-        if not _ORDINARY.fullmatch(f"{section}.{key.strip()}={value.strip()}"):
+        if not _SAFE_SETTING_PATTERN.fullmatch(f"{section}.{key.strip()}={value.strip()}"):
             return False
     return True

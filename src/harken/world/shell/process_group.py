@@ -1,17 +1,17 @@
-"""`ProcessGroup`: a command with all processes that come of it, ended together.
+"""`ProcessGroup`: a command with all of its descendant processes, which end together.
 
-A command runs in a session and process group of its own. What leaves the group is found where
-there is a `/proc`: by its session, by a parent that is found, or by a mark in the environment
-that is inherited. What was found once stays known: it may lose its parent to the first signal. What
-cleared its environment, left the session and outlived its parent before it was looked for is not
-found; nor is anything that another program started on request (a container, a timer).
+A command runs in a session and process group of its own. A process that leaves the group is found
+through `/proc`: by its session, by a parent that was found, or by an inherited environment
+variable. A process that was found once stays known, because a signal may end its parent. Not found
+are processes that cleared their environment, left the session and outlived their parent before a
+search, and processes that another program started on request (a container, a timer).
 
-A command that is *kept* (in the sandbox) runs under two processes that are not its own: one that
-made its world, and the first in that world, which waits when the command has ended. All in that
-world end with them, whatever they do.
+A command that is *kept* (in the sandbox) runs below two processes that are not its own: one that
+created its namespaces, and the first process inside, which waits when the command has ended. All
+processes inside end with them.
 
-Nothing waits for children in general, so this works in any thread, beside any event loop, and
-takes nobody else's exit codes.
+It does not wait for children in general, so it works in any thread, with any event loop, and takes
+no exit codes of other children.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from secrets import token_hex
 from typing import NamedTuple
 
 MARK = "HARKEN_COMMAND"
-"""The environment variable that marks what a command starts."""
+"""The environment variable that marks the processes of a command."""
 TERM_S = 1.0
-"""How long a process has to end itself after SIGTERM, before SIGKILL."""
+"""The time between SIGTERM and SIGKILL."""
 KILL_S = 2.0
-"""How long a killed process is waited for: it may hang in the kernel."""
+"""How long to wait for a killed process, which may hang in the kernel."""
 PROC = Path("/proc")
 
 
 @dataclass(slots=True)
 class ProcessGroup:
-    """A running command; `start` makes one."""
+    """A running command, created by `start`."""
 
     first: subprocess.Popen[bytes]
     token: str
     proc: Path | None
-    """Where all processes are found; None where that is nowhere, or without this one."""
+    """The mounted procfs. None if there is none, or it lacks the first process."""
     since: int
-    """When the first process began, in the ticks of /proc: no other is older."""
+    """The start time of the first process, in ticks of /proc: descendants are not older."""
     known: set[tuple[int, int]] = field(default_factory=set)
-    """Processes that were found so far, with when they began: a number is given again."""
+    """Processes found so far, with their start time, because a pid can be reused."""
     line: socket.socket | None = None
-    """Of a command that is kept: where it is said how it ended."""
+    """The socket on which a kept command reports its exit code."""
     terminate_timeout_s: float = TERM_S
-    """How long processes have to end themselves after SIGTERM."""
-    _said: int | None = None
+    """The time that processes have after SIGTERM."""
+    _reported_code: int | None = None
 
     @classmethod
     def start(
@@ -67,27 +67,27 @@ class ProcessGroup:
         streams: tuple[int, int] | None = None,
         proc: Path = PROC,
     ) -> ProcessGroup:
-        """Start a command that writes to the descriptor `output` and reads nothing.
+        """Start a command that writes to the descriptor `output` and has no input.
 
-        `streams`: a descriptor of its own for what it reads, and one for its errors.
+        `streams`: descriptors for its standard input and standard error.
 
-        Raises OSError, and ValueError where an argument has a NUL or no bytes (a surrogate).
+        Raises OSError, and ValueError if an argument contains a NUL or a surrogate.
         """
-        heard, errors = streams or (subprocess.DEVNULL, output)
+        stdin, errors = streams or (subprocess.DEVNULL, output)
         token = token_hex(16)
-        outer = environment.get(MARK, "")  # a command of a command is found by both marks
+        outer_tokens = environment.get(MARK, "")  # A nested command is found by both tokens.
         first = subprocess.Popen(
             command,
             cwd=folder,
-            env={**environment, MARK: f"{outer} {token}".strip()},
-            stdin=heard,
+            env={**environment, MARK: f"{outer_tokens} {token}".strip()},
+            stdin=stdin,
             stdout=output,
             stderr=errors,
             start_new_session=True,
         )
         stat = _Stat.read(proc, first.pid)
-        where, since = (proc, stat.began) if stat else (None, 0)
-        return cls(first, token, where, since)
+        usable_proc, since = (proc, stat.began) if stat else (None, 0)
+        return cls(first, token, usable_proc, since)
 
     @classmethod
     def keep(
@@ -98,96 +98,96 @@ class ProcessGroup:
         environment: Mapping[str, str],
         output: int,
     ) -> ProcessGroup:
-        """Start a command that is run by `sandbox.KEEP`. As `start`."""
-        ours, theirs = socket.socketpair()
-        with theirs:
+        """Start a command that is run by `sandbox.KEEP`, like `start`."""
+        parent_end, child_end = socket.socketpair()
+        with child_end:
             try:
-                made = cls.start(
+                group = cls.start(
                     command,
                     folder=folder,
                     environment=environment,
                     output=output,
-                    streams=(theirs.fileno(), output),
+                    streams=(child_end.fileno(), output),
                 )
             except BaseException:
-                ours.close()
+                parent_end.close()
                 raise
-        made.line = ours
-        return made
+        group.line = parent_end
+        return group
 
     @property
     def exit_code(self) -> int | None:
-        """How the command ended, negative for a signal; None while it runs."""
-        if self.line is not None and self._said is None:
-            with suppress(OSError):  # nothing was said, or nobody is there who could
-                said = self.line.recv(16, socket.MSG_DONTWAIT).strip()
-                self._said = int(said) if said.isdigit() else None
-        return self.first.poll() if self._said is None else self._said
+        """The exit code of the command, negative for a signal; None while it runs."""
+        if self.line is not None and self._reported_code is None:
+            with suppress(OSError):  # There is no report yet, or the other end is closed.
+                report = self.line.recv(16, socket.MSG_DONTWAIT).strip()
+                self._reported_code = int(report) if report.isdigit() else None
+        return self.first.poll() if self._reported_code is None else self._reported_code
 
     @property
     def never_ran(self) -> bool:
-        """Whether a command that is kept never ran, or those who kept it were ended."""
-        return self.line is not None and self.exit_code is not None and self._said is None
+        """Whether a kept command did not run, or its outer processes were ended."""
+        return self.line is not None and self.exit_code is not None and self._reported_code is None
 
     def running(self) -> list[str]:
         """Return the names of all processes of the command that still run.
 
-        Where there is no `/proc`, only that there are some in the group can be said.
+        Without `/proc`, it returns a placeholder if the group has members.
         """
         if self.proc is None:
             return ["a process"] if self._signal_group(0) else []
-        return [stat.name for stat in self._members(self.proc) if not self._keeps(stat)]
+        return [stat.name for stat in self._members(self.proc) if not self._is_outer(stat)]
 
-    def _keeps(self, stat: _Stat) -> bool:
-        """Whether a process is one of the two under which a kept command runs."""
+    def _is_outer(self, stat: _Stat) -> bool:
+        """Whether a process is one of the two outer processes of a kept command."""
         return self.line is not None and self.first.pid in (stat.pid, stat.parent)
 
     async def end(self, patience_s: float = 0.0) -> list[str]:
         """End all processes that still run after `patience_s`; return the names of those.
 
-        SIGTERM first, SIGKILL after a second; at once where this task is cancelled meanwhile.
+        Sends SIGTERM, and SIGKILL after a second, or at once if this task is cancelled.
         """
         is_over = False
         try:
-            left = await self._gone(patience_s)
-            if left:
+            remaining = await self._wait_gone(patience_s)
+            if remaining:
                 self._signal(signal.SIGTERM)
-            is_over = not left or not await self._gone(self.terminate_timeout_s)
-            return left
+            is_over = not remaining or not await self._wait_gone(self.terminate_timeout_s)
+            return remaining
         finally:
             if not is_over or self.line is not None:
                 self.kill()
             self._reap()
 
-    async def _gone(self, within_s: float) -> list[str]:
-        """Wait until nothing runs; return the names of what still does in the end."""
+    async def _wait_gone(self, within_s: float) -> list[str]:
+        """Wait until no process runs; return the names of those that still run at the end."""
         deadline, pause_s = time.monotonic() + within_s, 0.005
-        while (left := self._left()) and time.monotonic() < deadline:
+        while (remaining := self._remaining()) and time.monotonic() < deadline:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.05)
-        return left
+        return remaining
 
-    def _left(self) -> list[str]:
-        _ = self.exit_code  # as a zombie it would keep its group
-        left = self.running()
-        if not left:
-            self.first.poll()  # it may have ended just now
-        return left
+    def _remaining(self) -> list[str]:
+        _ = self.exit_code  # A zombie would keep its group alive.
+        remaining = self.running()
+        if not remaining:
+            self.first.poll()  # The process may have ended just now.
+        return remaining
 
     def kill(self) -> None:
-        """Kill all that still runs, and wait for it. Blocks, as a rule for milliseconds."""
+        """Kill all remaining processes and wait for them. Blocks, usually for milliseconds."""
         if self.line is not None:
-            self.first.kill()  # with it, all in its world
+            self.first.kill()  # This ends all processes in its namespace.
             self.line.close()
         deadline = time.monotonic() + KILL_S
-        while self._left() and time.monotonic() < deadline:
+        while self._remaining() and time.monotonic() < deadline:
             self._signal(signal.SIGKILL)
             time.sleep(0.002)
         with suppress(subprocess.TimeoutExpired):
             self.first.wait(max(0.0, deadline - time.monotonic()))
 
     def _reap(self) -> None:
-        """Wait for what became a child of this process: process 1 inherits orphans."""
+        """Reap processes that became children of this process: process 1 inherits orphans."""
         if self.proc is None:
             return
         for pid, began in self.known:
@@ -197,10 +197,10 @@ class ProcessGroup:
                     os.waitpid(pid, os.WNOHANG)
 
     def _signal(self, number: int) -> None:
-        """Send a signal to all that runs: to the group at once, so that no fork escapes."""
+        """Send a signal to all processes: to the group at once, so that no fork escapes."""
         members = [] if self.proc is None else self._members(self.proc)
         if self.line is not None and number != signal.SIGKILL:
-            members = [stat for stat in members if not self._keeps(stat)]
+            members = [stat for stat in members if not self._is_outer(stat)]
         if self.proc is None or any(stat.group == self.first.pid for stat in members):
             self._signal_group(number)
         for stat in members:
@@ -209,42 +209,44 @@ class ProcessGroup:
                     os.kill(stat.pid, number)
 
     def _signal_group(self, number: int) -> bool:
-        """Send a signal to the group; return whether there still is one.
+        """Send a signal to the group; return whether it still exists.
 
-        As long as it has a member, no other process can get its number.
+        As long as it has a member, its number is not reused.
         """
         try:
             os.killpg(self.first.pid, number)
-        except (ProcessLookupError, PermissionError):  # the latter: all that is left are zombies
+        except (ProcessLookupError, PermissionError):  # PermissionError: only zombies remain.
             return False
         return True
 
     def _members(self, proc: Path) -> list[_Stat]:
-        """Return the processes of this command that run, as far as they can be found."""
-        stats = [stat for stat in _all(proc) if stat.began >= self.since]
-        found = {stat.pid: stat for stat in stats if self._is_one(stat, proc)}
-        grown = bool(found)
-        while grown:
-            below = [s for s in stats if s.parent in found and s.pid not in found]
-            found |= {stat.pid: stat for stat in below}
-            grown = bool(below)
-        self.known |= {(stat.pid, stat.began) for stat in found.values()}
-        return [stat for stat in found.values() if not stat.is_dead]
+        """Return the running processes of this command that can be found."""
+        stats = [stat for stat in _iter_processes(proc) if stat.began >= self.since]
+        members = {stat.pid: stat for stat in stats if self._is_own(stat, proc)}
+        has_grown = bool(members)
+        while has_grown:
+            children = [
+                stat for stat in stats if stat.parent in members and stat.pid not in members
+            ]
+            members |= {stat.pid: stat for stat in children}
+            has_grown = bool(children)
+        self.known |= {(stat.pid, stat.began) for stat in members.values()}
+        return [stat for stat in members.values() if not stat.is_dead]
 
-    def _is_one(self, stat: _Stat, proc: Path) -> bool:
-        """Whether a process is of this command, as far as it says so itself."""
+    def _is_own(self, stat: _Stat, proc: Path) -> bool:
+        """Whether a process belongs to this command by its own properties."""
         if self.first.pid in (stat.pid, stat.group, stat.session):
             return True
         if (stat.pid, stat.began) in self.known:
             return True
         try:
             return self.token.encode() in (proc / str(stat.pid) / "environ").read_bytes()
-        except OSError:  # it ended, or is another user's
+        except OSError:  # The process ended, or belongs to another user.
             return False
 
 
 class _Stat(NamedTuple):
-    """What `/proc/PID/stat` says of a process.
+    """The parsed `/proc/PID/stat` of a process.
 
     Source: proc_pid_stat(5).
     """
@@ -259,9 +261,10 @@ class _Stat(NamedTuple):
 
     @classmethod
     def read(cls, proc: Path, pid: int) -> _Stat | None:
-        """Return what is known of a process; None where it is gone."""
+        """Read the stat of a process. Return None if it has ended."""
         try:
-            descriptor = os.open(f"{proc}/{pid}/stat", os.O_RDONLY)  # thrice as fast as a Path
+            # This is three times as fast as a Path.
+            descriptor = os.open(f"{proc}/{pid}/stat", os.O_RDONLY)
         except OSError:
             return None
         try:
@@ -270,8 +273,8 @@ class _Stat(NamedTuple):
             return None
         finally:
             os.close(descriptor)
-        head, _, rest = text.rpartition(b")")  # a name may hold anything, parentheses too
-        state, parent, group, session, *more = rest.split()
+        head, _, tail = text.rpartition(b")")  # A name may contain any character, also parentheses.
+        state, parent, group, session, *fields = tail.split()
         return cls(
             pid=pid,
             name=head.partition(b"(")[2].decode(errors="replace"),
@@ -279,12 +282,12 @@ class _Stat(NamedTuple):
             parent=int(parent),
             group=int(group),
             session=int(session),
-            began=int(more[15]),
+            began=int(fields[15]),
         )
 
 
-def _all(proc: Path) -> Iterator[_Stat]:
-    """Yield all processes but this one."""
+def _iter_processes(proc: Path) -> Iterator[_Stat]:
+    """Yield all processes except this one."""
     for folder in proc.iterdir():
         if folder.name.isdecimal() and int(folder.name) != os.getpid():
             stat = _Stat.read(proc, int(folder.name))

@@ -1,11 +1,11 @@
-"""`Sandbox`: a command in bubblewrap sees the machine, changes one folder and reaches nobody.
+"""`Sandbox`: run commands in bubblewrap with one writable folder and no network.
 
-A command reads all files but private ones, and writes only in the folders that are the agent's; no
-file there gets a set-user-id bit. It reaches no network, no other process and no socket of a
-program outside. Sensitive paths, which decide which programs run later, stay as they are.
+A command reads all files except private ones, and writes only in the folders of the agent; no file
+there gets a set-user-id bit. It reaches no network, no other process and no socket of an outside
+program. Sensitive paths, which decide which programs run later, stay unchanged.
 
-What is mounted is worked out for each command: files come and go. What is not there cannot be
-mounted over, so what a command made in such a place is put aside when it has ended.
+Mounts are computed for each command, because files come and go. A missing path cannot be mounted
+over, so what a command creates at such a path is renamed when it has ended.
 
 Source: docs/how-to/sandbox.md; bwrap(1).
 """
@@ -46,47 +46,49 @@ from harken.world.shell.sensitive_paths import (
 )
 
 Wanted: TypeAlias = Literal["auto", "on", "off"]
-"""Whether commands run in a sandbox: where there is one, only there, or not at all."""
+"""Whether commands run in a sandbox: if available, always, or never."""
 KEEP = 'exec 2>/dev/null; "$@" </dev/null 2>&1; echo $? >&0; read -r _'
-"""Runs a command and waits then, until what it left behind was looked at. It says on stdin, a
-socket, how the command ended."""
+"""A script that runs a command, reports its exit code on stdin (a socket), and then waits."""
 ASIDE = ".made-by-a-command"
-_TRY_S = 10.0
-_TRIED = 42
+_TRIAL_TIMEOUT_S = 10.0
+_TRIAL_EXIT_CODE = 42
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
-_ISOLATED = """
+_ISOLATION_OPTIONS = """
 --unshare-all --unshare-user --die-with-parent --new-session --as-pid-1 --cap-drop ALL
 --ro-bind / / --dev /dev --proc /proc
 """
-_NEWER = ("--disable-userns",)
-"""What not every bubblewrap can do: to keep commands from making worlds of their own."""
+_NEWER_OPTIONS = ("--disable-userns",)
+"""Options that older versions of bubblewrap lack: they prevent nested namespaces."""
 _FILTER = no_set_id_bits(platform.machine())
 _FILTER_DESCRIPTOR = "9"
 _WITH_FILTER = ("/bin/sh", "-c", f'f=$1; shift; exec "$@" {_FILTER_DESCRIPTOR}<"$f"', "harken")
-"""Opens the filter for bubblewrap, which takes the number of an open file, and becomes it."""
-_LOADING = re.compile(r"LD_\w+|GCONV_PATH|GLIBC_TUNABLES|LOCPATH")
-"""What makes of a program another one: for the command alone, not for bubblewrap."""
-_LEADS_OUT = re.compile(r"DISPLAY|WAYLAND_DISPLAY|XDG_RUNTIME_DIR|XDG_SESSION_\w+|DOCKER_HOST")
-_ALONE, _FREE = "there is no network", "the network can be reached"
-_OFFLINE = re.compile(
+"""A shell script that opens the filter for bubblewrap, which takes a descriptor, and executes it.
+"""
+_LOADER_VARIABLE_PATTERN = re.compile(r"LD_\w+|GCONV_PATH|GLIBC_TUNABLES|LOCPATH")
+"""Variables that change the behavior of programs: set for the command only, not for bubblewrap."""
+_OUTSIDE_VARIABLE_PATTERN = re.compile(
+    r"DISPLAY|WAYLAND_DISPLAY|XDG_RUNTIME_DIR|XDG_SESSION_\w+|DOCKER_HOST"
+)
+_OFFLINE_TEXT, _NETWORK_TEXT = "there is no network", "the network can be reached"
+_OFFLINE_PATTERN = re.compile(
     r"could(?: not|n't) resolve host|name resolution|network is (?:unreachable|down)"
     r"|name or service not known|nodename nor servname|ENOTFOUND|EAI_AGAIN|ENETUNREACH"
     r"|no address associated with hostname|failed to lookup address|dial (?:tcp|udp)"
     r"|NameResolutionError|unable to resolve host",
     re.IGNORECASE,
 )
-_SET_ID_REFUSED = re.compile(
+_SET_ID_PATTERN = re.compile(
     r"(?:changing permissions|chmod|change mode|set-?[ug]id).*operation not permitted",
     re.IGNORECASE,
 )
-_READ_ONLY = re.compile(
+_READ_ONLY_PATTERN = re.compile(
     r"read-only file ?system|EROFS|\.git/config: device or resource", re.IGNORECASE
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxedCommand:
-    """A command that can be run in the sandbox now."""
+    """A command line that runs in the sandbox now."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -96,23 +98,23 @@ class SandboxedCommand:
     temporary_names: frozenset[str] = frozenset()
     """The names in that folder before the command ran."""
     absent_repositories: Sequence[Path] = ()
-    """Each `.git` at the top of a writable folder that was not there before the command ran."""
+    """Each `.git` at the top of a writable folder that did not exist before the command ran."""
 
     def left_in_temporary(self) -> list[str]:
-        """Return the names that the command created in `/tmp`, which no program outside sees."""
+        """Return the names that the command created in `/tmp`, which no outside program sees."""
         if self.temporary is None:
             return []
-        return sorted(_names_in(self.temporary) - self.temporary_names)
+        return sorted(_list_names(self.temporary) - self.temporary_names)
 
     def put_aside(self) -> list[str]:
-        """Rename what the command made where nothing may be; return where it was.
+        """Rename files that the command created at protected paths; return the original paths.
 
-        Raises OSError where one cannot be renamed; the others are.
+        Raises OSError if a rename fails, after trying the others.
         """
-        found, failure = list(made(self.watched)), None
+        paths, failure = list(made(self.watched)), None
         for git in self.absent_repositories:
-            found += unsafe_parts(git)
-        for path in found:
+            paths += unsafe_parts(git)
+        for path in paths:
             target, number = f"{path}{ASIDE}", 1
             while os.path.lexists(target):
                 number += 1
@@ -123,11 +125,11 @@ class SandboxedCommand:
                 failure = error
         if failure is not None:
             raise failure
-        return found
+        return paths
 
 
 def _rename(path: Path, target: str) -> None:
-    """Rename what a command made, also where it took care that nobody can."""
+    """Rename a path that a command created, even if the command removed write permission."""
     try:
         path.rename(target)
     except PermissionError:
@@ -137,134 +139,144 @@ def _rename(path: Path, target: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """What a sandbox shall be, and where it was `found`, how commands are run in it."""
+    """The settings of a sandbox. A copy from `found` can run commands."""
 
     folder: Path
-    """Where commands run, and write."""
+    """The working folder of commands, which is writable."""
     outputs: Path
-    """Where what is too long for a result is kept, to be read; also holds their `/tmp`."""
+    """The folder for output that is too long for a result; it also contains their `/tmp`."""
     allowed: Sequence[Path] = ()
-    """Further folders in which they write."""
+    """Further writable folders."""
     private: Sequence[Path] = ()
-    """What they do not even see, beside what nobody shows: Harken's home."""
+    """Hidden paths besides the default ones: Harken's home."""
     readable: Sequence[Path] = ()
-    """What they read though it lies in what is private: skills."""
+    """Readable paths within hidden ones: skills."""
     steering: Sequence[Path] = ()
-    """Files and folders that they cannot change, beside the listed sensitive paths."""
+    """Files and folders that are read-only besides the listed sensitive paths."""
     network: bool = False
     temporary: Path = Path("/tmp")  # noqa: S108 - in the sandbox it is another
     homes: Sequence[Path] = ()
-    """The user's."""
+    """The homes of the user."""
     program: str = ""
-    """bubblewrap."""
-    options: Sequence[str] = _NEWER
+    """The path of bubblewrap."""
+    options: Sequence[str] = _NEWER_OPTIONS
 
     def found(self, environ: Mapping[str, str]) -> Self:
-        """Return it as it can be here; it was tried once. Raises ConfigError, with why it cannot.
+        """Return a copy that works on this machine, after a trial run.
 
-        environ: ours, whole.
+        Raises ConfigError with the reason if none works.
+
+        environ: the complete environment of this process.
         """
-        wanted = replace(
+        resolved = replace(
             self,
             folder=_real(self.folder),
             outputs=_real(self.outputs),
             allowed=[*map(_real, self.allowed)],
-            readable=[*map(_real, self.readable), *_own_code()],
+            readable=[*map(_real, self.readable), *_code_folders()],
             private=[*map(_real, self.private), *map(Path, pointed_places(environ))],
             steering=[
                 *map(_real, self.steering),
-                *_own_code(),
+                *_code_folders(),
                 *_programs(environ, _real(self.folder)),
             ],
             temporary=_real(self.temporary),
             homes=user_homes(environ),
         )
-        found = replace(wanted, program=wanted.bubblewrap(environ))
-        older = replace(found, options=())
+        newest = replace(resolved, program=resolved.bubblewrap(environ))
+        older = replace(newest, options=())
         with TemporaryDirectory(prefix="harken-sandbox-") as folder:
-            here = _real(Path(folder))
-            # Each twice: what was to be mounted over may have gone just then.
-            for tried in (found, found, older, older):
-                reason = replace(tried, outputs=here).trial(environ)
+            trial_outputs = _real(Path(folder))
+            # Each variant is tried twice, because a path to mount over may have just vanished.
+            for candidate in (newest, newest, older, older):
+                reason = replace(candidate, outputs=trial_outputs).trial(environ)
                 if not reason:
-                    return tried
+                    return candidate
         raise ConfigError(f"bubblewrap (bwrap) does not work here: {reason}")
 
     def bubblewrap(self, environ: Mapping[str, str]) -> str:
-        """Return where bubblewrap is, out of reach of those whom it keeps. Raises ConfigError."""
+        """Return the path of bubblewrap, outside of writable folders. Raises ConfigError."""
         path = f"{environ.get('PATH', '')}{os.pathsep}{_SYSTEM_PATH}"
         for entry in path.split(os.pathsep):
-            found = shutil.which("bwrap", path=entry) if entry.startswith("/") else None
-            real = Path(os.path.realpath(found)) if found is not None else None
+            program = shutil.which("bwrap", path=entry) if entry.startswith("/") else None
+            real = Path(os.path.realpath(program)) if program is not None else None
             if real is not None and not any(map(real.is_relative_to, self.writable)):
                 return str(real)
         raise ConfigError("bubblewrap (bwrap) is not installed")
 
     @property
     def writable(self) -> Sequence[Path]:
-        """The folders that commands write in, beside `/tmp`."""
+        """The folders in which commands write, besides `/tmp`."""
         return (self.folder, *filter(Path.is_dir, self.allowed))
 
     def trial(self, environ: Mapping[str, str]) -> str:
-        """Try it; return why it does not work, empty where it does."""
+        """Run a trial command; return why it fails, empty if it works."""
         try:
-            entered = self.enter(["/bin/sh", "-c", f"exit {_TRIED}"], environ)
-            done = subprocess.run(
-                entered.command,
-                env=dict(entered.environment),
+            sandboxed = self.enter(["/bin/sh", "-c", f"exit {_TRIAL_EXIT_CODE}"], environ)
+            completed = subprocess.run(
+                sandboxed.command,
+                env=dict(sandboxed.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=_TRY_S,
+                timeout=_TRIAL_TIMEOUT_S,
                 check=False,
             )
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
-        said = " ".join(done.stdout.decode(errors="replace").split())
-        return "" if done.returncode == _TRIED else said[:300] or f"exit code {done.returncode}"
+        output = " ".join(completed.stdout.decode(errors="replace").split())
+        return (
+            ""
+            if completed.returncode == _TRIAL_EXIT_CODE
+            else output[:300] or f"exit code {completed.returncode}"
+        )
 
     def enter(
         self, command: Sequence[str], environ: Mapping[str, str], sockets: Iterable[str] = ()
     ) -> SandboxedCommand:
-        """Return how a command is run now. Raises OSError.
+        """Return the sandboxed form of a command. Raises OSError.
 
-        environ: what the command gets. sockets: at which it may knock.
+        environ: the environment of the command. sockets: sockets that it may connect to.
         """
-        mounts = self._mounts(sockets)
-        launcher = [*_WITH_FILTER, str(self._filter())] if _FILTER else []
-        inside = {name: value for name, value in environ.items() if _LOADING.fullmatch(name)}
-        kept = {
+        mounts = self._build_mounts(sockets)
+        launcher = [*_WITH_FILTER, str(self._write_filter())] if _FILTER else []
+        loader_variables = {
             name: value
             for name, value in environ.items()
-            if name not in inside and not _LEADS_OUT.fullmatch(name)
+            if _LOADER_VARIABLE_PATTERN.fullmatch(name)
         }
-        arguments = [*launcher, self.program, *_ISOLATED.split(), *self.options]
+        passed_variables = {
+            name: value
+            for name, value in environ.items()
+            if name not in loader_variables and not _OUTSIDE_VARIABLE_PATTERN.fullmatch(name)
+        }
+        arguments = [*launcher, self.program, *_ISOLATION_OPTIONS.split(), *self.options]
         arguments += ["--seccomp", _FILTER_DESCRIPTOR] if _FILTER else []
         arguments += mounts.arguments()
         if self.network:
             arguments.append("--share-net")
-        for name, value in inside.items():
+        for name, value in loader_variables.items():
             arguments += ["--setenv", name, value]
         temporary = str(self.temporary)
-        # Root may write in /proc what holds for the whole machine, also without capabilities.
+        # Root may write machine-wide settings in /proc, also without capabilities.
         arguments += ["--remount-ro", "/proc"]
         return SandboxedCommand(
             [*arguments, "--chdir", str(self.folder), "--", *command],
-            {**kept, "TMPDIR": temporary, "XDG_CACHE_HOME": f"{temporary}/.cache"},
+            {**passed_variables, "TMPDIR": temporary, "XDG_CACHE_HOME": f"{temporary}/.cache"},
             mounts.watched,
             self._temporary,
-            _names_in(self._temporary) | _mount_points(arguments, temporary),
+            _list_names(self._temporary) | _mount_points(arguments, temporary),
             [root / ".git" for root in self.writable if not os.path.lexists(root / ".git")],
         )
 
-    def _filter(self) -> Path:
+    def _write_filter(self) -> Path:
         """Return the file of the seccomp filter, which commands cannot write."""
         file = self.outputs / "set-id.bpf"
         if not file.is_file() or file.read_bytes() != _FILTER:
             replace_file(file, _FILTER)
         return file
 
-    def _mounts(self, sockets: Iterable[str]) -> Mounts:
+    def _build_mounts(self, sockets: Iterable[str]) -> Mounts:
         temporary, empty = self._temporary, self.outputs / "empty"
         temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
         empty.touch(mode=0o400)
@@ -285,16 +297,16 @@ class Sandbox:
             mounts.close(folder)
             for home in self.homes:
                 mounts.readable(str(home))
-        self._let_through(mounts, sockets)
+        self._reopen(mounts, sockets)
         return mounts
 
-    def _let_through(self, mounts: Mounts, sockets: Iterable[str]) -> None:
-        """Say what of the closed is open: and no socket, wherever it is, but these."""
+    def _reopen(self, mounts: Mounts, sockets: Iterable[str]) -> None:
+        """Reopen the allowed paths in closed folders, and close all sockets except the given ones."""
         for folder in (self.outputs, *self.readable):
             mounts.readable(str(folder))
         for name in (*NEEDED, *(NAMES if self.network else ())):
             mounts.readable(name)
-        for path in _listening():
+        for path in _iter_foreign_sockets():
             mounts.shut(path)
         for path in sockets:
             mounts.reachable(path)
@@ -305,64 +317,64 @@ class Sandbox:
 
     @property
     def note(self) -> str:
-        """Return a line for the user who is asked about a command: what it can reach."""
-        where = "the working folder" + (
+        """Return a line for the user about the access of a command."""
+        writable_text = "the working folder" + (
             " and the folders allowed beside it" if self.allowed else ""
         )
-        return f"It runs in the sandbox: {_FREE if self.network else _ALONE}, it writes in {where}."
+        return f"It runs in the sandbox: {_NETWORK_TEXT if self.network else _OFFLINE_TEXT}, it writes in {writable_text}."
 
     @property
-    def _where(self) -> str:
+    def _writable_text(self) -> str:
         return ", ".join(map(str, self.writable))
 
     @property
     def about(self) -> str:
-        """What a model should know of it; the same in all folders, so that it can be replayed."""
-        others = " and the folders allowed beside it" if self.allowed else ""
+        """The description for a model. It is the same for all folders, so that it can be replayed."""
+        allowed_note = " and the folders allowed beside it" if self.allowed else ""
         return (
-            f"Commands run in a sandbox: {_FREE if self.network else _ALONE}. "
-            f"They can write only below the working folder{others}, and in /tmp, which is theirs "
+            f"Commands run in a sandbox: {_NETWORK_TEXT if self.network else _OFFLINE_TEXT}. "
+            f"They can write only below the working folder{allowed_note}, and in /tmp, which is theirs "
             f"alone and lasts as long as the session; not what decides which programs run later "
             f"(.git/config, .git/hooks, .envrc, .vscode, .npmrc, settings of agents, start-up "
             f"files of shells). Credentials are out of reach."
         )
 
     def hint(self, output: str) -> str:
-        """Say, where a command failed, whether that may be because of the sandbox."""
+        """Return hints if a command may have failed because of the sandbox."""
         hints = []
-        if not self.network and _OFFLINE.search(output):
-            hints.append(f"{_ALONE} in the sandbox where commands run")
-        if _READ_ONLY.search(output):
+        if not self.network and _OFFLINE_PATTERN.search(output):
+            hints.append(f"{_OFFLINE_TEXT} in the sandbox where commands run")
+        if _READ_ONLY_PATTERN.search(output):
             hints.append(
-                f"commands can write only below {self._where} and in /tmp, "
+                f"commands can write only below {self._writable_text} and in /tmp, "
                 f"and not what decides which programs run later (.git/config, .git/hooks, .envrc, "
                 f".vscode, settings of agents, ...)"
             )
-        if _SET_ID_REFUSED.search(output):
+        if _SET_ID_PATTERN.search(output):
             hints.append(
                 "in the sandbox no file with a set-user-id or set-group-id bit can be made"
             )
-        return "".join(f"\n[{one}]" for one in hints)
+        return "".join(f"\n[{hint}]" for hint in hints)
 
 
-def _listening() -> Iterator[str]:
-    """Yield the sockets of other programs that can be reached by a path."""
+def _iter_foreign_sockets() -> Iterator[str]:
+    """Yield the sockets of other programs that are reachable by a path."""
     try:
-        listed = Path("/proc/net/unix").read_text(errors="surrogateescape")
+        socket_table = Path("/proc/net/unix").read_text(errors="surrogateescape")
     except OSError:
         return
-    real = map(os.path.realpath, foreign_sockets(listed))
-    yield from (path for path in real if is_socket(path) and is_reachable(path))
+    real_paths = map(os.path.realpath, foreign_sockets(socket_table))
+    yield from (path for path in real_paths if is_socket(path) and is_reachable(path))
 
 
-def _own_code() -> list[Path]:
-    """Return where our own code is: who changes it changes all that watches."""
+def _code_folders() -> list[Path]:
+    """Return the folders of Harken's code, whose change could disable all checks."""
     package = Path(__file__).resolve().parents[2]
     return [package, Path(sys.prefix).resolve()]
 
 
 def _programs(environ: Mapping[str, str], folder: Path) -> Iterator[Path]:
-    """Yield the folders of PATH, without those of a project's environment, which are its own."""
+    """Yield the folders of PATH, except those of a project environment."""
     for entry in program_folders(environ, folder):
         # A folder of PATH may be closed to this user: `Path.exists` would raise PermissionError.
         is_environment = os.path.exists(entry.parent / "pyvenv.cfg")  # noqa: PTH110
@@ -373,14 +385,17 @@ def _programs(environ: Mapping[str, str], folder: Path) -> Iterator[Path]:
 def _mount_points(arguments: Iterable[str], temporary: str) -> frozenset[str]:
     """Return the names in the sandbox's `/tmp` that bubblewrap creates to mount a path below it."""
     prefixes = (f"{temporary}/", f"{os.path.realpath('/var/tmp')}/")  # noqa: S108 - its own
-    below = (
-        path.removeprefix(one) for path in arguments for one in prefixes if path.startswith(one)
+    relative_paths = (
+        path.removeprefix(prefix)
+        for path in arguments
+        for prefix in prefixes
+        if path.startswith(prefix)
     )
-    return frozenset(path.partition("/")[0] for path in below)
+    return frozenset(path.partition("/")[0] for path in relative_paths)
 
 
-def _names_in(folder: Path) -> frozenset[str]:
-    """Return the names in a folder but caches; none if it cannot be listed."""
+def _list_names(folder: Path) -> frozenset[str]:
+    """Return the names in a folder except caches; none if it cannot be listed."""
     try:
         return frozenset(os.listdir(folder)) - {".cache"}  # noqa: PTH208 - names, not paths
     except OSError:
@@ -392,9 +407,9 @@ def _real(path: Path) -> Path:
 
 
 def user_homes(environ: Mapping[str, str]) -> list[Path]:
-    """Return the user's home: where the environment says, and where the system knows it is."""
-    found = [environ.get("HOME", "")]
+    """Return the homes of the user, by the environment and by the system."""
+    paths = [environ.get("HOME", "")]
     with suppress(KeyError):
-        found.append(pwd.getpwuid(os.getuid()).pw_dir)
-    homes = {_real(Path(one)): None for one in found if one.startswith("/")}
-    return [one for one in homes if one != Path("/")]
+        paths.append(pwd.getpwuid(os.getuid()).pw_dir)
+    homes = {_real(Path(home)): None for home in paths if home.startswith("/")}
+    return [home for home in homes if home != Path("/")]

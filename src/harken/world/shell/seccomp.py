@@ -28,9 +28,9 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _SET_ID = 0o6000
 _CREATES = 0o100 | 0o20000000
-"""`O_CREAT` and the bit of `O_TMPFILE` that is its own: without them the mode is not read."""
+"""`O_CREAT` and the specific bit of `O_TMPFILE`: without them the mode is ignored."""
 _X32 = 0x40000000
-"""The first number of the x32 calls, which are those of x86_64 once more."""
+"""The first number of the x32 calls, which duplicate those of x86_64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class _Architecture:
     """The numbers of system calls that set the mode of a file."""
 
     audit: int
-    """As `AUDIT_ARCH_*` names it."""
+    """The `AUDIT_ARCH_*` number."""
     mode: Mapping[int, int]
-    """Call -> which of its arguments, from 0, is a mode."""
+    """Call -> the index of its mode argument, from 0."""
     opens: Mapping[int, int]
-    """Call that creates a file if its flags say so -> the argument of flags, before the mode."""
+    """Call that may create a file -> the index of its flags argument, which precedes the mode."""
 
 
 _FCHMODAT2, _OPENAT2, _IO_URING_SETUP = 452, 437, 425
@@ -64,29 +64,29 @@ _ARM = _Architecture(
     {5: 1, 322: 2},
 )
 _RISCV64 = _Architecture(0xC00000F3, _GENERIC, {56: 2})
-_OF_MACHINE: Mapping[str, tuple[_Architecture, ...]] = MappingProxyType(
+_BY_MACHINE: Mapping[str, tuple[_Architecture, ...]] = MappingProxyType(
     {"x86_64": (_X86_64, _I386), "aarch64": (_AARCH64, _ARM), "riscv64": (_RISCV64,)}
 )
-"""Machine -> its own architecture, and the one whose programs it runs, too."""
+"""Machine -> its own architecture, and the one that it also runs."""
 
 
 def no_set_id_bits(machine: str) -> bytes:
-    """Return the filter for a machine, as `platform.machine` names it; empty for an unknown one.
+    """Return the filter for a machine, as `platform.machine` names it; empty if unknown.
 
     >>> len(no_set_id_bits("x86_64")) % 8, no_set_id_bits("vax")
     (0, b'')
     """
-    architectures = _OF_MACHINE.get(machine, ())
+    architectures = _BY_MACHINE.get(machine, ())
     program = b""
     for architecture in architectures:
-        checks = _checks(architecture)
+        checks = _build_checks(architecture)
         is_other = _step(_EQUAL, architecture.audit, 0, len(checks) // 8)
         program += _step(_LOAD, _ARCHITECTURE) + is_other + checks
     return program + _refuse(errno.ENOSYS) if architectures else b""
 
 
-def _checks(architecture: _Architecture) -> bytes:
-    """Return the checks of one architecture; they end by returning, one way or the other."""
+def _build_checks(architecture: _Architecture) -> bytes:
+    """Return the checks of one architecture; every path ends with a return instruction."""
     program = _step(_LOAD, _NUMBER)
     if architecture is _X86_64:
         program += _only_if(_AT_LEAST, _X32, _refuse(errno.ENOSYS))
@@ -96,17 +96,19 @@ def _checks(architecture: _Architecture) -> bytes:
         program += _only_if(_EQUAL, number, _check_mode(argument))
     for number, flags in architecture.opens.items():
         creates = _only_if(_ANY_BIT, _CREATES, _check_mode(flags + 1))
-        program += _only_if(_EQUAL, number, _argument(flags) + creates + _step(_RETURN, _ALLOW))
+        program += _only_if(
+            _EQUAL, number, _load_argument(flags) + creates + _step(_RETURN, _ALLOW)
+        )
     return program + _step(_RETURN, _ALLOW)
 
 
 def _check_mode(argument: int) -> bytes:
-    """Return the check of a mode."""
-    refused = _only_if(_ANY_BIT, _SET_ID, _refuse(errno.EPERM))
-    return _argument(argument) + refused + _step(_RETURN, _ALLOW)
+    """Return the check of a mode argument."""
+    refusal = _only_if(_ANY_BIT, _SET_ID, _refuse(errno.EPERM))
+    return _load_argument(argument) + refusal + _step(_RETURN, _ALLOW)
 
 
-def _argument(number: int) -> bytes:
+def _load_argument(number: int) -> bytes:
     return _step(_LOAD, _ARGUMENTS + 8 * number)
 
 
@@ -115,7 +117,7 @@ def _refuse(error: int) -> bytes:
 
 
 def _only_if(comparison: int, value: int, steps: bytes) -> bytes:
-    """Return steps that are skipped unless a comparison with what was loaded holds."""
+    """Return steps that run only if a comparison with the loaded value holds."""
     return _step(comparison, value, 0, len(steps) // 8) + steps
 
 

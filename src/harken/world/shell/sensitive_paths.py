@@ -1,7 +1,7 @@
-"""Private places, which a command in the sandbox does not see, and the sensitive paths of a folder.
+"""Private paths, which the sandbox hides, and the sensitive paths of a folder.
 
-Private places hold credentials, or a socket of a program that has them: a command sees nothing
-there. Sensitive paths decide which programs run later: a command can read them, and neither change
+Private paths contain credentials, or sockets of programs with credentials: a command sees nothing
+there. Sensitive paths decide which programs run later: a command can read them, but neither change
 nor create them.
 """
 
@@ -35,55 +35,59 @@ _IN_HOME = """
 .rediscli_history .s3cfg .sh_history .sqlite_history .ssh .supabase .terraform.d .thunderbird
 .vault-token .wrangler .yarnrc.yml .zhistory .zsh_history _netrc
 """
-_OF_THE_SYSTEM = """
+_SYSTEM_PATHS = """
 /etc/NetworkManager/system-connections /etc/gshadow /etc/gshadow- /etc/krb5.keytab
 /etc/kubernetes /etc/letsencrypt /etc/openvpn /etc/rancher /etc/shadow /etc/shadow- /etc/ssh
 /etc/ssl/private /etc/sudoers /etc/sudoers.d /etc/wireguard /run /var/lib/docker /var/lib/kubelet
 /var/run /var/spool/cron
 """
-_LEADING = """
+_CREDENTIAL_VARIABLES = """
 AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE AWS_WEB_IDENTITY_TOKEN_FILE AZURE_CONFIG_DIR
 CLOUDSDK_CONFIG DOCKER_CONFIG GH_CONFIG_DIR GNUPGHOME GOOGLE_APPLICATION_CREDENTIALS KUBECONFIG
 NETRC NPM_CONFIG_USERCONFIG PASSWORD_STORE_DIR PGPASSFILE SSH_AUTH_SOCK VAULT_TOKEN_PATH XAUTHORITY
 XDG_RUNTIME_DIR npm_config_userconfig
 """
-"""Variables that say where credentials are."""
+"""Variables that contain paths of credentials."""
 NEEDED = ("/run/current-system", "/run/opengl-driver")
-"""Of what is out of reach, what programs need: on NixOS they are there."""
+"""Hidden paths that programs need, on NixOS."""
 NAMES = ("/run/systemd/resolve",)
-"""What is needed to find machines by their names, too."""
+"""Hidden paths that name resolution needs."""
 _ACCESS_LIST = "system.posix_acl_access"
-"""The attribute of a folder that lets in further users."""
-_OF_GIT = ("config", "config.worktree", "commondir", "hooks")
-"""Of a repository: what says which programs git runs, or that another folder says it."""
+"""The attribute of a folder with access rights of further users."""
+_GIT_FILES = ("config", "config.worktree", "commondir", "hooks")
+"""The files of a repository that name programs for git to run, or redirect to another folder."""
 
 
 def private_places(homes: Iterable[Path]) -> Iterator[str]:
-    """Yield the paths, whether anything is there or not, that hold credentials.
+    """Yield the paths of credentials, whether they exist or not.
 
-    homes: the user's.
+    homes: the homes of the user.
     """
-    yield from _OF_THE_SYSTEM.split()
+    yield from _SYSTEM_PATHS.split()
     yield from (f"{home}/{name}" for home in homes for name in _IN_HOME.split())
 
 
 def pointed_places(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths, whether anything is there or not, where variables say that credentials are.
+    """Yield the paths of credentials in variables, whether they exist or not.
 
     >>> list(pointed_places({"KUBECONFIG": "/srv/kube", "NETRC": "here"}))
     ['/srv/kube']
     """
-    found = [path for name in _LEADING.split() for path in environ.get(name, "").split(os.pathsep)]
+    paths = [
+        path
+        for name in _CREDENTIAL_VARIABLES.split()
+        for path in environ.get(name, "").split(os.pathsep)
+    ]
     for variable, usual in (("XDG_CONFIG_HOME", ".config/"), ("XDG_DATA_HOME", ".local/share/")):
         if environ.get(variable):
-            inside = (name for name in _IN_HOME.split() if name.startswith(usual))
-            found += (f"{environ[variable]}/{name.removeprefix(usual)}" for name in inside)
-    yield from (path for path in found if path.startswith("/"))
+            names = (name for name in _IN_HOME.split() if name.startswith(usual))
+            paths += (f"{environ[variable]}/{name.removeprefix(usual)}" for name in names)
+    yield from (path for path in paths if path.startswith("/"))
 
 
 def other_homes(homes: Sequence[Path]) -> Iterator[str]:
-    """Yield the folders in which other users have their homes, or are at home."""
-    if any(one not in homes for one in _inside(Path("/home"))):
+    """Yield the folders that contain homes of other users."""
+    if any(home not in homes for home in _list_children(Path("/home"))):
         yield "/home"
     if Path("/root") not in homes:
         yield "/root"
@@ -92,33 +96,35 @@ def other_homes(homes: Sequence[Path]) -> Iterator[str]:
 def sensitive_places(root: Path, homes: Iterable[Path]) -> Iterator[str]:
     """Yield the sensitive paths of a writable folder, existing or not.
 
-    Of the folder's own `.git`, and of a bare repository, these are the configuration and the
-    hooks: the rest is where commits go. A folder that is no bare repository cannot be made one; a
-    `.git` can, see `new_repository`. Folders below are not searched: what a command makes there is
-    the agent's own.
+    For the folder's own `.git`, and for a bare repository, these are the configuration and the
+    hooks; the other files hold commits. A folder cannot be made a bare repository; a `.git` can be
+    created, see `new_repository`. Folders below are not searched: what a command creates there
+    belongs to the agent.
     """
     git = root / ".git"
     is_pointer = git.is_symlink() or git.is_file()
-    listed = paths_below(root, homes)
-    yield from (path for path in listed if is_pointer or path != str(git))
-    yield from _repository(git)
+    listed_paths = paths_below(root, homes)
+    yield from (path for path in listed_paths if is_pointer or path != str(git))
+    yield from _iter_git_files(git)
     if (root / "HEAD").is_file() and (root / "objects").is_dir():
-        yield from _repository(root)
+        yield from _iter_git_files(root)
     elif os.path.lexists(root / "HEAD"):
         yield from (f"{root}/{name}" for name in ("commondir", "objects"))
     else:
         yield f"{root}/HEAD"
 
 
-def _repository(folder: Path) -> Iterator[str]:
+def _iter_git_files(folder: Path) -> Iterator[str]:
     if not folder.is_dir():
         return
-    yield from (f"{folder}/{name}" for name in _OF_GIT)
+    yield from (f"{folder}/{name}" for name in _GIT_FILES)
     for inner in ("modules", "worktrees"):
-        yield from (f"{one}/{name}" for one in _inside(folder / inner) for name in _OF_GIT)
+        yield from (
+            f"{child}/{name}" for child in _list_children(folder / inner) for name in _GIT_FILES
+        )
 
 
-def _inside(folder: Path) -> list[Path]:
+def _list_children(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError:
@@ -126,22 +132,22 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def foreign_sockets(listed: str) -> Iterator[str]:
-    r"""Yield the paths of sockets at which somebody answers.
+    r"""Yield the paths of listening sockets.
 
-    listed: what is in `/proc/net/unix`.
+    listed: the content of `/proc/net/unix`.
 
     >>> row = "0000: 00000002 00000000 00010000 0001 01 1234 /srv/db sock\n"
     >>> list(foreign_sockets("Num RefCount Protocol Flags Type St Inode Path\n" + row))
     ['/srv/db sock']
     """
     for line in listed.splitlines():
-        found = re.fullmatch(r"\S+: \S+ \S+ (\S+) (\S+) \S+ +\d+ (/.*)", line)
-        if found and (found[1] == "00010000" or found[2] == "0002"):
-            yield found[3]
+        match = re.fullmatch(r"\S+: \S+ \S+ (\S+) (\S+) \S+ +\d+ (/.*)", line)
+        if match and (match[1] == "00010000" or match[2] == "0002"):
+            yield match[3]
 
 
 def is_socket(path: str) -> bool:
-    """Whether there is a socket at a path."""
+    """Whether a path is a socket."""
     try:
         return stat.S_ISSOCK(Path(path).stat().st_mode)
     except (OSError, ValueError):
@@ -149,10 +155,10 @@ def is_socket(path: str) -> bool:
 
 
 def is_reachable(path: str) -> bool:
-    """Whether a command in the sandbox can enter the folders of a path that was found.
+    """Whether a command in the sandbox can enter the folders above a path.
 
-    Root looks into the private folders of other users. In the sandbox it has no capabilities:
-    it cannot, and nothing can be mounted there.
+    Root can access private folders of other users. In the sandbox it has no capabilities, so it
+    cannot, and mounting there would fail.
     """
     if os.geteuid() != 0:
         return True
@@ -160,7 +166,7 @@ def is_reachable(path: str) -> bool:
     for folder in Path(path).parents:
         try:
             status, attributes = folder.stat(), os.listxattr(folder)
-        except OSError:  # it has gone meanwhile, or has no attributes: then it is mounted over
+        except OSError:  # The folder has gone, or has no attributes, so it is mounted over.
             continue
         bit = stat.S_IXGRP if status.st_gid in groups else stat.S_IXOTH
         is_open = status.st_uid == 0 or bool(status.st_mode & bit)

@@ -1,9 +1,9 @@
-"""`Shell`: the tool `bash`, made for a folder.
+"""`Shell`: the tool `bash` for a folder.
 
-A command is over when its shell is: what it started and left behind is ended, and the result says
-so. Whatever happens (a timeout, Ctrl-C, too much output), nothing of it runs on.
+A command is over when its shell has ended: remaining processes are ended, and the result reports
+them. After a timeout, Ctrl-C or too much output, no process continues.
 
-Where there is a sandbox, every command runs in it, or does not run: there is no way around.
+If a sandbox is configured, every command runs in it or not at all.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ QUIET: Mapping[str, str] = {
     "SYSTEMD_PAGER": "cat",
     "TERM": "dumb",
 }
-"""Settings with which programs neither page nor ask: there is nobody at the keyboard."""
+"""Variables that disable pagers and prompts, because no user can answer them."""
 
 AGAIN = 2
-"""How often the sandbox is set up again where that fails."""
+"""How often a failed setup of the sandbox is retried."""
 _IN_SANDBOX = " (in the sandbox)"
-_SHOWN = 5
-"""Names of files in `/tmp` that a result lists."""
+_MAX_LISTED_NAMES = 5
+"""How many names of files in `/tmp` a result lists."""
 PATIENCE_S = 0.2
-"""How long what a command started may go on when its shell has ended: `> >(tee log)` does."""
+"""How long processes of a command may run after its shell has ended, as for `> >(tee log)`."""
 
-_ABOUT = """\
+_DESCRIPTION_TEMPLATE = """\
 Run a command in bash, in the working folder. The result is the exit code and the output
 (stdout and stderr together).
 
@@ -60,16 +60,16 @@ Of output above {cap:,} characters you get head and tail, and the path of a file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLimits:
-    """How long a command may take and how much it may write."""
+    """Limits on the time and output of a command."""
 
     timeout_s: float = 120.0
-    """Where the call does not say."""
+    """The default time limit of a call."""
     longest_s: float = 600.0
-    """The most that a call may say."""
+    """The maximum time limit of a call."""
     characters: int = 30_000
-    """Of output in a result."""
+    """The output limit in a result."""
     output_bytes: int = 1_000_000_000
-    """Of output at all: a command that writes more is ended."""
+    """The total output limit; a command that exceeds it is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,15 @@ class Shell:
     folder: Path
     outputs: Path
     hide: Collection[str] = ()
-    """Variables that commands do not get beside those that look secret: the keys of the models."""
+    """Variables that commands do not get, besides those that look secret: API keys."""
     named: Collection[str] = ()
     """Secret variables that commands get, because the user named them."""
     sandbox: Sandbox | None = None
-    """Where commands run; None: they can do all that their user can."""
+    """The sandbox for commands. None: they have all rights of the user."""
     refusal: str = ""
-    """Why no command runs at all; empty: they run."""
+    """The reason why no command may run; empty if they may."""
     environment: Mapping[str, str] | None = None
-    """What commands get, besides settings against pagers and prompts; None: what we have."""
+    """The environment of commands, before variables against prompts; None: that of this process."""
     limits: ShellLimits = field(default_factory=ShellLimits)
 
     @property
@@ -101,78 +101,86 @@ class Shell:
             return command if timeout_s is None else f"{command}\n(may take {timeout_s:g} s)"
 
         limits = self.limits
-        about = _ABOUT.format(
+        description = _DESCRIPTION_TEMPLATE.format(
             default=limits.timeout_s, longest=limits.longest_s, cap=limits.characters
         )
-        about += "" if self.sandbox is None else f"\n{self.sandbox.about}"
-        made = replace(tool(description=about)(bash), note=self.note)
-        return made.with_subject(by="command", kind="command", preview=preview)
+        description += "" if self.sandbox is None else f"\n{self.sandbox.about}"
+        bash_tool = replace(tool(description=description)(bash), note=self.note)
+        return bash_tool.with_subject(by="command", kind="command", preview=preview)
 
     @property
     def note(self) -> str:
-        """Return a line for the user who is asked about a command: in the sandbox or not."""
+        """Return a line for the user on whether a command runs in the sandbox."""
         if self.refusal:
             return ""
-        bare = "It runs without a sandbox, and can do all that you can."
-        return bare if self.sandbox is None else self.sandbox.note
+        default_note = "It runs without a sandbox, and can do all that you can."
+        return default_note if self.sandbox is None else self.sandbox.note
 
     async def run(
         self, command: str, timeout_s: float | None = None, caller: ToolContext | None = None
     ) -> str:
-        """Run a command and return what a model reads of it; whatever its exit code, it was run.
+        """Run a command and return the result for a model, whatever its exit code.
 
-        Raises ToolError where it cannot be started, takes too long or writes too much;
-        InvalidArguments for a time that no command may take. Cancelled, it ends the command first.
+        Raises ToolError if it cannot be started, takes too long or writes too much;
+        InvalidArguments for an invalid time limit. If cancelled, it ends the command first.
         """
         seconds = self.limits.timeout_s if timeout_s is None else timeout_s
         if not 0 < seconds <= self.limits.longest_s:
             raise InvalidArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
         for _ in range(AGAIN):
-            with suppress(_NotSetUp):  # what was to be mounted over may have gone just then
+            with suppress(_SandboxSetupFailed):  # A path to mount over may have just vanished.
                 return await self._run(command, seconds, caller)
         return await self._run(command, seconds, caller)
 
     async def _run(self, command: str, seconds: float, caller: ToolContext | None) -> str:
-        ready = self._ready(command, caller)
+        prepared = self._prepare(command, caller)
         output = Output.create(self.outputs)
         keep = False
         try:
-            processes = self._start(ready, output)
+            processes = self._start(prepared, output)
             try:
-                stopped = await self._watch(processes, output, seconds)
+                stop_reason = await self._watch(processes, output, seconds)
             finally:
-                left = await processes.end(PATIENCE_S if processes.exit_code is not None else 0)
-                notes = ready.notes()
+                remaining = await processes.end(
+                    PATIENCE_S if processes.exit_code is not None else 0
+                )
+                notes = prepared.notes()
             text = output.whole(self.limits.characters)
             keep = text is None
             text = output.shortened(self.limits.characters) if text is None else text
         finally:
             output.close(keep=keep)
-        if stopped is not None:
-            raise ToolError(f"{stopped} Its output until then:\n{text or '(no output)'}{notes}")
+        if stop_reason is not None:
+            raise ToolError(f"{stop_reason} Its output until then:\n{text or '(no output)'}{notes}")
         if processes.never_ran and processes.exit_code == 1:
-            raise _NotSetUp(f"the sandbox could not be set up, and the command was not run: {text}")
+            raise _SandboxSetupFailed(
+                f"the sandbox could not be set up, and the command was not run: {text}"
+            )
         if processes.never_ran:
             raise ToolError(f"the sandbox was ended, and the command with it. Its output: {text}")
         if self.sandbox is not None and processes.exit_code:
             notes += self.sandbox.hint(text)
-        where = "" if self.sandbox is None else _IN_SANDBOX
-        return _result(f"{how_it_ended(processes.exit_code)}{where}", text, left) + notes
+        suffix = "" if self.sandbox is None else _IN_SANDBOX
+        return (
+            _format_result(f"{how_it_ended(processes.exit_code)}{suffix}", text, remaining) + notes
+        )
 
     def begin(self, command: str, caller: ToolContext | None = None) -> BackgroundCommand:
-        """Start a command that runs on; whoever has it ends it. Raises ToolError."""
-        ready = self._ready(command, caller)
+        """Start a background command; the caller must end it. Raises ToolError."""
+        prepared = self._prepare(command, caller)
         output = Output.create(self.outputs)
         try:
-            processes = self._start(ready, output)
+            processes = self._start(prepared, output)
         except BaseException:
             output.close(keep=False)
             raise
-        where = "" if self.sandbox is None else _IN_SANDBOX
-        return BackgroundCommand(processes, output, self.limits.output_bytes, ready.notes, where)
+        suffix = "" if self.sandbox is None else _IN_SANDBOX
+        return BackgroundCommand(
+            processes, output, self.limits.output_bytes, prepared.notes, suffix
+        )
 
-    def _ready(self, command: str, caller: ToolContext | None) -> _Ready:
-        """Work out how a command is run. Raises ToolError where that cannot be, or may not."""
+    def _prepare(self, command: str, caller: ToolContext | None) -> _PreparedCommand:
+        """Prepare a command line and its environment. Raises ToolError if it may not run."""
         if self.refusal:
             raise ToolError(f"the command was not run: {self.refusal}")
         # Passed on, not read: nothing here depends on what is in it.
@@ -181,31 +189,31 @@ class Shell:
         environment = dict(inherited) if caller is None else caller.environment(inherited)
         visible = visible_variables(environment, named=self.named, hide=self.hide)
         hidden = hidden_in(command, environment, visible)
-        # A relative entry of PATH would run whatever is called so in the folder.
+        # A relative entry of PATH would run a program in the working folder.
         entries = environment.get("PATH", os.defpath).split(os.pathsep)
         path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
         shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
         if shell is None:
             raise ToolError("the shell cannot be started: there is neither bash nor sh in PATH")
-        line = [shell, "-c", command, Path(shell).name]
+        command_line = [shell, "-c", command, Path(shell).name]
         if self.sandbox is None:
-            return _Ready(line, {**visible, **QUIET}, hidden)
-        sockets = [one for one in added.values() if one is not None and is_socket(one)]
+            return _PreparedCommand(command_line, {**visible, **QUIET}, hidden)
+        sockets = [socket for socket in added.values() if socket is not None and is_socket(socket)]
         try:
-            kept = [shell, "-c", KEEP, "harken", *line]
-            entered = self.sandbox.enter(kept, {**visible, **QUIET}, sockets)
+            sandboxed_line = [shell, "-c", KEEP, "harken", *command_line]
+            sandboxed = self.sandbox.enter(sandboxed_line, {**visible, **QUIET}, sockets)
         except OSError as error:
             raise ToolError(f"the sandbox cannot be set up: {error}") from None
-        return _Ready(entered.command, entered.environment, hidden, entered)
+        return _PreparedCommand(sandboxed.command, sandboxed.environment, hidden, sandboxed)
 
-    def _start(self, ready: _Ready, output: Output) -> ProcessGroup:
-        """Start a command. Raises ToolError where that cannot be."""
+    def _start(self, prepared: _PreparedCommand, output: Output) -> ProcessGroup:
+        """Start a command. Raises ToolError if that fails."""
         try:
-            start = ProcessGroup.start if ready.entered is None else ProcessGroup.keep
+            start = ProcessGroup.start if prepared.entered is None else ProcessGroup.keep
             return start(
-                ready.command,
+                prepared.command,
                 folder=self.folder,
-                environment=ready.environment,
+                environment=prepared.environment,
                 output=output.descriptor,
             )
         except ValueError:
@@ -215,13 +223,13 @@ class Shell:
                 raise ToolError(f"the working folder {self.folder} is not there any more") from None
             if error.errno == errno.E2BIG:
                 raise ToolError(
-                    f"the command ({len(ready.command[-2]):,} characters) and the environment are "
-                    f"too long: write a script to a file and run that"
+                    f"the command ({len(prepared.command[-2]):,} characters) and the environment "
+                    f"are too long: write a script to a file and run that"
                 ) from None
             raise ToolError(f"the shell cannot be started: {error}") from None
 
     async def _watch(self, processes: ProcessGroup, output: Output, seconds: float) -> str | None:
-        """Wait for the end of a command; return why it must be ended, where it must."""
+        """Wait for the end of a command; return why it must be ended, if so."""
         clock = asyncio.get_running_loop().time
         deadline, pause_s = clock() + seconds, 0.001
         while processes.exit_code is None:
@@ -235,23 +243,23 @@ class Shell:
         return None
 
 
-class _NotSetUp(ToolError):
-    """The sandbox could not be set up; the command did not begin."""
+class _SandboxSetupFailed(ToolError):
+    """The sandbox could not be set up; the command did not start."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
-    """A command that can be started."""
+class _PreparedCommand:
+    """A command line that is ready to start."""
 
     command: Sequence[str]
-    """Program and arguments; the line that the model wrote is the last but one."""
+    """Program and arguments; the command of the model is the last but one."""
     environment: Mapping[str, str]
     hidden: Sequence[str]
     """Variables that it mentions and does not get."""
     entered: SandboxedCommand | None = None
 
     def notes(self) -> str:
-        """Say, when it has ended, what the model should know beside its output.
+        """Return notes for the model after the command has ended.
 
         Raises ToolError.
         """
@@ -263,49 +271,53 @@ class _Ready:
                 f"this program can name it in pass_env]"
             )
         try:
-            aside = () if self.entered is None else self.entered.put_aside()
+            renamed_paths = () if self.entered is None else self.entered.put_aside()
         except OSError as error:
             raise ToolError(f"it created a sensitive path, which stays: {error}") from None
-        for path in aside:
+        for path in renamed_paths:
             notes += (
                 f"\n[{path} decides which programs run later, and no command may create it: it was "
                 f"renamed to {Path(path).name}{ASIDE}. Use `write`, for which the user is asked]"
             )
-        left = [] if self.entered is None else self.entered.left_in_temporary()
-        if left:
-            more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
-            names = ", ".join(map(shown_name, left[:_SHOWN]))
+        temporary_names = [] if self.entered is None else self.entered.left_in_temporary()
+        if temporary_names:
+            remainder = (
+                f" and {len(temporary_names) - _MAX_LISTED_NAMES} more"
+                if len(temporary_names) > _MAX_LISTED_NAMES
+                else ""
+            )
+            names = ", ".join(map(shown_name, temporary_names[:_MAX_LISTED_NAMES]))
             notes += (
-                f"\n[not kept: {names}{more} in /tmp, which is the sandbox's own and goes with the "
-                f"session; what the user shall have belongs in the working folder]"
+                f"\n[not kept: {names}{remainder} in /tmp, which is the sandbox's own and goes "
+                f"with the session; what the user shall have belongs in the working folder]"
             )
         return notes
 
 
-def _result(end: str, text: str, left: Sequence[str]) -> str:
-    """Return the result of a command: how it ended, its output, and the processes it left."""
-    ended = ""
-    if left:
-        names = ", ".join(sorted(set(left)))
-        ended = f"\n[still running in the background and therefore ended: {names}]"
-    return f"{end}\n{text or '(no output)'}{ended}"
+def _format_result(end: str, text: str, remaining: Sequence[str]) -> str:
+    """Format the result of a command: how it ended, its output, and the processes it left."""
+    ended_note = ""
+    if remaining:
+        names = ", ".join(sorted(set(remaining)))
+        ended_note = f"\n[still running in the background and therefore ended: {names}]"
+    return f"{end}\n{text or '(no output)'}{ended_note}"
 
 
 @dataclass(slots=True)
 class BackgroundCommand:
-    """A command that runs on, in the background."""
+    """A command that runs in the background."""
 
     processes: ProcessGroup
     output: Output
     output_bytes: int
-    """A command that writes more is ended."""
+    """The output limit; a command that exceeds it is ended."""
     notes: Callable[[], str] = str
-    """Says what else there is to say of it, when nothing of it runs any more."""
+    """Returns further notes when all processes have ended."""
     where: str = ""
-    """How it is run, as its end says it."""
+    """A suffix for the end status, such as the use of the sandbox."""
 
     async def ended(self) -> str:
-        """Return how it ended, when it has; what it left behind is ended, too. May be cancelled."""
+        """Wait for the end and return the status; end remaining processes. May be cancelled."""
         pause_s = 0.01
         while self.processes.exit_code is None:
             if self.output.size_bytes > self.output_bytes:
@@ -313,16 +325,18 @@ class BackgroundCommand:
                 return f"it wrote more than {self.output_bytes:,} bytes and was ended{self.notes()}"
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, 0.5)
-        left = await self.processes.end(PATIENCE_S)
-        also = (
-            f"; still running and therefore ended: {', '.join(sorted(set(left)))}" if left else ""
+        remaining = await self.processes.end(PATIENCE_S)
+        ended_note = (
+            f"; still running and therefore ended: {', '.join(sorted(set(remaining)))}"
+            if remaining
+            else ""
         )
         if self.processes.never_ran:
             return "the sandbox could not be set up, and it did not run"
-        return how_it_ended(self.processes.exit_code) + self.where + also + self.notes()
+        return how_it_ended(self.processes.exit_code) + self.where + ended_note + self.notes()
 
     def end(self) -> None:
-        """End it now, if it still runs, and let go of its output, which is kept. Call it once."""
+        """End it if it still runs, and close its output, which is kept. Call it once."""
         self.processes.kill()
         with suppress(ToolError):
             self.notes()
@@ -330,7 +344,7 @@ class BackgroundCommand:
 
 
 def how_it_ended(exit_code: int | None) -> str:
-    """Say an exit code in words.
+    """Format an exit code.
 
     >>> how_it_ended(0), how_it_ended(-9), how_it_ended(139)
     ('exit code 0', 'ended by signal 9 (SIGKILL)', 'exit code 139 (128 + SIGSEGV)')

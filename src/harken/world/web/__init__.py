@@ -1,1 +1,1 @@
-"""The web: a page as text for a model, and what a search finds."""
+"""The web: pages as text for a model, and search."""

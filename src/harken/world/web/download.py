@@ -1,7 +1,7 @@
-"""`Downloads`: what a server answers, within bounds of size, time and redirections.
+"""`Downloads`: fetch pages, with limits on size, time and redirections.
 
-A redirection to another host is not followed but told: whether that may be fetched is for whoever
-allowed the first one to say.
+A redirection to another host is reported and not followed, because the approval covers the first
+host only.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
     import httpx
 
 USER_AGENT = "harken"
-_REDIRECTED = frozenset({301, 302, 303, 307, 308})
-_MISSING = "the extra `web` is not installed: pip install 'harken[web]'"
+_REDIRECT_CODES = frozenset({301, 302, 303, 307, 308})
+_MISSING_TEXT = "the extra `web` is not installed: pip install 'harken[web]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much of a server is listened to."""
+    """Limits on a download."""
 
     size_bytes: int = 5_000_000
-    """Of what it sends, unpacked."""
+    """The maximum decompressed size."""
     time_s: float = 30.0
-    """For all of it, redirections included."""
+    """The time limit in total, including redirections."""
     redirects: int = 5
     text_s: float = 20.0
-    """For finding out what of a page is its text; then all of it is."""
+    """The time limit for extracting the main text; after it the full text is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """What a server answered."""
+    """The response of a server."""
 
     place: FetchTarget
-    """Where it was in the end."""
+    """The final target after redirections."""
     kind: str
-    """As the server says: `text/html`."""
+    """The media type in the response: `text/html`."""
     charset: str
-    """As the server says; empty where it does not."""
+    """The charset in the response; empty if absent."""
     data: bytes
     is_whole: bool
-    """Whether the server sent no more."""
+    """Whether the data is complete."""
 
 
 def is_installed() -> bool:
-    """Whether what this needs is there: the extra `web`."""
+    """Whether the extra `web` is installed."""
     return all(find_spec(name) is not None for name in ("httpx", "trafilatura"))
 
 
@@ -67,18 +67,18 @@ class Downloads:
     bounds: Bounds = field(default_factory=Bounds)
 
     async def page(self, url: str) -> FetchedPage:
-        """Return what is at a URL.
+        """Fetch a URL.
 
-        Raises ToolError where nothing is, InvalidArguments for no URL.
+        Raises ToolError if that fails, InvalidArguments for an invalid URL.
         """
         place = FetchTarget.of(url)
         try:
             async with asyncio.timeout(self.bounds.time_s) as limit, open_client() as client:
                 for _ in range(self.bounds.redirects + 1):
-                    answer = await self._get(client, place)
-                    if isinstance(answer, FetchedPage):
-                        return answer
-                    place = _followed(place, answer)
+                    result = await self._get(client, place)
+                    if isinstance(result, FetchedPage):
+                        return result
+                    place = _resolve_redirect(place, result)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -86,13 +86,13 @@ class Downloads:
         raise ToolError(f"{url} redirects more than {self.bounds.redirects} times")
 
     async def _get(self, client: httpx.AsyncClient, place: FetchTarget) -> FetchedPage | str:
-        """Return a page, or where it is instead. Raises ToolError."""
+        """Return a page, or the target of a redirection. Raises ToolError."""
         import httpx  # noqa: PLC0415 - an extra
 
         failure = ""
         for address in (await self.reach.addresses(place))[:3]:
             try:
-                async with _asked(client, place, address) as response:
+                async with _open_response(client, place, address) as response:
                     return await self._read(response, place)
             except httpx.ConnectError as error:
                 failure = str(error)
@@ -102,35 +102,35 @@ class Downloads:
 
     async def _read(self, response: httpx.Response, place: FetchTarget) -> FetchedPage | str:
         target: str = response.headers.get("location", "")
-        if response.status_code in _REDIRECTED and target:
+        if response.status_code in _REDIRECT_CODES and target:
             return target
         if response.status_code != 200:
             raise ToolError(
                 f"{place} answers {response.status_code} {response.reason_phrase}".strip()
             )
         data, is_whole = await read_limited_body(response, self.bounds.size_bytes)
-        kind, _, rest = response.headers.get("content-type", "").partition(";")
-        charset = rest.lower().partition("charset=")[2].strip().strip("\"'").partition(";")[0]
+        kind, _, parameters = response.headers.get("content-type", "").partition(";")
+        charset = parameters.lower().partition("charset=")[2].strip().strip("\"'").partition(";")[0]
         return FetchedPage(place, kind.strip().lower(), charset.strip("\"' "), data, is_whole)
 
 
-def _followed(place: FetchTarget, target: str) -> FetchTarget:
-    """Return where a redirection leads. Raises ToolError where that is another host."""
+def _resolve_redirect(place: FetchTarget, target: str) -> FetchTarget:
+    """Return the target of a redirection. Raises ToolError if it is another host."""
     try:
-        found = FetchTarget.of(urljoin(str(place), target))
+        target_url = FetchTarget.of(urljoin(str(place), target))
     except InvalidArguments as error:
         raise ToolError(f"{place} redirects to what cannot be fetched: {error}") from None
-    upgraded = place.scheme == "http" and (found.scheme, found.port) == ("https", 443)
-    if found.host != place.host or (
-        (found.scheme, found.port) != (place.scheme, place.port) and not upgraded
+    is_upgrade = place.scheme == "http" and (target_url.scheme, target_url.port) == ("https", 443)
+    if target_url.host != place.host or (
+        (target_url.scheme, target_url.port) != (place.scheme, place.port) and not is_upgrade
     ):
-        raise ToolError(f"{place} redirects to another host: fetch {found} if you want that")
-    return found
+        raise ToolError(f"{place} redirects to another host: fetch {target_url} if you want that")
+    return target_url
 
 
 @asynccontextmanager
 async def open_client() -> AsyncIterator[httpx.AsyncClient]:
-    """Open a client that knows nothing of this machine: no proxies, no cookies.
+    """Open an HTTP client without proxies or cookies of this machine.
 
     Raises ToolError.
     """
@@ -139,25 +139,25 @@ async def open_client() -> AsyncIterator[httpx.AsyncClient]:
     try:
         import httpx  # noqa: PLC0415 - an extra
     except ImportError:
-        raise ToolError(_MISSING) from None
-    headers = {"user-agent": USER_AGENT, "accept-encoding": "gzip", "accept": _ACCEPT}
+        raise ToolError(_MISSING_TEXT) from None
+    headers = {"user-agent": USER_AGENT, "accept-encoding": "gzip", "accept": _ACCEPT_TYPES}
     async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=None) as client:  # noqa: S113 - the whole has a bound
         client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         yield client
 
 
-_ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.5"
+_ACCEPT_TYPES = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.5"
 
 
 @asynccontextmanager
-async def _asked(
+async def _open_response(
     client: httpx.AsyncClient, place: FetchTarget, address: str
 ) -> AsyncIterator[httpx.Response]:
-    """Ask a server at the address that was judged; it hears, and proves, its own name."""
-    at = f"[{address}]" if ":" in address else address
+    """Send a request to the checked address, with the host name for TLS and the Host header."""
+    host_text = f"[{address}]" if ":" in address else address
     request = client.build_request(
         "GET",
-        f"{place.scheme}://{at}:{place.port}{place.path}",
+        f"{place.scheme}://{host_text}:{place.port}{place.path}",
         headers={"host": place.authority},
         extensions={"sni_hostname": place.host},
     )
@@ -169,23 +169,27 @@ async def _asked(
 
 
 async def read_limited_body(response: httpx.Response, most: int) -> tuple[bytes, bool]:
-    """Return at most so many bytes, unpacked, and whether that is all. Raises ToolError."""
-    packed = response.headers.get("content-encoding", "identity").lower()
-    if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise ToolError(f"the page is packed in a way that nobody asked for ({packed[:40]})")
-    unpack = None if packed in ("identity", "") else zlib.decompressobj(wbits=47)
-    found = bytearray()
+    """Return the decompressed body up to a limit, and whether it is complete. Raises ToolError."""
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
+        raise ToolError(f"the page is packed in a way that nobody asked for ({encoding[:40]})")
+    decompressor = None if encoding in ("identity", "") else zlib.decompressobj(wbits=47)
+    body = bytearray()
     async for piece in response.aiter_raw():
-        left = most + 1 - len(found)
+        remaining = most + 1 - len(body)
         try:
-            found += piece[:left] if unpack is None else unpack.decompress(piece, left)
+            body += (
+                piece[:remaining]
+                if decompressor is None
+                else decompressor.decompress(piece, remaining)
+            )
         except zlib.error:
             raise ToolError("the page is damaged: it cannot be unpacked") from None
-        if len(found) > most:
-            return bytes(found[:most]), False
-    return bytes(found), True
+        if len(body) > most:
+            return bytes(body[:most]), False
+    return bytes(body), True
 
 
 def error_summary(error: Exception) -> str:
-    """Return what an error of the connection says, on one line."""
+    """Return the message of a connection error on one line."""
     return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,4 +1,4 @@
-"""The text of a page: Markdown of HTML, other text as it is, as a model reads it."""
+"""The text of a page for a model: HTML as Markdown, other text unchanged."""
 
 from __future__ import annotations
 
@@ -13,51 +13,54 @@ from harken.world.result import ToolError
 from harken.world.shell.output import readable
 from harken.world.web.download import FetchedPage
 
-_HTML = ("text/html", "application/xhtml+xml")
-_TEXT = re.compile(
+_HTML_KINDS = ("text/html", "application/xhtml+xml")
+_TEXT_KIND_PATTERN = re.compile(
     r"text/.*|application/(?:.*[+])?(?:json|xml|yaml|toml|javascript|x-ndjson|rss|atom)(?:[+]xml)?"
     r"|application/(?:x-)?(?:sh|javascript|yaml)|message/.*"
 )
-_META = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]{2,40})", re.IGNORECASE)
-_TITLE = re.compile(r"<title[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
-_MARKS = (
+_META_PATTERN = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]{2,40})", re.IGNORECASE)
+_TITLE_PATTERN = re.compile(r"<title[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
+_BOM_ENCODINGS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_SETTINGS = {"MIN_EXTRACTED_SIZE": "50", "MIN_OUTPUT_SIZE": "1", "EXTRACTION_TIMEOUT": "0"}
-"""Short pages are pages, too; and what waits for a signal cannot run in a thread."""
-_TAG = re.compile(r"<[^<>]{0,2000}>")
-_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape"})
-"""Codecs of Python that no page is written in; one takes a day for a long text."""
+_TRAFILATURA_SETTINGS = {
+    "MIN_EXTRACTED_SIZE": "50",
+    "MIN_OUTPUT_SIZE": "1",
+    "EXTRACTION_TIMEOUT": "0",
+}
+"""Short pages are valid; and a timeout by signal does not work in a thread."""
+_TAG_PATTERN = re.compile(r"<[^<>]{0,2000}>")
+_EXCLUDED_CODECS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape"})
+"""Python codecs that no page uses; one of them takes a day for a long text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a page says."""
+    """The title and text of a page."""
 
     title: str
     body: str
 
 
 def text_of(page: FetchedPage, *, is_quick: bool = False) -> Text:
-    """Return the text of a page, no line of which speaks as a hook. Takes a while: use a thread.
+    """Return the text of a page, with hook markers escaped. Slow: call it in a thread.
 
-    is_quick: all of its text, without looking for what it is about. Raises ToolError where it is
-    none.
+    is_quick: skip the extraction of the main text. Raises ToolError if the page is not text.
     """
-    kind = page.kind or _guessed(page.data)
+    kind = page.kind or _guess_kind(page.data)
     if kind == "application/pdf" or page.data.startswith(b"%PDF-"):
         raise ToolError(
             f"{page.place} is a PDF ({size_text(len(page.data))}), which is not read here"
         )
-    if kind not in _HTML and not _TEXT.fullmatch(kind):
+    if kind not in _HTML_KINDS and not _TEXT_KIND_PATTERN.fullmatch(kind):
         raise ToolError(f"{page.place} is no text: {kind[:80]} ({size_text(len(page.data))})")
-    text = _decoded(page.data, page.charset)
-    if kind in _HTML:
-        found = _TITLE.search(text)
-        title = " ".join(html.unescape(found[1]).split()) if found else ""
-        body = _without_tags(text) if is_quick else _markdown(text, str(page.place))
+    text = _decode(page.data, page.charset)
+    if kind in _HTML_KINDS:
+        title_match = _TITLE_PATTERN.search(text)
+        title = " ".join(html.unescape(title_match[1]).split()) if title_match else ""
+        body = _remove_tags(text) if is_quick else _extract_markdown(text, str(page.place))
         return Text(_clean(title)[:300], _clean(body))
     return Text("", _clean(text))
 
@@ -66,44 +69,44 @@ def _clean(text: str) -> str:
     return from_outside(readable(text))
 
 
-def _guessed(data: bytes) -> str:
-    """Guess what a server did not say."""
+def _guess_kind(data: bytes) -> str:
+    """Guess the media type if the server sent none."""
     start = data[:1000].lstrip().lower()
     if b"\0" in start:
         return "application/octet-stream"
     return "text/html" if start.startswith((b"<!doctype html", b"<html")) else "text/plain"
 
 
-def _decoded(data: bytes, charset: str) -> str:
-    """Decode as browsers do: a mark at the beginning, what the server says, what the page says."""
-    for mark, name in _MARKS:
-        if data.startswith(mark):
-            return data[len(mark) :].decode(name, "replace")
-    meta = _META.search(data[:4096])
+def _decode(data: bytes, charset: str) -> str:
+    """Decode as browsers do: by BOM, by the charset of the server, by that of the page."""
+    for bom, name in _BOM_ENCODINGS:
+        if data.startswith(bom):
+            return data[len(bom) :].decode(name, "replace")
+    meta = _META_PATTERN.search(data[:4096])
     for name in (charset, meta[1].decode() if meta else ""):
         try:
-            known = codecs.lookup(name).name if name else ""
-            if known and known not in _NO_CHARSETS:
-                latin = known in ("iso8859-1", "ascii")
-                return data.decode("cp1252" if latin else known, "replace")
+            codec_name = codecs.lookup(name).name if name else ""
+            if codec_name and codec_name not in _EXCLUDED_CODECS:
+                is_latin = codec_name in ("iso8859-1", "ascii")
+                return data.decode("cp1252" if is_latin else codec_name, "replace")
         except (LookupError, ValueError, UnicodeError, TypeError):
-            continue  # a name of no charset, or of a codec that gives no text
+            continue  # The name is unknown, or its codec does not decode to text.
     try:
         return data.decode()
     except UnicodeDecodeError:
         return data.decode("cp1252", "replace")
 
 
-def _markdown(text: str, url: str) -> str:
-    """Return what a page is about, without what stands around it; all its text where that fails."""
+def _extract_markdown(text: str, url: str) -> str:
+    """Return the main text of a page as Markdown; the full text if extraction fails."""
     try:
         import trafilatura  # noqa: PLC0415 - an extra
         from trafilatura.settings import use_config  # noqa: PLC0415
 
         config = use_config()
-        for name, value in _SETTINGS.items():
+        for name, value in _TRAFILATURA_SETTINGS.items():
             config.set("DEFAULT", name, value)
-        found = trafilatura.extract(
+        markdown = trafilatura.extract(
             text,
             url=url,
             output_format="markdown",
@@ -114,12 +117,12 @@ def _markdown(text: str, url: str) -> str:
             favor_recall=True,
             config=config,
         )
-        return found or trafilatura.html2txt(text) or _without_tags(text)
+        return markdown or trafilatura.html2txt(text) or _remove_tags(text)
     except ImportError:
         raise ToolError("the extra `web` is not installed: pip install 'harken[web]'") from None
-    except Exception:  # noqa: BLE001 - whatever a page does to a parser, its text is there
-        return _without_tags(text)
+    except Exception:  # noqa: BLE001 - if any parser error occurs, the text is still available
+        return _remove_tags(text)
 
 
-def _without_tags(text: str) -> str:
-    return html.unescape(_TAG.sub(" ", text))
+def _remove_tags(text: str) -> str:
+    return html.unescape(_TAG_PATTERN.sub(" ", text))

@@ -1,6 +1,6 @@
-"""Search: who finds pages on the web, behind a small protocol.
+"""Web search providers, behind a small protocol.
 
-`Web`: what a world knows of the web.
+`Web` combines downloads with a search provider.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harken.world.web.address import FetchTarget
 from harken.world.web.download import Downloads, error_summary, open_client, read_limited_body
 
 MOST = 20
-"""Hits of one search."""
+"""The maximum number of results of one search."""
 _TIME_S = 20.0
 _SIZE_BYTES = 2_000_000
 BRAVE = "https://api.search.brave.com/res/v1/web/search"
@@ -27,7 +27,7 @@ BRAVE = "https://api.search.brave.com/res/v1/web/search"
 
 @dataclass(frozen=True, slots=True)
 class WebResult:
-    """A page that was found."""
+    """A page in the search results."""
 
     title: str
     url: str
@@ -36,16 +36,16 @@ class WebResult:
 
 @runtime_checkable
 class SearchProvider(Protocol):
-    """Somebody who finds pages."""
+    """A web search service."""
 
     async def search(self, query: str, count: int) -> list[WebResult]:
-        """Return at most `count` pages, the best first. Raises ToolError where that cannot be."""
+        """Return at most `count` pages, the best first. Raises ToolError if the search fails."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Searxng:
-    """An instance of SearXNG whose configuration has the format `json`.
+    """A SearXNG instance that has the format `json` enabled.
 
     Source: docs.searxng.org, Search API.
     """
@@ -53,15 +53,15 @@ class Searxng:
     url: str
 
     async def search(self, query: str, count: int) -> list[WebResult]:
-        """Ask `/search`."""
+        """Query `/search`."""
         parameters = {"q": query, "format": "json"}
-        said = await _asked(f"{self.url.rstrip('/')}/search", parameters, {})
-        return _hits(said, ("results",), "content", count)
+        response = await _fetch_json(f"{self.url.rstrip('/')}/search", parameters, {})
+        return _parse_results(response, ("results",), "content", count)
 
 
 @dataclass(frozen=True, slots=True)
 class Brave:
-    """The search API of Brave, or one like it.
+    """The search API of Brave, or a compatible one.
 
     Source: api-dashboard.search.brave.com, Web Search API.
     """
@@ -70,22 +70,22 @@ class Brave:
     url: str = BRAVE
 
     async def search(self, query: str, count: int) -> list[WebResult]:
-        """Ask for web results."""
+        """Query web results."""
         headers = {"x-subscription-token": self.key}
-        said = await _asked(self.url, {"q": query, "count": str(count)}, headers)
-        return _hits(said, ("web", "results"), "description", count)
+        response = await _fetch_json(self.url, {"q": query, "count": str(count)}, headers)
+        return _parse_results(response, ("web", "results"), "description", count)
 
 
-async def _asked(url: str, parameters: Mapping[str, str], headers: Mapping[str, str]) -> Any:
-    """Return what a service answers, from JSON. Raises ToolError, which names no key."""
+async def _fetch_json(url: str, parameters: Mapping[str, str], headers: Mapping[str, str]) -> Any:
+    """Query a service and parse its JSON. Raises ToolError, which contains no key."""
     import httpx  # noqa: PLC0415 - an extra
 
     host = FetchTarget.of(url).authority
     try:
         async with asyncio.timeout(_TIME_S) as limit, open_client() as client:
             target = f"{url}?{urlencode(parameters)}"
-            asked = {**headers, "accept": "application/json"}
-            async with client.stream("GET", target, headers=asked) as response:
+            request_headers = {**headers, "accept": "application/json"}
+            async with client.stream("GET", target, headers=request_headers) as response:
                 if response.status_code != 200:
                     raise ToolError(f"the search at {host} answers {response.status_code}")
                 data, is_whole = await read_limited_body(response, _SIZE_BYTES)
@@ -101,33 +101,35 @@ async def _asked(url: str, parameters: Mapping[str, str], headers: Mapping[str, 
         raise ToolError(f"the search at {host} answers what is no JSON") from None
 
 
-def _hits(said: Any, path: tuple[str, ...], excerpt: str, count: int) -> list[WebResult]:
-    """Return what stands at a place of an answer, as far as it is what it should be."""
+def _parse_results(
+    response: Any, path: tuple[str, ...], excerpt: str, count: int
+) -> list[WebResult]:
+    """Parse the results at a path in a response; skip malformed ones."""
     for name in path:
-        said = said.get(name) if isinstance(said, dict) else None
-    found: dict[str, WebResult] = {}
-    for one in said if isinstance(said, list) else ():
-        if not isinstance(one, dict):
+        response = response.get(name) if isinstance(response, dict) else None
+    results: dict[str, WebResult] = {}
+    for item in response if isinstance(response, list) else ():
+        if not isinstance(item, dict):
             continue
         try:
-            url = str(FetchTarget.of(str(one.get("url", ""))))
+            url = str(FetchTarget.of(str(item.get("url", ""))))
         except InvalidArguments:
             continue
-        found.setdefault(
-            url, WebResult(_line(one.get("title"), 200), url, _line(one.get(excerpt), 500))
+        results.setdefault(
+            url, WebResult(_to_line(item.get("title"), 200), url, _to_line(item.get(excerpt), 500))
         )
-    return list(found.values())[:count]
+    return list(results.values())[:count]
 
 
-def _line(text: Any, most: int) -> str:
-    """Return what a service says as one line."""
-    plain = readable(" ".join(text.split())) if isinstance(text, str) else ""
-    return from_outside(plain[:most])
+def _to_line(text: Any, max_chars: int) -> str:
+    """Return a text of a service as one line."""
+    line = readable(" ".join(text.split())) if isinstance(text, str) else ""
+    return from_outside(line[:max_chars])
 
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """Who fetches pages, and who finds them."""
+    """The web access of a world: downloads and search."""
 
     downloads: Downloads
     search: SearchProvider
