@@ -68,14 +68,14 @@ class World:
         self.mcp = mcp
         """The connections to MCP servers, which tools and hooks read. None if MCP is not supported.
         """
-        self._locks: defaultdict[str, LoopLock] = defaultdict(LoopLock)
+        self._changing: defaultdict[str, LoopLock] = defaultdict(LoopLock)
         """Locks by changed resource: see `Tool.changed_resource`."""
         for function in tools:
             new_tool = function if isinstance(function, Tool) else tool(function)
             if new_tool.name in self.tools:
                 raise ValueError(f"World: two tools are named {new_tool.name}")
             self.tools[new_tool.name] = new_tool
-        self._local_tools = dict(self.tools)
+        self._own = dict(self.tools)
         if mcp is not None:
             mcp.on_tools = self._refresh_mcp_tools
 
@@ -96,7 +96,7 @@ class World:
     def _refresh_mcp_tools(self) -> None:
         """Replace the tools of MCP servers by their current ones, after the local tools."""
         assert self.mcp is not None
-        mcp_names = [name for name in self.tools if name not in self._local_tools]
+        mcp_names = [name for name in self.tools if name not in self._own]
         for name in mcp_names:
             del self.tools[name]
         for name, mcp_tool in self.mcp.tools.items():
@@ -134,7 +134,7 @@ class World:
         A tool that lets agents act while it runs holds the resource for them: their tools wait for
         each other, not for it.
         """
-        return ReentrantHold(self._locks[resource])
+        return ReentrantHold(self._changing[resource])
 
     async def instructions(self, reference: str, caller: ToolContext) -> str:
         """Return the instructions that `file:PATH` or `mcp:SERVER/URI` names. Raises ToolError.

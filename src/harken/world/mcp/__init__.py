@@ -1,1 +1,1 @@
-"""MCP: servers elsewhere whose tools, resources and prompts agents can use."""
+"""MCP: external servers with tools, resources and prompts for agents."""

@@ -1,9 +1,9 @@
-"""One time that a server is connected, from its opening to its end, owned by one task.
+"""One connection to an MCP server, from open to close, owned by one task.
 
-The SDK's sessions must be closed by the task that opened them, and last in, first out. So one task
-opens a connection, waits for its end and closes it, and does nothing else. Requests are made in the
-tasks of whoever wants something: that way cancelling such a task cancels its request, and a call
-costs no more than the SDK takes. Whatever happens to the server, all who wait get an answer.
+The sessions of the SDK must be closed by the task that opened them, in reverse order. So one task
+opens a connection, waits for its end and closes it. Requests run in the tasks of their callers:
+cancelling such a task cancels its request, and a call has no overhead besides that of the SDK. If
+the server fails, all waiting callers get an error.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from harken.world.mcp.transport.stdio import Stdio
 from harken.world.result import ToolError
 
 CLOSE_S = 6.0
-"""How long a server has to end, before its owner is cancelled."""
+"""The time that a server has to end before its owner task is cancelled."""
 _CLOSED = "Connection closed"
-"""What the SDK says where it does not know more."""
+"""The message of the SDK if it has no other reason."""
 COURTESY_S = 1.0
-"""How long what goes on beside may take to end."""
+"""The time that background tasks have to end."""
 
 Work: TypeAlias = Callable[[Client], Awaitable[Any]]
 
 
 class SessionObserver(Protocol):
-    """Who wants to know how a life goes on."""
+    """Receives the events of a session."""
 
     async def is_opening(self, client: Client) -> None:
-        """Look at a server before anybody uses it."""
+        """Called before the server is used."""
         ...
 
     def is_open(self, client: Client) -> None:
-        """Take note that it can be used."""
+        """Called when the server can be used."""
         ...
 
     def is_over(self, reason: str, *, wanted: bool) -> None:
-        """Take note that it ended; `wanted` says that it was closed."""
+        """Called when it has ended; `wanted` if it was closed on purpose."""
         ...
 
 
 class McpSession:
-    """One time that a server is connected."""
+    """One connection to a server."""
 
     def __init__(
         self,
@@ -60,33 +60,33 @@ class McpSession:
         follower: SessionObserver,
         before: McpSession | None = None,
     ) -> None:
-        """Begin: open it in a task of its own, after the life before it has ended.
+        """Open the connection in a new task, after the previous session has ended.
 
-        client: not opened yet; an exception in its place says why there is none.
+        client: not opened yet; an exception in its place is the reason why there is none.
         """
         self.server, self._client, self._stdio = server, client, stdio
-        self._follower, self._before = follower, before
+        self._observer, self._before = follower, before
         self.loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = self.loop.create_future()
         self.closing = self.lost = False
-        """Whether somebody wants it to end; whether the server is gone."""
-        self._why = ""
+        """Whether it was asked to end, and whether the server is gone."""
+        self._close_reason = ""
         self.reason = ""
-        """How it ended; empty while it goes on."""
+        """The reason for its end; empty while it runs."""
         self._session: Client | None = None
         self._end = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         if stdio is not None:
             stdio.ended = self.is_lost
-        self.owner = self.loop.create_task(self._own(), name=f"harken mcp {server.name}")
+        self.owner = self.loop.create_task(self._run_session(), name=f"harken mcp {server.name}")
 
     async def request(self, what: str, work: Work, patience: RequestTimeout) -> Any:
-        """Have something done and return what it gives; `what` is for messages.
+        """Run a request and return its result; `what` names it in error texts.
 
-        Where the caller is cancelled, so is the request, and the server is told. Raises ToolError.
+        If the caller is cancelled, the request is cancelled at the server, too. Raises ToolError.
         """
         if self._session is None:
-            raise ToolError(self._gone(what))
+            raise ToolError(self._format_gone(what))
         try:
             with patience:
                 return await work(self._session)
@@ -94,42 +94,42 @@ class McpSession:
             if not patience.is_over:
                 raise
             raise ToolError(
-                f"{self._of(what)} did not finish within {patience.silence_s:g} s and was "
-                f"cancelled. It may or may not have acted: check before you do it again"
+                f"{self._format_request(what)} did not finish within {patience.silence_s:g} s and "
+                f"was cancelled. It may or may not have acted: check before you do it again"
             ) from None
         except MCPError as error:
             if is_closed(error):
-                self._why = "" if error.message == _CLOSED else reason_of(error)
+                self._close_reason = "" if error.message == _CLOSED else reason_of(error)
                 self.is_lost()
-                await asyncio.wait({self.owner}, timeout=CLOSE_S)  # it knows why
-                raise ToolError(self._gone(what)) from None
-            raise ToolError(f"{self._of(what)} failed: {reason_of(error)}") from None
+                await asyncio.wait({self.owner}, timeout=CLOSE_S)  # The owner records the reason.
+                raise ToolError(self._format_gone(what)) from None
+            raise ToolError(f"{self._format_request(what)} failed: {reason_of(error)}") from None
         except ToolError:
             raise
-        except Exception as error:  # noqa: BLE001 - the border: whatever it answers is a result
+        except Exception as error:  # noqa: BLE001 - any failure of a server becomes a result
             raise ToolError(
-                f"{self._of(what)} gave what cannot be used: {reason_of(error)}"
+                f"{self._format_request(what)} gave what cannot be used: {reason_of(error)}"
             ) from None
 
     @property
     def is_over(self) -> bool:
-        """Whether it was open, or could not be opened, and is at its end."""
+        """Whether it has ended, or could not be opened."""
         return self.opened.done() and self._session is None
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something beside, which ends with this life."""
+        """Start a background task that ends with this session."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def is_lost(self) -> None:
-        """Take note that the server is gone, and let the owner close what is left."""
+        """Record that the server is gone, and let the owner close the connection."""
         self.lost = not self.closing
         self._end.set()
 
     async def close(self) -> None:
-        """End it, and wait until the owner has done so. Raises nothing."""
+        """Close it, and wait for the owner task. Raises nothing."""
         self.closing = True
         if self.owner.done():
             return
@@ -142,12 +142,12 @@ class McpSession:
             await asyncio.wait({self.owner}, timeout=CLOSE_S)
 
     def abandon(self) -> None:
-        """Kill what is left of it: its event loop is gone."""
+        """Kill the remaining process: its event loop is gone."""
         if self._stdio is not None and self._stdio.child is not None:
             self._stdio.child.let_go()
 
-    async def _own(self) -> None:
-        """Open the connection, serve, and close it; say then how it was."""
+    async def _run_session(self) -> None:
+        """Open the connection, wait for its end, close it and report the reason."""
         reason, limit_s, due = "", self.server.start_timeout_s, math.inf
         try:
             if self._before is not None:
@@ -159,47 +159,48 @@ class McpSession:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout_at(due):
                     client = await stack.enter_async_context(self._client)
-                    await self._follower.is_opening(client)
+                    await self._observer.is_opening(client)
                 self._session = client
-                self._follower.is_open(client)
+                self._observer.is_open(client)
                 self.opened.set_result(None)
                 await self._end.wait()
                 await self._stop_tasks()
         except asyncio.CancelledError:
-            self.closing = True  # with the loop, or by `close`
+            self.closing = True  # The loop ends, or `close` was called.
             raise
-        except Exception as error:  # noqa: BLE001 - the border: whatever a server does is a reason
-            # The SDK makes other errors of the timeout, too.
+        except Exception as error:  # noqa: BLE001 - any failure of a server becomes the reason
+            # The SDK converts the timeout to other errors, too.
             is_late = not self.opened.done() and self.loop.time() >= due
             reason = f"it did not start within {limit_s:g} s" if is_late else reason_of(error)
         finally:
             self._session = None
-            self._is_over(reason)
+            self._report_end(reason)
 
-    def _is_over(self, reason: str) -> None:
-        """Tell everybody who waits."""
-        wanted = self.closing and not self.lost
-        if wanted:
+    def _report_end(self, reason: str) -> None:
+        """Notify all waiting tasks."""
+        is_wanted = self.closing and not self.lost
+        if is_wanted:
             reason = "it was closed"
-        reason = reason or self._why or "it ended"
-        if not wanted and self._stdio is not None and self._stdio.ending:
+        reason = reason or self._close_reason or "it ended"
+        if not is_wanted and self._stdio is not None and self._stdio.ending:
             reason = f"{reason} ({one_line(self._stdio.ending)})"
         self.reason = reason
-        self._follower.is_over(reason, wanted=wanted)
+        self._observer.is_over(reason, wanted=is_wanted)
         if not self.opened.done():
             self.opened.set_exception(
                 ToolError(f"the MCP server {self.server.name} cannot be used: {reason}")
             )
-            self.opened.exception()  # nobody has to wait for it
+            # Retrieve the exception, because possibly no task waits for it.
+            self.opened.exception()
 
-    def _gone(self, what: str) -> str:
+    def _format_gone(self, what: str) -> str:
         why = self.reason or "it does not end"
         return (
             f"the MCP server {self.server.name} is gone: {why}. {what} may or may not have acted; "
             f"the next call starts the server again"
         )
 
-    def _of(self, what: str) -> str:
+    def _format_request(self, what: str) -> str:
         return f"{what} of the MCP server {self.server.name}"
 
     async def _stop_tasks(self) -> None:

@@ -1,4 +1,4 @@
-"""`McpConnection`: a server, whether it is connected now, and whether it may be started again."""
+"""`McpConnection`: a server, its current session, and the delay before a restart."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ from harken.world.mcp.transport.stdio import Stdio
 from harken.world.result import ToolError
 
 for _name in ("mcp", "client", "httpx2"):
-    # Without any handler Python prints warnings on the terminal, which is somebody's screen.
+    # Without a handler, Python prints warnings on the terminal.
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 BACKOFF_S = (0.0, 5.0, 30.0, 120.0, 600.0)
-"""How long a server that ended is left alone, by how often that happened in a row. One that could
-not be started is not started again at once."""
+"""The delay before a restart, by the number of failures in a row.
+
+A server that could not be started is not restarted at once.
+"""
 STEADY_S = 60.0
-"""A server that ran so long had started well."""
+"""A session that lasted this long counts as a successful start."""
 RELIST_S = 1.0
-"""How long after a list of tools the next one is asked for."""
+"""The minimum time between two requests for the list of tools."""
 
 State: TypeAlias = Literal["new", "starting", "open", "failed", "closed"]
 Connect: TypeAlias = Callable[[McpServerConfig], Any]
-"""Gives what the SDK's `Client` takes for a server; tests give servers of their own process."""
+"""Returns the transport of a server for the SDK's `Client`; tests return in-process servers."""
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
-"""Told how far a call is, of how much, and in words."""
+"""Called with progress, total and message of a call."""
 
 
 class McpConnection:
-    """A server, as the agents of a world reach it."""
+    """A server as the agents of a world reach it."""
 
     def __init__(
         self,
@@ -57,49 +59,49 @@ class McpConnection:
         changed: Callable[[], None],
         connect: Connect | None = None,
     ) -> None:
-        """Nothing is started yet. `changed` is told when the server has other tools."""
+        """Create it without a connection. `changed` is called when the tools change."""
         self.server, self.around = server, around
         self.state: State = "new"
         self.reason = ""
-        """Why it is not connected, for a person."""
+        """The reason why it is not connected, for a person."""
         self.tools: list[types.Tool] = []
-        """What it said last that it has; it stays while the server is away."""
+        """Its last list of tools, also while it is unavailable."""
         self.capabilities = types.ServerCapabilities()
         self.about = ""
-        """What it calls itself, with its version and that of the protocol."""
+        """Its own name and version, and that of the protocol."""
         self._changed, self._connect = changed, connect
-        self._inbound = ServerRequestHandler(server, around, self._relist)
-        self._life: McpSession | None = None
+        self._request_handler = ServerRequestHandler(server, around, self._relist)
+        self._session: McpSession | None = None
         self._bearer: Bearer | None = None
         self._failures, self._retry_at, self._open_since = 0, 0.0, 0.0
-        self._looking: asyncio.Task[None] | None = None
-        self._look_again = False
+        self._relist_task: asyncio.Task[None] | None = None
+        self._should_relist = False
 
     @property
     def notes(self) -> list[str]:
-        """What a person was told of it, a line each."""
-        return self._inbound.notes
+        """The notices about it for a person, one per line."""
+        return self._request_handler.notes
 
     @property
     def is_tried(self) -> bool:
-        """Whether it was opened in the running event loop, or could not be."""
-        life = self._life
-        here = life is not None and life.loop is asyncio.get_running_loop()
-        return here and self.state in ("open", "failed")
+        """Whether opening it was attempted in the running event loop."""
+        session = self._session
+        is_current_loop = session is not None and session.loop is asyncio.get_running_loop()
+        return is_current_loop and self.state in ("open", "failed")
 
     @property
     def may_retry(self) -> bool:
-        """Whether it failed, and was left alone for long enough."""
+        """Whether it failed, and the delay before a restart is over."""
         now = asyncio.get_running_loop().time()
         return self.state == "failed" and now >= self._retry_at
 
     async def open(self) -> None:
-        """Connect where it is not connected. Raises ToolError, which says why not."""
+        """Connect if it is not connected. Raises ToolError with the reason."""
         loop = asyncio.get_running_loop()
-        if self._life is not None and self._life.loop is not loop:
-            self._life.abandon()  # what ran in another loop has ended with it
-            self._life, self.state, self._retry_at = None, "new", 0.0
-            self._inbound, self._looking = (
+        if self._session is not None and self._session.loop is not loop:
+            self._session.abandon()  # A session of another loop has ended with it.
+            self._session, self.state, self._retry_at = None, "new", 0.0
+            self._request_handler, self._relist_task = (
                 ServerRequestHandler(self.server, self.around, self._relist),
                 None,
             )
@@ -110,26 +112,28 @@ class McpConnection:
                     f"the MCP server {self.server.name} is away: {self.reason}; {again}"
                 )
             self.state = "starting"
-            self._life = self._begin(self._life)
-        assert self._life is not None
-        await asyncio.shield(self._life.opened)
+            self._session = self._create_session(self._session)
+        assert self._session is not None
+        await asyncio.shield(self._session.opened)
 
-    def _begin(self, before: McpSession | None) -> McpSession:
+    def _create_session(self, before: McpSession | None) -> McpSession:
         stdio: Stdio | None = None
         client: Client | Exception
         try:
             if self._connect is not None:
                 transport = self._connect(self.server)
             elif self.server.url is not None:
-                transport = self._over_http(self._filled())
+                transport = self._create_http_transport(self._resolve_variables())
             else:
-                stdio = transport = Stdio(self._filled(), self.around, self._inbound.tell)
+                stdio = transport = Stdio(
+                    self._resolve_variables(), self.around, self._request_handler.tell
+                )
             client = Client(
                 transport,
                 client_info=types.Implementation(name="harken", version="1"),
-                elicitation_callback=self._inbound.elicit,
-                list_roots_callback=self._inbound.roots,
-                message_handler=self._inbound.hear,
+                elicitation_callback=self._request_handler.elicit,
+                list_roots_callback=self._request_handler.roots,
+                message_handler=self._request_handler.hear,
                 cache=None,
                 mode="auto" if self.server.protocol == "auto" else "legacy",
             )
@@ -139,45 +143,47 @@ class McpConnection:
 
     @property
     def _is_program(self) -> bool:
-        """Whether it is used by a program that gets its own tokens."""
+        """Whether it authenticates with tokens of the program, not of a person."""
         return self.server.oauth.grant == "client_credentials"
 
-    def _over_http(self, filled: McpServerConfig) -> Any:
+    def _create_http_transport(self, resolved: McpServerConfig) -> Any:
         logins = None if self.around.logins is None else Logins(self.around.logins)
-        self._bearer = ProgramBearer(filled) if self._is_program else Bearer(filled, logins)
-        return http_transport(filled, self._inbound.tell, self._bearer)
+        self._bearer = ProgramBearer(resolved) if self._is_program else Bearer(resolved, logins)
+        return http_transport(resolved, self._request_handler.tell, self._bearer)
 
     @property
     def wants(self) -> str:
-        """What a person has to do before it lets anybody in; empty where it does."""
+        """The action that a person must take before it grants access; empty if none."""
         return "" if self._bearer is None else self._bearer.wants
 
     @property
     def needs_login(self) -> bool:
-        """Whether that is to log in."""
+        """Whether that action is a login."""
         return self._bearer is not None and self._bearer.needs_login
 
-    def _filled(self) -> McpServerConfig:
-        hidden = self.server.variables & self.around.hide
-        if hidden and not self.server.may_have_keys:
-            raise ConfigError(f"it names {min(hidden)}, the key of a model, which is not for it")
+    def _resolve_variables(self) -> McpServerConfig:
+        hidden_names = self.server.variables & self.around.hide
+        if hidden_names and not self.server.may_have_keys:
+            raise ConfigError(
+                f"it names {min(hidden_names)}, the key of a model, which is not for it"
+            )
         return self.server.filled(self.around.environ)
 
     async def close(self) -> None:
-        """End the connection, and wait until its owner has done so. Raises nothing."""
-        if self._life is not None and self._life.loop is asyncio.get_running_loop():
-            await self._life.close()
+        """Close the connection, and wait for its owner. Raises nothing."""
+        if self._session is not None and self._session.loop is asyncio.get_running_loop():
+            await self._session.close()
         self.state = "closed"
 
     async def request(self, what: str, work: Work, patience: RequestTimeout | None = None) -> Any:
-        """Have something done by the server and return what it gives; `what` is for messages.
+        """Run a request at the server and return its result; `what` names it in error texts.
 
-        Where the caller is cancelled, so is the request, and the server is told. Raises ToolError.
+        If the caller is cancelled, the request is cancelled at the server, too. Raises ToolError.
         """
         await self.open()
-        assert self._life is not None
+        assert self._session is not None
         patience = patience or RequestTimeout(self.server.timeout_s)
-        return await self._life.request(what, work, patience)
+        return await self._session.request(what, work, patience)
 
     async def call(
         self,
@@ -193,19 +199,19 @@ class McpConnection:
             if on_progress is not None:
                 on_progress(progress, total, message)
 
-        async def work(client: Client) -> types.CallToolResult:
-            with self._inbound.during(asking):
+        async def call_tool(client: Client) -> types.CallToolResult:
+            with self._request_handler.during(asking):
                 return await client.call_tool(tool, arguments, progress_callback=report)
 
-        result: types.CallToolResult = await self.request(tool, work, asking.patience)
+        result: types.CallToolResult = await self.request(tool, call_tool, asking.patience)
         return result
 
     async def is_opening(self, client: Client) -> None:
-        """Look which tools it has."""
-        self._take(await tools_of(client))
+        """Read its tools."""
+        self._set_tools(await tools_of(client))
 
     def is_open(self, client: Client) -> None:
-        """Take note that it can be used."""
+        """Record that it can be used."""
         info = client.server_info
         name = one_line(f"{info.name} {info.version}") if info is not None else "unnamed"
         self.about = f"{name}, protocol {client.protocol_version}"
@@ -214,63 +220,64 @@ class McpConnection:
         self._open_since = asyncio.get_running_loop().time()
         tools = self.capabilities.tools
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools and tools.list_changed:
-            assert self._life is not None
-            self._life.start(self._listen(client))
+            assert self._session is not None
+            self._session.start(self._listen(client))
         self._changed()
 
-    def _take(self, found: tuple[list[types.Tool], list[str]]) -> None:
-        before = {tool.name: _meaning(tool) for tool in self.tools}
-        self.tools, notes = found
+    def _set_tools(self, listing: tuple[list[types.Tool], list[str]]) -> None:
+        previous = {tool.name: _approval_basis(tool) for tool in self.tools}
+        self.tools, notes = listing
         for tool in self.tools:
-            if before.get(tool.name, meaning := _meaning(tool)) != meaning:
+            if previous.get(tool.name, basis := _approval_basis(tool)) != basis:
                 notes.append(f"its tool {tool.name[:64]!r} is another one now than it was before")
         for note in notes:
-            self._inbound.tell(note)
+            self._request_handler.tell(note)
 
     def is_over(self, reason: str, *, wanted: bool) -> None:
-        """Take note that it ended, and until when it is left alone."""
+        """Record its end, and the time of the next restart."""
         was_open, self.reason = self.state == "open", reason
         self.state = "closed" if wanted else "failed"
         if wanted:
             return
         now = asyncio.get_running_loop().time()
-        steady = was_open and now - self._open_since > STEADY_S
-        self._failures = 1 if steady else self._failures + 1
+        was_steady = was_open and now - self._open_since > STEADY_S
+        self._failures = 1 if was_steady else self._failures + 1
         step = self._failures if was_open else max(self._failures, 2)
         if self.wants and not self._is_program:
-            step = 1  # a person may have done it meanwhile
+            step = 1  # A person may have logged in meanwhile.
         self._retry_at = now + BACKOFF_S[min(step, len(BACKOFF_S)) - 1]
         if was_open:
-            self._inbound.tell(f"it is gone: {reason}")
+            self._request_handler.tell(f"it is gone: {reason}")
 
     async def _listen(self, client: Client) -> None:
-        """Ask a server of the newer protocol to tell of other tools."""
-        with suppress(Exception):  # without it the tools stay as they are
+        """Subscribe to changes of tools at a server with the newer protocol."""
+        with suppress(Exception):  # Without the subscription the tools stay unchanged.
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
                     pass
 
     def _relist(self) -> None:
-        """Look again which tools it has: soon, and not more often than it makes sense."""
-        self._look_again = True
-        life = self._life
-        if life is not None and (self._looking is None or self._looking.done()):
-            self._looking = life.start(self._look(life))
+        """Schedule a new request for the list of tools, with a minimum interval."""
+        self._should_relist = True
+        session = self._session
+        if session is not None and (self._relist_task is None or self._relist_task.done()):
+            self._relist_task = session.start(self._relist_tools(session))
 
-    async def _look(self, life: McpSession) -> None:
-        await asyncio.wait({life.opened})  # some tell of other tools before they were asked
-        while self._look_again and not life.is_over:
-            self._look_again = False
+    async def _relist_tools(self, session: McpSession) -> None:
+        # Some servers notify of other tools before the first request.
+        await asyncio.wait({session.opened})
+        while self._should_relist and not session.is_over:
+            self._should_relist = False
             try:
                 patience = RequestTimeout(self.server.timeout_s)
-                self._take(await life.request("tools/list", tools_of, patience))
+                self._set_tools(await session.request("tools/list", tools_of, patience))
             except ToolError as error:
-                self._inbound.tell(str(error))
+                self._request_handler.tell(str(error))
                 return
             self._changed()
             await asyncio.sleep(RELIST_S)
 
 
-def _meaning(tool: types.Tool) -> tuple[object, ...]:
-    """Return what a person may have gone by who allowed a tool for good."""
+def _approval_basis(tool: types.Tool) -> tuple[object, ...]:
+    """Return the properties of a tool on which a permanent approval may be based."""
     return tool.title, tool.description, tool.input_schema, tool.annotations

@@ -1,7 +1,7 @@
-"""Elicitation: what a server wants to know from the user, asked field by field.
+"""Elicitation: a form of a server that the user fills in, field by field.
 
-The user reads which server asks. An answer that does not fit is told, and asked for again, a few
-times. Where nobody is there, or the user will not say, the server hears so.
+The user sees which server asks. An invalid answer is reported and asked again, a few times. If no
+user is available or the user declines, the server is informed.
 
 Source: the protocol's "Elicitation", revisions 2025-11-25 and 2026-07-28.
 """
@@ -30,73 +30,73 @@ MAX_CHARACTERS = 2000
 MAX_OPTIONS = 50
 
 Value: TypeAlias = str | int | float | bool | list[str] | None
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_EMAIL_PATTERN = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 class _Declined(Exception):
-    """The user will not say."""
+    """The user declines to answer."""
 
 
-class _DoesNotFit(Exception):
-    """An answer that is none; the text says what one looks like."""
+class _InvalidAnswer(Exception):
+    """An invalid answer; the text describes a valid one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElicitationForm:
-    """Asks one user what one server wants to know."""
+    """Asks a user for the values of a form of a server."""
 
     server: str
     agent: str
-    """Who made the call that the server asks for."""
+    """The agent with the call that caused the form."""
     user: User | None
 
     async def fill(self, params: ElicitRequestParams) -> ElicitResult:
-        """Return what the user answers."""
+        """Return the answers of the user."""
         try:
             if self.user is None:
                 raise UserUnavailable
             if isinstance(params, ElicitRequestFormParams):
-                return await self._fields(params)
-            return await self._page(params.message, params.url)
+                return await self._ask_fields(params)
+            return await self._ask_about_page(params.message, params.url)
         except UserUnavailable:
             return ElicitResult(action="cancel")
         except _Declined:
             return ElicitResult(action="decline")
 
-    async def _page(self, message: str, url: str) -> ElicitResult:
-        """Show an address. It is never opened here: it may be anything."""
+    async def _ask_about_page(self, message: str, url: str) -> ElicitResult:
+        """Show a URL. It is never opened here, because it may be malicious."""
         if urlsplit(url).scheme not in ("http", "https"):
             return ElicitResult(action="decline")
-        text = f"{_short(message)}\nIt is about this page, which you may open yourself: {url!r}"
+        text = f"{_truncate(message)}\nIt is about this page, which you may open yourself: {url!r}"
         answer = await self._ask(text, [ACCEPT, DECLINE])
         return ElicitResult(action="accept" if answer.lower() == ACCEPT else "decline")
 
-    async def _fields(self, params: ElicitRequestFormParams) -> ElicitResult:
-        fields = _fields_of(params.requested_schema)
+    async def _ask_fields(self, params: ElicitRequestFormParams) -> ElicitResult:
+        fields = _parse_fields(params.requested_schema)
         if fields is None:
             return ElicitResult(action="cancel")
         if not fields:
-            answer = await self._ask(_short(params.message), [ACCEPT, DECLINE])
+            answer = await self._ask(_truncate(params.message), [ACCEPT, DECLINE])
             return ElicitResult(action="accept" if answer.lower() == ACCEPT else "decline")
         content: dict[str, Value] = {}
         for number, field in enumerate(fields):
-            message = f"{_short(params.message)}\n" if number == 0 else ""
-            found = await self._field(message, field)
-            if found is not _NOTHING:
-                content[field.name] = found
+            message = f"{_truncate(params.message)}\n" if number == 0 else ""
+            value = await self._ask_field(message, field)
+            if value is not _OMITTED:
+                content[field.name] = value
         return ElicitResult(action="accept", content=content)
 
-    async def _field(self, message: str, field: Field) -> Any:
-        """Return what the user says to a field. Raises UserUnavailable where nothing fits."""
-        why = ""
+    async def _ask_field(self, message: str, field: Field) -> Any:
+        """Ask for a field and return its value. Raises UserUnavailable if no answer is valid."""
+        error_text = ""
         for _ in range(TRIES):
-            answer = await self._ask(f"{message}{why}{field.question}", field.options)
+            answer = await self._ask(f"{message}{error_text}{field.question}", field.options)
             if answer.strip().lower() == DECLINE:
                 raise _Declined
             try:
                 return field.read(answer.strip())
-            except _DoesNotFit as error:
-                why = f"{answer[:80]!r} does not fit: {error}.\n"
+            except _InvalidAnswer as error:
+                error_text = f"{answer[:80]!r} does not fit: {error}.\n"
         raise UserUnavailable
 
     async def _ask(self, text: str, options: Sequence[str]) -> str:
@@ -107,13 +107,13 @@ class ElicitationForm:
         )
 
 
-_NOTHING = object()
-"""In place of a value: the field is left out."""
+_OMITTED = object()
+"""Stands for the value of a field that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a form."""
+    """A field of a form."""
 
     name: str
     schema: Mapping[str, Any]
@@ -121,13 +121,20 @@ class Field:
 
     @property
     def choices(self) -> dict[str, str]:
-        """The values that there are, by what a user reads; none where any will do."""
+        """The allowed values by their displayed names; empty if any value is allowed."""
         inner = self.schema.get("items")
         schema = inner if self.is_list and isinstance(inner, Mapping) else self.schema
-        titled = schema.get("oneOf") or schema.get("anyOf")
-        if isinstance(titled, list):
-            found = [one for one in titled if isinstance(one, Mapping) and "const" in one]
-            return {str(one.get("title", one["const"])): str(one["const"]) for one in found}
+        titled_options = schema.get("oneOf") or schema.get("anyOf")
+        if isinstance(titled_options, list):
+            options = [
+                option
+                for option in titled_options
+                if isinstance(option, Mapping) and "const" in option
+            ]
+            return {
+                str(option.get("title", option["const"])): str(option["const"])
+                for option in options
+            }
         values, names = schema.get("enum"), schema.get("enumNames")
         values = values if isinstance(values, list) else []
         names = names if isinstance(names, list) and len(names) == len(values) else values
@@ -135,121 +142,122 @@ class Field:
 
     @property
     def is_list(self) -> bool:
-        """Whether several may be chosen."""
+        """Whether several values may be selected."""
         return self.schema.get("type") == "array"
 
     @property
     def options(self) -> list[str]:
-        """What the user is offered."""
-        named = list(self.choices)[:MAX_OPTIONS]
+        """The options for the user."""
+        names = list(self.choices)[:MAX_OPTIONS]
         if self.schema.get("type") == "boolean":
-            named = ["yes", "no"]
-        return [*named, *([] if self.required else [LEAVE_OUT]), DECLINE]
+            names = ["yes", "no"]
+        return [*names, *([] if self.required else [LEAVE_OUT]), DECLINE]
 
     @property
     def question(self) -> str:
-        """What the user is asked."""
-        title = _short(str(self.schema.get("title") or self.name), 100)
-        about = _short(str(self.schema.get("description") or ""), 500)
-        notes = [_KINDS.get(str(self.schema.get("type")), "")]
+        """The question for the user."""
+        title = _truncate(str(self.schema.get("title") or self.name), 100)
+        description = _truncate(str(self.schema.get("description") or ""), 500)
+        notes = [_KIND_HINTS.get(str(self.schema.get("type")), "")]
         if "default" in self.schema:
-            notes.append(f"by default {_short(str(self.schema['default']), 100)}")
-        words = ", ".join(note for note in notes if note)
-        return f"{title}{f': {about}' if about else ''}{f' ({words})' if words else ''}"
+            notes.append(f"by default {_truncate(str(self.schema['default']), 100)}")
+        note_text = ", ".join(note for note in notes if note)
+        description_text = f": {description}" if description else ""
+        return f"{title}{description_text}{f' ({note_text})' if note_text else ''}"
 
     def read(self, answer: str) -> Any:
-        """Return the value that an answer stands for, or `_NOTHING`. Raises _DoesNotFit."""
+        """Parse an answer to a value, or `_OMITTED`. Raises _InvalidAnswer."""
         if not answer and "default" in self.schema:
             return self.schema["default"]
         if answer.lower() == LEAVE_OUT or (not answer and not self.required):
             if self.required:
-                raise _DoesNotFit("it is needed")
-            return self.schema.get("default", _NOTHING)
+                raise _InvalidAnswer("it is needed")
+            return self.schema.get("default", _OMITTED)
         if self.is_list:
-            return self._several(answer)
+            return self._parse_list(answer)
         if self.choices:
-            return self._chosen(answer)
+            return self._parse_choice(answer)
         match self.schema.get("type"):
             case "boolean":
-                return _truth(answer)
+                return _parse_bool(answer)
             case "integer" | "number":
-                return self._number(answer)
+                return self._parse_number(answer)
             case _:
-                return self._text(answer)
+                return self._check_text(answer)
 
-    def _chosen(self, answer: str) -> str:
+    def _parse_choice(self, answer: str) -> str:
         for name, value in self.choices.items():
             if answer.lower() in (name.lower(), value.lower()):
                 return value
-        raise _DoesNotFit(f"it is one of {', '.join(list(self.choices)[:MAX_OPTIONS])}")
+        raise _InvalidAnswer(f"it is one of {', '.join(list(self.choices)[:MAX_OPTIONS])}")
 
-    def _several(self, answer: str) -> list[str]:
-        named = [one.strip() for one in answer.split(",") if one.strip()]
-        chosen = [self._chosen(one) if self.choices else one for one in named]
-        least, most = self.schema.get("minItems"), self.schema.get("maxItems")
-        if isinstance(least, int) and len(chosen) < least:
-            raise _DoesNotFit(f"at least {least} are needed, with commas between")
-        if isinstance(most, int) and len(chosen) > most:
-            raise _DoesNotFit(f"at most {most} may be chosen")
-        return chosen
+    def _parse_list(self, answer: str) -> list[str]:
+        parts = [part.strip() for part in answer.split(",") if part.strip()]
+        values = [self._parse_choice(part) if self.choices else part for part in parts]
+        min_items, max_items = self.schema.get("minItems"), self.schema.get("maxItems")
+        if isinstance(min_items, int) and len(values) < min_items:
+            raise _InvalidAnswer(f"at least {min_items} are needed, with commas between")
+        if isinstance(max_items, int) and len(values) > max_items:
+            raise _InvalidAnswer(f"at most {max_items} may be chosen")
+        return values
 
-    def _number(self, answer: str) -> float:
+    def _parse_number(self, answer: str) -> float:
         try:
             number = int(answer) if self.schema.get("type") == "integer" else float(answer)
         except ValueError:
-            whole = "whole " if self.schema.get("type") == "integer" else ""
-            raise _DoesNotFit(f"it is a {whole}number") from None
-        least, most = self.schema.get("minimum"), self.schema.get("maximum")
+            qualifier = "whole " if self.schema.get("type") == "integer" else ""
+            raise _InvalidAnswer(f"it is a {qualifier}number") from None
+        minimum, maximum = self.schema.get("minimum"), self.schema.get("maximum")
         if not math.isfinite(number):
-            raise _DoesNotFit("it is a number")
-        if isinstance(least, int | float) and number < least:
-            raise _DoesNotFit(f"it is at least {least:g}")
-        if isinstance(most, int | float) and number > most:
-            raise _DoesNotFit(f"it is at most {most:g}")
+            raise _InvalidAnswer("it is a number")
+        if isinstance(minimum, int | float) and number < minimum:
+            raise _InvalidAnswer(f"it is at least {minimum:g}")
+        if isinstance(maximum, int | float) and number > maximum:
+            raise _InvalidAnswer(f"it is at most {maximum:g}")
         return number
 
-    def _text(self, answer: str) -> str:
-        least, most = self.schema.get("minLength"), self.schema.get("maxLength")
-        if isinstance(least, int) and len(answer) < least:
-            raise _DoesNotFit(f"it has at least {least} characters")
-        if isinstance(most, int) and len(answer) > most:
-            raise _DoesNotFit(f"it has at most {most} characters")
+    def _check_text(self, answer: str) -> str:
+        min_length, max_length = self.schema.get("minLength"), self.schema.get("maxLength")
+        if isinstance(min_length, int) and len(answer) < min_length:
+            raise _InvalidAnswer(f"it has at least {min_length} characters")
+        if isinstance(max_length, int) and len(answer) > max_length:
+            raise _InvalidAnswer(f"it has at most {max_length} characters")
         if not _is_of_format(answer, self.schema.get("format")):
-            raise _DoesNotFit(f"it is a {self.schema.get('format')}")
+            raise _InvalidAnswer(f"it is a {self.schema.get('format')}")
         return answer
 
 
-_KINDS = {
+_KIND_HINTS = {
     "integer": "a whole number",
     "number": "a number",
     "array": "several are possible, with commas between",
 }
 
 
-def _fields_of(schema: Mapping[str, Any]) -> list[Field] | None:
-    """Return the fields of a form; None where it is none that a person could fill in."""
+def _parse_fields(schema: Mapping[str, Any]) -> list[Field] | None:
+    """Parse the fields of a form. Return None if a person could not fill it in."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, Mapping) or len(properties) > MAX_FIELDS:
         return None
-    if not all(isinstance(one, Mapping) for one in properties.values()):
+    if not all(isinstance(schema, Mapping) for schema in properties.values()):
         return None
-    needed = required if isinstance(required, list) else []
-    return [Field(str(name), one, name in needed) for name, one in properties.items()]
+    required_names = required if isinstance(required, list) else []
+    return [Field(str(name), schema, name in required_names) for name, schema in properties.items()]
 
 
-def _truth(answer: str) -> bool:
+def _parse_bool(answer: str) -> bool:
     if answer.lower() in ("yes", "y", "true"):
         return True
     if answer.lower() in ("no", "n", "false"):
         return False
-    raise _DoesNotFit("it is yes or no")
+    raise _InvalidAnswer("it is yes or no")
 
 
 def _is_of_format(text: str, format: object) -> bool:
     try:
         match format:
             case "email":
-                return bool(_EMAIL.fullmatch(text))
+                return bool(_EMAIL_PATTERN.fullmatch(text))
             case "uri":
                 return bool(urlsplit(text).scheme)
             case "date":
@@ -262,6 +270,6 @@ def _is_of_format(text: str, format: object) -> bool:
         return False
 
 
-def _short(text: str, most: int = MAX_CHARACTERS) -> str:
-    plain = readable(text).strip()
-    return plain if len(plain) <= most else f"{plain[:most]}..."
+def _truncate(text: str, max_chars: int = MAX_CHARACTERS) -> str:
+    clean_text = readable(text).strip()
+    return clean_text if len(clean_text) <= max_chars else f"{clean_text[:max_chars]}..."

@@ -1,4 +1,4 @@
-"""What went wrong with a server, on one line, whatever it was."""
+"""Format errors of MCP servers on one line."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from harken.errors import ConfigError
 from harken.world.shell.output import readable
 
 MAX_CHARACTERS = 400
-_URL_NEEDED = -32042
+_URL_REQUIRED_CODE = -32042
 
 
 def is_closed(error: MCPError) -> bool:
-    """Whether an error says that the connection is at its end."""
+    """Whether an error means that the connection is closed."""
     return error.code == CONNECTION_CLOSED or error.message == "Session terminated"
 
 
 def reason_of(error: BaseException) -> str:
-    """Say on one line why something failed."""
-    first = next(_leaves(error))
-    match first:
+    """Return the reason of a failure on one line."""
+    leaf = next(_iter_leaves(error))
+    match leaf:
         case ConfigError():
-            return one_line(str(first))
+            return one_line(str(leaf))
         case MCPError():
-            return _of_server(first)
+            return _format_server_error(leaf)
         case ValidationError():
-            where = ".".join(str(step) for step in first.errors()[0]["loc"])
-            return one_line(f"it answers what is not of the protocol (at {where or 'the top'})")
+            location = ".".join(str(step) for step in leaf.errors()[0]["loc"])
+            return one_line(f"it answers what is not of the protocol (at {location or 'the top'})")
         case httpx2.HTTPStatusError():
-            return f"it answers HTTP {first.response.status_code}"
+            return f"it answers HTTP {leaf.response.status_code}"
         case httpx2.LocalProtocolError():
             return "it cannot be sent what its description says"  # the error repeats a header
         case httpx2.TransportError():
-            return one_line(f"it cannot be reached ({str(first) or type(first).__name__})")
+            return one_line(f"it cannot be reached ({str(leaf) or type(leaf).__name__})")
         case RuntimeError():
-            return one_line(str(first).split("\n", 1)[0] or "RuntimeError")
+            return one_line(str(leaf).split("\n", 1)[0] or "RuntimeError")
         case _:
-            text = str(first).split("\n", 1)[0]
-            return one_line(f"{type(first).__name__}: {text}" if text else type(first).__name__)
+            text = str(leaf).split("\n", 1)[0]
+            return one_line(f"{type(leaf).__name__}: {text}" if text else type(leaf).__name__)
 
 
-def _of_server(error: MCPError) -> str:
+def _format_server_error(error: MCPError) -> str:
     text = one_line(error.message) or f"error {error.code}"
-    if error.code == _URL_NEEDED and isinstance(error.error.data, dict):
+    if error.code == _URL_REQUIRED_CODE and isinstance(error.error.data, dict):
         pages = error.error.data.get("elicitations")
-        urls = [one.get("url") for one in pages or () if isinstance(one, dict)]
+        urls = [page.get("url") for page in pages or () if isinstance(page, dict)]
         return one_line(f"{text}: the user has to open {' '.join(map(repr, urls))} first")
     return text
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors that a group is made of."""
+def _iter_leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the leaf exceptions of an exception group."""
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from _leaves(one)
+        for inner_error in error.exceptions:
+            yield from _iter_leaves(inner_error)
     else:
         yield error
 
 
 def one_line(text: str) -> str:
     """Return the beginning of a text from outside, on one line."""
-    plain = " ".join(readable(text[: 4 * MAX_CHARACTERS]).split())
-    return plain if len(plain) <= MAX_CHARACTERS else f"{plain[:MAX_CHARACTERS]}..."
+    line = " ".join(readable(text[: 4 * MAX_CHARACTERS]).split())
+    return line if len(line) <= MAX_CHARACTERS else f"{line[:MAX_CHARACTERS]}..."

@@ -1,4 +1,4 @@
-"""`McpHost`: where servers run, and who is told what of them."""
+"""`McpHost`: the local settings that all MCP servers of a world share."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from harken.world.shell.sandbox import Sandbox
 Tell: TypeAlias = Callable[[str], None]
 
 
-def _nobody(_: str) -> None:
-    """Tell nobody."""
+def _ignore(_: str) -> None:
+    """Ignore a notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpHost:
-    """What all servers of a world share."""
+    """The settings shared by all servers of a world."""
 
     folder: Path
-    """Where they run, and the root that they are told of."""
+    """The folder in which they run, and the root that they are told."""
     outputs: Path = field(default_factory=lambda: Path(mkdtemp(prefix="harken-outputs-")))
-    """Where results go that are too long to be read at once, and what programs write to stderr."""
+    """The folder for long results and for stderr of programs."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    """Passed on in part, and what `${NAME}` in a description stands for."""
+    """The environment: passed on in part, and the source of `${NAME}` in configurations."""
     hide: frozenset[str] = frozenset()
-    """Variables that only the user's own servers may name: the keys of models."""
+    """Variables that only the user's own servers may name: API keys."""
     sandbox: Sandbox | None = None
-    """What a sandbox for a program shall be here; None: there is none."""
+    """The sandbox settings for programs. None if there is no sandbox."""
     logins: Path | None = None
-    """The file with what servers gave when a person logged in; None: nobody can."""
-    tell: Tell = _nobody
-    """Told what a person should know, a line each."""
+    """The file with stored logins. None if no one can log in."""
+    tell: Tell = _ignore
+    """Called with each notice for a person."""

@@ -1,4 +1,4 @@
-"""Listing: what a server says that it has, page by page, and no more than anybody can use."""
+"""Read the paginated lists of a server, up to a limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_PAGES = 50
 MAX_TOOLS = 256
 MAX_PROMPTS = 256
 MAX_BYTES = 512 << 10
-"""Of all tools of a server together: a model reads them with every request."""
+"""The total size of all tools of a server: they are part of every model request."""
 
 Item = TypeVar("Item")
 
@@ -33,69 +33,71 @@ async def listed(
     items: Callable[[PageType], Sequence[Item]],
     most: int,
 ) -> tuple[list[Item], bool]:
-    """Return the items of all pages, and whether there are more than may be."""
-    found: list[Item] = []
-    seen: set[str] = set()
+    """Return the items of all pages up to a limit, and whether there are more."""
+    collected: list[Item] = []
+    cursors: set[str] = set()
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page = await fetch(cursor)
-        found += items(page)
+        collected += items(page)
         cursor = page.next_cursor
-        if cursor is None or cursor in seen or len(found) > most:
+        if cursor is None or cursor in cursors or len(collected) > most:
             break
-        seen.add(cursor)
-    return found[:most], len(found) > most or cursor is not None
+        cursors.add(cursor)
+    return collected[:most], len(collected) > most or cursor is not None
 
 
 async def tools_of(client: Client) -> tuple[list[Tool], list[str]]:
-    """Return the tools of a server, and a line for what is left out."""
+    """Return the tools of a server, and a note for each omission."""
     if client.server_capabilities.tools is None:
         return [], []
-    found, more = await listed(
+    listing, is_truncated = await listed(
         lambda cursor: client.list_tools(cursor=cursor), lambda page: page.tools, MAX_TOOLS
     )
-    notes = [f"it has more than {MAX_TOOLS} tools: the rest is left out"] if more else []
-    kept: dict[str, Tool] = {}
-    left = MAX_BYTES
-    for tool in found:
-        left -= len(canonical.to_json_line(tool.input_schema)) + len(tool.description or "")
-        if left < 0:
+    notes = [f"it has more than {MAX_TOOLS} tools: the rest is left out"] if is_truncated else []
+    tools: dict[str, Tool] = {}
+    remaining_bytes = MAX_BYTES
+    for tool in listing:
+        remaining_bytes -= len(canonical.to_json_line(tool.input_schema)) + len(
+            tool.description or ""
+        )
+        if remaining_bytes < 0:
             notes.append(f"its tools are longer than {MAX_BYTES >> 10} KB: the rest is left out")
             break
-        if kept.setdefault(tool.name, tool) is not tool:
+        if tools.setdefault(tool.name, tool) is not tool:
             notes.append(f"its tool {tool.name[:64]!r} is left out: another one has its name")
         if tool.output_schema is not None:
-            _without_patterns(tool.output_schema)
-    return list(kept.values()), notes
+            _clear_if_pattern(tool.output_schema)
+    return list(tools.values()), notes
 
 
 async def prompts_of(client: Client) -> list[Prompt]:
     """Return the prompts of a server."""
     if client.server_capabilities.prompts is None:
         return []
-    found, _ = await listed(
+    prompts, _ = await listed(
         lambda cursor: client.list_prompts(cursor=cursor), lambda page: page.prompts, MAX_PROMPTS
     )
-    return found
+    return prompts
 
 
-def _without_patterns(schema: dict[str, Any]) -> None:
-    """Empty a schema, in place, that has regular expressions in it: one may take for ever.
+def _clear_if_pattern(schema: dict[str, Any]) -> None:
+    """Clear a schema, in place, if it contains regular expressions, which may be too slow.
 
-    The SDK checks results against this very object, in the thread of the event loop.
+    The SDK validates results with this object in the thread of the event loop.
     """
-    for level in _levels(schema):
+    for level in _iter_objects(schema):
         if isinstance(level.get("pattern"), str) or "patternProperties" in level:
             schema.clear()
             return
 
 
-def _levels(schema: Any) -> Iterator[dict[str, Any]]:
-    waiting = [schema]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+def _iter_objects(schema: Any) -> Iterator[dict[str, Any]]:
+    pending = [schema]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            yield value
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value

@@ -1,4 +1,4 @@
-"""Prompts: texts that a server has ready, for a person to say with a slash command."""
+"""Prompts: message templates of a server, available as slash commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harken.world.result import ToolError
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument:
-    """What a prompt wants to know."""
+    """An argument of a prompt."""
 
     name: str
     description: str
@@ -32,7 +32,7 @@ class Prompt:
     server: str
     name: str
     command: str
-    """How it is called as a slash command, without the slash: `mcp__SERVER__PROMPT`."""
+    """Its slash command, without the slash: `mcp__SERVER__PROMPT`."""
     description: str
     arguments: tuple[PromptArgument, ...] = ()
 
@@ -40,37 +40,41 @@ class Prompt:
 async def prompts_in(connection: McpConnection) -> list[Prompt]:
     """Return the prompts of a server. Raises ToolError."""
     server = connection.server.name
-    listed: list[types.Prompt] = await connection.request("prompts/list", prompts_of)
-    names = tool_names(server, [one.name for one in listed])
+    listing: list[types.Prompt] = await connection.request("prompts/list", prompts_of)
+    names = tool_names(server, [prompt.name for prompt in listing])
     return [
         Prompt(
             server,
-            one.name,
-            names[one.name],
-            one_line(one.description or one.title or ""),
-            tuple(_argument(argument) for argument in one.arguments or ()),
+            prompt.name,
+            names[prompt.name],
+            one_line(prompt.description or prompt.title or ""),
+            tuple(_parse_argument(argument) for argument in prompt.arguments or ()),
         )
-        for one in listed
+        for prompt in listing
     ]
 
 
-def _argument(argument: types.PromptArgument) -> PromptArgument:
-    about = one_line(argument.description or "")
-    return PromptArgument(argument.name, about, bool(argument.required))
+def _parse_argument(argument: types.PromptArgument) -> PromptArgument:
+    description = one_line(argument.description or "")
+    return PromptArgument(argument.name, description, bool(argument.required))
 
 
 async def prompt_text(connection: McpConnection, name: str, arguments: Mapping[str, str]) -> str:
-    """Return what a prompt says: the text of its one message; of several, who says each.
+    """Return the text of a prompt; several messages are labeled with their roles.
 
     Raises ToolError.
     """
 
-    async def get(client: Client) -> types.GetPromptResult:
+    async def get_prompt(client: Client) -> types.GetPromptResult:
         return await client.get_prompt(name, dict(arguments) or None)
 
-    got: types.GetPromptResult = await connection.request(f"the prompt {name!r}", get)
-    said = [(message.role, text_of([message.content])) for message in got.messages]
-    text = said[0][1] if len(said) == 1 else "\n\n".join(f"[{role}]: {one}" for role, one in said)
+    result: types.GetPromptResult = await connection.request(f"the prompt {name!r}", get_prompt)
+    messages = [(message.role, text_of([message.content])) for message in result.messages]
+    text = (
+        messages[0][1]
+        if len(messages) == 1
+        else "\n\n".join(f"[{role}]: {one}" for role, one in messages)
+    )
     if len(text) > MAX_CHARACTERS:
         raise ToolError(f"the prompt {name!r} has more than {MAX_CHARACTERS:,} characters")
     return text

@@ -1,4 +1,4 @@
-"""Resources: what servers have to read. `SERVER/URI` names one, for tools and for `mcp:`."""
+"""Resources of servers. `SERVER/URI` names a resource, for tools and for `mcp:`."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ from harken.world.mcp.errors import one_line
 from harken.world.result import ToolError
 
 MAX_SHOWN = 200
-"""How many of a page are listed."""
+"""How many resources of a page are listed."""
 
 
 def parse_resource_uri(
     resource: str, connections: Mapping[str, McpConnection]
 ) -> tuple[McpConnection, str]:
-    """Return the server and the URI that `SERVER/URI` names. Raises ToolError."""
+    """Return the connection and the URI that `SERVER/URI` names. Raises ToolError."""
     name, slash, uri = resource.strip().partition("/")
     if name not in connections or not slash or not uri:
-        there = ", ".join(connections) or "none"
-        raise ToolError(f"{resource!r} is no SERVER/URI; the servers with resources are: {there}")
+        server_names = ", ".join(connections) or "none"
+        raise ToolError(
+            f"{resource!r} is no SERVER/URI; the servers with resources are: {server_names}"
+        )
     return connections[name], uri
 
 
 async def listing(connections: Iterable[McpConnection], cursor: str | None) -> str:
-    """Return a page of resources, a line each, and how to get the next. Raises ToolError."""
+    """Return a page of resources, one per line, with the next cursor. Raises ToolError."""
     lines: list[str] = []
     for connection in connections:
-        lines += await _page(connection, cursor)
+        lines += await _list_page(connection, cursor)
     return "\n".join(lines) or "(no resources)"
 
 
-async def _page(connection: McpConnection, cursor: str | None) -> list[str]:
+async def _list_page(connection: McpConnection, cursor: str | None) -> list[str]:
     name = connection.server.name
 
-    async def get(client: Client) -> tuple[types.ListResourcesResult, list[Any]]:
+    async def list_page(client: Client) -> tuple[types.ListResourcesResult, list[Any]]:
         page = await client.list_resources(cursor=cursor)
         templates: list[types.ResourceTemplate] = []
         if cursor is None:
@@ -51,9 +53,12 @@ async def _page(connection: McpConnection, cursor: str | None) -> list[str]:
                 templates = (await client.list_resource_templates()).resource_templates
         return page, templates
 
-    page, templates = await connection.request("resources/list", get)
-    lines = [_line(name, one.uri, one) for one in page.resources[:MAX_SHOWN]]
-    lines += [f"{_line(name, one.uri_template, one)} (fill in the {{...}})" for one in templates]
+    page, templates = await connection.request("resources/list", list_page)
+    lines = [_format_line(name, resource.uri, resource) for resource in page.resources[:MAX_SHOWN]]
+    lines += [
+        f"{_format_line(name, resource.uri_template, resource)} (fill in the {{...}})"
+        for resource in templates
+    ]
     if len(page.resources) > MAX_SHOWN:
         lines.append(f"[{len(page.resources) - MAX_SHOWN} more of {name} are not shown]")
     if page.next_cursor is not None:
@@ -61,34 +66,36 @@ async def _page(connection: McpConnection, cursor: str | None) -> list[str]:
     return lines
 
 
-def _line(server: str, uri: str, one: types.Resource | types.ResourceTemplate) -> str:
-    about = one.description or one.title or one.name
-    kind = f" [{one.mime_type}]" if one.mime_type else ""
-    return one_line(f"{server}/{uri}{kind} {about}")
+def _format_line(server: str, uri: str, resource: types.Resource | types.ResourceTemplate) -> str:
+    description = resource.description or resource.title or resource.name
+    kind = f" [{resource.mime_type}]" if resource.mime_type else ""
+    return one_line(f"{server}/{uri}{kind} {description}")
 
 
-async def _read(connection: McpConnection, uri: str) -> types.ReadResourceResult:
-    async def get(client: Client) -> types.ReadResourceResult:
+async def _read_resource(connection: McpConnection, uri: str) -> types.ReadResourceResult:
+    async def read_resource(client: Client) -> types.ReadResourceResult:
         return await client.read_resource(uri)
 
-    found: types.ReadResourceResult = await connection.request(f"the resource {uri[:200]!r}", get)
-    return found
+    result: types.ReadResourceResult = await connection.request(
+        f"the resource {uri[:200]!r}", read_resource
+    )
+    return result
 
 
 async def content(connection: McpConnection, uri: str) -> Content:
-    """Return what a resource is, as a model reads it. Raises ToolError."""
-    found = await _read(connection, uri)
-    several = len(found.contents) > 1
-    return bounded(resource_parts(found.contents, named=several), connection.around.outputs)
+    """Return a resource for a model. Raises ToolError."""
+    result = await _read_resource(connection, uri)
+    is_multiple = len(result.contents) > 1
+    return bounded(resource_parts(result.contents, named=is_multiple), connection.around.outputs)
 
 
 async def text(connection: McpConnection, uri: str) -> str:
-    """Return a resource that is a text, whole. Raises ToolError where it is none."""
-    parts = resource_parts((await _read(connection, uri)).contents, named=False)
+    """Return the full text of a resource. Raises ToolError if it is no text."""
+    parts = resource_parts((await _read_resource(connection, uri)).contents, named=False)
     texts = [part.text for part in parts if isinstance(part, TextPart)]
-    if len(texts) != len(parts) or not any(one.strip() for one in texts):
+    if len(texts) != len(parts) or not any(text_part.strip() for text_part in texts):
         raise ToolError(f"the resource {uri!r} is no text")
-    whole = "\n".join(texts)
-    if len(whole) > MAX_CHARACTERS:
+    full_text = "\n".join(texts)
+    if len(full_text) > MAX_CHARACTERS:
         raise ToolError(f"the resource {uri!r} has more than {MAX_CHARACTERS:,} characters")
-    return from_outside(whole)
+    return from_outside(full_text)

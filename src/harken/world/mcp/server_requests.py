@@ -1,7 +1,7 @@
-"""`ServerRequestHandler`: what a server asks of us, and what it tells.
+"""`ServerRequestHandler`: handle requests and notifications of a server.
 
-It may ask the user something while a call of its tools is under way, and for the folder where
-agents work. It may not use our models: that is refused by the SDK, which is told of no sampling.
+A server may ask the user for input during a call of its tools, and for the folder of the agents. It
+may not use models of Harken: the SDK refuses sampling.
 """
 
 from __future__ import annotations
@@ -25,89 +25,89 @@ from harken.world.mcp.transport.stdio import InvalidMessageLine
 from harken.world.user import User
 
 MAX_FORMS = 8
-"""How often a server may ask because of one call."""
+"""How many forms a server may send during one call."""
 MAX_NOTES = 200
-"""So many lines a person is told of one server."""
+"""The maximum number of notices about one server."""
 
 
 @dataclass(slots=True, eq=False)
 class ToolCallContext:
-    """A call that is under way: whom the server may ask something because of it."""
+    """A pending call, with the user who may be asked during it."""
 
     agent: str
     user: User | None
     patience: RequestTimeout
     forms: int = 0
-    """How often the server asked so far."""
+    """The number of forms so far."""
     refused: bool = False
-    """Whether the user would not say, or nobody was there."""
+    """Whether the user declined, or no user was available."""
 
     def is_enough(self) -> bool:
-        """Whether the user is asked nothing more."""
+        """Whether the user must not be asked again."""
         return self.refused or self.forms >= MAX_FORMS
 
 
 class ServerRequestHandler:
-    """Answers one server."""
+    """Handles the requests of one server."""
 
     def __init__(
         self, server: McpServerConfig, around: McpHost, relist: Callable[[], None]
     ) -> None:
-        """`relist` is told when the server has other tools than it had."""
+        """Create a handler; `relist` is called when the tools of the server have changed."""
         self._server, self._around, self._relist = server, around, relist
-        self._asking: list[ToolCallContext] = []
-        self._one_at_a_time = asyncio.Lock()
-        self._told: set[str] = set()
+        self._pending_calls: list[ToolCallContext] = []
+        self._form_lock = asyncio.Lock()
+        self._sent_keys: set[str] = set()
         self.notes: list[str] = []
-        """What a person was told, a line each."""
+        """The notices for a person, one per line."""
 
     @contextmanager
-    def during(self, asking: ToolCallContext) -> Iterator[None]:
+    def during(self, call_context: ToolCallContext) -> Iterator[None]:
         """Let the server ask because of a call, while it is under way."""
-        self._asking.append(asking)
+        self._pending_calls.append(call_context)
         try:
             yield
         finally:
-            self._asking.remove(asking)
+            self._pending_calls.remove(call_context)
 
     def tell(self, text: str, *, key: str = "") -> None:
-        """Let a person know something of the server, once (for each `key`)."""
+        """Send a notice about the server to a person, once for each `key`."""
         if len(self.notes) == MAX_NOTES:
             text, key = "there is more to tell of it than anybody can read", ""
-        if (key or text) not in self._told and len(self.notes) <= MAX_NOTES:
-            self._told.add(key or text)
+        if (key or text) not in self._sent_keys and len(self.notes) <= MAX_NOTES:
+            self._sent_keys.add(key or text)
             self.notes.append(one_line(text))
             self._around.tell(f"MCP server {self._server.name}: {one_line(text)}")
 
     async def elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
-        """Ask the user of the newest call that is under way; without a call nobody is asked.
+        """Ask the user of the newest pending call; cancel if there is no call.
 
-        Who refused once is not asked again in that call: nobody is to be worn down.
+        A user who declined is not asked again in that call, so that a server cannot insist.
         """
-        asking = self._asking[-1] if self._asking else None
-        if asking is None or asking.is_enough():
+        call_context = self._pending_calls[-1] if self._pending_calls else None
+        if call_context is None or call_context.is_enough():
             return types.ElicitResult(action="cancel")
-        with asking.patience.waiting_for_a_person():
-            async with self._one_at_a_time:
-                if asking.is_enough():
+        with call_context.patience.waiting_for_a_person():
+            async with self._form_lock:
+                if call_context.is_enough():
                     return types.ElicitResult(action="cancel")
-                asking.forms += 1
-                result = await ElicitationForm(self._server.name, asking.agent, asking.user).fill(
-                    params
-                )
-        asking.refused = result.action != "accept"
+                call_context.forms += 1
+                result = await ElicitationForm(
+                    self._server.name, call_context.agent, call_context.user
+                ).fill(params)
+        call_context.refused = result.action != "accept"
         return result
 
     async def roots(self, context: ClientRequestContext) -> types.ListRootsResult | types.ErrorData:
-        """Name the folder that agents work in."""
+        """Return the folder of the agents."""
         folder = self._around.folder.absolute()
         root = types.Root(uri=FileUrl(folder.as_uri()), name=folder.name)
         return types.ListRootsResult(roots=[root])
 
     async def hear(self, message: IncomingMessage) -> None:
-        """Take note of what the server tells."""
+        """Handle a notification of the server."""
         if isinstance(message, InvalidMessageLine):
             self.tell(f"it writes to stdout what is no message: {str(message)!r}", key="noise")
         elif isinstance(message, Exception):

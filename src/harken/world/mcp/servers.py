@@ -1,7 +1,7 @@
-"""`McpServers`: the MCP servers of a world, and all that agents and people have of them.
+"""`McpServers`: the MCP servers of a world, with their tools, prompts and resources.
 
-A server is started when it is first needed, and the library is imported only then. One that cannot
-be started is told of, and keeps nobody from working.
+A server is started when it is first needed, and the library is imported only then. A server that
+cannot be started is reported and blocks no agent.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
 
 LATE_S = 4.0
 PREFIX = "mcp:"
-"""Before a resource, where instructions are given."""
+"""The prefix of resources in instructions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerInfo:
-    """A server, for a person."""
+    """The state of a server, for a person."""
 
     name: str
     program: str
-    """What is run, or the address."""
+    """Its command or URL."""
     origin: str
     state: str
     """`new`, `starting`, `open`, `failed`, `closed`."""
     reason: str = ""
-    """Why it is away."""
+    """The reason why it is unavailable."""
     about: str = ""
-    """What it calls itself."""
+    """Its own name and version."""
     tools: tuple[str, ...] = ()
-    """Its tools, as agents have them."""
+    """The names of its tools for agents."""
     notes: tuple[str, ...] = ()
     reserved: bool = False
     needs_login: bool = False
-    """Whether it lets nobody in before the user logs in."""
+    """Whether the user must log in first."""
 
 
 class McpServers:
-    """The servers of one world."""
+    """The MCP servers of one world."""
 
     def __init__(
         self,
@@ -64,55 +64,61 @@ class McpServers:
         connect: Callable[[McpServerConfig], Any] | None = None,
         late_s: float = LATE_S,
     ) -> None:
-        """Nothing is started yet. `on_progress` is told a `Progress` of calls that go on.
+        """Create it without connections. `on_progress` is called during long calls.
 
-        connect: gives the transport of a server in place of its program or address. late_s: after
-        how long a person is told which servers are waited for.
+        connect: returns the transport of a server in place of its program or URL. late_s: the delay
+        before a person is told which servers are awaited.
         """
         self.around = around
         self.servers = {server.name: server for server in servers}
         self.on_tools: Callable[[], None] | None = None
-        """Told when there are other tools than before."""
+        """Called when the tools have changed."""
         self._on_progress, self._connect, self._late_s = on_progress, connect, late_s
         self._connections: dict[str, McpConnection] = {}
         self._tools: dict[str, list[Tool]] = {}
-        self._retrying: set[asyncio.Task[None]] = set()
-        self._told: set[str] = set()
-        self._reading = self._reading_tools()
+        self._retry_tasks: set[asyncio.Task[None]] = set()
+        self._reported: set[str] = set()
+        self._resource_tools = self._create_resource_tools()
 
     @property
     def tools(self) -> dict[str, Tool]:
         """The tools of all servers that were connected once, in the order of the servers."""
         lists = [self._tools[name] for name in self.servers if name in self._tools]
-        found = {one.name: one for tools in lists for one in tools}
-        reading = self._reading if any(map(_has_resources, self._connections.values())) else []
-        return found | {one.name: one for one in reading}
+        by_name = {server_tool.name: server_tool for tools in lists for server_tool in tools}
+        resource_tools = (
+            self._resource_tools if any(map(_has_resources, self._connections.values())) else []
+        )
+        return by_name | {server_tool.name: server_tool for server_tool in resource_tools}
 
     def add(self, server: McpServerConfig) -> None:
-        """Add a server. Raises ConfigError where another one has its name."""
-        before = self.servers.setdefault(server.name, server)
-        if before != server:
+        """Add a server. Raises ConfigError if another one has its name."""
+        existing = self.servers.setdefault(server.name, server)
+        if existing != server:
             raise ConfigError(
-                f"there is another MCP server {server.name}, of {before.origin or 'the settings'}"
+                f"there is another MCP server {server.name}, of {existing.origin or 'the settings'}"
             )
 
     async def ready(self, granted: Collection[str] = ()) -> None:
-        """Wait until each server was tried that anybody may use, or that is named. Raises nothing.
+        """Wait until the unreserved and the granted servers were tried. Raises nothing.
 
-        Costs nothing where all were.
+        Returns at once if all were tried.
         """
-        wanted = [s for s in self.servers.values() if not s.reserved or s.name in granted]
-        waiting = [s.name for s in wanted if not self._is_tried(s.name)]
-        for name in (server.name for server in wanted if server.name not in waiting):
+        usable = [
+            server
+            for server in self.servers.values()
+            if not server.reserved or server.name in granted
+        ]
+        untried = [server.name for server in usable if not self._is_tried(server.name)]
+        for name in (server.name for server in usable if server.name not in untried):
             if self._connections[name].may_retry:
-                self._retry(name)
-        if waiting:
-            text = f"waiting for MCP servers to start: {', '.join(waiting)}"
-            late = asyncio.get_running_loop().call_later(self._late_s, self.around.tell, text)
+                self._retry_in_background(name)
+        if untried:
+            text = f"waiting for MCP servers to start: {', '.join(untried)}"
+            timer = asyncio.get_running_loop().call_later(self._late_s, self.around.tell, text)
             try:
-                await asyncio.gather(*(self._open(name) for name in waiting))
+                await asyncio.gather(*(self._open(name) for name in untried))
             finally:
-                late.cancel()
+                timer.cancel()
 
     def _is_tried(self, name: str) -> bool:
         connection = self._connections.get(name)
@@ -122,33 +128,33 @@ class McpServers:
         try:
             await (await self._connection(name)).open()
         except ToolError as error:
-            if not quiet and str(error) not in self._told:
-                self._told.add(str(error))
+            if not quiet and str(error) not in self._reported:
+                self._reported.add(str(error))
                 self.around.tell(str(error))
 
-    def _retry(self, name: str) -> None:
-        """Try again, without letting anybody wait: nobody has asked for it."""
+    def _retry_in_background(self, name: str) -> None:
+        """Retry in the background, without blocking a caller."""
         task = asyncio.get_running_loop().create_task(self._open(name, quiet=True))
-        self._retrying.add(task)
-        task.add_done_callback(self._retrying.discard)
+        self._retry_tasks.add(task)
+        task.add_done_callback(self._retry_tasks.discard)
 
     async def _connection(self, name: str) -> McpConnection:
         """Return the connection of a server, opened or not. Raises ToolError."""
         if name not in self._connections:
-            await _library()
+            await _import_library()
             from harken.world.mcp.connection import McpConnection  # noqa: PLC0415 - the extra
 
             if name not in self._connections:
                 self._connections[name] = McpConnection(
                     self.servers[name],
                     self.around,
-                    changed=lambda: self._take(name),
+                    changed=lambda: self._update_tools(name),
                     connect=self._connect,
                 )
         return self._connections[name]
 
-    def _take(self, name: str) -> None:
-        """Take over the tools that a server has now."""
+    def _update_tools(self, name: str) -> None:
+        """Update the tools of a server."""
         from harken.world.mcp.tools import tools_of  # noqa: PLC0415 - the extra
 
         self._tools[name] = tools_of(self._connections[name], self._on_progress)
@@ -156,17 +162,17 @@ class McpServers:
             self.on_tools()
 
     async def close(self) -> None:
-        """End all connections. Raises nothing."""
-        for task in self._retrying:
-            with suppress(RuntimeError):  # it is of a loop that is closed
+        """Close all connections. Raises nothing."""
+        for task in self._retry_tasks:
+            with suppress(RuntimeError):  # The task may belong to a closed loop.
                 task.cancel()
-        await asyncio.gather(*(one.close() for one in self._connections.values()))
+        await asyncio.gather(*(connection.close() for connection in self._connections.values()))
 
     def describe(self) -> list[McpServerInfo]:
         """Return all servers, for a person."""
-        return [self._described(server) for server in self.servers.values()]
+        return [self._describe(server) for server in self.servers.values()]
 
-    def _described(self, server: McpServerConfig) -> McpServerInfo:
+    def _describe(self, server: McpServerConfig) -> McpServerInfo:
         connection = self._connections.get(server.name)
         return McpServerInfo(
             name=server.name,
@@ -175,55 +181,55 @@ class McpServers:
             state="new" if connection is None else connection.state,
             reason="" if connection is None else connection.wants or connection.reason,
             about="" if connection is None else connection.about,
-            tools=tuple(one.name for one in self._tools.get(server.name, ())),
+            tools=tuple(server_tool.name for server_tool in self._tools.get(server.name, ())),
             notes=() if connection is None else tuple(connection.notes),
             reserved=server.reserved,
             needs_login=connection is not None and connection.needs_login,
         )
 
     async def prompts(self) -> list[Prompt]:
-        """Return the prompts of all servers that anybody may use; one that fails has none."""
+        """Return the prompts of all unreserved servers; failing servers are skipped."""
         await self.ready()
-        found: list[Prompt] = []
+        prompts: list[Prompt] = []
         for name, connection in self._connections.items():
             if connection.state == "open" and not self.servers[name].reserved:
                 from harken.world.mcp.prompts import prompts_in  # noqa: PLC0415 - the extra
 
                 with suppress(ToolError):
-                    found += await prompts_in(connection)
-        return found
+                    prompts += await prompts_in(connection)
+        return prompts
 
     async def get_prompt(
         self, server: str, name: str, arguments: Mapping[str, str] | None = None
     ) -> str:
-        """Return what a prompt says, with these arguments. Raises ToolError."""
+        """Return the text of a prompt with these arguments. Raises ToolError."""
         if server not in self.servers:
-            there = ", ".join(self.servers) or "none"
-            raise ToolError(f"there is no MCP server {server!r}; there is: {there}")
+            server_names = ", ".join(self.servers) or "none"
+            raise ToolError(f"there is no MCP server {server!r}; there is: {server_names}")
         connection = await self._connection(server)
         from harken.world.mcp.prompts import prompt_text  # noqa: PLC0415 - the extra
 
         return await prompt_text(connection, name, arguments or {})
 
     async def resource_text(self, resource: str, granted: Collection[str] = ()) -> str:
-        """Return the text of a resource, named `SERVER/URI`. Raises ToolError where it is none."""
+        """Return the text of a resource, named `SERVER/URI`. Raises ToolError if there is none."""
         await self.ready(granted)
         from harken.world.mcp import resources  # noqa: PLC0415 - the extra
 
         return await resources.text(
-            *resources.parse_resource_uri(resource, self._readable(granted))
+            *resources.parse_resource_uri(resource, self._find_with_resources(granted))
         )
 
-    def _readable(self, granted: Collection[str]) -> dict[str, McpConnection]:
-        """Return the servers with resources, of those that somebody may use."""
+    def _find_with_resources(self, granted: Collection[str]) -> dict[str, McpConnection]:
+        """Return the connections with resources that an agent may use."""
         return {
             name: connection
             for name, connection in self._connections.items()
             if _has_resources(connection) and (name in granted or not connection.server.reserved)
         }
 
-    def _reading_tools(self) -> list[Tool]:
-        """The tools with which agents read resources."""
+    def _create_resource_tools(self) -> list[Tool]:
+        """Create the tools with which agents read resources."""
 
         @tool(reads_only=True)
         async def mcp_resources(
@@ -236,19 +242,19 @@ class McpServers:
             """
             from harken.world.mcp import resources  # noqa: PLC0415 - the extra
 
-            found = self._readable(granted_to(caller))
-            if server is not None and server not in found:
-                there = ", ".join(found) or "none"
+            connections = self._find_with_resources(granted_to(caller))
+            if server is not None and server not in connections:
+                there = ", ".join(connections) or "none"
                 raise ToolError(f"there is no server {server!r} with resources; there is: {there}")
-            asked = found.values() if server is None else [found[server]]
-            return await resources.listing(asked, None if server is None else cursor)
+            selected = connections.values() if server is None else [connections[server]]
+            return await resources.listing(selected, None if server is None else cursor)
 
         @tool(reads_only=True)
         async def mcp_read(caller: ToolContext, resource: str) -> Content:
             """Read a resource of an MCP server, named as `mcp_resources` lists it: SERVER/URI."""
             from harken.world.mcp import resources  # noqa: PLC0415 - the extra
 
-            there = self._readable(granted_to(caller))
+            there = self._find_with_resources(granted_to(caller))
             return await resources.content(*resources.parse_resource_uri(resource, there))
 
         return [mcp_resources, mcp_read.with_subject(by="resource")]
@@ -264,8 +270,8 @@ def granted_to(caller: ToolContext | None) -> Collection[str]:
     return granted
 
 
-async def _library() -> None:
-    """Import what takes long to import, in a thread. Raises ToolError where it is not installed."""
+async def _import_library() -> None:
+    """Import the library in a thread, because it is slow. Raises ToolError if it is missing."""
     try:
         await asyncio.to_thread(import_module, "harken.world.mcp.tools")
     except ImportError as error:

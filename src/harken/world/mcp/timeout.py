@@ -1,6 +1,6 @@
-"""How long a request may go on. A sign of life renews it; a person's time is free.
+"""The time limit of a request, which progress renews and waiting for the user suspends.
 
-`Progress`: how far a call is, as its server says, and how often a person is told of it.
+`Progress`: the progress of a call as reported by its server, and how often it is shown.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a call is."""
+    """The progress of a call."""
 
     tool: str
-    """Its name here."""
+    """Its name for agents."""
     call: str
-    """How a cause names the call."""
+    """The call as a cause refers to it."""
     done: float
     total: float | None = None
     message: str = ""
 
     def __str__(self) -> str:
-        """Say it in words.
+        """Format the progress for a person.
 
         >>> str(Progress(tool="mcp__docs__index", call="msg_003", done=3, total=12))
         'mcp__docs__index: 3 of 12'
         """
-        far = f"{self.done:g}" if self.total is None else f"{self.done:g} of {self.total:g}"
-        return f"{self.tool}: {far}{f' ({self.message})' if self.message else ''}"
+        progress_text = (
+            f"{self.done:g}" if self.total is None else f"{self.done:g} of {self.total:g}"
+        )
+        return f"{self.tool}: {progress_text}{f' ({self.message})' if self.message else ''}"
 
 
 class ProgressReporter:
-    """Tells of calls that go on for long: a line now and then."""
+    """Reports long calls at an interval."""
 
     def __init__(
         self,
@@ -45,30 +47,30 @@ class ProgressReporter:
         every_s: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Tell first when a call has gone on for `every_s`, and then as often."""
+        """Report a call first after `every_s`, and then at the same interval."""
         self._tell, self._every_s, self._clock = tell, every_s, clock
         self._since: dict[str, float] = {}
 
     def __call__(self, progress: Progress) -> None:
-        """Take note; tell where it is time."""
+        """Record progress, and report it if the interval is over."""
         now, key = self._clock(), f"{progress.call} {progress.tool}"
         if now - self._since.setdefault(key, now) >= self._every_s:
             self._since[key] = now
             self._tell(str(progress))
-        if len(self._since) > 1000:  # nobody says when a call is over
+        if len(self._since) > 1000:  # The end of a call is not reported.
             self._since.clear()
 
 
 LONGEST_S = 3600.0
-"""However much progress a server reports, a request does not go on longer."""
+"""The maximum time of a request, regardless of progress."""
 
 
 class RequestTimeout:
-    """The time that one request has left: `with patience: ...` cancels what is inside when it ends.
+    """The remaining time of one request: `with timeout: ...` cancels its body when it ends.
 
-    That raises TimeoutError, and `is_over` tells it from one that comes from inside. It does what
-    `asyncio.timeout` does, at a third of its price, for a deadline that moves with every sign of
-    life: the timer stays as it is, and looks at the deadline when it rings.
+    It then raises TimeoutError, and `is_over` distinguishes it from one raised in the body. It
+    replaces `asyncio.timeout` at a third of the cost, for a deadline that moves with all progress:
+    the timer is not moved, but checks the deadline when it fires.
     """
 
     __slots__ = (
@@ -77,7 +79,7 @@ class RequestTimeout:
         "_loop",
         "_task",
         "_timer",
-        "_until",
+        "_total_deadline",
         "_waiting",
         "is_over",
         "longest_s",
@@ -85,10 +87,10 @@ class RequestTimeout:
     )
 
     def __init__(self, silence_s: float, longest_s: float = LONGEST_S) -> None:
-        """Wait so long for a sign of life, and so long for the end."""
+        """Set the limits without progress, and in total."""
         self.silence_s, self.longest_s = silence_s, max(longest_s, silence_s)
         self.is_over = False
-        """Whether there was no time left."""
+        """Whether the time is up."""
         self._task: asyncio.Task[Any] | None = None
         self._waiting = 0
 
@@ -98,8 +100,8 @@ class RequestTimeout:
         assert self._task is not None
         self._cancelling = self._task.cancelling()
         now = self._loop.time()
-        self._until, self._deadline = now + self.longest_s, now + self.silence_s
-        self._timer = self._loop.call_at(self._deadline, self._ring)
+        self._total_deadline, self._deadline = now + self.longest_s, now + self.silence_s
+        self._timer = self._loop.call_at(self._deadline, self._on_timer)
 
     def __exit__(
         self,
@@ -114,31 +116,31 @@ class RequestTimeout:
         if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         if self._task is None or self.is_over:
             return
         now = self._loop.time()
         if self._waiting or now < self._deadline:
-            again = self._deadline if now < self._deadline else now + self.silence_s
-            self._timer = self._loop.call_at(again, self._ring)
+            next_check = self._deadline if now < self._deadline else now + self.silence_s
+            self._timer = self._loop.call_at(next_check, self._on_timer)
             return
         self.is_over = True
         self._task.cancel()
 
     def renew(self) -> None:
-        """Begin to wait anew: there was a sign of life."""
+        """Restart the limit after progress."""
         if self._task is not None:
-            self._deadline = min(self._loop.time() + self.silence_s, self._until)
+            self._deadline = min(self._loop.time() + self.silence_s, self._total_deadline)
 
     @contextmanager
     def waiting_for_a_person(self) -> Iterator[None]:
-        """Let no time pass for the request: somebody is thinking."""
-        began = asyncio.get_running_loop().time()
+        """Suspend the time limit while a person is asked."""
+        start = asyncio.get_running_loop().time()
         self._waiting += 1
         try:
             yield
         finally:
             self._waiting -= 1
             if self._task is not None:
-                self._until += self._loop.time() - began
+                self._total_deadline += self._loop.time() - start
                 self.renew()

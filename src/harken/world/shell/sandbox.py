@@ -301,7 +301,7 @@ class Sandbox:
         return mounts
 
     def _reopen(self, mounts: Mounts, sockets: Iterable[str]) -> None:
-        """Reopen the allowed paths in closed folders, and close all sockets except the given ones."""
+        """Reopen the allowed paths in closed folders, and close all other sockets."""
         for folder in (self.outputs, *self.readable):
             mounts.readable(str(folder))
         for name in (*NEEDED, *(NAMES if self.network else ())):
@@ -321,7 +321,8 @@ class Sandbox:
         writable_text = "the working folder" + (
             " and the folders allowed beside it" if self.allowed else ""
         )
-        return f"It runs in the sandbox: {_NETWORK_TEXT if self.network else _OFFLINE_TEXT}, it writes in {writable_text}."
+        network_text = _NETWORK_TEXT if self.network else _OFFLINE_TEXT
+        return f"It runs in the sandbox: {network_text}, it writes in {writable_text}."
 
     @property
     def _writable_text(self) -> str:
@@ -329,13 +330,13 @@ class Sandbox:
 
     @property
     def about(self) -> str:
-        """The description for a model. It is the same for all folders, so that it can be replayed."""
-        allowed_note = " and the folders allowed beside it" if self.allowed else ""
+        """The description for a model, equal for all folders so that it can be replayed."""
+        folders_note = " and the folders allowed beside it" if self.allowed else ""
         return (
             f"Commands run in a sandbox: {_NETWORK_TEXT if self.network else _OFFLINE_TEXT}. "
-            f"They can write only below the working folder{allowed_note}, and in /tmp, which is theirs "
-            f"alone and lasts as long as the session; not what decides which programs run later "
-            f"(.git/config, .git/hooks, .envrc, .vscode, .npmrc, settings of agents, start-up "
+            f"They can write only below the working folder{folders_note}, and in /tmp, which is "
+            f"theirs alone and lasts as long as the session; not what decides which programs run "
+            f"later (.git/config, .git/hooks, .envrc, .vscode, .npmrc, settings of agents, start-up "
             f"files of shells). Credentials are out of reach."
         )
 

@@ -1,1 +1,1 @@
-"""Logins to MCP servers."""
+"""OAuth logins to MCP servers."""

@@ -1,9 +1,9 @@
-"""`log_in`: a person lets us use a server in their name. The SDK knows the way; we walk it.
+"""`log_in`: the OAuth login of a person at a server, with the flow of the SDK.
 
-The SDK's provider says which request comes next: what the server wants, who gives tokens, that we
-are somebody there (registration), and the token for what the browser brought back (PKCE). Each
-request is sent here, and only to where a secret may go: over https, or on this machine for a server
-that is on this machine. What it is answered never stands in a message, for it may hold a token.
+The provider of the SDK determines each request: discovery, registration, and the token for the code
+from the browser (PKCE). This module sends each request, and only to places that may get a secret:
+over https, or on this machine for a local server. No response appears in a message, because it may
+contain a token.
 
 Source: the authorization of MCP 2025-11-25; RFC 9728, 8414, 7591, 7636, 8707.
 """
@@ -42,36 +42,36 @@ from harken.world.mcp.errors import one_line
 from harken.world.mcp.server_config import McpServerConfig
 
 WAIT_S = 300.0
-"""How long a person may take to log in."""
+"""The time that a person has to log in."""
 
-# What it logs of a login that fails repeats what was answered, tokens too.
+# The SDK logs the response of a failed login, with tokens.
 logging.getLogger("mcp.client.auth.oauth2").addFilter(lambda _: False)
 
 
 @dataclass(slots=True)
 class MemoryTokenStorage:
-    """What the SDK keeps of a login while it goes on; nothing is written before it is complete."""
+    """The state of the SDK during a login; nothing is stored before it is complete."""
 
     tokens: OAuthToken | None = field(default=None, repr=False)
     client: OAuthClientInformationFull | None = field(default=None, repr=False)
     fresh: OAuthToken | None = field(default=None, repr=False)
-    """The tokens that this login gave."""
+    """The tokens from this login."""
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return those of the login before: what it allowed is asked for again, too."""
+        """Return the tokens of the previous login, so that its scopes are requested again."""
         return self.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Take those that were given. Raises ConfigError."""
+        """Set the new tokens. Raises ConfigError."""
         check_token(tokens)
         self.fresh = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return who we are there, where the person has said so."""
+        """Return the client registration, if it is configured."""
         return self.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Take who we are there, as of now."""
+        """Set the client registration."""
         self.client = client_info
 
 
@@ -84,21 +84,23 @@ async def log_in(
     wait_s: float = WAIT_S,
     request_s: float = REQUEST_S,
 ) -> Login:
-    """Let a person log in at a server, its variables filled in; keep and return the login.
+    """Let a person log in at a server with resolved variables; store and return the login.
 
-    `show` is told the address that they have to open; `callback` listens. request_s: how long each
-    answer of who logs people in may take. Raises ConfigError, on
-    one line, where there is no login there, or it came to nothing; what was kept then stays.
+    `show` is called with the URL to open; `callback` listens. request_s: the time limit of each
+    response. Raises ConfigError, on one line, if the login fails or the server has none; a stored
+    login then stays.
     """
     url = server.url or ""
     check_place(url, url)
     before = logins.get(server)
-    memory = MemoryTokenStorage(client=_client(server, callback.address), tokens=_tokens(before))
-    provider = _provider(server, memory, callback, _Person(show, callback, url, wait_s))
+    memory = MemoryTokenStorage(
+        client=_configured_client(server, callback.address), tokens=_previous_tokens(before)
+    )
+    provider = _create_provider(server, memory, callback, _LoginPrompt(show, callback, url, wait_s))
     token = await walked(provider, server, memory, before, request_s)
     if memory.client is None:
         raise ConfigError("no token was given")
-    login = _login(server, provider, memory.client, token)
+    login = _build_login(server, provider, memory.client, token)
     logins.put(server, login)
     return login
 
@@ -110,7 +112,7 @@ async def walked(
     before: Login | None = None,
     request_s: float = REQUEST_S,
 ) -> OAuthToken:
-    """Walk a provider's way to a token and return it. Raises ConfigError, on one line."""
+    """Run the flow of a provider and return its token. Raises ConfigError, on one line."""
     try:
         await send_oauth_requests(
             provider, server, before, lambda: memory.fresh is not None, request_s
@@ -118,33 +120,35 @@ async def walked(
     except ConfigError:
         raise
     except (OAuthFlowError, httpx2.InvalidURL, ValueError, OverflowError) as error:
-        raise ConfigError(_reason(error, provider)) from None
+        raise ConfigError(_format_reason(error, provider)) from None
     except (httpx2.HTTPError, TimeoutError) as error:
-        raise ConfigError(f"who gives tokens cannot be reached ({_kind(error)})") from None
+        raise ConfigError(
+            f"who gives tokens cannot be reached ({_format_connection_error(error)})"
+        ) from None
     if memory.fresh is None:
         raise ConfigError("no token was given")
     return memory.fresh
 
 
 async def log_out(logins: Logins, name: str) -> list[Login]:
-    """Forget all logins of servers of a name, give the tokens back, and return the logins.
+    """Remove all logins of servers of a name, revoke their tokens, and return the logins.
 
-    Raises ConfigError where the file cannot be changed; who cannot be told is not.
+    Raises ConfigError if the file cannot be changed; failing revocations are ignored.
     """
-    gone = logins.remove(name)
-    for one in gone:
-        token = one.refresh_token or one.access_token
-        if one.revoke_url and token:
+    removed = logins.remove(name)
+    for login in removed:
+        token = login.refresh_token or login.access_token
+        if login.revoke_url and token:
             try:
-                await posted(one, one.revoke_url, {"token": token})
+                await posted(login, login.revoke_url, {"token": token})
             except ConfigError:
                 continue
-    return gone
+    return removed
 
 
 @dataclass(frozen=True, slots=True)
-class _Person:
-    """Who is shown where to log in, and waited for."""
+class _LoginPrompt:
+    """Shows the login page to a person and waits for the redirect."""
 
     show: Callable[[str], None]
     callback: Callback
@@ -152,22 +156,26 @@ class _Person:
     wait_s: float
 
     async def open(self, address: str) -> None:
-        """Show it; the secret in it is what the answer has to know. Raises ConfigError."""
+        """Show the URL, and expect a redirect with its state. Raises ConfigError."""
         check_place(address, self.server_url)
         self.callback.expect(dict(parse_qsl(urlsplit(address).query)).get("state", ""))
         self.show(address)
 
     async def answer(self) -> AuthorizationCodeResult:
-        """Wait for it. Raises ConfigError where it is a refusal, or does not come."""
-        found = await self.callback.answer(self.wait_s)
-        if found.error:
-            why = one_line(f"{found.error}: {found.about}" if found.about else found.error)
-            raise ConfigError(f"the login was refused ({why})")
-        return AuthorizationCodeResult(code=found.code, state=found.state, iss=found.issuer)
+        """Wait for the redirect. Raises ConfigError if it is a refusal or does not come."""
+        response = await self.callback.answer(self.wait_s)
+        if response.error:
+            reason = one_line(
+                f"{response.error}: {response.about}" if response.about else response.error
+            )
+            raise ConfigError(f"the login was refused ({reason})")
+        return AuthorizationCodeResult(
+            code=response.code, state=response.state, iss=response.issuer
+        )
 
 
-def _provider(
-    server: McpServerConfig, memory: MemoryTokenStorage, callback: Callback, person: _Person
+def _create_provider(
+    server: McpServerConfig, memory: MemoryTokenStorage, callback: Callback, person: _LoginPrompt
 ) -> OAuthClientProvider:
     metadata = OAuthClientMetadata(
         client_name="Harken", redirect_uris=[AnyUrl(callback.address)], response_types=["code"]
@@ -186,8 +194,8 @@ def _provider(
         raise ConfigError("its client_id is an address without a path") from None
 
 
-def _client(server: McpServerConfig, redirect: str) -> OAuthClientInformationFull | None:
-    """Return who a person says that we are at the server; None where we have to register."""
+def _configured_client(server: McpServerConfig, redirect: str) -> OAuthClientInformationFull | None:
+    """Return the configured client registration. Return None if registration is needed."""
     if not server.oauth.client_id or server.oauth.client_id.startswith("https://"):
         return None
     return OAuthClientInformationFull(
@@ -198,22 +206,22 @@ def _client(server: McpServerConfig, redirect: str) -> OAuthClientInformationFul
     )
 
 
-def _tokens(before: Login | None) -> OAuthToken | None:
-    """Return what is known of the tokens before, where more is wanted now: what they allow."""
+def _previous_tokens(before: Login | None) -> OAuthToken | None:
+    """Return the previous tokens if the server wants more scopes."""
     if before is None or not before.challenge:
         return None
     return OAuthToken(access_token=before.access_token, scope=before.scope or None)
 
 
-def _login(
+def _build_login(
     server: McpServerConfig,
     provider: OAuthClientProvider,
     client: OAuthClientInformationFull,
     token: OAuthToken,
 ) -> Login:
-    """Return what is kept of a login. Raises ConfigError."""
-    found, url = provider.context, server.url or ""
-    metadata = found.oauth_metadata
+    """Build the stored login. Raises ConfigError."""
+    context, url = provider.context, server.url or ""
+    metadata = context.oauth_metadata
     token_url = urljoin(place_of(url), "/token") if metadata is None else metadata.token_endpoint
     revoke_url = "" if metadata is None else metadata.revocation_endpoint or ""
     login = Login(
@@ -224,43 +232,48 @@ def _login(
         method=client.token_endpoint_auth_method or "",
         token_url=str(token_url),
         revoke_url=str(revoke_url),
-        resource=found.get_resource_url() if found.should_include_resource_param(VERSION) else "",
+        resource=context.get_resource_url()
+        if context.should_include_resource_param(VERSION)
+        else "",
     )
-    for one in filter(None, (login.token_url, login.revoke_url)):
-        check_place(one, url)
+    for address in filter(None, (login.token_url, login.revoke_url)):
+        check_place(address, url)
     return with_token(login, token, time.time())
 
 
-def _reason(error: Exception, provider: OAuthClientProvider) -> str:
-    """Say on one line why there was no login, without what was answered: it may hold a token."""
-    found, said = provider.context, str(error)
+def _format_reason(error: Exception, provider: OAuthClientProvider) -> str:
+    """Return the reason of a failure on one line, without the response: it may hold a token."""
+    context, message = provider.context, str(error)
     if isinstance(error, OAuthRegistrationError):
-        if found.oauth_metadata is None and found.protected_resource_metadata is None:
+        if context.oauth_metadata is None and context.protected_resource_metadata is None:
             return "it offers no login: name a header that lets you in, in `headers`"
-        if found.oauth_metadata is not None and found.oauth_metadata.registration_endpoint is None:
+        if (
+            context.oauth_metadata is not None
+            and context.oauth_metadata.registration_endpoint is None
+        ):
             return "nobody can register there: write the client_id that you have there into `oauth`"
-        return f"it did not register us{_told(said)}"
+        return f"it did not register us{_format_status(message)}"
     if isinstance(error, OAuthTokenError):
-        return f"it gave no token{_told(said)}"
+        return f"it gave no token{_format_status(message)}"
     if not isinstance(error, OAuthFlowError):  # an address that is none, JSON of another shape
         return "who gives tokens answers what is not of the protocol"
-    return one_line(said)
+    return one_line(message)
 
 
-def _told(said: str) -> str:
-    r"""Return what a message of the SDK says of an error: its status, and the protocol's word.
+def _format_status(message: str) -> str:
+    r"""Return the status and error code in a message of the SDK.
 
-    >>> _told('Token exchange failed (400): {"error": "invalid_grant", "x": "secret"}')
+    >>> _format_status('Token exchange failed (400): {"error": "invalid_grant", "x": "secret"}')
     ' (HTTP 400, invalid_grant)'
     """
-    status = re.search(r"\b([1-5]\d\d)\b", said.partition("{")[0])
-    word = re.search(r'"error"\s*:\s*"([a-z_]{1,40})"', said)
-    found = [f"HTTP {status[1]}" if status else "", word[1] if word else ""]
-    told = ", ".join(filter(None, found))
-    return f" ({told})" if told else ""
+    status = re.search(r"\b([1-5]\d\d)\b", message.partition("{")[0])
+    word = re.search(r'"error"\s*:\s*"([a-z_]{1,40})"', message)
+    parts = [f"HTTP {status[1]}" if status else "", word[1] if word else ""]
+    note = ", ".join(filter(None, parts))
+    return f" ({note})" if note else ""
 
 
-def _kind(error: Exception) -> str:
-    """Say why nobody was reached; what else failed could repeat what was sent."""
+def _format_connection_error(error: Exception) -> str:
+    """Return why a server was not reached, without data that was sent."""
     is_plain = isinstance(error, httpx2.ConnectError) and str(error)
     return one_line(str(error)) if is_plain else type(error).__name__

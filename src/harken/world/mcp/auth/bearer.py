@@ -1,12 +1,12 @@
-"""`Bearer`: lets requests to a server be those of a person who logged in there.
+"""`Bearer`: authorize requests to a server with the token of a login.
 
-A token that ends is renewed on the way; one that is refused is renewed once. Where neither helps,
-the answer becomes an error that says what to do, and the connection stays: after a login, elsewhere
-or in an hour, the next call simply works.
+An expiring token is renewed before a request; a refused one is renewed once. If neither helps, the
+response becomes an error with the next step, and the connection stays open: after a login, by any
+program, the next call works.
 
-The SDK's `OAuthClientProvider` is what a person logs in with (`oauth.py`). Calls do not go through
-it: it holds a lock until the server answers, so that calls wait for each other; it renews tokens at
-a place that it forgot with its process; and it begins to log in where nobody is there to do so.
+The SDK's `OAuthClientProvider` is used for the login (`authorization_code.py`), not for calls: it
+holds a lock until the server responds, which serializes calls; it loses the token endpoint with its
+process; and it starts a login where no person is present.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from harken.world.mcp.auth.token_store import Login, Logins
 from harken.world.mcp.server_config import McpServerConfig
 
 EARLY_S = 30.0
-"""A token that ends so soon is renewed before it is used."""
+"""A token with less remaining time is renewed before it is used."""
 RENEW_S = 30.0
 MAX_BYTES = 1 << 20
-_LONG_S = 1 << 32
-"""A token that lasts longer than a century lasts so long."""
-_REFUSED = -32001
-"""The code of the error that stands for an answer which let nobody in."""
-_CHALLENGE = 2000
-_TOKEN = re.compile(r"[!-~]+")
+_MAX_LIFETIME_S = 1 << 32
+"""The maximum lifetime of a token: more than a century."""
+_REFUSED_CODE = -32001
+"""The code of the error that replaces a refusal."""
+_MAX_CHALLENGE_CHARS = 2000
+_TOKEN_PATTERN = re.compile(r"[!-~]+")
 
 
 class Bearer(httpx2.Auth):
-    """What one server is sent to let us in."""
+    """The authorization of requests to one server."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Bearer(httpx2.Auth):
         logins: Logins | None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """server: its variables filled in. Without `logins` nobody can log in."""
+        """Create it for a server with resolved variables. Without `logins` no login is possible."""
         assert server.url is not None
         self._server, self._logins, self._clock = server, logins, clock
         self._own = any(name.lower() == "authorization" for name in server.headers)
@@ -58,22 +58,22 @@ class Bearer(httpx2.Auth):
         self._login: Login | None = None
         self._is_read = False
         self._obstacle = ""
-        """Why a token could not be had when one was looked for last."""
+        """The reason why the last attempt to get a token failed."""
         self.wants = ""
-        """What a person has to do, where the server did not let us in when it was asked last."""
+        """The action that a person must take after the last refusal; empty if none."""
         self.needs_login = False
-        """Whether that is to log in."""
+        """Whether that action is a login."""
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request as the person who logged in; a second time where its token was renewed."""
-        is_for_us = not self._own and _origin(request.url) == self._origin
-        token = await self._token() if is_for_us else ""
+        """Send a request with the token of the login, and again with a renewed one."""
+        applies = not self._own and _origin(request.url) == self._origin
+        token = await self._token() if applies else ""
         if token:
             request.headers["authorization"] = f"Bearer {token}"
         response = yield request
-        if response.status_code == 401 and is_for_us:
+        if response.status_code == 401 and applies:
             token = await self._token(refused=token)
             if token:
                 request.headers["authorization"] = f"Bearer {token}"
@@ -81,12 +81,13 @@ class Bearer(httpx2.Auth):
         self.wants, self.needs_login = "", False
         if response.status_code in (401, 403):
             self.wants = self._why(response)
-            await _says(response, self.wants)
+            await _replace_by_error(response, self.wants)
 
     async def _token(self, refused: str | None = None) -> str:
-        """Return a token that may let us in, another than was refused; empty where there is none.
+        """Return a token that may be accepted, other than `refused`; empty if there is none.
 
-        Raises nothing: where none can be had, the server says that it wants one, and `_why` why.
+        Raises nothing: without a token, the server refuses the request, and `_why` gives the
+        reason.
         """
         login = self._login
         if refused is not None or not self._is_read or (login and self._ends_soon(login)):
@@ -98,9 +99,9 @@ class Bearer(httpx2.Auth):
         return "" if login is None or login.access_token == refused else login.access_token
 
     async def _found(self, refused: str | None) -> Login | None:
-        """Return the login as it is now, with a new token where that is needed and can be had.
+        """Return the current login, with a new token if that is needed and possible.
 
-        Raises ConfigError where the file of logins, or who gives tokens, cannot be used now.
+        Raises ConfigError if the file of logins or the token endpoint cannot be used now.
         """
         logins = self._logins
         login = None if logins is None else logins.get(self._server)
@@ -111,7 +112,7 @@ class Bearer(httpx2.Auth):
         async with logins.renewing(self._server):
             now = logins.get(self._server)
             if now is None or now.access_token != login.access_token:
-                return now  # another program of ours was faster
+                return now  # Another Harken process has renewed the token.
             found = await renew(now, self._clock)
             if found is not None:
                 logins.put(self._server, found)
@@ -122,7 +123,7 @@ class Bearer(httpx2.Auth):
         return bool(renewable) and self._clock() > login.expires_at_s - EARLY_S
 
     def _why(self, response: httpx2.Response) -> str:
-        """Say what lets us in."""
+        """Return the action that would grant access."""
         name, status = self._server.name, response.status_code
         if self._own or self._logins is None:
             return f"it answers HTTP {status}: name a header that lets you in, in `headers`"
@@ -131,7 +132,7 @@ class Bearer(httpx2.Auth):
         if status == 401:
             self.needs_login = True
             return f"it needs a login: `harken mcp login {name}`"
-        challenge = response.headers.get("www-authenticate", "")[:_CHALLENGE]
+        challenge = response.headers.get("www-authenticate", "")[:_MAX_CHALLENGE_CHARS]
         if "insufficient_scope" not in challenge or self._login is None:
             return "it answers HTTP 403: whoever logged in may not do that"
         self.needs_login = True
@@ -139,7 +140,7 @@ class Bearer(httpx2.Auth):
         return f"it wants leave for more than you gave at the login: `harken mcp login {name}`"
 
     def _note(self, logins: Logins, challenge: str) -> None:
-        """Keep what it wants beyond what we may: the next login asks for that, too."""
+        """Store the challenge of the server, so that the next login requests more scopes."""
         with suppress(ConfigError):
             login = logins.get(self._server)
             if login is not None and login.challenge != challenge:
@@ -150,12 +151,12 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
-async def _says(response: httpx2.Response, text: str) -> None:
-    """Let an answer be an error of the protocol with this text, whatever the server wrote."""
+async def _replace_by_error(response: httpx2.Response, text: str) -> None:
+    """Replace a response by a JSON-RPC error with this text."""
     stream = response.stream
     if isinstance(stream, httpx2.AsyncByteStream):
         await stream.aclose()
-    error = {"code": _REFUSED, "message": text}
+    error = {"code": _REFUSED_CODE, "message": text}
     response.stream = httpx2.ByteStream(
         canonical.to_json_line({"jsonrpc": "2.0", "id": None, "error": error})
     )
@@ -163,21 +164,21 @@ async def _says(response: httpx2.Response, text: str) -> None:
 
 
 async def renew(login: Login, clock: Callable[[], float] = time.time) -> Login | None:
-    """Return a login with a new token for its old one; None where there is none for it any more.
+    """Return a login with a new token. Return None if the old one is no longer accepted.
 
-    Raises ConfigError where that cannot be asked now.
+    Raises ConfigError if the token endpoint cannot be asked now.
     """
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
     if login.resource:
         form["resource"] = login.resource
-    status, data = await posted(login, login.token_url, form)
-    if status >= 500 or status == 429:
-        raise ConfigError(f"its token cannot be renewed now (HTTP {status})")
-    if status not in (200, 201):
+    status_code, data = await posted(login, login.token_url, form)
+    if status_code >= 500 or status_code == 429:
+        raise ConfigError(f"its token cannot be renewed now (HTTP {status_code})")
+    if status_code not in (200, 201):
         return None
     try:
         token = OAuthToken.model_validate_json(data)
-    except ValidationError:  # its text would repeat what was answered
+    except ValidationError:  # The error text would repeat the response.
         return None
     return with_token(login, token, clock())
 
@@ -185,9 +186,9 @@ async def renew(login: Login, clock: Callable[[], float] = time.time) -> Login |
 async def posted(
     login: Login, url: str, form: dict[str, str], within_s: float = RENEW_S
 ) -> tuple[int, bytes]:
-    """Send a form to who gives tokens, as who we are there; return the status and the answer.
+    """Send a form to the token endpoint, authenticated as the client; return status and body.
 
-    Raises ConfigError where there is none within that time, however slowly one comes.
+    Raises ConfigError if there is no complete response within the time limit.
     """
     headers = {"accept": "application/json", "accept-encoding": "identity"}
     form = {**form, "client_id": login.client_id}
@@ -208,7 +209,7 @@ async def posted(
 
 
 async def read_limited_body(response: httpx2.Response) -> bytes:
-    """Return the body of an answer. Raises ConfigError for one that is too long."""
+    """Return the body of a response. Raises ConfigError if it is too long."""
     data = bytearray()
     async for chunk in response.aiter_raw():
         data += chunk
@@ -218,24 +219,21 @@ async def read_limited_body(response: httpx2.Response) -> bytes:
 
 
 def with_token(login: Login, token: OAuthToken, now_s: float) -> Login:
-    """Return a login with a token that was just given, in place of the one before.
+    """Return a login with a new token.
 
-    Raises ConfigError for one that cannot be sent.
+    Raises ConfigError if the token cannot be sent.
     """
     check_token(token)
     return replace(
         login,
         access_token=token.access_token,
         refresh_token=token.refresh_token or login.refresh_token,
-        expires_at_s=now_s + min(token.expires_in, _LONG_S) if token.expires_in else 0.0,
+        expires_at_s=now_s + min(token.expires_in, _MAX_LIFETIME_S) if token.expires_in else 0.0,
         scope=token.scope or login.scope,
     )
 
 
 def check_token(token: OAuthToken) -> None:
-    """Refuse one that cannot be sent: whoever tried would repeat it in an error.
-
-    Raises ConfigError.
-    """
-    if not _TOKEN.fullmatch(token.access_token):
+    """Raise ConfigError for a token that is no valid header value, which an error would repeat."""
+    if not _TOKEN_PATTERN.fullmatch(token.access_token):
         raise ConfigError("who gives tokens gave one that cannot be sent")

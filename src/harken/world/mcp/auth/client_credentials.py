@@ -1,10 +1,10 @@
-"""`ProgramBearer`: lets requests to a server be those of a program, where no person could log in.
+"""`ProgramBearer`: authorize requests as a program, without a login of a person.
 
-A token is asked for when the server wants one, as who `oauth` says that we are, and again when it
-has ended or is refused. It is kept here alone, and not on disk: it can be had again at any time.
+A token is requested when the server wants one, with the client in `oauth`, and again when it has
+expired or is refused. It is kept in memory only, because it can be requested again at any time.
 
-The secret goes to one place: who gives tokens is `issuer`, or the server itself. Otherwise the
-server would decide who is sent it.
+The secret goes to one place: the configured `issuer`, or the server itself. Otherwise the server
+would decide where it is sent.
 
 Source: the OAuth client credentials extension of MCP (SEP-1046); RFC 6749 §4.4, RFC 7523 §2.2.
 """
@@ -34,27 +34,26 @@ from harken.world.mcp.errors import one_line
 from harken.world.mcp.server_config import McpServerConfig, OAuthTable
 
 PAUSE_S = 2.0
-"""How long after it got no token it does not ask for one: who gives them may lock out whoever asks
-too often, and calls that run side by side fail for one reason."""
+"""The pause after a failed request for a token: an issuer may lock out frequent clients."""
 
 
 class ProgramBearer(Bearer):
-    """What one server is sent to let a program in."""
+    """The authorization of a program at one server."""
 
     def __init__(self, server: McpServerConfig, clock: Callable[[], float] = time.time) -> None:
-        """server: its variables filled in, and its grant `client_credentials`."""
+        """Create it for a server with resolved variables and the grant `client_credentials`."""
         super().__init__(server, None, clock)
-        self._asking = asyncio.Lock()
+        self._token_lock = asyncio.Lock()
         self._failure, self._failed_at_s = "", 0.0
 
     async def _found(self, refused: str | None) -> Login | None:
-        """Return a token that was not refused; None as long as none is wanted. Raises ConfigError.
+        """Return a token that was not refused. Return None until one is needed. Raises ConfigError.
 
-        Requests that need one at the same time wait for one answer, whatever it is.
+        Concurrent requests that need a token share one response.
         """
         if refused is None and self._login is None:
             return None
-        async with self._asking:
+        async with self._token_lock:
             login = self._login
             if login and login.access_token != refused and not self._ends_soon(login):
                 return login
@@ -68,11 +67,11 @@ class ProgramBearer(Bearer):
             return self._login
 
     def _ends_soon(self, login: Login) -> bool:
-        """Whether it has ended: some last for seconds only, and are good for as long."""
+        """Whether it has expired: short-lived tokens are used until then."""
         return 0 < login.expires_at_s < self._clock()
 
     def _why(self, response: httpx2.Response) -> str:
-        """Say what lets us in."""
+        """Return the action that would grant access."""
         if self._own:
             return super()._why(response)
         if response.status_code == 401:
@@ -86,9 +85,9 @@ class ProgramBearer(Bearer):
 async def token_for(
     server: McpServerConfig, clock: Callable[[], float] = time.time, request_s: float = REQUEST_S
 ) -> Login:
-    """Return a token that a program gets for a server, its variables filled in.
+    """Request a token of a program for a server with resolved variables.
 
-    request_s: how long each answer may take. Raises ConfigError, on one line, where there is none.
+    request_s: the time limit of each response. Raises ConfigError, on one line, on failure.
     """
     url, oauth = server.url or "", server.oauth
     issuer = oauth.issuer or place_of(url)
@@ -97,7 +96,7 @@ async def token_for(
     if not (oauth.client_id and (oauth.client_secret or oauth.private_key)):
         raise ConfigError("the variables that its `oauth` names are empty")
     memory = MemoryTokenStorage()
-    provider = _provider(url, oauth, issuer, memory)
+    provider = _create_provider(url, oauth, issuer, memory)
     try:
         token = await walked(provider, server, memory, request_s=request_s)
     except ConfigError:
@@ -106,49 +105,49 @@ async def token_for(
     return with_token(Login(name=server.name, place=place_of(url)), token, clock())
 
 
-def _provider(
+def _create_provider(
     url: str, oauth: OAuthTable, issuer: str, memory: MemoryTokenStorage
 ) -> OAuthClientProvider:
     if not oauth.private_key:
-        return _BySecret(url, memory, oauth.client_id, oauth.client_secret, issuer=issuer)
+        return _SecretProvider(url, memory, oauth.client_id, oauth.client_secret, issuer=issuer)
     return PrivateKeyJWTOAuthProvider(
-        url, memory, oauth.client_id, partial(_signed, oauth), issuer=issuer
+        url, memory, oauth.client_id, partial(_sign_assertion, oauth), issuer=issuer
     )
 
 
-class _BySecret(ClientCredentialsOAuthProvider):
-    """Sends the secret in a header, or where that is not taken, in the form."""
+class _SecretProvider(ClientCredentialsOAuthProvider):
+    """Sends the secret in a header, or in the form if the server requires that."""
 
     async def _perform_authorization(self) -> httpx2.Request:
         metadata, client = self.context.oauth_metadata, self.context.client_info
-        taken = (metadata and metadata.token_endpoint_auth_methods_supported) or ()
-        if client and "client_secret_post" in taken and "client_secret_basic" not in taken:
+        methods = (metadata and metadata.token_endpoint_auth_methods_supported) or ()
+        if client and "client_secret_post" in methods and "client_secret_basic" not in methods:
             client.token_endpoint_auth_method = "client_secret_post"  # noqa: S105 - a way to send one
         return await super()._perform_authorization()
 
 
-async def _signed(oauth: OAuthTable, audience: str) -> str:
-    """Return what says, for a few minutes and to one place only, who we are. Raises ConfigError."""
+async def _sign_assertion(oauth: OAuthTable, audience: str) -> str:
+    """Return a short-lived signed assertion for one audience. Raises ConfigError."""
     sign = SignedJWTParameters(
         issuer=oauth.client_id,
         subject=oauth.client_id,
-        signing_key=oauth.private_key.replace("\\n", "\n"),  # as files of variables write it
+        signing_key=oauth.private_key.replace("\\n", "\n"),  # Environment files escape newlines.
         signing_algorithm=oauth.signing_algorithm,
     ).create_assertion_provider()
     try:
         return await sign(audience)
-    except Exception:  # noqa: BLE001 - the border: each kind of wrong key has an error of its own
+    except Exception:  # noqa: BLE001 - each kind of invalid key raises another error
         raise ConfigError(
             f"private_key is no key that signs {oauth.signing_algorithm}: a PEM without a password"
         ) from None
 
 
 def _check_issuer(provider: OAuthClientProvider, url: str, issuer: str) -> None:
-    """Say who gives the server's tokens, where that is another. Raises ConfigError."""
-    named = provider.context.auth_server_url
-    if named and not issuers_match(named, issuer):
-        check_place(named, url)
+    """Raise ConfigError if another issuer gives the tokens of the server."""
+    issuer_url = provider.context.auth_server_url
+    if issuer_url and not issuers_match(issuer_url, issuer):
+        check_place(issuer_url, url)
         raise ConfigError(
-            f"{one_line(named)} gives its tokens: if the secret is for that place, write it into "
-            f"`oauth` as issuer"
+            f"{one_line(issuer_url)} gives its tokens: if the secret is for that place, write it "
+            f"into `oauth` as issuer"
         ) from None

@@ -1,7 +1,7 @@
-"""`walk`: the requests of a login, sent one after the other, and only to where a secret may go.
+"""Send the requests of an OAuth login in sequence, and only to places that may get a secret.
 
-The SDK's provider says which request comes next. They are not sent through its client but here: so
-each address is looked at before, and of each answer no more is read than anybody can use.
+The provider of the SDK determines each request. They are sent here and not through its client, so
+that each URL is checked before, and the size of each response is limited.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from harken.world.mcp.errors import one_line
 from harken.world.mcp.server_config import McpServerConfig
 
 VERSION = "2025-11-25"
-"""The revision of the protocol of which a login is."""
+"""The protocol revision of the login."""
 REQUEST_S = 30.0
-"""How long an answer may take, all of it."""
-_MOST_REQUESTS = 40
-_MOST_REDIRECTS = 5
-_LOCAL = ("localhost", "127.0.0.1", "::1")
+"""The time limit of a complete response."""
+_MAX_REQUESTS = 40
+_MAX_REDIRECTS = 5
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 async def send_oauth_requests(
@@ -36,27 +36,27 @@ async def send_oauth_requests(
     has_token: Callable[[], bool],
     request_s: float = REQUEST_S,
 ) -> None:
-    """Send what the provider wants sent, until it is done.
+    """Send the requests of the provider until it is done.
 
-    before: what is kept of the login before. has_token: whether a token was given meanwhile. Raises
-    what the provider raises, httpx2.HTTPError, TimeoutError, ConfigError.
+    before: the stored previous login. has_token: whether a token was received. Raises the errors of
+    the provider, httpx2.HTTPError, TimeoutError, ConfigError.
     """
-    first = _first(server)
-    flow, is_asked, url = provider.async_auth_flow(first), False, str(first.url)
+    first_request = _build_first_request(server)
+    flow, is_asked, url = provider.async_auth_flow(first_request), False, str(first_request.url)
     async with httpx2.AsyncClient(timeout=request_s) as client:
         try:
             request = await anext(flow)
-            for _ in range(_MOST_REQUESTS):
+            for _ in range(_MAX_REQUESTS):
                 check_place(str(request.url), url)
-                if request is not first:
+                if request is not first_request:
                     _check_offer(provider, request, is_asked=is_asked)
-                    response = await _sent(client, request, request_s)
+                    response = await _send(client, request, request_s)
                 elif not has_token():
-                    response = await _tried(client, request, request_s)
+                    response = await _send_first(client, request, request_s)
                     is_asked = response.status_code == 401
-                    response = _challenge(response, before, server.oauth.scope)
+                    response = _build_challenge(response, before, server.oauth.scope)
                 else:
-                    response = await _tried(client, request, request_s)
+                    response = await _send_first(client, request, request_s)
                     if response.status_code == 401:
                         raise ConfigError("it does not accept the token that was just given for it")
                 request = await flow.asend(response)
@@ -67,8 +67,8 @@ async def send_oauth_requests(
             await flow.aclose()
 
 
-def _first(server: McpServerConfig) -> httpx2.Request:
-    """Return a request that whoever is not logged in is refused, and that changes nothing."""
+def _build_first_request(server: McpServerConfig) -> httpx2.Request:
+    """Return a request that needs authorization and changes nothing."""
     headers = {
         **server.headers,
         "accept": "application/json, text/event-stream",
@@ -80,81 +80,83 @@ def _first(server: McpServerConfig) -> httpx2.Request:
     return httpx2.Request("POST", server.url or "", content=message, headers=headers)
 
 
-async def _sent(
+async def _send(
     client: httpx2.AsyncClient, request: httpx2.Request, within_s: float
 ) -> httpx2.Response:
-    """Send a request and return the whole answer. Raises httpx2.HTTPError, ConfigError.
+    """Send a request and return the full response. Raises httpx2.HTTPError, ConfigError.
 
-    Raises TimeoutError where it is not whole by then: one that comes byte by byte has no silence.
+    Raises TimeoutError if it is not complete in time, also if it arrives slowly.
     """
     request.headers["accept-encoding"] = "identity"
     async with asyncio.timeout(within_s):
         response = await client.send(request, stream=True, follow_redirects=False)
         try:
-            whole = httpx2.Response(
+            full_response = httpx2.Response(
                 response.status_code,
                 headers=[(k, v) for k, v in response.headers.items() if k != "content-encoding"],
                 content=await read_limited_body(response),
                 request=request,
             )
-            whole.next_request = response.next_request
-            return whole
+            full_response.next_request = response.next_request
+            return full_response
         finally:
             await response.aclose()
 
 
-async def _tried(
+async def _send_first(
     client: httpx2.AsyncClient, request: httpx2.Request, within_s: float
 ) -> httpx2.Response:
-    """Send the first request, also to where it is sent on to within its host; return the answer.
+    """Send the first request, follow redirects within its host, and return the response.
 
-    What is in it is not read: it may have no end. Raises httpx2.HTTPError, TimeoutError.
+    Its body is not read, because it may be endless. Raises httpx2.HTTPError, TimeoutError.
     """
-    for _ in range(_MOST_REDIRECTS):
+    for _ in range(_MAX_REDIRECTS):
         async with asyncio.timeout(within_s):
             response = await client.send(request, stream=True, follow_redirects=False)
         await response.aclose()
-        following = response.next_request
-        is_same = following is not None and following.method == request.method
-        if following is None or not is_same or not _same_host(following.url, request.url):
+        next_request = response.next_request
+        is_same = next_request is not None and next_request.method == request.method
+        if next_request is None or not is_same or not _same_host(next_request.url, request.url):
             break
-        request = following
+        request = next_request
     return httpx2.Response(response.status_code, headers=response.headers, request=request)
 
 
-def _same_host(one: httpx2.URL, other: httpx2.URL) -> bool:
-    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+def _same_host(left: httpx2.URL, right: httpx2.URL) -> bool:
+    return (left.scheme, left.host, left.port) == (right.scheme, right.host, right.port)
 
 
-def _challenge(response: httpx2.Response, before: Login | None, scope: str) -> httpx2.Response:
-    """Return what the server wants: what it said in a call, else what it says now.
+def _build_challenge(
+    response: httpx2.Response, before: Login | None, scope: str
+) -> httpx2.Response:
+    """Return a response with the challenge of the server, from a call or from now.
 
-    One that lets anybody in at first may want a login later. scope: what we ask for in place of
-    what it says now; of several the SDK takes the first.
+    A server without a challenge may still require a login later. scope: replaces the requested
+    scope; the SDK uses the first one.
     """
-    status, said = 401, response.headers.get("www-authenticate")
+    status, challenge = 401, response.headers.get("www-authenticate")
     if before is not None and before.challenge:
-        status, said = 403, before.challenge
+        status, challenge = 403, before.challenge
     elif response.status_code not in (401, 403):
-        said = None
+        challenge = None
     if scope and status == 401:
-        said = f'Bearer scope="{scope}", {said or ""}'
-    # A letter that is not ASCII, once it is kept, would let no later login begin.
-    plain = (said or "").encode("ascii", "replace").decode()
-    headers = {} if said is None else {"www-authenticate": plain}
+        challenge = f'Bearer scope="{scope}", {challenge or ""}'
+    # A stored non-ASCII character would break every later login.
+    ascii_challenge = (challenge or "").encode("ascii", "replace").decode()
+    headers = {} if challenge is None else {"www-authenticate": ascii_challenge}
     return httpx2.Response(status, headers=headers, request=response.request)
 
 
 def _check_offer(provider: OAuthClientProvider, request: httpx2.Request, *, is_asked: bool) -> None:
-    """Refuse to register at a server that wants no login and names nobody who logs people in."""
-    found = provider.context
-    is_named = found.oauth_metadata is not None or found.protected_resource_metadata is not None
+    """Raise ConfigError instead of registering at a server that requests no login."""
+    context = provider.context
+    is_named = context.oauth_metadata is not None or context.protected_resource_metadata is not None
     if request.method == "POST" and not is_asked and not is_named:
         raise ConfigError("it asks for no login")
 
 
 def check_place(address: str, server_url: str) -> None:
-    """Refuse an address that no secret may go to. Raises ConfigError.
+    """Raise ConfigError for a URL that must not get a secret.
 
     >>> check_place("http://localhost:1/token", "http://127.0.0.1:2/mcp")
     >>> check_place("http://localhost:1/token", "https://a.example/mcp")
@@ -164,9 +166,9 @@ def check_place(address: str, server_url: str) -> None:
     """
     try:
         parts, server = urlsplit(address), urlsplit(server_url)
-        is_local = parts.hostname in _LOCAL and server.hostname in _LOCAL
-        is_fit = parts.scheme == "https" or (parts.scheme == "http" and is_local)
+        is_local = parts.hostname in _LOCAL_HOSTS and server.hostname in _LOCAL_HOSTS
+        is_allowed = parts.scheme == "https" or (parts.scheme == "http" and is_local)
     except ValueError:
-        is_fit = False
-    if not is_fit or not parts.hostname or parts.username is not None:
+        is_allowed = False
+    if not is_allowed or not parts.hostname or parts.username is not None:
         raise ConfigError(f"a login needs https, and {one_line(place_of(address))} is not")

@@ -1,8 +1,7 @@
-"""`Callback`: where a browser comes back to when a person has logged in: here, once.
+"""`Callback`: a local HTTP server for the single redirect after a login.
 
-It listens on loopback, at a port that nobody knows before. Anybody on this machine, and any page in
-the browser, can knock at it: only who knows the secret of this very login (`state`) is answered to,
-and only the first time.
+It listens on loopback at an unpredictable port. Any local program or web page can connect, so only
+a request with the secret `state` of this login is accepted, and only once.
 
 Source: RFC 8252 §7.3 (redirects to loopback), RFC 6749 §4.1.2 (what they carry).
 """
@@ -22,32 +21,32 @@ from harken.errors import ConfigError
 PATH = "/callback"
 MAX_REQUEST_BYTES = 16 << 10
 REQUEST_S = 10.0
-"""How long a browser may take to say what it wants."""
-_MOST_AT_ONCE = 32
-_COURTESY_S = 0.2
-_DONE = "You can close this window, and go back to where you came from."
-_REFUSED = "You were not logged in. You can close this window."
-_NOT_HERE = "There is nothing here."
+"""The time limit for receiving a request."""
+_MAX_CONNECTIONS = 32
+_GRACE_PERIOD_S = 0.2
+_DONE_TEXT = "You can close this window, and go back to where you came from."
+_REFUSED_TEXT = "You were not logged in. You can close this window."
+_NOT_FOUND_TEXT = "There is nothing here."
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
-    """What came of a login, as the one who was asked says it."""
+    """The parameters of the redirect after a login."""
 
     code: str = ""
     state: str = ""
     issuer: str | None = None
     error: str = ""
-    """What is wrong, in a word of the protocol; empty: nothing."""
+    """The error code of the protocol; empty if there is none."""
     about: str = ""
-    """The same for a person, where that is said."""
+    """The error description for a person, if any."""
 
 
 class Callback:
-    """Waits for one answer: `async with Callback() as here: ... await here.answer(300)`."""
+    """Waits for one redirect: `async with Callback() as callback: await callback.answer(300)`."""
 
     def __init__(self, port: int = 0) -> None:
-        """Prepare it; without a port any that is free."""
+        """Create it for a port; 0 is any free port."""
         self._port = port
         self._state = ""
         self._answer: asyncio.Future[AuthorizationResponse] = (
@@ -58,15 +57,15 @@ class Callback:
 
     @property
     def address(self) -> str:
-        """Where the browser is to come back to."""
+        """The URL of the redirect."""
         return f"http://127.0.0.1:{self._port}{PATH}"
 
     def expect(self, state: str) -> None:
-        """Say by what the answer is known; before, there is none."""
+        """Set the state of the expected redirect; before, none is accepted."""
         self._state = state
 
     async def answer(self, within_s: float) -> AuthorizationResponse:
-        """Wait for the answer. Raises ConfigError where there is none."""
+        """Wait for the redirect. Raises ConfigError on timeout."""
         try:
             async with asyncio.timeout(within_s):
                 return await self._answer
@@ -74,29 +73,29 @@ class Callback:
             raise ConfigError(f"nobody logged in within {within_s:g} s") from None
 
     def take(self, address: str) -> bool:
-        """Take the address that a browser was sent to; whether it was the answer."""
+        """Accept a redirect URL; return whether it was the expected one."""
         try:
             parts = urlsplit(address.strip())
-            said = dict(parse_qsl(parts.query, max_num_fields=32))
+            parameters = dict(parse_qsl(parts.query, max_num_fields=32))
         except ValueError:
             return False
-        known = self._state and compare_digest(
-            said.get("state", "").encode("utf-8", "replace"), self._state.encode()
+        is_expected = self._state and compare_digest(
+            parameters.get("state", "").encode("utf-8", "replace"), self._state.encode()
         )
-        if parts.path != PATH or not known or self._answer.done():
+        if parts.path != PATH or not is_expected or self._answer.done():
             return False
         answer = AuthorizationResponse(
-            code=said.get("code", ""),
-            state=said["state"],
-            issuer=said.get("iss"),
-            error=said.get("error", ""),
-            about=said.get("error_description", ""),
+            code=parameters.get("code", ""),
+            state=parameters["state"],
+            issuer=parameters.get("iss"),
+            error=parameters.get("error", ""),
+            about=parameters.get("error_description", ""),
         )
         self._answer.set_result(answer)
         return True
 
     async def __aenter__(self) -> Self:
-        """Listen. Raises ConfigError where the port is taken."""
+        """Start to listen. Raises ConfigError if the port is in use."""
         try:
             self._server = await asyncio.start_server(
                 self._serve, "127.0.0.1", self._port, limit=MAX_REQUEST_BYTES
@@ -118,8 +117,8 @@ class Callback:
         assert self._server is not None
         self._server.close()
         self._answer.cancel()
-        if self._serving:  # the page that says that all is well may be on its way
-            await asyncio.wait(self._serving, timeout=_COURTESY_S)
+        if self._serving:  # The success page may still be in transit.
+            await asyncio.wait(self._serving, timeout=_GRACE_PERIOD_S)
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
@@ -129,20 +128,20 @@ class Callback:
         assert task is not None
         self._serving.add(task)
         try:
-            if len(self._serving) <= _MOST_AT_ONCE:
+            if len(self._serving) <= _MAX_CONNECTIONS:
                 await self._reply(reader, writer)
         finally:
             self._serving.discard(task)
             writer.close()
 
     async def _reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request; what is sent in it is never sent back."""
+        """Respond to one request, without echoing its content."""
         with suppress(
             OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
         ):
             async with asyncio.timeout(REQUEST_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, text = self._heard(head.decode("latin-1").split("\r\n", 1)[0])
+                status, text = self._route(head.decode("latin-1").split("\r\n", 1)[0])
                 page = f"<!doctype html><meta charset=utf-8><title>Harken</title><p>{text}"
                 writer.write(
                     f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\n"
@@ -152,9 +151,9 @@ class Callback:
                 )
                 await writer.drain()
 
-    def _heard(self, line: str) -> tuple[str, str]:
-        method, _, rest = line.partition(" ")
-        target, _, _ = rest.rpartition(" ")
+    def _route(self, line: str) -> tuple[str, str]:
+        method, _, tail = line.partition(" ")
+        target, _, _ = tail.rpartition(" ")
         if method != "GET" or not target.startswith(PATH) or not self.take(target):
-            return "404 Not Found", _NOT_HERE
-        return "200 OK", _REFUSED if self._answer.result().error else _DONE
+            return "404 Not Found", _NOT_FOUND_TEXT
+        return "200 OK", _REFUSED_TEXT if self._answer.result().error else _DONE_TEXT

@@ -1,8 +1,8 @@
-"""`Logins`: the file of what servers gave us when a person logged in: tokens, and who we are there.
+"""`Logins`: the file with tokens and client registrations from logins at MCP servers.
 
-One idea: a login belongs to a server's name and its address together. Whoever writes another
-address under a known name, such as a project's configuration, finds nothing. Only the file's owner
-can read it; it is read anew whenever it matters, since other programs of ours renew tokens, too.
+A login belongs to the name and URL of a server together, so another URL under a known name, such as
+in the configuration of a project, has no login. Only the owner can read the file. It is read again
+before each use, because other processes renew tokens, too.
 
 Source: docs/how-to/use-mcp-servers.md.
 """
@@ -28,35 +28,35 @@ from harken.world.private_file import read_own_file, replace_file
 
 MAX_BYTES = 4 << 20
 LOCK_S = 30.0
-"""How long another program may take that changes the file, or renews a token."""
+"""The time limit for another process that changes the file or renews a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """What is known of one login. None of the secrets in it is ever shown."""
+    """A stored login. Its secrets are never shown."""
 
     name: str
-    """The server's."""
+    """The name of the server."""
     place: str
-    """Where it answers, for a person: without path and query, in which secrets may stand."""
+    """Its origin, for a person: without path and query, which may contain secrets."""
     client_id: str = field(default="", repr=False)
     client_secret: str = field(default="", repr=False)
     method: str = ""
-    """How the secret is sent: `client_secret_basic`, `client_secret_post`; else it is not."""
+    """How the secret is sent: `client_secret_basic` or `client_secret_post`; else not at all."""
     access_token: str = field(default="", repr=False)
     refresh_token: str = field(default="", repr=False)
     expires_at_s: float = 0.0
-    """When the access token ends, in seconds since the epoch; 0: it is not known."""
+    """The expiry of the access token, in seconds since the epoch; 0 if unknown."""
     scope: str = ""
-    """What the person let us do."""
+    """The granted scopes."""
     token_url: str = ""
-    """Where tokens are renewed."""
+    """The token endpoint."""
     revoke_url: str = ""
-    """Where they are given back; empty: nowhere."""
+    """The revocation endpoint; empty if there is none."""
     resource: str = ""
-    """What the tokens are for, where the server wants that said."""
+    """The resource of the tokens, if the server requires it."""
     challenge: str = field(default="", repr=False)
-    """What the server said last that it wants beyond what we may do there."""
+    """The last challenge of the server for more scopes."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class _File(msgspec.Struct, frozen=True):
 
 
 def login_key(server: McpServerConfig) -> str:
-    """Return what a login of a server is kept under: its name and its address, variables filled in.
+    """Return the key of a login: a hash of the server's name and its URL with resolved variables.
 
     >>> one = McpServerConfig(name="docs", url="https://a.example/mcp")
     >>> login_key(one) == login_key(McpServerConfig(name="docs", url="https://b.example/mcp"))
@@ -75,7 +75,7 @@ def login_key(server: McpServerConfig) -> str:
 
 
 def place_of(url: str) -> str:
-    """Return the beginning of an address, in which no secret stands.
+    """Return the origin of a URL, which contains no secret.
 
     >>> place_of("https://a.example:8443/mcp?key=k")
     'https://a.example:8443'
@@ -89,17 +89,17 @@ def place_of(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """The logins in one file; there may be none."""
+    """The logins in one file, which may not exist."""
 
     file: Path
     patience_s: float = LOCK_S
 
     def get(self, server: McpServerConfig) -> Login | None:
-        """Return the login of a server, its variables filled in. Raises ConfigError."""
+        """Return the login of a server with resolved variables. Raises ConfigError."""
         return self.all().get(login_key(server))
 
     def all(self) -> dict[str, Login]:
-        """Return all logins, by their keys. Raises ConfigError where the file cannot be used."""
+        """Return all logins by key. Raises ConfigError if the file cannot be used."""
         what, then = "the tokens in it", "log in again"
         try:
             data = read_own_file(self.file, MAX_BYTES, what=what, then=then)
@@ -110,53 +110,53 @@ class Logins:
             raise ConfigError(f"{self.file}: is damaged; remove it, and {then}") from None
 
     def put(self, server: McpServerConfig, login: Login) -> None:
-        """Keep the login of a server, in place of the one before. Raises ConfigError."""
-        with self._changing() as logins:
+        """Store the login of a server and replace the previous one. Raises ConfigError."""
+        with self._edit() as logins:
             logins[login_key(server)] = login
 
     def remove(self, name: str) -> list[Login]:
-        """Forget all logins of servers of this name, and return them. Raises ConfigError."""
-        with self._changing() as logins:
-            gone = [key for key, one in logins.items() if one.name == name]
-            return [logins.pop(key) for key in gone]
+        """Remove all logins of servers of this name, and return them. Raises ConfigError."""
+        with self._edit() as logins:
+            keys = [key for key, login in logins.items() if login.name == name]
+            return [logins.pop(key) for key in keys]
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Login]]:
-        """Yield all logins, and write them down at the end, where they changed.
+    def _edit(self) -> Iterator[dict[str, Login]]:
+        """Yield all logins, and write them at the end if they changed.
 
-        Another program that does the same is waited for: it takes no longer than a file does.
+        It waits for another process that does the same, which is short.
         """
-        until = time.monotonic() + self.patience_s
-        with self._locked("") as descriptor:
-            while not _is_ours(descriptor):
-                if time.monotonic() > until:
+        deadline = time.monotonic() + self.patience_s
+        with self._open_lock_file("") as descriptor:
+            while not _try_lock(descriptor):
+                if time.monotonic() > deadline:
                     raise ConfigError(f"{self.file}: another program changes it, without an end")
                 time.sleep(0.02)
             logins = self.all()
-            before = dict(logins)
+            previous = dict(logins)
             yield logins
-            if logins != before:
+            if logins != previous:
                 self._write(logins)
 
     @asynccontextmanager
     async def renewing(self, server: McpServerConfig) -> AsyncIterator[None]:
-        """Keep other programs from renewing the token of a server: it can be done once only.
+        """Prevent other processes from renewing the token of a server, which is possible once.
 
-        Raises ConfigError where one does not come to an end with it.
+        Raises ConfigError if another process does not finish in time.
         """
-        until = time.monotonic() + self.patience_s
-        with self._locked(f".{login_key(server)[:12]}") as descriptor:
-            while not _is_ours(descriptor):
-                if time.monotonic() > until:
+        deadline = time.monotonic() + self.patience_s
+        with self._open_lock_file(f".{login_key(server)[:12]}") as descriptor:
+            while not _try_lock(descriptor):
+                if time.monotonic() > deadline:
                     raise ConfigError("another program renews its token, without an end")
                 await asyncio.sleep(0.05)
             yield
 
     @contextmanager
-    def _locked(self, which: str) -> Iterator[int]:
+    def _open_lock_file(self, suffix: str) -> Iterator[int]:
         try:
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            name = self.file.with_name(f"{self.file.name}{which}.lock")
+            name = self.file.with_name(f"{self.file.name}{suffix}.lock")
             descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise ConfigError(
@@ -168,7 +168,7 @@ class Logins:
             os.close(descriptor)
 
     def _write(self, logins: dict[str, Login]) -> None:
-        """Replace the file in one step; nobody else can read it at any moment."""
+        """Replace the file atomically; other users can never read it."""
         data = msgspec.json.format(msgspec.json.encode(_File(1, logins)), indent=1)
         try:
             replace_file(self.file, data)
@@ -178,8 +178,8 @@ class Logins:
             ) from None
 
 
-def _is_ours(descriptor: int) -> bool:
-    """Try to lock a file; whether it is locked by us now."""
+def _try_lock(descriptor: int) -> bool:
+    """Try to lock a file; return whether it succeeded."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,8 +1,8 @@
-"""The program of a server, with its pipes, ended together with all that came of it.
+"""The process of a local server with its pipes, ended together with its descendants.
 
-A program that outlives the call that started it may outlive Harken, too, where that is killed. So
-beside each stands a shell that waits for the end of a pipe which only Harken holds, and then ends
-the program's group. What the program writes to stderr goes to a file, up to a bound.
+A server process could outlive Harken if Harken is killed. So a guard shell waits for the end of a
+pipe that only Harken holds, and then ends the process group. The stderr of the server goes to a
+file, up to a limit.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ PASSED_ON = (
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
 )
-"""All that a server gets of our environment: a key that is for somebody else is not for it."""
+"""The inherited environment of a server, without credentials for others."""
 LOG_BYTES = 1 << 20
-"""How much of what it writes to stderr is kept."""
+"""The maximum size of the stored stderr."""
 TAIL_BYTES = 4096
 PATIENCE_S = 1.0
-"""How long it may take to end by itself when its input has ended."""
+"""The time that it has to end after its input was closed."""
 _BUFFER_BYTES = 1 << 20
-_FIRST = '"$0" "$@"; exit $?'
-_GUARD = 'read -r _; kill -s TERM -- "-$0"; sleep 1; kill -s KILL -- "-$0"'
+_FIRST_SCRIPT = '"$0" "$@"; exit $?'
+_GUARD_SCRIPT = 'read -r _; kill -s TERM -- "-$0"; sleep 1; kill -s KILL -- "-$0"'
 
 
 @dataclass(slots=True)
 class ServerProcess:
-    """A server's program that runs; `start` makes one."""
+    """A running server process, created by `start`."""
 
     processes: ProcessGroup
     stdin: asyncio.StreamWriter
@@ -52,68 +52,70 @@ class ServerProcess:
     guard: subprocess.Popen[bytes] | None
     log: Path
     entered: SandboxedCommand | None = None
-    """The sandbox that it is in."""
+    """Its sandbox, if any."""
     _transports: list[asyncio.BaseTransport] = field(default_factory=list)
     _stderr: asyncio.Task[None] | None = None
     _tail: bytearray = field(default_factory=bytearray)
 
     @classmethod
     async def start(cls, server: McpServerConfig, around: McpHost) -> Self:
-        """Start a server's program, its variables filled in. Raises ConfigError."""
+        """Start the program of a server with resolved variables. Raises ConfigError."""
         environ, outputs = around.environ, around.outputs
         environment = {name: environ[name] for name in PASSED_ON if name in environ}
         environment |= {"TERM": "dumb", **server.env}
         where = around.folder / Path(server.cwd or ".").expanduser()
-        command = _command(server, where, environment)
+        command = _build_command(server, where, environment)
         entered = None
         if server.sandbox:
-            entered = await asyncio.to_thread(_entered, server, around, where, command, environment)
+            entered = await asyncio.to_thread(
+                _enter_sandbox, server, around, where, command, environment
+            )
             command, environment = [*entered.command], {**entered.environment}
-        first, token = _started(server, where, command, environment)
+        first, token = _start_program(server, where, command, environment)
         proc = PROC if (PROC / str(first.pid)).exists() else None
         processes = ProcessGroup(first, token, proc, 0)
         try:
             outputs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            stdin = await _writer(first.stdin)
-            stdout, from_stdout = await _reader(first.stdout)
-            stderr, from_stderr = await _reader(first.stderr)
+            stdin = await _open_writer(first.stdin)
+            stdout, from_stdout = await _open_reader(first.stdout)
+            stderr, from_stderr = await _open_reader(first.stderr)
             log = outputs.absolute() / f"mcp-{server.name}-{token[:12]}.log"
-            child = cls(processes, stdin, stdout, _guarded(first.pid), log, entered)
+            child = cls(processes, stdin, stdout, _start_guard(first.pid), log, entered)
         except BaseException:
             processes.kill()
             raise
         child._transports += [stdin.transport, from_stdout, from_stderr]
-        child._stderr = asyncio.create_task(child._keep(stderr))
+        child._stderr = asyncio.create_task(child._copy_stderr(stderr))
         return child
 
-    async def _keep(self, stderr: asyncio.StreamReader) -> None:
-        """Write what it says to its file, up to a bound; read on all the same."""
-        kept = 0
+    async def _copy_stderr(self, stderr: asyncio.StreamReader) -> None:
+        """Copy stderr to a file up to a limit, and discard the rest."""
+        stored_bytes = 0
         with suppress(OSError):
             while chunk := await stderr.read(1 << 16):
                 self._tail = (self._tail + chunk)[-TAIL_BYTES:]
-                if kept < LOG_BYTES:
-                    with suppress(OSError):  # who is not read any more stops in the middle
-                        kept += _appended(self.log, chunk[: LOG_BYTES - kept])
-                await asyncio.sleep(0)  # one that never stops leaves time for others
+                if stored_bytes < LOG_BYTES:
+                    with suppress(OSError):  # A process blocks if its stderr is not read.
+                        stored_bytes += _append(self.log, chunk[: LOG_BYTES - stored_bytes])
+                await asyncio.sleep(0)  # Other tasks get time if it writes without end.
 
     @property
     def last_words(self) -> str:
-        """The last line that it wrote to stderr, shortened."""
+        """The last line on stderr, shortened."""
         lines = readable(self._tail.decode(errors="replace")).split("\n")
         return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
 
     @property
     def ending(self) -> str:
-        """How it ended, and what it said last; that it runs still."""
+        """Its exit status and its last words, or that it still runs."""
         code = self.processes.exit_code
-        how = "it runs still" if code is None else f"exit code {code}"
+        status = "it runs still" if code is None else f"exit code {code}"
         if code is not None and code < 0:
-            how = f"ended by signal {-code}"
-        return f"{how}; it last said: {self.last_words}" if self.last_words else how
+            status = f"ended by signal {-code}"
+        return f"{status}; it last said: {self.last_words}" if self.last_words else status
 
     async def end(self, patience_s: float = PATIENCE_S) -> None:
-        """End it: its input first, then its group. Raises nothing; a second call does nothing."""
+        """End it: close its input, then end its group. Raises nothing and may be called again."""
         with suppress(OSError, RuntimeError):
             self.stdin.close()
         try:
@@ -124,27 +126,28 @@ class ServerProcess:
             self.let_go()
 
     def let_go(self) -> None:
-        """Kill what runs still, and close the pipes. Blocks, as a rule for milliseconds."""
+        """Kill all remaining processes, and close the pipes. Blocks, usually for milliseconds."""
         self.processes.kill()
         if self.entered is not None:
             with suppress(OSError):
                 self.entered.put_aside()
         if self._stderr is not None:
-            with suppress(RuntimeError):  # its loop is closed
+            with suppress(RuntimeError):  # The loop may be closed.
                 self._stderr.cancel()
         for transport in self._transports:
             with suppress(RuntimeError):
                 transport.close()
         if self.guard is not None:
-            self.guard.kill()  # before its pipe is closed: the number may be another group's now
+            # The guard must end before its pipe is closed, because the group number may be reused.
+            self.guard.kill()
             self.guard.wait()
             with suppress(OSError):
                 assert self.guard.stdin is not None
                 self.guard.stdin.close()
 
 
-def _appended(file: Path, data: bytes) -> int:
-    """Write to the end of a file, where it is no link; return how much. Raises OSError."""
+def _append(file: Path, data: bytes) -> int:
+    """Append to a file that is no link; return the number of bytes. Raises OSError."""
     mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(file, mode, 0o600)
     try:
@@ -153,57 +156,61 @@ def _appended(file: Path, data: bytes) -> int:
         os.close(descriptor)
 
 
-def _command(server: McpServerConfig, where: Path, environment: Mapping[str, str]) -> list[str]:
-    """Return the program, with its arguments. Raises ConfigError."""
+def _build_command(
+    server: McpServerConfig, folder: Path, environment: Mapping[str, str]
+) -> list[str]:
+    """Return the program with its arguments. Raises ConfigError."""
     assert server.command is not None
-    # A relative entry of PATH would run whatever is called so in the folder.
+    # A relative entry of PATH would run a program in the working folder.
     entries = environment.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
-    if not where.is_dir():
-        raise ConfigError(f"the folder {where} is not there")
-    found = server.command
+    if not folder.is_dir():
+        raise ConfigError(f"the folder {folder} is not there")
+    program = server.command
     if "/" not in server.command:
-        found = shutil.which(server.command, path=path) or ""
-    if not found:
+        program = shutil.which(server.command, path=path) or ""
+    if not program:
         raise ConfigError(f"there is no program {server.command!r} here: install it")
-    return [str(where / Path(found).expanduser()), *server.args]
+    return [str(folder / Path(program).expanduser()), *server.args]
 
 
-def _entered(
+def _enter_sandbox(
     server: McpServerConfig,
     around: McpHost,
-    where: Path,
+    folder: Path,
     command: Sequence[str],
     environment: Mapping[str, str],
 ) -> SandboxedCommand:
-    """Return how a program is run in a sandbox, in which it writes in its folder only.
+    """Return the sandboxed form of a program, which can write in its folder only.
 
-    Raises ConfigError where there is no sandbox: without one it is not run.
+    Raises ConfigError if there is no sandbox: the program must not run without one.
     """
     try:
         if around.sandbox is None:
             raise ConfigError("none is known here")
-        walls = replace(
+        sandbox = replace(
             around.sandbox,
-            folder=where,
+            folder=folder,
             outputs=around.outputs / f"mcp-{server.name}",
             network=server.network,
         )
-        # As the first process of its world it would not hear that it shall end.
-        return walls.found(around.environ).enter(["/bin/sh", "-c", _FIRST, *command], environment)
+        # The first process of a namespace would not receive signals to end.
+        return sandbox.found(around.environ).enter(
+            ["/bin/sh", "-c", _FIRST_SCRIPT, *command], environment
+        )
     except (ConfigError, OSError) as error:
         raise ConfigError(f"it may run in a sandbox only, and there is none: {error}") from None
 
 
-def _started(
-    server: McpServerConfig, where: Path, command: Sequence[str], environment: Mapping[str, str]
+def _start_program(
+    server: McpServerConfig, folder: Path, command: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[subprocess.Popen[bytes], str]:
-    """Start the program in a session of its own. Raises ConfigError."""
+    """Start the program in a new session. Raises ConfigError."""
     token = token_hex(16)
     try:
         first = subprocess.Popen(
             command,
-            cwd=where,
+            cwd=folder,
             env={**environment, MARK: token},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -212,20 +219,20 @@ def _started(
             start_new_session=True,
         )
     except OSError as error:
-        why = error.strerror or error
-        raise ConfigError(f"{server.command} cannot be run ({why})") from None
+        reason = error.strerror or error
+        raise ConfigError(f"{server.command} cannot be run ({reason})") from None
     except ValueError:
         raise ConfigError("its command holds a character that no program takes (NUL?)") from None
     return first, token
 
 
-def _guarded(group: int) -> subprocess.Popen[bytes] | None:
-    """Start what ends a group when this process has ended, however; None where that cannot be."""
+def _start_guard(group: int) -> subprocess.Popen[bytes] | None:
+    """Start a guard that ends a group when this process ends. Return None if there is no shell."""
     shell = shutil.which("sh", path=os.defpath)
     if shell is None:
         return None
     return subprocess.Popen(
-        [shell, "-c", _GUARD, str(group)],
+        [shell, "-c", _GUARD_SCRIPT, str(group)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -233,7 +240,7 @@ def _guarded(group: int) -> subprocess.Popen[bytes] | None:
     )
 
 
-async def _reader(pipe: object) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+async def _open_reader(pipe: object) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_BUFFER_BYTES)
     protocol = asyncio.StreamReaderProtocol(reader)
@@ -241,7 +248,7 @@ async def _reader(pipe: object) -> tuple[asyncio.StreamReader, asyncio.BaseTrans
     return reader, transport
 
 
-async def _writer(pipe: object) -> asyncio.StreamWriter:
+async def _open_writer(pipe: object) -> asyncio.StreamWriter:
     loop = asyncio.get_running_loop()
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe)

@@ -1,4 +1,4 @@
-"""`http_transport`: a server that answers over streamable HTTP, with a bound on what it sends."""
+"""`http_transport`: connect over streamable HTTP, with a limit on the size of responses."""
 
 from __future__ import annotations
 
@@ -17,59 +17,64 @@ from harken.world.mcp.transport.rate_limit import MessageFilter
 
 _CONNECT_S = 30.0
 _SILENCE_S = 300.0
-"""How long a stream may say nothing before it is opened anew."""
+"""The time without events after which a stream is reopened."""
 
 
-_ENDS_OF_EVENTS = (b"\n\n", b"\n\r\n", b"\r\r")
+_EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """A body that fails where it is more than can be held; of a stream of events, each event."""
+class _LimitedStream(httpx2.AsyncByteStream):
+    """A body that fails if it exceeds the size limit; for an event stream, per event."""
 
     def __init__(self, body: httpx2.AsyncByteStream, *, ends: Sequence[bytes] = ()) -> None:
         self._body, self._ends = body, ends
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        held = bytearray()
+        buffer = bytearray()
         async for chunk in self._body:
-            begun = max(0, len(held) - 2)  # an end may have come in part
-            held += chunk
-            if len(held) > MAX_LINE_BYTES and not self._ends:  # else the SDK says so
+            search_start = max(0, len(buffer) - 2)  # An end may have been received in part.
+            buffer += chunk
+            # For events, the SDK raises the error.
+            if len(buffer) > MAX_LINE_BYTES and not self._ends:
                 raise httpx2.StreamError(f"the answer is longer than {MAX_LINE_BYTES >> 20} MB")
-            found = [at + len(one) for one in self._ends if (at := held.rfind(one, begun)) >= 0]
-            if found or len(held) > MAX_LINE_BYTES:
-                whole = max(found, default=len(held))
-                yield _bearable(bytes(held[:whole]))
-                del held[:whole]
-        yield _bearable(bytes(held))
+            event_ends = [
+                offset + len(event_end)
+                for event_end in self._ends
+                if (offset := buffer.rfind(event_end, search_start)) >= 0
+            ]
+            if event_ends or len(buffer) > MAX_LINE_BYTES:
+                size = max(event_ends, default=len(buffer))
+                yield _check_pieces(bytes(buffer[:size]))
+                del buffer[:size]
+        yield _check_pieces(bytes(buffer))
 
     async def aclose(self) -> None:
         await self._body.aclose()
 
 
-def _bearable(data: bytes) -> bytes:
-    """Return data that can be read. Raises StreamError."""
+def _check_pieces(data: bytes) -> bytes:
+    """Return data within the limit on pieces. Raises StreamError."""
     if is_too_much(data):
         raise httpx2.StreamError(f"the answer is made of more than {MAX_PIECES:,} pieces")
     return data
 
 
-async def _bound(response: httpx2.Response, tell: Callable[[str], None]) -> None:
-    """Bound what is read of an answer; tell of a status that says what the SDK does not."""
+async def _limit_response(response: httpx2.Response, tell: Callable[[str], None]) -> None:
+    """Limit the size of a response, and report a server error, which the SDK does not."""
     if response.status_code >= 500:
         tell(f"it answers HTTP {response.status_code}")
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise httpx2.StreamError("it answers compressed, which nobody asked for")
     has_events = "text/event-stream" in response.headers.get("content-type", "").lower()
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Bounded(response.stream, ends=_ENDS_OF_EVENTS if has_events else ())
+    response.stream = _LimitedStream(response.stream, ends=_EVENT_ENDS if has_events else ())
 
 
 @asynccontextmanager
 async def http_transport(
     server: McpServerConfig, tell: Callable[[str], None], bearer: Bearer
 ) -> AsyncIterator[TransportStreams]:
-    """Connect with a server that has a `url`, its variables filled in."""
+    """Connect with a server that has a `url` and resolved variables."""
     assert server.url is not None
     patience = httpx2.Timeout(_CONNECT_S, read=max(_SILENCE_S, server.timeout_s))
     async with (
@@ -77,7 +82,7 @@ async def http_transport(
             headers={**server.headers, "accept-encoding": "identity"},
             timeout=patience,
             auth=bearer,
-            event_hooks={"response": [partial(_bound, tell=tell)]},
+            event_hooks={"response": [partial(_limit_response, tell=tell)]},
         ) as client,
         streamable_http_client(
             server.url, http_client=client, max_sse_event_size=MAX_LINE_BYTES

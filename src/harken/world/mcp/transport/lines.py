@@ -1,7 +1,7 @@
-"""Lines: what a program writes, cut into lines of which none is too long to be held.
+"""Split the output of a program into lines, with a limit on their length.
 
-JSON takes a hundred times its bytes where it is made of small pieces. So a message that is not too
-long may yet be too much, see `is_too_much`.
+Parsed JSON of many small pieces needs a hundred times its bytes. So a short message may still be
+too large, see `is_too_much`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from itertools import islice
 
 MAX_LINE_BYTES = 32 << 20
 MAX_PIECES = 200_000
-"""Texts, brackets and commas, of which the JSON of a message is made."""
-_PIECE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[,]', re.DOTALL)
+"""The maximum number of strings, brackets and commas in a JSON message."""
+_PIECE_PATTERN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[,]', re.DOTALL)
 _CHUNK_BYTES = 1 << 18
 _END_BYTES = 512
 
@@ -25,13 +25,13 @@ class MessageLine:
     """One line, without its end."""
 
     data: bytes
-    """All of it; of one that is too long its beginning and its end."""
+    """Its bytes; for a line that is too long, its beginning and end."""
     is_too_long: bool = False
 
 
 @dataclass(slots=True)
-class _Begun:
-    """The line that has not ended yet."""
+class _PartialLine:
+    """The line that is not complete yet."""
 
     most: int
     data: bytearray = field(default_factory=bytearray)
@@ -52,27 +52,27 @@ class _Begun:
 
 
 def is_too_much(data: bytes) -> bool:
-    """Whether JSON is made of more pieces than can be held.
+    """Whether JSON has more pieces than the limit.
 
     >>> is_too_much(b"[" + 200_000 * b"1," + b"1]"), is_too_much(b'["' + 200_000 * b"1," + b'"]')
     (True, False)
     """
     if sum(map(data.count, (b'"', b"{", b"[", b","))) <= MAX_PIECES:
         return False
-    return next(islice(_PIECE.finditer(data), MAX_PIECES, None), None) is not None
+    return next(islice(_PIECE_PATTERN.finditer(data), MAX_PIECES, None), None) is not None
 
 
 async def lines(
     stream: asyncio.StreamReader, most: int = MAX_LINE_BYTES
 ) -> AsyncIterator[MessageLine]:
-    """Yield the lines of a stream; what stands after the last end of a line is no line."""
-    begun = _Begun(most)
+    """Yield the lines of a stream; an incomplete last line is dropped."""
+    partial = _PartialLine(most)
     while chunk := await stream.read(_CHUNK_BYTES):
-        *ended, rest = chunk.split(b"\n")
-        for piece in ended:
-            begun.add(piece)
-            yield begun.line()
-            begun = _Begun(most)
-        begun.add(rest)
+        *complete, remaining = chunk.split(b"\n")
+        for piece in complete:
+            partial.add(piece)
+            yield partial.line()
+            partial = _PartialLine(most)
+        partial.add(remaining)
         if len(chunk) == _CHUNK_BYTES:
-            await asyncio.sleep(0)  # one that never stops leaves time for others
+            await asyncio.sleep(0)  # Other tasks get time if it writes without end.

@@ -1,13 +1,11 @@
-"""`MessageFilter`: what a server says without being asked, as much of it as anybody can use.
+"""`MessageFilter`: limit the rate of unsolicited messages from an MCP server.
 
-Answers to our own requests always pass. Of notifications, and of requests of the server, so many
-pass at once and so many a second; the rest is left out, and that is told of once. Lists of tools
-are mended on their way.
+Responses to our requests always pass. For notifications and requests of the server there is a burst
+limit and a rate; other messages are dropped, which is reported once.
 
-Mending: of a list of tools, those that nobody can use are taken out before the SDK sees it.
+Lists of tools are repaired: invalid tools are removed before the SDK sees them.
 
-The SDK refuses a whole list for one tool in it that is not of the protocol. A server with one such
-tool has others, too.
+The SDK refuses a whole list because of one invalid tool, and the server may have others.
 """
 
 from __future__ import annotations
@@ -29,41 +27,41 @@ MAX_SCHEMA_BYTES = 64 << 10
 
 
 def mend(result: dict[str, Any]) -> list[str]:
-    """Take out, in place, the tools of an answer that cannot be used; return a line for each."""
+    """Remove invalid tools from a result, in place; return a note for each."""
     tools = result.get("tools")
     if not isinstance(tools, list):
         return []
     notes: list[str] = []
-    kept: list[Any] = []
+    valid_tools: list[Any] = []
     for tool in tools:
-        if why := _odd(tool):
+        if defect := _find_defect(tool):
             name = str(tool.get("name"))[:64] if isinstance(tool, dict) else "?"
-            notes.append(f"its tool {name!r} is left out: {why}")
+            notes.append(f"its tool {name!r} is left out: {defect}")
         else:
-            kept.append(tool)
-    result["tools"] = kept
+            valid_tools.append(tool)
+    result["tools"] = valid_tools
     return notes
 
 
-def _odd(tool: Any) -> str:
-    """Say why a tool cannot be used; empty where it can.
+def _find_defect(tool: Any) -> str:
+    """Return why a tool is invalid, empty if it is valid.
 
-    >>> _odd({"name": "x", "inputSchema": {"type": "array"}})
+    >>> _find_defect({"name": "x", "inputSchema": {"type": "array"}})
     'the schema of its arguments is no object'
     """
     if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
         return "it has no name"
     if not tool["name"].strip():
         return "it has no name"
-    for what, schema in (("arguments", "inputSchema"), ("result", "outputSchema")):
+    for label, schema in (("arguments", "inputSchema"), ("result", "outputSchema")):
         if schema == "outputSchema" and tool.get(schema) is None:
             continue
-        if why := _odd_schema(tool.get(schema)):
-            return f"the schema of its {what} {why}"
+        if defect := _find_schema_defect(tool.get(schema)):
+            return f"the schema of its {label} {defect}"
     return ""
 
 
-def _odd_schema(schema: Any) -> str:
+def _find_schema_defect(schema: Any) -> str:
     is_object = isinstance(schema, dict) and schema.get("type") == "object"
     if not is_object or not isinstance(schema.get("properties", {}), dict):
         return "is no object"
@@ -76,7 +74,7 @@ def _odd_schema(schema: Any) -> str:
 
 @dataclass(slots=True)
 class RateLimit:
-    """How often something may be done."""
+    """A token bucket."""
 
     at_once: float
     per_s: float
@@ -84,7 +82,7 @@ class RateLimit:
     since: float = 0.0
 
     def take(self, now: float) -> bool:
-        """Whether it may be done once more at this time, in seconds of a clock that only goes on.
+        """Whether a token is available at this time, in seconds of a monotonic clock.
 
         >>> twice = RateLimit(at_once=2, per_s=0.5)
         >>> [twice.take(10), twice.take(10), twice.take(10), twice.take(12)]
@@ -102,46 +100,46 @@ class RateLimit:
 
 
 class MessageFilter:
-    """A stream of incoming messages without those that are too many."""
+    """A stream of incoming messages without those above the rate limits."""
 
     def __init__(
         self, stream: ReadStream[SessionMessage | Exception], tell: Callable[[str], None]
     ) -> None:
-        """Take from a stream; `tell` is told where something is left out."""
+        """Wrap a stream; `tell` is called when messages are dropped."""
         self._stream, self._tell = stream, tell
         self._notifications = RateLimit(at_once=2000, per_s=200)
         self._requests = RateLimit(at_once=50, per_s=5)
-        self._noise = RateLimit(at_once=20, per_s=1)
-        self._mended = RateLimit(at_once=20, per_s=0)
+        self._invalid_messages = RateLimit(at_once=20, per_s=1)
+        self._repair_notes = RateLimit(at_once=20, per_s=0)
         self.left_out = 0
-        """How many messages were left out so far."""
+        """The number of dropped messages."""
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message. Raises anyio.EndOfStream where there will be none."""
+        """Return the next message. Raises anyio.EndOfStream at the end."""
         while True:
             item = await self._stream.receive()
-            if self._passes(item):
+            if self._should_pass(item):
                 return item
             if not self.left_out:
                 self._tell("it sends more than anybody can use: the rest is left out")
             self.left_out += 1
 
-    def _passes(self, item: SessionMessage | Exception) -> bool:
+    def _should_pass(self, item: SessionMessage | Exception) -> bool:
         if isinstance(item, Exception):
-            return self._noise.take(time.monotonic())
+            return self._invalid_messages.take(time.monotonic())
         if isinstance(item.message, JSONRPCNotification):
             return self._notifications.take(time.monotonic())
         if isinstance(item.message, JSONRPCRequest):
             return self._requests.take(time.monotonic())
         if isinstance(item.message, JSONRPCResponse):
             for note in mend(item.message.result):
-                is_told = self._mended.take(time.monotonic())
+                is_told = self._repair_notes.take(time.monotonic())
                 self._tell(note if is_told else "more of its tools are left out")
         return True
 
     @property
     def last_context(self) -> Any:
-        """The context of whoever sent the last message, where the stream knows."""
+        """The context of the sender of the last message, if the stream has it."""
         return getattr(self._stream, "last_context", None)
 
     async def aclose(self) -> None:

@@ -1,7 +1,7 @@
-"""`Stdio`: a server that is a program here; messages are lines on its stdin and stdout.
+"""`Stdio`: a local server process that exchanges messages as lines on stdin and stdout.
 
-The SDK has such a transport. Its lines may be as long as memory, a byte that is no UTF-8 ends it,
-and what it cannot read goes to the standard logger, which is somebody's terminal: so this one.
+It replaces the transport of the SDK, which has no limit on lines, ends at invalid UTF-8, and logs
+unreadable lines to the standard logger, which prints on the terminal.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from harken.world.mcp.transport.lines import (
 from harken.world.mcp.transport.rate_limit import MessageFilter
 
 LOOK_S = 1.0
-"""How often is looked whether a program runs still."""
-_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"'
-_ID = rb'"id"\s*:\s*(\d{1,15})\b'
-_ID_FIRST = re.compile(rb"\s*\{\s*(?:%b\s*,\s*)?%b" % (_VERSION, _ID))
-_ID_LAST = re.compile(rb"%b\s*(?:,\s*%b\s*)?\}\s*\Z" % (_ID, _VERSION))
+"""How often the process is checked."""
+_VERSION_REGEX = rb'"jsonrpc"\s*:\s*"2\.0"'
+_ID_REGEX = rb'"id"\s*:\s*(\d{1,15})\b'
+_LEADING_ID_PATTERN = re.compile(rb"\s*\{\s*(?:%b\s*,\s*)?%b" % (_VERSION_REGEX, _ID_REGEX))
+_TRAILING_ID_PATTERN = re.compile(rb"%b\s*(?:,\s*%b\s*)?\}\s*\Z" % (_ID_REGEX, _VERSION_REGEX))
 
 
 class InvalidMessageLine(ValueError):
@@ -44,7 +44,7 @@ class InvalidMessageLine(ValueError):
 
 
 class Stdio:
-    """A transport for the SDK: an async context manager that gives two streams."""
+    """A transport for the SDK: an async context manager that returns two streams."""
 
     def __init__(
         self,
@@ -52,20 +52,20 @@ class Stdio:
         around: McpHost,
         tell: Callable[[str], None],
     ) -> None:
-        """Prepare it. `tell` is told what a person should know."""
+        """Create it; `tell` is called with notices for a person."""
         self._server, self._around, self._tell = server, around, tell
         self.ended: Callable[[], None] | None = None
-        """Told when the program says no more."""
+        """Called when the process has ended or closed its output."""
         self.child: ServerProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def ending(self) -> str:
-        """How the program ended; empty where it was not started."""
+        """How the process ended; empty if it was not started."""
         return self.child.ending if self.child is not None else ""
 
     async def __aenter__(self) -> TransportStreams:
-        """Start the program. Raises ConfigError."""
+        """Start the process. Raises ConfigError."""
         self.child = await ServerProcess.start(self._server, self._around)
         to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
@@ -83,7 +83,7 @@ class Stdio:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if self._tasks:  # what was said last, such as that a call is cancelled
+            if self._tasks:  # The last message may be a cancellation of a call.
                 await asyncio.wait(self._tasks[1:2], timeout=0.2)
             if self.child is not None:
                 await self.child.end()
@@ -94,21 +94,21 @@ class Stdio:
                 self.child.let_go()
 
     async def _watch(self, child: ServerProcess) -> None:
-        """Notice that the program has ended though somebody else holds its output open.
+        """Detect the end of the process even if another process holds its output open.
 
-        What it started may do so, and who waits for an answer would wait in vain.
+        A descendant may do so, and a caller would wait for a response without end.
         """
-        looks = 0
-        while looks < 2:  # once more, so that what it said last is read
+        checks = 0
+        while checks < 2:  # A second check lets the last output be read.
             await asyncio.sleep(LOOK_S)
-            looks += child.processes.exit_code is not None
+            checks += child.processes.exit_code is not None
         if self.ended is not None:
             self.ended()
 
     async def _read(
         self, child: ServerProcess, to_session: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
-        """Give on what the program says; when it says no more, so does the stream."""
+        """Forward messages of the process; close the stream at the end of its output."""
         with to_session, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for line in lines(child.stdout):
                 message = read_line(line)
@@ -123,7 +123,7 @@ class Stdio:
         from_session: MemoryObjectReceiveStream[SessionMessage],
         to_session: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
-        """Tell the program what the session says."""
+        """Send messages of the session to the process."""
         try:
             with from_session:
                 async for item in from_session:
@@ -131,21 +131,21 @@ class Stdio:
                     child.stdin.write(text.encode() + b"\n")
                     await child.stdin.drain()
         except (OSError, RuntimeError):
-            to_session.close()  # nobody reads: no request will be answered
+            to_session.close()  # The process reads no more, so no request will get a response.
 
 
 def read_line(line: MessageLine) -> SessionMessage | Exception | None:
-    """Return the message of a line; None where it is blank, an exception where it is none.
+    """Parse a line. Return None if it is blank, an exception if it is no message.
 
-    An answer that cannot be read becomes an error for whoever waits for it. Half a letter in it,
-    which is what programs leave that cut texts, is a question mark.
+    An unreadable response becomes an error for its request. A lone surrogate, which programs
+    produce when they truncate text, becomes a question mark.
     """
     if line.is_too_long:
-        return _not_read(line.data, f"is longer than {MAX_LINE_BYTES >> 20} MB")
+        return _build_read_error(line.data, f"is longer than {MAX_LINE_BYTES >> 20} MB")
     if not line.data.strip():
         return None
     if is_too_much(line.data):
-        return _not_read(line.data, f"is made of more than {MAX_PIECES:,} pieces")
+        return _build_read_error(line.data, f"is made of more than {MAX_PIECES:,} pieces")
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line.data, by_name=False))
     except ValueError:
@@ -154,13 +154,15 @@ def read_line(line: MessageLine) -> SessionMessage | Exception | None:
         data = json.dumps(json.loads(line.data), ensure_ascii=False).encode(errors="replace")
         return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
     except (ValueError, RecursionError):
-        return _not_read(line.data, "is no JSON that can be read")
+        return _build_read_error(line.data, "is no JSON that can be read")
 
 
-def _not_read(data: bytes, why: str) -> SessionMessage | InvalidMessageLine:
-    """Return an error in place of an answer, where it says to which request."""
-    found = _ID_FIRST.match(data) or (data.startswith(b"{") and _ID_LAST.search(data[-200:]))
-    if not found or b'"method"' in data[:200]:
+def _build_read_error(data: bytes, why: str) -> SessionMessage | InvalidMessageLine:
+    """Return an error response if the line names its request, else an exception."""
+    match = _LEADING_ID_PATTERN.match(data) or (
+        data.startswith(b"{") and _TRAILING_ID_PATTERN.search(data[-200:])
+    )
+    if not match or b'"method"' in data[:200]:
         return InvalidMessageLine(data[:80].decode(errors="replace").strip())
     error = ErrorData(code=INTERNAL_ERROR, message=f"the answer {why}, and was not read")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(match[1]), error=error))
