@@ -71,7 +71,7 @@ class McpConnection:
         """Its own name and version, and that of the protocol."""
         self._changed, self._connect = changed, connect
         self._request_handler = ServerRequestHandler(server, around, self._relist)
-        self._session: McpSession | None = None
+        self._life: McpSession | None = None
         self._bearer: Bearer | None = None
         self._failures, self._retry_at, self._open_since = 0, 0.0, 0.0
         self._relist_task: asyncio.Task[None] | None = None
@@ -85,7 +85,7 @@ class McpConnection:
     @property
     def is_tried(self) -> bool:
         """Whether opening it was attempted in the running event loop."""
-        session = self._session
+        session = self._life
         is_current_loop = session is not None and session.loop is asyncio.get_running_loop()
         return is_current_loop and self.state in ("open", "failed")
 
@@ -98,9 +98,9 @@ class McpConnection:
     async def open(self) -> None:
         """Connect if it is not connected. Raises ToolError with the reason."""
         loop = asyncio.get_running_loop()
-        if self._session is not None and self._session.loop is not loop:
-            self._session.abandon()  # A session of another loop has ended with it.
-            self._session, self.state, self._retry_at = None, "new", 0.0
+        if self._life is not None and self._life.loop is not loop:
+            self._life.abandon()  # A session of another loop has ended with it.
+            self._life, self.state, self._retry_at = None, "new", 0.0
             self._request_handler, self._relist_task = (
                 ServerRequestHandler(self.server, self.around, self._relist),
                 None,
@@ -112,9 +112,9 @@ class McpConnection:
                     f"the MCP server {self.server.name} is away: {self.reason}; {again}"
                 )
             self.state = "starting"
-            self._session = self._create_session(self._session)
-        assert self._session is not None
-        await asyncio.shield(self._session.opened)
+            self._life = self._create_session(self._life)
+        assert self._life is not None
+        await asyncio.shield(self._life.opened)
 
     def _create_session(self, before: McpSession | None) -> McpSession:
         stdio: Stdio | None = None
@@ -171,8 +171,8 @@ class McpConnection:
 
     async def close(self) -> None:
         """Close the connection, and wait for its owner. Raises nothing."""
-        if self._session is not None and self._session.loop is asyncio.get_running_loop():
-            await self._session.close()
+        if self._life is not None and self._life.loop is asyncio.get_running_loop():
+            await self._life.close()
         self.state = "closed"
 
     async def request(self, what: str, work: Work, patience: RequestTimeout | None = None) -> Any:
@@ -181,9 +181,9 @@ class McpConnection:
         If the caller is cancelled, the request is cancelled at the server, too. Raises ToolError.
         """
         await self.open()
-        assert self._session is not None
+        assert self._life is not None
         patience = patience or RequestTimeout(self.server.timeout_s)
-        return await self._session.request(what, work, patience)
+        return await self._life.request(what, work, patience)
 
     async def call(
         self,
@@ -220,8 +220,8 @@ class McpConnection:
         self._open_since = asyncio.get_running_loop().time()
         tools = self.capabilities.tools
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools and tools.list_changed:
-            assert self._session is not None
-            self._session.start(self._listen(client))
+            assert self._life is not None
+            self._life.start(self._listen(client))
         self._changed()
 
     def _set_tools(self, listing: tuple[list[types.Tool], list[str]]) -> None:
@@ -259,7 +259,7 @@ class McpConnection:
     def _relist(self) -> None:
         """Schedule a new request for the list of tools, with a minimum interval."""
         self._should_relist = True
-        session = self._session
+        session = self._life
         if session is not None and (self._relist_task is None or self._relist_task.done()):
             self._relist_task = session.start(self._relist_tools(session))
 

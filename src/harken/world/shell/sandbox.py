@@ -336,8 +336,8 @@ class Sandbox:
             f"Commands run in a sandbox: {_NETWORK_TEXT if self.network else _OFFLINE_TEXT}. "
             f"They can write only below the working folder{folders_note}, and in /tmp, which is "
             f"theirs alone and lasts as long as the session; not what decides which programs run "
-            f"later (.git/config, .git/hooks, .envrc, .vscode, .npmrc, settings of agents, start-up "
-            f"files of shells). Credentials are out of reach."
+            f"later (.git/config, .git/hooks, .envrc, .vscode, .npmrc, settings of agents, "
+            f"start-up files of shells). Credentials are out of reach."
         )
 
     def hint(self, output: str) -> str:
