@@ -33,7 +33,7 @@ _NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """
 
 SubjectKind: TypeAlias = Literal["text", "path", "command", "url"]
-"""How permission rules match the subject of a call: as a text, path, shell command or URL."""
+"""The way in which rules match the subject of a call: as text, path, shell command or URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ToolContext:
     call: str
     """The call as a cause refers to it: `msg_003`, or `msg_003.call_abc`."""
     user: User | None = None
-    """The user whom a tool may ask, or None. Questions and answers are logged."""
+    """The user that a tool may ask, or None. Questions and answers are logged."""
     denies_path: Callable[[str], bool] | None = None
     """Whether a rule excludes a path, though the call itself may run.
 
@@ -199,13 +199,13 @@ class Tool:
         A plain function runs in a thread. Raises InvalidArguments, ToolTimeout after `timeout_s`,
         and whatever the function raises.
         """
-        checked = self.check(arguments)
+        function_arguments = self.check(arguments)
         if self.caller is not None:
-            checked[self.caller] = caller
+            function_arguments[self.caller] = caller
         limit = asyncio.timeout(self.timeout_s)
         try:
             async with limit:
-                return as_content(await self._call(checked))
+                return as_content(await self._call(function_arguments))
         except TimeoutError:
             if limit.expired() and self.timeout_s is not None:
                 raise ToolTimeout(self.name, self.timeout_s) from None
@@ -304,18 +304,18 @@ def tool(
     Raises TypeError for a function without a description or types, and for a generator.
     """
 
-    def make(function: Function) -> Tool:
+    def make_tool(function: Function) -> Tool:
         _check_function(function)
         text = inspect.cleandoc(description or function.__doc__ or "")
-        called = name or str(getattr(function, "__name__", ""))
+        tool_name = name or str(getattr(function, "__name__", ""))
         if not text:
             raise TypeError(
-                f"{called or function}: a tool needs a docstring, or tool(description=...): "
+                f"{tool_name or function}: a tool needs a docstring, or tool(description=...): "
                 f"the model reads there what it does"
             )
-        arguments = arguments_of(function, called)
+        arguments = arguments_of(function, tool_name)
         return Tool(
-            name=called,
+            name=tool_name,
             description=text,
             parameters=schema_of(arguments),
             function=function,
@@ -326,7 +326,7 @@ def tool(
             caller=_find_context_parameter(function),
         )
 
-    return make if function is None else make(function)
+    return make_tool if function is None else make_tool(function)
 
 
 def _check_function(function: object) -> None:

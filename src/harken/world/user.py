@@ -64,7 +64,7 @@ class ApprovalDecision:
 
 
 class User(Protocol):
-    """A user who answers questions and approves actions. Several agents may ask concurrently."""
+    """The user, to answer questions and approve actions. Agents may ask concurrently."""
 
     async def ask(self, asked: UserQuestion) -> str:
         """Return the answer to a question.

@@ -19,7 +19,7 @@ _MAX_LINE_CHARS = 300
 
 
 def diff(name: str, before: bytes | None, after: bytes) -> str:
-    """Return a unified diff of two contents, truncated if long; `before` None: a new file."""
+    """Return a unified diff of two contents, truncated if long; `before` is None for a new file."""
     if any(binary_kind(data) for data in (before or b"", after)):
         return f"{name}: {_format_size(before)} -> {_format_size(after)}, not text"
     old, new = _split_lines(before or b""), _split_lines(after)

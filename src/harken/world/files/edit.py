@@ -21,7 +21,7 @@ _MAX_LISTED_LINES = 10
 _MAX_COMPARED_LINES = 20_000
 """The maximum number of lines that are searched for a similar one."""
 _MAX_LINE_CHARS = 500
-"""How many characters of a line are compared and quoted."""
+"""The number of characters of a line that are compared and quoted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ LINES = 2000
 CHARACTERS = 60_000
 """The maximum size of a window, whatever the limit."""
 LONGEST_LINE = 2000
-"""How many characters of a line are shown."""
+"""The maximum number of characters of a line that are shown."""
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -18,7 +18,7 @@ from harken.world.files.root import Root, size_text
 from harken.world.result import ToolError
 
 SCANNED = 4 << 30
-"""How many bytes of a large file are searched for a line."""
+"""The number of bytes of a large file that are searched for a line."""
 
 
 def read_file(

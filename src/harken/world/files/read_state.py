@@ -152,7 +152,7 @@ class KnownFiles:
     """The file content that all agents of a world know."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Track files relative to this folder; None: only files with absolute names are checked."""
+        """Track files relative to this folder, or only files with absolute names without one."""
         self._root = None if folder is None else Root(folder)
         self._sessions: WeakKeyDictionary[Session, dict[str, _AgentFiles]] = WeakKeyDictionary()
         self._looks: dict[str, _FileCheck] = {}
@@ -172,7 +172,7 @@ class KnownFiles:
         return {path: read_state.hash for path, read_state in all_files.items()}
 
     def before(self, caller: ToolContext, path: str) -> FileReadState | None:
-        """Return what was known of a file when a call was made. Return None if it was unknown.
+        """Return the read state of a file at the time of a call. Return None if it was unknown.
 
         A model writes the calls of a message before it gets any of their results. So a parallel
         read does not count, but a parallel write does, because the model intended it.

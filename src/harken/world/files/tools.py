@@ -29,7 +29,7 @@ from harken.world.result import ToolError
 from harken.world.tool import Tool, ToolContext, in_thread, tool
 
 LISTED = 1000
-"""How many entries of a folder are shown."""
+"""The maximum number of entries of a folder that are shown."""
 _MAX_COUNTED_ENTRIES = 100_000
 
 T = TypeVar("T")
@@ -228,10 +228,15 @@ class Files:
         return _known_files(caller).before(caller, self.root.name(file))
 
     def _learn(
-        self, caller: ToolContext | None, file: Path, known: FileReadState, *, wrote: bool = False
+        self,
+        caller: ToolContext | None,
+        file: Path,
+        read_state: FileReadState,
+        *,
+        wrote: bool = False,
     ) -> None:
         if caller is not None:
-            _known_files(caller).learn(caller, self.root.name(file), known, wrote=wrote)
+            _known_files(caller).learn(caller, self.root.name(file), read_state, wrote=wrote)
 
     def _list_folder(self, folder: Path) -> str:
         with self.root.failing(folder), os.scandir(folder) as entries:

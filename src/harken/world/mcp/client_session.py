@@ -81,7 +81,7 @@ class McpSession:
         self.owner = self.loop.create_task(self._run_session(), name=f"harken mcp {server.name}")
 
     async def request(self, what: str, work: Work, patience: RequestTimeout) -> Any:
-        """Run a request and return its result; `what` names it in error texts.
+        """Run a request and return its result; error texts name it with `what`.
 
         If the caller is cancelled, the request is cancelled at the server, too. Raises ToolError.
         """
@@ -193,15 +193,15 @@ class McpSession:
             # Retrieve the exception, because possibly no task waits for it.
             self.opened.exception()
 
-    def _format_gone(self, what: str) -> str:
+    def _format_gone(self, request_name: str) -> str:
         why = self.reason or "it does not end"
         return (
-            f"the MCP server {self.server.name} is gone: {why}. {what} may or may not have acted; "
-            f"the next call starts the server again"
+            f"the MCP server {self.server.name} is gone: {why}. {request_name} may or may not "
+            f"have acted; the next call starts the server again"
         )
 
-    def _format_request(self, what: str) -> str:
-        return f"{what} of the MCP server {self.server.name}"
+    def _format_request(self, request_name: str) -> str:
+        return f"{request_name} of the MCP server {self.server.name}"
 
     async def _stop_tasks(self) -> None:
         tasks = [*self._tasks]

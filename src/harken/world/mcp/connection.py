@@ -107,9 +107,9 @@ class McpConnection:
             )
         if self.state not in ("starting", "open"):
             if (wait_s := self._retry_at - loop.time()) > 0:
-                again = f"it is not started again within {wait_s:.0f} s"
+                retry_note = f"it is not started again within {wait_s:.0f} s"
                 raise ToolError(
-                    f"the MCP server {self.server.name} is away: {self.reason}; {again}"
+                    f"the MCP server {self.server.name} is away: {self.reason}; {retry_note}"
                 )
             self.state = "starting"
             self._life = self._create_session(self._life)
@@ -176,7 +176,7 @@ class McpConnection:
         self.state = "closed"
 
     async def request(self, what: str, work: Work, patience: RequestTimeout | None = None) -> Any:
-        """Run a request at the server and return its result; `what` names it in error texts.
+        """Run a request at the server and return its result; error texts name it with `what`.
 
         If the caller is cancelled, the request is cancelled at the server, too. Raises ToolError.
         """

@@ -79,15 +79,15 @@ def resource_parts(
     return parts
 
 
-def _build_image_part(data: str, media_type: str, what: str) -> ContentPart:
+def _build_image_part(data: str, media_type: str, label: str) -> ContentPart:
     """Return an image that providers accept, else a text that describes it."""
     kind = media_type.lower().partition(";")[0].strip()
     try:
         size = len(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
-        return TextPart(f"[{what}, {kind[:60]}: it is damaged, no base64]")
+        return TextPart(f"[{label}, {kind[:60]}: it is damaged, no base64]")
     if kind not in _IMAGE_TYPES or size > MAX_IMAGE_BYTES:
-        return TextPart(f"[{what}, {kind[:60] or 'of no kind'}, {size:,} bytes: not shown]")
+        return TextPart(f"[{label}, {kind[:60] or 'of no kind'}, {size:,} bytes: not shown]")
     return ImagePart(media_type=kind, data=data)
 
 

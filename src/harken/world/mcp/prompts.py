@@ -73,7 +73,7 @@ async def prompt_text(connection: McpConnection, name: str, arguments: Mapping[s
     text = (
         messages[0][1]
         if len(messages) == 1
-        else "\n\n".join(f"[{role}]: {one}" for role, one in messages)
+        else "\n\n".join(f"[{role}]: {message_text}" for role, message_text in messages)
     )
     if len(text) > MAX_CHARACTERS:
         raise ToolError(f"the prompt {name!r} has more than {MAX_CHARACTERS:,} characters")

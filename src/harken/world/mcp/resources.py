@@ -18,7 +18,7 @@ from harken.world.mcp.errors import one_line
 from harken.world.result import ToolError
 
 MAX_SHOWN = 200
-"""How many resources of a page are listed."""
+"""The maximum number of resources of a page that are listed."""
 
 
 def parse_resource_uri(

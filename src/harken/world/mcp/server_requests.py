@@ -25,14 +25,14 @@ from harken.world.mcp.transport.stdio import InvalidMessageLine
 from harken.world.user import User
 
 MAX_FORMS = 8
-"""How many forms a server may send during one call."""
+"""The maximum number of forms from a server during one call."""
 MAX_NOTES = 200
 """The maximum number of notices about one server."""
 
 
 @dataclass(slots=True, eq=False)
 class ToolCallContext:
-    """A pending call, with the user who may be asked during it."""
+    """A pending call, with the user to ask during it."""
 
     agent: str
     user: User | None

@@ -48,7 +48,7 @@ class McpTool(Tool):
     def run(
         self, arguments: Mapping[str, Any], caller: ToolContext | None = None
     ) -> Coroutine[Any, Any, Content]:
-        """Call it and return what it gave. Raises ToolError."""
+        """Call it and return its result. Raises ToolError."""
         coroutine: Coroutine[Any, Any, Content] = self.function(dict(arguments), caller)
         return coroutine
 
@@ -73,14 +73,14 @@ def _create_tool(
 
         def progress(done: float, total: float | None, message: str | None) -> None:
             if on_progress is not None:
-                said = " ".join(readable(message or "")[:200].split())
+                text = " ".join(readable(message or "")[:200].split())
                 of = "" if caller is None else caller.call
-                on_progress(Progress(tool=name, call=of, done=done, total=total, message=said))
+                on_progress(Progress(tool=name, call=of, done=done, total=total, message=text))
 
         result = await connection.call(tool.name, arguments, call_context, progress)
         if result.is_error:
-            said = text_of(result.content) or "it does not say why"
-            raise ToolError(f"{name}: {said[:MAX_DESCRIPTION]}")
+            text = text_of(result.content) or "it does not say why"
+            raise ToolError(f"{name}: {text[:MAX_DESCRIPTION]}")
         return content_of(result, connection.around.outputs)
 
     is_trusted = server.trust_annotations and hints is not None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from harken.world.search.glob import Part, fits, name_regex, parse_glob_parts
 
 _MAX_FILE_BYTES = 1_000_000
-"""How many bytes of a `.gitignore` are read."""
+"""The maximum size of a `.gitignore` that is read, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from harken.world.search.gitignore import walk
 from harken.world.search.glob import Glob
 
 _MAX_LINE_BYTES = 2000
-"""How many bytes of a line are printed."""
+"""The maximum number of bytes of a line that are printed."""
 
 
 def main(arguments: str, out: BinaryIO) -> int:

@@ -23,7 +23,7 @@ from harken.world.search.results import MatchLine, SearchOutput, SearchProcess
 from harken.world.tool import Tool, ToolContext, in_thread, tool
 
 LISTED = 200
-"""How many files `glob` lists, and the default limit of lines for `grep`."""
+"""The maximum number of files in `glob`, and the default limit of lines in `grep`."""
 GATHERED = 10_000
 """The number of lines after which a search is stopped."""
 _MAX_FILES = 1_000_000

@@ -34,7 +34,7 @@ MARK = "HARKEN_COMMAND"
 TERM_S = 1.0
 """The time between SIGTERM and SIGKILL."""
 KILL_S = 2.0
-"""How long to wait for a killed process, which may hang in the kernel."""
+"""The time to wait for a killed process, which may hang in the kernel."""
 PROC = Path("/proc")
 
 

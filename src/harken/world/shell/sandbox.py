@@ -369,7 +369,7 @@ def _iter_foreign_sockets() -> Iterator[str]:
 
 
 def _code_folders() -> list[Path]:
-    """Return the folders of Harken's code, whose change could disable all checks."""
+    """Return the folders of Harken's code: a change of it could disable all checks."""
     package = Path(__file__).resolve().parents[2]
     return [package, Path(sys.prefix).resolve()]
 

@@ -41,12 +41,12 @@ QUIET: Mapping[str, str] = {
 """Variables that disable pagers and prompts, because no user can answer them."""
 
 AGAIN = 2
-"""How often a failed setup of the sandbox is retried."""
+"""The number of retries after a failed setup of the sandbox."""
 _IN_SANDBOX = " (in the sandbox)"
 _MAX_LISTED_NAMES = 5
-"""How many names of files in `/tmp` a result lists."""
+"""The maximum number of names in `/tmp` that a result lists."""
 PATIENCE_S = 0.2
-"""How long processes of a command may run after its shell has ended, as for `> >(tee log)`."""
+"""The time that processes may run after the shell has ended, as for `> >(tee log)`."""
 
 _DESCRIPTION_TEMPLATE = """\
 Run a command in bash, in the working folder. The result is the exit code and the output
@@ -87,7 +87,7 @@ class Shell:
     refusal: str = ""
     """The reason why no command may run; empty if they may."""
     environment: Mapping[str, str] | None = None
-    """The environment of commands, before variables against prompts; None: that of this process."""
+    """The environment of commands, before variables against prompts; None: the inherited one."""
     limits: ShellLimits = field(default_factory=ShellLimits)
 
     @property
@@ -183,7 +183,7 @@ class Shell:
         """Prepare a command line and its environment. Raises ToolError if it may not run."""
         if self.refusal:
             raise ToolError(f"the command was not run: {self.refusal}")
-        # Passed on, not read: nothing here depends on what is in it.
+        # The environment is passed on: no decision depends on its content.
         inherited = os.environ if self.environment is None else self.environment
         added = {} if caller is None else caller.environment_changes()
         environment = dict(inherited) if caller is None else caller.environment(inherited)

@@ -15,7 +15,7 @@ from harken.world.triggers.base import TriggerEvent, quoted
 from harken.world.triggers.trigger import CommandTrigger
 
 TAIL = 3000
-"""How many characters of the end of the output the agent gets."""
+"""The number of characters at the end of the output that the agent gets."""
 
 
 class BackgroundCommands:

@@ -26,16 +26,16 @@ from harken.world.tool import in_thread
 from harken.world.triggers.base import TriggerEvent, missing_extra
 
 DEBOUNCE_S = 0.3
-"""How long further changes are awaited: a program seldom writes a single file."""
+"""The wait for further changes: a program seldom writes a single file."""
 MOST_FILES = 20_000
 """The maximum number of scanned files; for more, a smaller folder must be named."""
 MOST_PATHS = 20
 _MAX_LISTED_NAMES = 20
 _STOP_POLL_MS = 200
-"""How often a thread checks whether it is stopped, which is the main cost of many triggers."""
+"""The interval at which a thread checks for a stop: the main cost of many triggers."""
 _POLL_MS = 400
 _FOLDER_CHECK_S = 2.0
-"""How often a check runs whether the watched folder is still the one with that name."""
+"""The interval of checks that the watched folder was not replaced."""
 _PAUSE_FACTOR = 10.0
 """The pause after a scan, as a multiple of its duration."""
 _IGNORED_NAMES = """

@@ -1,4 +1,4 @@
-"""`Sources`: the trigger sources of one world, and what they share.
+"""`Sources`: the trigger sources of one world, and their shared state.
 
 It is part of a `World`. No source runs until a session listens: see `harken.agents.turn.wakeups`.
 """
@@ -30,7 +30,7 @@ from harken.world.triggers.webhook import WebhookCalled, Webhooks
 
 @dataclass(eq=False, kw_only=True)
 class Sources:
-    """Creates the source of a trigger and owns what several sources share."""
+    """Creates the source of a trigger and owns the state that sources share."""
 
     root: Root
     shell: Shell

@@ -31,7 +31,7 @@ class Trigger(msgspec.Struct, kw_only=True, frozen=True, tag_field="kind", omit_
     call: Reference
     """The call that armed it."""
     armed: str
-    """When it was armed: UTC, RFC 3339."""
+    """The time at which it was armed: UTC, RFC 3339."""
     note: str = ""
     """A note of the agent that is repeated with each event."""
 

@@ -24,12 +24,12 @@ BODY_BYTES = 65_536
 READ_S = 10.0
 """The time limit for receiving a request."""
 WAITING = 8
-"""How many messages may wait for a busy agent; further ones are refused."""
+"""The maximum number of messages waiting for a busy agent; further ones are refused."""
 SHOWN = 4000
-"""How many characters of a message the agent gets."""
+"""The maximum number of characters of messages that the agent gets."""
 HOST = "127.0.0.1"
 CONNECTIONS = 64
-"""How many connections without a valid token may be open, since any program can open them."""
+"""The maximum number of connections without a valid token: any program can open them."""
 
 # Without a handler, Python prints errors for malformed requests on the terminal.
 logging.getLogger("aiohttp").addHandler(logging.NullHandler())

@@ -113,10 +113,10 @@ class Bearer(httpx2.Auth):
             now = logins.get(self._server)
             if now is None or now.access_token != login.access_token:
                 return now  # Another Harken process has renewed the token.
-            found = await renew(now, self._clock)
-            if found is not None:
-                logins.put(self._server, found)
-            return found or now
+            renewed = await renew(now, self._clock)
+            if renewed is not None:
+                logins.put(self._server, renewed)
+            return renewed or now
 
     def _ends_soon(self, login: Login) -> bool:
         renewable = login.refresh_token and login.token_url and login.expires_at_s

@@ -42,7 +42,7 @@ class Login:
     client_id: str = field(default="", repr=False)
     client_secret: str = field(default="", repr=False)
     method: str = ""
-    """How the secret is sent: `client_secret_basic` or `client_secret_post`; else not at all."""
+    """The method to send the secret: `client_secret_basic`, `client_secret_post`, or else none."""
     access_token: str = field(default="", repr=False)
     refresh_token: str = field(default="", repr=False)
     expires_at_s: float = 0.0
@@ -100,14 +100,14 @@ class Logins:
 
     def all(self) -> dict[str, Login]:
         """Return all logins by key. Raises ConfigError if the file cannot be used."""
-        what, then = "the tokens in it", "log in again"
+        secrets_text, next_step = "the tokens in it", "log in again"
         try:
-            data = read_own_file(self.file, MAX_BYTES, what=what, then=then)
+            data = read_own_file(self.file, MAX_BYTES, what=secrets_text, then=next_step)
             return msgspec.json.decode(data, type=_File).logins
         except FileNotFoundError:
             return {}
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise ConfigError(f"{self.file}: is damaged; remove it, and {then}") from None
+            raise ConfigError(f"{self.file}: is damaged; remove it, and {next_step}") from None
 
     def put(self, server: McpServerConfig, login: Login) -> None:
         """Store the login of a server and replace the previous one. Raises ConfigError."""

@@ -32,7 +32,7 @@ from harken.world.mcp.transport.lines import (
 from harken.world.mcp.transport.rate_limit import MessageFilter
 
 LOOK_S = 1.0
-"""How often the process is checked."""
+"""The interval of checks of the process."""
 _VERSION_REGEX = rb'"jsonrpc"\s*:\s*"2\.0"'
 _ID_REGEX = rb'"id"\s*:\s*(\d{1,15})\b'
 _LEADING_ID_PATTERN = re.compile(rb"\s*\{\s*(?:%b\s*,\s*)?%b" % (_VERSION_REGEX, _ID_REGEX))
@@ -61,7 +61,7 @@ class Stdio:
 
     @property
     def ending(self) -> str:
-        """How the process ended; empty if it was not started."""
+        """The exit status of the process; empty if it was not started."""
         return self.child.ending if self.child is not None else ""
 
     async def __aenter__(self) -> TransportStreams:

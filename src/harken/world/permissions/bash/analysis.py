@@ -44,7 +44,7 @@ from harken.world.permissions.pattern import folded
 
 _MAX_DEPTH = 8
 _MAX_ARGUMENTS = 200
-"""How many words of a command are examined that may start another one."""
+"""The maximum number of words that are examined in a command that may start another one."""
 _SEPARATORS = re.compile(r"[\s;&|]")
 _DISGUISE = re.compile(r"[()'\"\\$`]")
 """Characters that make another command of a text when it is read once more."""
@@ -153,7 +153,7 @@ class Analysis:
             self.findings.mentions.append(_SIGNS_PATTERN.sub(" ", folded(text)))
 
     def _add_possible(self, text: str, depth: int) -> None:
-        """Add what a text would run if it were a command."""
+        """Add the commands that a text would run if it were a command."""
         if text in self._seen:
             return
         self._seen.add(text)

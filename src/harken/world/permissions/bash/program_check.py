@@ -42,7 +42,7 @@ class Doubt(StrEnum):
     SIZE = "size"
     """It is too long or nested too deeply."""
     UNKNOWN_PROGRAM = "unknown_program"
-    """The name of a program is not literal, or what follows it is not."""
+    """The name of a program, or the text after it, is not literal."""
     CODE_FROM_INPUT = "code_from_input"
     """A program that runs code, or may, reads from a pipe or a here-document."""
     INLINE_CODE = "inline_code"
@@ -69,7 +69,7 @@ class Findings:
     mentions: list[str] = field(default_factory=list)
     """Arguments of other programs: all words of a rule in them are enough to ask."""
     runs_project: bool = False
-    """Whether a script or program of the project runs, whose contents are not examined."""
+    """Whether a script or program of the project runs, without a check of its contents."""
     scripts: list[str] = field(default_factory=list)
     """Files that are run."""
 

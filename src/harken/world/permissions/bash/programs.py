@@ -96,7 +96,7 @@ WRAPPERS = name_set(
     docker-compose catchsegv ld.so sem rush
     """
 )
-"""Programs that run what their arguments name."""
+"""Programs that run the commands in their arguments."""
 
 EXACT_WRAPPERS = name_set(
     """
@@ -104,7 +104,7 @@ EXACT_WRAPPERS = name_set(
     timeout xargs
     """
 )
-"""Wrappers whose arguments, options aside, begin with the command."""
+"""Wrappers with the command as first argument after the options."""
 
 WRAPPER_VALUES: dict[str, str] = {
     "env": "uC",
@@ -146,7 +146,7 @@ OPAQUE = name_set(
 """Programs that run commands in a language of their own, or later, or in another process."""
 
 DATABASES = name_set("mysql mariadb psql sqlite sqlite3 duckdb")
-"""Programs whose input and arguments are SQL, and which have an escape to the shell."""
+"""Programs with SQL as input and arguments, and with an escape to the shell."""
 
 PROGRAM_OPTIONS: dict[str, str] = {
     "ag": "--pager",

@@ -47,32 +47,32 @@ def is_harmless_sed(code: str) -> bool:
     >>> is_harmless_sed("1,5p"), is_harmless_sed("s/a/b/g;s/c/d/"), is_harmless_sed("s/a/b/e")
     (True, True, False)
     """
-    at = 0
+    position = 0
     if len(code) > _MAX_LENGTH:
         return False
-    while at < len(code):
-        prefix = _SED_PREFIX.match(code, at)
-        at = at if prefix is None else prefix.end()
-        command = _SED_SUBSTITUTION.match(code, at) or _SED_SIMPLE.match(code, at)
+    while position < len(code):
+        prefix = _SED_PREFIX.match(code, position)
+        position = position if prefix is None else prefix.end()
+        command = _SED_SUBSTITUTION.match(code, position) or _SED_SIMPLE.match(code, position)
         if command is None:
-            return not code[at:].strip()
-        at = command.end()
-        gap = _SED_BETWEEN.match(code, at)
-        end = at if gap is None else gap.end()
-        if end == at and at < len(code) and command[0] != "{":
+            return not code[position:].strip()
+        position = command.end()
+        gap = _SED_BETWEEN.match(code, position)
+        end = position if gap is None else gap.end()
+        if end == position and position < len(code) and command[0] != "{":
             return False
-        at = end
+        position = end
     return True
 
 
 def is_harmless_perl(code: str) -> bool:
     """Whether a perl program is only substitutions without the flag `e`."""
-    at = 0
-    while at < min(len(code), _MAX_LENGTH):
-        match = _PERL_SUBSTITUTION.match(code, at)
+    position = 0
+    while position < min(len(code), _MAX_LENGTH):
+        match = _PERL_SUBSTITUTION.match(code, position)
         if match is None:
             return False
-        at = match.end()
+        position = match.end()
     return bool(code) and len(code) <= _MAX_LENGTH
 
 
@@ -168,8 +168,8 @@ def _is_allowed(node: ast.AST, others: set[str]) -> bool:
     match node:
         case ast.Import():
             return all(
-                one.asname is None and (one.name in _MODULES or one.name.isidentifier())
-                for one in node.names
+                alias.asname is None and (alias.name in _MODULES or alias.name.isidentifier())
+                for alias in node.names
             )
         case ast.ImportFrom():
             return node.module in _MODULES and not node.level and all(map(_is_name, node.names))

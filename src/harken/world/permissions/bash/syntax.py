@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_LENGTH = 131_072
 """In bytes: the system accepts no longer argument, so a longer command cannot run."""
 _MAX_SECONDS = 3.0
-"""How long a text may be parsed: some nested texts take time quadratic in their length."""
+"""The time limit for parsing: some nested texts take time quadratic in their length."""
 _CHUNK = 16_384
 _MAX_HEREDOCS = 16
 """The grammar takes time quadratic in the number of here-documents."""
@@ -51,8 +51,8 @@ class Syntax:
             data = _join_lines(root, data)
             root = _parse(data)
         if root is not None and (dropped := _dropped_hyphens(root, data)):
-            for at in reversed(dropped):
-                data = b"%s\\%s" % (data[:at], data[at:])
+            for offset in reversed(dropped):
+                data = b"%s\\%s" % (data[:offset], data[offset:])
             root = _parse(data)
         if root is None:
             return None
@@ -81,7 +81,7 @@ def _parse(data: bytes) -> Node | None:
     end = time.monotonic() + _MAX_SECONDS
     try:
         tree = Parser(_language()).parse(
-            lambda at, _: data[at : at + _CHUNK],
+            lambda offset, _: data[offset : offset + _CHUNK],
             progress_callback=lambda _at, _has_error: time.monotonic() > end,
         )
     except ValueError:  # the callback has stopped it
@@ -113,7 +113,7 @@ def _gaps(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the stretches between tokens that are more than blanks and newlines."""
     end = 0
     for start, next_end in [
-        *((one.start_byte, one.end_byte) for one in _leaves(root)),
+        *((leaf.start_byte, leaf.end_byte) for leaf in _leaves(root)),
         (len(data),) * 2,
     ]:
         if data[end:start].strip(b" \t\n"):

@@ -22,9 +22,9 @@ from harken.world.permissions.bash.programs import (
 from harken.world.permissions.pattern import folded
 
 MAX_WORDS = 32
-"""How many words of a wrapper are examined."""
+"""The maximum number of words of a wrapper that are examined."""
 RUNNERS = SHELLS | WRAPPERS | INTERPRETERS | OPAQUE | {"."} | {"source"}
-"""Programs that run what their arguments name."""
+"""Programs that run the commands in their arguments."""
 APPENDING = frozenset({"parallel", "xargs"})
 """Wrappers that append arguments which are not in the text."""
 
@@ -62,34 +62,34 @@ def command_starts(words: Sequence[Word], start: int, skipped: re.Pattern[str]) 
 
     Which options take a value is not known, so both are tried: `git -C there push` is `git push`.
     """
-    reached = {start}
-    for at in range(start, min(len(words), start + MAX_WORDS)):
-        if at in reached:
-            yield at
-            if skipped.match(words[at].value):
-                reached.add(at + 1)
-            if words[at].value.startswith("-"):
-                reached.add(at + 2)
-    if len(words) in reached or start >= len(words):
+    starts = {start}
+    for index in range(start, min(len(words), start + MAX_WORDS)):
+        if index in starts:
+            yield index
+            if skipped.match(words[index].value):
+                starts.add(index + 1)
+            if words[index].value.startswith("-"):
+                starts.add(index + 2)
+    if len(words) in starts or start >= len(words):
         yield len(words)
 
 
-def certain_start(words: Sequence[Word], at: int, wrapper: str) -> int:
-    """Return where the command of a wrapper begins whose options are known.
+def certain_start(words: Sequence[Word], index: int, wrapper: str) -> int:
+    """Return the index of the command in a wrapper with known options.
 
     >>> certain_start([Word(w, w, w) for w in "nice -n 5 A=b make all".split()], 0, "nice")
     4
     """
     with_value = WRAPPER_VALUES.get(wrapper, "")
-    at += 1
-    while at < len(words):
-        value = words[at].value
+    index += 1
+    while index < len(words):
+        value = words[index].value
         if value.startswith("-") and not value.startswith("--") and len(value) > 1:
-            at += value[-1] in with_value and value[1] == value[-1]
+            index += value[-1] in with_value and value[1] == value[-1]
         elif not BEFORE_COMMAND.match(value):
             break
-        at += 1
-    return at
+        index += 1
+    return index
 
 
 def attached_texts(word: str) -> Iterator[str]:
@@ -107,7 +107,7 @@ class Forms:
         self.words = words
         self.raw = [folded(word.raw) for word in words]
         self.values = [folded(word.value) for word in words]
-        self.unfixed = [at for at, word in enumerate(words) if not is_fixed(word)]
+        self.unfixed = [index for index, word in enumerate(words) if not is_fixed(word)]
 
     def from_word(self, start: int, names: Sequence[str] = ()) -> dict[str, None]:
         """Return the command as written, without quotes, without options, and by name.
@@ -120,8 +120,8 @@ class Forms:
         # git-push is the program that `git push` starts.
         known |= {name.replace("-", " ", 1) for name in tuple(known) if name.startswith("git-")}
         for name in known:
-            for at in command_starts(self.words, start + 1, OPTION):
-                forms[" ".join([name, *self.values[at:]])] = None
+            for index in command_starts(self.words, start + 1, OPTION):
+                forms[" ".join([name, *self.values[index:]])] = None
         return forms
 
     def prefixes(
@@ -131,13 +131,13 @@ class Forms:
 
         `is_open`: arguments are appended, so all of it is only a beginning.
         """
-        end = next((at for at in self.unfixed if at > start), len(self.words))
+        end = next((index for index in self.unfixed if index > start), len(self.words))
         if end == len(self.words) and not is_open:
             return {}
         last = folded(_UNFIXED.split(self.words[end].raw, 1)[0]) if end < len(self.words) else ""
         value = self.values[start]
         return {
-            " ".join([name, *self.values[at:end], last]): None
+            " ".join([name, *self.values[index:end], last]): None
             for name in (value, posixpath.basename(value), *map(folded, names))
-            for at in command_starts(self.words[:end], start + 1, OPTION)
+            for index in command_starts(self.words[:end], start + 1, OPTION)
         }
