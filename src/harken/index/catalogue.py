@@ -1,7 +1,7 @@
-"""The catalogue: which files were imported, how far, and which commits they became.
+"""The import catalogue: imported files, how far they were read, and the resulting commits.
 
-One idea: all of it can be found out again by importing once more. So a file that is damaged, or of
-another version, is put aside and begun anew, and nothing here is ever the only copy of anything.
+All records can be derived again by another import. So a damaged file, or one of another version, is
+moved away and recreated; the catalogue is never the only copy of anything.
 
 Source: docs/how-to/import.md, "Again".
 """
@@ -53,24 +53,24 @@ _KEYS = {"source": "path", "lineage": "key", "spawned": "runtime, session, agent
 
 @dataclass(frozen=True, slots=True)
 class FileFingerprint:
-    """By what it is seen that a file has changed."""
+    """The values by which a change of a file is detected."""
 
     size: int
     mtime_ns: int
     tail: bytes
-    """A hash of its last bytes."""
+    """Hash of its last bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A file that was read, and what was told of it."""
+    """The fingerprint and import report of a file that was imported."""
 
     mark: FileFingerprint
     record: bytes
 
 
 class Catalogue:
-    """The catalogue of a home. What is noted is known at once, and kept from `commit` on."""
+    """The import catalogue of a home. Notes are visible at once and durable after `commit`."""
 
     def __init__(self, path: Path | None, *, repair: Repair | None = None) -> None:
         """Open or create the file. With a path of None, or in a read-only folder, use memory.
@@ -95,85 +95,90 @@ class Catalogue:
             self._database.execute("DELETE FROM lost")
 
     def known(self, paths: Iterable[str]) -> dict[str, CatalogueEntry]:
-        """Return what is known of files."""
-        listed = list(paths)
-        names = [os.fsencode(path) for path in listed]
+        """Return the entries of those files that were imported."""
+        path_list = list(paths)
+        names = [os.fsencode(path) for path in path_list]
         query = "SELECT path, size, mtime_ns, tail, record FROM source WHERE path IN"
         rows = query_in(self._database, query, names)
-        found = {
+        entries = {
             os.fsdecode(row[0]): CatalogueEntry(FileFingerprint(*row[1:4]), row[4]) for row in rows
         }
-        return found | {path: self._sources[path] for path in listed if path in self._sources}
+        return entries | {path: self._sources[path] for path in path_list if path in self._sources}
 
     def every(self) -> Iterator[tuple[str, CatalogueEntry]]:
-        """Yield all files that were read, and what was told of each."""
+        """Yield all imported files with their entries."""
         query = "SELECT path, size, mtime_ns, tail, record FROM source"
-        for path, *mark, record in self._database.execute(query):
-            yield os.fsdecode(path), CatalogueEntry(FileFingerprint(*mark), record)
+        for path, *fingerprint, record in self._database.execute(query):
+            yield os.fsdecode(path), CatalogueEntry(FileFingerprint(*fingerprint), record)
 
     def note(self, path: str, mark: FileFingerprint, record: bytes) -> None:
-        """Note a file that was read."""
+        """Record an imported file."""
         self._sources[path] = CatalogueEntry(mark, record)
 
     def records(self) -> Iterator[bytes]:
-        """Yield what was told of all files, those that were read."""
+        """Yield the import reports of all files, the oldest file first."""
         query = "SELECT record FROM source ORDER BY mtime_ns, path"
         for (record,) in self._database.execute(query):
             yield record
 
     def lineage(self, keys: Iterable[bytes]) -> dict[bytes, CommitId]:
-        """Return the commits that histories became, by what is in them."""
-        listed = list(keys)
-        found = {key: self._lineage[key] for key in listed if key in self._lineage}
+        """Return the commits of histories by the keys of their content."""
+        key_list = list(keys)
+        cached = {key: self._lineage[key] for key in key_list if key in self._lineage}
         query = "SELECT key, ctx FROM lineage WHERE key IN"
-        others = (key for key in listed if key not in found)
-        return found | {key: CommitId(ctx) for key, ctx in query_in(self._database, query, others)}
+        missing = (key for key in key_list if key not in cached)
+        return cached | {
+            key: CommitId(ctx) for key, ctx in query_in(self._database, query, missing)
+        }
 
     def lineage_of(self, key: bytes, *, is_new: bool) -> CommitId | None:
-        """Return the commit that a history became; `is_new`: it is known not to be kept yet."""
-        found = self._lineage.get(key)
-        if found is not None or is_new:
-            return found
+        """Return the commit of a history.
+
+        `is_new` means that the key is not in the database yet.
+        """
+        ctx = self._lineage.get(key)
+        if ctx is not None or is_new:
+            return ctx
         row = self._database.execute("SELECT ctx FROM lineage WHERE key = ?", [key]).fetchone()
         return None if row is None else CommitId(row[0])
 
     def note_lineage(self, found: Mapping[bytes, CommitId]) -> None:
-        """Note what histories became."""
+        """Record the commits of histories."""
         self._lineage |= found
 
     def spawner(self, runtime: str, session: str, agent: str) -> CommitId | None:
-        """Return the commit that spawned an agent; None: nothing is known of that."""
+        """Return the commit that spawned an agent, or None if it is unknown."""
         key = (runtime, session, agent)
         if key in self._spawned:
             return self._spawned[key]
-        where = "SELECT ctx FROM spawned WHERE runtime = ? AND session = ? AND agent = ?"
-        row = self._database.execute(where, key).fetchone()
+        query = "SELECT ctx FROM spawned WHERE runtime = ? AND session = ? AND agent = ?"
+        row = self._database.execute(query, key).fetchone()
         return None if row is None else CommitId(row[0])
 
     def spawned(self, runtime: str, session: str) -> list[str]:
-        """Return the agents of a session whose conversations are in other files."""
-        where = "SELECT agent FROM spawned WHERE runtime = ? AND session = ? ORDER BY agent"
-        return [agent for (agent,) in self._database.execute(where, (runtime, session))]
+        """Return the agents of a session whose conversations are in separate files."""
+        query = "SELECT agent FROM spawned WHERE runtime = ? AND session = ? ORDER BY agent"
+        return [agent for (agent,) in self._database.execute(query, (runtime, session))]
 
     def note_spawner(self, runtime: str, session: str, agent: str, ctx: CommitId) -> None:
-        """Note which commit spawned an agent whose conversation is in another file."""
+        """Record the commit that spawned an agent whose conversation is in a separate file."""
         self._spawned[runtime, session, agent] = ctx
 
     def commit(self) -> None:
-        """Keep what was noted. Raises StoreWriteError."""
+        """Write the recorded notes to the file. Raises StoreWriteError."""
         sources = [
-            (os.fsencode(path), *astuple(one.mark), one.record)
-            for path, one in self._sources.items()
+            (os.fsencode(path), *astuple(entry.mark), entry.record)
+            for path, entry in self._sources.items()
         ]
         spawned = [(*key, ctx) for key, ctx in self._spawned.items()]
-        put = "INSERT OR REPLACE INTO"
+        insert = "INSERT OR REPLACE INTO"
         if self.path is not None and is_temporary(self._database):
             raise StoreWriteError(self.path, reason="it cannot be written")
         try:
             self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany(f"{put} source VALUES (?, ?, ?, ?, ?)", sources)
-            self._database.executemany(f"{put} lineage VALUES (?, ?)", self._lineage.items())
-            self._database.executemany(f"{put} spawned VALUES (?, ?, ?, ?)", spawned)
+            self._database.executemany(f"{insert} source VALUES (?, ?, ?, ?, ?)", sources)
+            self._database.executemany(f"{insert} lineage VALUES (?, ?)", self._lineage.items())
+            self._database.executemany(f"{insert} spawned VALUES (?, ?, ?, ?)", spawned)
             self._database.execute("COMMIT")
         except apsw.Error as error:
             if self._database.in_transaction:
@@ -184,25 +189,25 @@ class Catalogue:
         self._sources, self._lineage, self._spawned = {}, {}, {}
 
     def changed(self, path: Path, replace: Callable[[bytes], bytes]) -> None:
-        """Write what is kept into another catalogue, with other texts. Raises StoreWriteError.
+        """Write a copy of the catalogue with replaced texts. Raises StoreWriteError.
 
-        What is named by such a text is left out.
+        Records whose key contains a replaced text are omitted.
         """
         with closing(Catalogue(path)) as other:
-            for name, known in self.every():
+            for name, entry in self.every():
                 if replace(os.fsencode(name)) == os.fsencode(name):
-                    other.note(name, known.mark, replace(known.record))
+                    other.note(name, entry.mark, replace(entry.record))
             lineage = self._database.execute("SELECT key, ctx FROM lineage")
             other.note_lineage({key: CommitId(ctx) for key, ctx in lineage})
             query = "SELECT runtime, session, agent, ctx FROM spawned"
             for runtime, session, agent, ctx in self._database.execute(query):
-                said = f"{session}\n{agent}".encode()
-                if replace(said) == said:
+                text = f"{session}\n{agent}".encode()
+                if replace(text) == text:
                     other.note_spawner(runtime, session, agent, CommitId(ctx))
             other.commit()
 
     def close(self) -> None:
-        """Let go of it; what was noted since the last `commit` is forgotten."""
+        """Close the database; notes since the last `commit` are lost."""
         self._database.close()
 
 
@@ -218,10 +223,10 @@ def repair_catalogue(path: Path) -> None:
         delete_database(successor)
         with closing(open_database(successor, _SCHEMA)) as database:
             database.execute("BEGIN IMMEDIATE")
-            for table, kept in rows.items():
-                for row in kept:
-                    marks = ",".join("?" * len(row))
-                    database.execute(f"INSERT INTO {table} VALUES ({marks})", row)  # noqa: S608 - names of ours
+            for table, table_rows in rows.items():
+                for row in table_rows:
+                    placeholders = ",".join("?" * len(row))
+                    database.execute(f"INSERT INTO {table} VALUES ({placeholders})", row)  # noqa: S608 - names of ours
             database.execute("INSERT INTO lost VALUES ('records')")
             database.execute("COMMIT")
     except OSError as error:

@@ -312,7 +312,7 @@ def _transaction(database: apsw.Connection) -> Iterator[None]:
 
 
 def _pragma(database: apsw.Connection, name: str) -> int:
-    """Return a number that the header of the file says."""
+    """Return an integer from the database header."""
     if name == "reserve_bytes":
         return database.reserve_bytes("main", -1)
     rows: list[tuple[Any, ...]] = database.execute(f"PRAGMA {name}").fetchall()

@@ -1,7 +1,6 @@
-"""The words of a message: what of it is looked for, and how much of what it is.
+"""Extract the searchable text and the statistics of a message.
 
-One idea: a message is read as a store has it, its parts by their names, and nothing is put
-together that nobody asks for.
+A message is read in its stored form, part by part; only the needed parts are decoded.
 """
 
 from __future__ import annotations
@@ -17,156 +16,160 @@ from harken.core import canonical
 from harken.core.commits import Hash
 
 T = TypeVar("T")
-_NO_WORD = 100
-"""So many characters without a blank are no words: an image, a key, a hash."""
-_UNSPACED = re.compile(
+_MAX_WORD_CHARS = 100
+"""A longer text without a blank is not indexed: it is an image, a key or a hash."""
+_UNSPACED_PATTERN = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff])"
 )
-"""Characters of scripts that do not, or not always, write blanks between words: each is found by
-itself, and several as a phrase."""
-_NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, *range(0xF0, 0xF4)})
-"""Bytes with which none of them begins in UTF-8."""
+"""Characters of scripts without, or without regular, blanks between words.
+
+Each one is indexed as a word, and several as a phrase.
+"""
+_OTHER_UTF8_BYTES = bytes(
+    {*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, *range(0xF0, 0xF4)}
+)
+"""UTF-8 bytes that do not start any of these characters."""
 
 
 @dataclass(slots=True)
 class MessageText:
-    """What is in a message."""
+    """The text of a message, and its statistics."""
 
     role: str = ""
     texts: list[str] = field(default_factory=list)
-    """Texts, thoughts and arguments, in order: all that has words."""
+    """Texts, thoughts and arguments, in order."""
     characters: int = 0
-    """Of its texts alone."""
+    """Number of characters of its texts, without thoughts and arguments."""
     thinking: int = 0
     images: int = 0
     calls: list[tuple[str, int]] = field(default_factory=list)
-    """The tool of each call, and how many characters its arguments have."""
+    """Tool name and number of argument characters of each call."""
     is_error: bool = False
 
 
 class StoredMessageShape(msgspec.Struct):
-    """A message as a store has it: its parts by their names."""
+    """A stored message: its role and the hashes of its parts."""
 
     role: str = ""
     parts: list[Hash] = []
 
 
-class _Inside(msgspec.Struct):
-    """A part of any kind: its members."""
+class _Part(msgspec.Struct):
+    """The members of a message part of any type."""
 
     type: str
     text: str = ""
     name: str = ""
     arguments: str = ""
     data: str | None = None
-    content: list[_Inside] = []
+    content: list[_Part] = []
     is_error: bool = False
 
 
 def shape_of(body: bytes) -> StoredMessageShape:
-    """Return what a message consists of; of one that cannot be read, nothing."""
+    """Decode the role and part hashes of a stored message. An unreadable one is empty."""
     try:
-        return _decoded(body, _shapes, StoredMessageShape)
+        return _decode(body, _shapes, StoredMessageShape)
     except ValueError:
         return StoredMessageShape()
 
 
 def extract_text(shape: StoredMessageShape, parts: Mapping[Hash, bytes]) -> MessageText:
-    """Return what is in a message. Parts that are not there, or cannot be read, are left out."""
-    said = MessageText(shape.role)
+    """Extract the text of a message. Missing and unreadable parts are skipped."""
+    text = MessageText(shape.role)
     for name in shape.parts:
         body = parts.get(name)
         if body is not None:
             try:
-                _take(_decoded(body, _parts, _Inside), said)
+                _add_part(_decode(body, _parts, _Part), text)
             except ValueError:
                 continue
-    return said
+    return text
 
 
-def words_of(said: MessageText) -> str:
-    r"""Return what is indexed of a message: its words, with blanks where a script has none.
+def words_of(text: MessageText) -> str:
+    r"""Return the text to index: blanks separate the characters of unspaced scripts.
 
     >>> words_of(MessageText("user", ["Tea, please.", "\u304a\u8336"]))
     'Tea, please.\n \u304a  \u8336 '
     """
-    return spaced("\n".join(said.texts))
+    return spaced("\n".join(text.texts))
 
 
 def spaced(text: str) -> str:
-    """Return a text with blanks around the characters of scripts that have none between words.
+    """Add blanks around the characters of scripts that do not separate words.
 
     A lone surrogate becomes a question mark.
     """
     if text.isascii():
         return text
     try:
-        data = text.encode()
+        encoded = text.encode()
     except UnicodeEncodeError:
         return spaced(utf8(text))
-    if not data.translate(None, _NOT_UNSPACED):
-        return text  # as most are; a search by the pattern takes ten times as long
-    return _UNSPACED.sub(r" \1 ", text)
+    if not encoded.translate(None, _OTHER_UTF8_BYTES):
+        return text  # The usual case; a substitution takes ten times as long.
+    return _UNSPACED_PATTERN.sub(r" \1 ", text)
 
 
 def utf8(text: str) -> str:
-    """Return a text that a database takes: a lone surrogate becomes a question mark."""
+    """Return text that SQLite can store: a lone surrogate becomes a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _take(part: _Inside, said: MessageText) -> None:
+def _add_part(part: _Part, text: MessageText) -> None:
     match part.type:
         case "text":
-            said.texts.append(part.text)
-            said.characters += len(part.text)
+            text.texts.append(part.text)
+            text.characters += len(part.text)
         case "thinking":
-            said.texts.append(part.text)
-            said.thinking += len(part.text)
+            text.texts.append(part.text)
+            text.thinking += len(part.text)
         case "image":
-            said.images += 1
+            text.images += 1
         case "tool_call":
-            said.calls.append((part.name, len(part.arguments)))
-            said.texts.append(part.name)
-            said.texts += _inside(part.arguments)
+            text.calls.append((part.name, len(part.arguments)))
+            text.texts.append(part.name)
+            text.texts += _extract_json_texts(part.arguments)
         case "tool_result":
-            said.is_error = part.is_error
+            text.is_error = part.is_error
             for inner in part.content:
-                _take(inner, said)
+                _add_part(inner, text)
         case "other":
-            said.texts += _inside(part.data or "")
+            text.texts += _extract_json_texts(part.data or "")
 
 
-def _inside(data: str) -> list[str]:
-    """Return the texts in arguments, or in what else is JSON; where it is none, it is a text.
+def _extract_json_texts(data: str) -> list[str]:
+    """Return the strings of a JSON document, or the text itself if it is not JSON.
 
-    As they are, not as JSON spells them: else a word after a line's end would begin with an `n`.
+    Strings are decoded: in escaped form, a word after a newline would start with an `n`.
     """
-    found: list[str] = []
+    texts: list[str] = []
     try:
-        _collect(canonical.from_json(data.encode("utf-8", "surrogatepass")), found)
+        _collect_texts(canonical.from_json(data.encode("utf-8", "surrogatepass")), texts)
     except (ValueError, RecursionError):
         return [data]
-    return found
+    return texts
 
 
-def _collect(value: Any, found: list[str]) -> None:
+def _collect_texts(value: Any, texts: list[str]) -> None:
     if isinstance(value, str):
-        if len(value) < _NO_WORD or " " in value or "\n" in value:
-            found.append(value)
+        if len(value) < _MAX_WORD_CHARS or " " in value or "\n" in value:
+            texts.append(value)
     elif isinstance(value, dict):
         for name, item in value.items():
-            found.append(name)
-            _collect(item, found)
+            texts.append(name)
+            _collect_texts(item, texts)
     elif isinstance(value, list):
         for item in value:
-            _collect(item, found)
+            _collect_texts(item, texts)
     elif value is not None and not isinstance(value, bool):
-        found.append(str(value))
+        texts.append(str(value))
 
 
-def _decoded(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
-    """Read a body. Raises ValueError."""
+def _decode(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
+    """Decode a body, tolerating lone surrogates. Raises ValueError."""
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or a wrong shape
@@ -176,4 +179,4 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
 
 
 _shapes = msgspec.json.Decoder(StoredMessageShape)
-_parts = msgspec.json.Decoder(_Inside)
+_parts = msgspec.json.Decoder(_Part)

@@ -1,7 +1,7 @@
-r"""Queries as people write them: words, "phrases", beginnings*, -not, a OR b.
+r"""Parse search queries: words, "phrases", prefixes*, -exclusions, a OR b.
 
-One idea: whatever is written is a query. What is no word, phrase or beginning by these rules is
-looked for as it stands; nothing that somebody may write is an error of the index.
+Every text that contains a word is a valid query. A token that matches no rule of the syntax is
+searched for literally, and no user input causes a syntax error in FTS5.
 
 Source: docs/how-to/search.md.
 """
@@ -15,22 +15,24 @@ from dataclasses import dataclass
 from harken.errors import ConfigError
 from harken.index.message_text import spaced, utf8
 
-MOST_TERMS = 100
-_TERM = re.compile(r'(?P<no>-(?=[^\s-]))?(?:"(?P<phrase>[^"]*)"?(?P<open>\*)?|(?P<word>[^\s"]+))')
-_WORD = re.compile(r"[^\W_]+")
+MAX_TERMS = 100
+_TERM_PATTERN = re.compile(
+    r'(?P<no>-(?=[^\s-]))?(?:"(?P<phrase>[^"]*)"?(?P<open>\*)?|(?P<word>[^\s"]+))'
+)
+_WORD_PATTERN = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word, a phrase, or the beginning of one."""
+    """A word, a phrase, or the prefix of a word."""
 
     text: str
     is_beginning: bool = False
 
     @property
     def words(self) -> list[str]:
-        """The words that stand in a row, as a text has them; letters of some scripts alone."""
-        return _WORD.findall(spaced(self.text))
+        """The consecutive words of this term, as the index tokenizes them."""
+        return _WORD_PATTERN.findall(spaced(self.text))
 
     def __str__(self) -> str:
         return '"' + " ".join(self.words) + '"' + "*" * self.is_beginning
@@ -38,37 +40,37 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """What is looked for."""
+    """A parsed query: groups of alternatives that must match, and terms that must not."""
 
     all: tuple[tuple[Term, ...], ...]
-    """Of each of these, one at least."""
+    """Groups of alternatives: a text must contain at least one term of each group."""
     none: tuple[Term, ...] = ()
 
     @property
     def terms(self) -> list[Term]:
-        """All terms that a text may have."""
+        """All terms that may occur in a matching text."""
         return [term for terms in self.all for term in terms]
 
     def spelled_out(self, words: Callable[[str], Sequence[str]]) -> TextQuery:
-        """Return the same query with all the words that begin so in the place of beginnings.
+        """Return the same query with each prefix expanded to the words that start with it.
 
-        words: returns, of a beginning in small letters of ASCII, those that there are; none: it
-        stays a beginning.
+        `words` returns the indexed words that start with a lowercase ASCII prefix. If it returns
+        none, the term stays a prefix.
         """
 
-        def spelled(terms: Sequence[Term]) -> tuple[Term, ...]:
-            return tuple(one for term in terms for one in _spelled(term, words))
+        def expand(terms: Sequence[Term]) -> tuple[Term, ...]:
+            return tuple(expanded for term in terms for expanded in _expand_term(term, words))
 
-        return TextQuery(tuple(map(spelled, self.all)), spelled(self.none))
+        return TextQuery(tuple(map(expand, self.all)), expand(self.none))
 
     def __str__(self) -> str:
-        """Return it in the language of FTS5."""
-        wanted = " AND ".join(f"({' OR '.join(map(str, terms))})" for terms in self.all)
-        return f"({wanted}) NOT ({' OR '.join(map(str, self.none))})" if self.none else wanted
+        """Format the query in the syntax of FTS5."""
+        required = " AND ".join(f"({' OR '.join(map(str, terms))})" for terms in self.all)
+        return f"({required}) NOT ({' OR '.join(map(str, self.none))})" if self.none else required
 
 
 def query_of(text: str) -> TextQuery:
-    """Read a query. Raises ConfigError where there is no word in it, or there are too many.
+    """Parse a query. Raises ConfigError if it has no word or too many words.
 
     >>> str(query_of('tea -milk "in the cafe" pot*'))
     '(("tea") AND ("in the cafe") AND ("pot"*)) NOT ("milk")'
@@ -77,46 +79,47 @@ def query_of(text: str) -> TextQuery:
     >>> str(query_of("git --amend src/harken.py"))
     '("git") AND ("amend") AND ("src harken py")'
     """
-    wanted: list[list[Term]] = []
-    refused: list[Term] = []
+    required: list[list[Term]] = []
+    excluded: list[Term] = []
     is_or = False
-    for found in _TERM.finditer(utf8(text)):
-        if found["word"] == "OR" and not found["no"] and wanted:
+    for match in _TERM_PATTERN.finditer(utf8(text)):
+        if match["word"] == "OR" and not match["no"] and required:
             is_or = True
             continue
-        term = _term(found)
+        term = _parse_term(match)
         if not term.words:
             continue
-        if found["no"]:
-            refused.append(term)
+        if match["no"]:
+            excluded.append(term)
         elif is_or:
-            wanted[-1].append(term)
+            required[-1].append(term)
         else:
-            wanted.append([term])
+            required.append([term])
         is_or = False
-    if not wanted:  # then what was refused is what there is
-        wanted, refused = [[term] for term in refused], []
-    _check(text, [*(term for terms in wanted for term in terms), *refused])
-    return TextQuery(tuple(map(tuple, wanted)), tuple(refused))
+    if not required:  # A query with exclusions only searches for the excluded terms.
+        required, excluded = [[term] for term in excluded], []
+    _check_terms(text, [*(term for terms in required for term in terms), *excluded])
+    return TextQuery(tuple(map(tuple, required)), tuple(excluded))
 
 
-def _spelled(term: Term, words: Callable[[str], Sequence[str]]) -> Sequence[Term]:
+def _expand_term(term: Term, words: Callable[[str], Sequence[str]]) -> Sequence[Term]:
     if not term.is_beginning or len(term.words) > 1 or not term.words[0].isascii():
         return [term]
-    found = [Term(word) for word in words(term.words[0].lower())]
-    is_exact = all(one.words == [one.text] for one in found)  # else it is no word as people write
-    return found if found and is_exact else [term]
+    expanded = [Term(word) for word in words(term.words[0].lower())]
+    # Otherwise users do not write it as a single word.
+    is_exact = all(word_term.words == [word_term.text] for word_term in expanded)
+    return expanded if expanded and is_exact else [term]
 
 
-def _term(found: re.Match[str]) -> Term:
-    if found["phrase"] is not None:
-        return Term(found["phrase"], found["open"] is not None)
-    word = found["word"]
+def _parse_term(match: re.Match[str]) -> Term:
+    if match["phrase"] is not None:
+        return Term(match["phrase"], match["open"] is not None)
+    word = match["word"]
     return Term(word, word.endswith("*"))
 
 
-def _check(text: str, terms: Sequence[Term]) -> None:
+def _check_terms(text: str, terms: Sequence[Term]) -> None:
     if not terms:
         raise ConfigError(f"{text[:60]!r} has no word to look for")
-    if sum(len(term.words) for term in terms) > MOST_TERMS:
-        raise ConfigError(f"a query has at most {MOST_TERMS} words; this one has more")
+    if sum(len(term.words) for term in terms) > MAX_TERMS:
+        raise ConfigError(f"a query has at most {MAX_TERMS} words; this one has more")

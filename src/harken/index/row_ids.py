@@ -1,9 +1,9 @@
-"""Numbers of messages, which are in the order in which they were said.
+"""Row ids of messages, in the order of their times.
 
-One idea: each stretch of time has a range of numbers, which it gives out as messages are read. So
-the last that was said is found without a look at the others, and what was said together has numbers
-near each other, which take little room in the index. Within a stretch, times tell the order. One
-that is full goes on with the numbers of the next.
+Each stretch of time has a range of ids, which are assigned as messages are read. So the newest
+messages are found without a sort, and messages of the same time have neighboring ids, which keeps
+the full-text index small. Within a stretch, the times define the order. A full stretch continues
+with the ids of the next one.
 
 Source: docs/formats/facts.md, "Numbers of messages".
 """
@@ -15,54 +15,58 @@ from typing import Any
 import apsw
 
 _TIME_BITS = 28
-"""A stretch is 2**28 microseconds: four and a half minutes."""
-_ROOM_BITS = 12
-_ROOM = 1 << _ROOM_BITS
-"""So many numbers a stretch has."""
+"""A stretch is 2**28 microseconds long: four and a half minutes."""
+_STRETCH_SIZE_BITS = 12
+_STRETCH_SIZE = 1 << _STRETCH_SIZE_BITS
+"""Number of ids in a stretch."""
 
 
 def stretch_of(number: int) -> int:
-    """Return to which stretch a number belongs."""
-    return number >> _ROOM_BITS
+    """Return the stretch that an id belongs to."""
+    return number >> _STRETCH_SIZE_BITS
 
 
 def first_number(time_us: int) -> int:
-    """Return the first number of the stretch of a time: what was said later has none below.
+    """Return the first id of the stretch of a time. Later messages have no smaller id.
 
     >>> first_number(1 << 28), first_number((1 << 29) - 1), first_number(-1)
     (4096, 4096, 0)
     """
-    return max(time_us, 0) >> _TIME_BITS << _ROOM_BITS
+    return max(time_us, 0) >> _TIME_BITS << _STRETCH_SIZE_BITS
 
 
 def end_of_numbers(database: apsw.Connection, time_us: int) -> int:
-    """Return a number that is greater than that of all that was said until a time."""
-    end = first_number(time_us) + _ROOM
+    """Return an id greater than the ids of all messages up to a time."""
+    end = first_number(time_us) + _STRETCH_SIZE
     while database.execute("SELECT 1 FROM messages WHERE id = ?", (end - 1,)).fetchone():
-        end += _ROOM  # it was full, so it may have gone on
+        end += _STRETCH_SIZE  # A full stretch may continue in the next one.
     return end
 
 
 class Numbers:
-    """The numbers that are free. Whoever makes it has begun a transaction."""
+    """Allocates row ids of messages. The caller has begun a transaction."""
 
     def __init__(self, database: apsw.Connection) -> None:
-        """Go on after the messages that are there."""
+        """Continue after the existing messages."""
         self._database = database
         self._next: dict[int, int] = {}
-        """The first number of a stretch -> its next free one; its end: it is full."""
+        """First id of a stretch -> its next free id; the end of the stretch if it is full."""
 
     def next(self, time_us: int) -> int:
-        """Return the number of a message that was said at a time; 0: nobody knows when."""
+        """Return the next row id for a time. Pass 0 if the time is unknown."""
         first = first_number(time_us)
-        while (number := self._next.get(first) or self._free(first)) == first + _ROOM:
+        while (
+            number := self._next.get(first) or self._next_free_id(first)
+        ) == first + _STRETCH_SIZE:
             self._next[first] = number
             first = number
         self._next[first] = number + 1
         return number
 
-    def _free(self, first: int) -> int:
+    def _next_free_id(self, first: int) -> int:
         query = "SELECT ifnull(max(id), 0) + 1 FROM messages WHERE id < ?"
-        rows: list[tuple[Any, ...]] = self._database.execute(query, (first + _ROOM,)).fetchall()
-        after: int = rows[0][0]
-        return max(first, after)
+        rows: list[tuple[Any, ...]] = self._database.execute(
+            query, (first + _STRETCH_SIZE,)
+        ).fetchall()
+        next_id: int = rows[0][0]
+        return max(first, next_id)

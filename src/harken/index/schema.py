@@ -1,11 +1,11 @@
-"""The tables of facts: what sessions, agents, messages, calls and requests there were.
+"""The tables of the session index: sessions, agents, messages, tool calls and requests.
 
-One idea: each thing that was said is one row, however many files and commits repeat it. All of it
-is read from commits, logs and the catalogue, and can be made again; search, statistics and tables
-for other programs are queries over it.
+Each message has one row that counts, however many files and commits repeat it. All rows are derived
+from commits, logs and the catalogue, and can be rebuilt. Search, statistics and exported tables are
+queries over these tables.
 
-Times are whole microseconds since 1970, UTC. A name that ends in `_id` is the `id` of a row of
-another table. What is not known is NULL.
+Times are whole microseconds since 1970, UTC. A column that ends in `_id` is the `id` of a row of
+another table. Unknown values are NULL.
 
 Source: docs/formats/facts.md.
 """
@@ -115,5 +115,7 @@ CREATE INDEX requests_by_session ON requests (session_id);
 CREATE UNIQUE INDEX requests_by_response ON requests (response) WHERE response IS NOT NULL;
 CREATE INDEX edges_by_child ON edges (child_id);
 """
-"""Makes the tables. Those of search, and of how far the facts go, are `harken.index.session_index`'
-own."""
+"""The SQL that creates the tables.
+
+The tables for search and for incremental updates are defined in `harken.index.session_index`.
+"""

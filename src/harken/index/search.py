@@ -1,9 +1,8 @@
-"""Search: where something was said, over all sessions of all runtimes.
+"""Full-text search for messages over the sessions of all runtimes.
 
-One idea: what was said last is shown first. Whoever looks for something in what they did knows
-roughly what was said, and mostly means the last time; several words narrow it down better than any
-rank, and an index without ranks is smaller and quicker. The index has what was said last at its
-end, and is read from there, so what was said long before costs nothing.
+Results are ordered by time, newest first. Users mostly look for the latest occurrence, and
+additional words narrow a search down better than a rank; an index without ranks is smaller and
+faster. The index is read from its end, where the newest messages are, so old messages cost nothing.
 
 Source: docs/how-to/search.md.
 """
@@ -28,46 +27,46 @@ from harken.index.snippet import Snippet, excerpt
 from harken.index.stored_text import said_of
 from harken.store.base import Store
 
-_MOST_WORDS = 500
-"""A beginning of more words is looked for as a beginning."""
-_AT_ONCE = 500
+_MAX_WORDS = 500
+"""A prefix of more words than this is not expanded."""
+_BATCH_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
-    """What is looked for, and where; None: anywhere."""
+    """The words and filters of a search. A filter that is None matches everything."""
 
     words: str
     agent: str | None = None
-    """Its name; `main` is the main conversation."""
+    """Name of the agent; `main` is the main conversation."""
     role: str | None = None
     kind: str | None = None
     tool: str | None = None
-    """In calls of this tool, and in what it gave."""
+    """Match calls of this tool and their results."""
     projects: Sequence[str] | None = None
-    """Folders."""
+    """Folders of projects."""
     runtime: str | None = None
     since_us: int | None = None
     until_us: int | None = None
     limit: int | None = 20
-    """How many hits are told; None: all there are."""
+    """Maximum number of hits to return. None means all."""
     counted: int = 10_000
-    """How many hits are counted, at least; with so many, one looks for more words."""
+    """Minimum number of hits to count before counting stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageLocation:
-    """Where a message can be read whole."""
+    """The position of a message, at which its full text can be read."""
 
     message: Hash
     session_id: int
-    """A row of the facts."""
+    """Row id of the session in the index."""
     position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """A message in which it stands."""
+    """A message that matches a search."""
 
     time_us: int | None
     session: str
@@ -78,148 +77,154 @@ class SearchHit:
     role: str
     kind: str
     tool: str | None
-    """Whose result it is."""
+    """The tool that returned this result."""
     ctx: CommitId | None
-    """The commit that holds it, from which one can go on; None: only its log has it so far."""
+    """The commit that contains the message, or None if only the log contains it so far."""
     excerpt: Snippet
     place: MessageLocation
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """What was found."""
+    """The hits of a search, and their number."""
 
     total: int
-    """How many messages have it, as far as they were counted."""
+    """Number of matching messages, as far as they were counted."""
     hits: Iterator[SearchHit]
-    """So many of them as were asked for, newest first; read while one looks at them."""
+    """At most `limit` hits, newest first, read lazily."""
     is_more: bool = False
     """Whether there are more than `total`."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Matching:
-    """The messages that have it."""
+class _Matches:
+    """The rows of the messages that match."""
 
     newest: Sequence[int]
-    """So many of them as were asked for, newest first."""
+    """At most `limit` row ids, newest first."""
     total: int
     is_more: bool
 
 
-def search(facts: SessionIndex, store: Store | None, asked: SearchQuery) -> SearchResults:
-    """Find what is asked for. Raises ConfigError for a query without a word, StoreError.
+def search(facts: SessionIndex, store: Store | None, query: SearchQuery) -> SearchResults:
+    """Find messages that match a query. Raises ConfigError if it has no word, StoreError.
 
-    What a commit said that is no longer there is not found; the facts forget it.
+    Messages of deleted commits are not returned; their rows are removed from the index.
     """
-    query = query_of(asked.words)
-    found = _matching(facts, query, asked)
-    while gone := _gone(facts.database, store, found.newest):
-        facts.forget(gone)
-        found = _matching(facts, query, asked)
-    hits = _hits(facts.database, store, query, found.newest)
-    return SearchResults(found.total, hits, found.is_more)
+    text_query = query_of(query.words)
+    matches = _find_matches(facts, text_query, query)
+    while deleted := _find_deleted_commits(facts.database, store, matches.newest):
+        facts.forget(deleted)
+        matches = _find_matches(facts, text_query, query)
+    hits = _iter_hits(facts.database, store, text_query, matches.newest)
+    return SearchResults(matches.total, hits, matches.is_more)
 
 
-def _matching(facts: SessionIndex, query: TextQuery, asked: SearchQuery) -> _Matching:
-    """Return the messages that fit.
+def _find_matches(facts: SessionIndex, text_query: TextQuery, query: SearchQuery) -> _Matches:
+    """Return the messages that match.
 
-    The index tells them by their numbers, the greatest first, and no more than are read: what was
-    said last comes first, but for what is of the same stretch of time.
+    The index returns message ids in descending order and no more than are read. Ids are in the
+    order of time, except within one stretch of time, so the last stretch is read completely and
+    sorted.
     """
-    statement, values = _statement(facts, asked)
-    spelled = query.spelled_out(partial(_words, facts.database))
-    cursor = facts.database.execute(statement, [str(spelled), *values])
-    limit = asked.limit
-    counted = list(cursor if limit is None else islice(cursor, max(limit, asked.counted)))
-    after = next(cursor, None)
-    total, is_more = len(counted), after is not None
+    statement, values = _build_statement(facts, query)
+    expanded = text_query.spelled_out(partial(_find_words, facts.database))
+    cursor = facts.database.execute(statement, [str(expanded), *values])
+    limit = query.limit
+    counted = list(cursor if limit is None else islice(cursor, max(limit, query.counted)))
+    next_row = next(cursor, None)
+    total, is_more = len(counted), next_row is not None
     if limit is not None and 0 < limit <= total:
-        others = chain(counted[limit:], filter(None, (after,)), cursor)
-        counted = [*counted[:limit], *takewhile(partial(_is_with, counted[limit - 1]), others)]
-    return _Matching(_by_time(facts.database, counted)[:limit], total, is_more)
+        later_rows = chain(counted[limit:], filter(None, (next_row,)), cursor)
+        counted = [
+            *counted[:limit],
+            *takewhile(partial(_is_same_stretch, counted[limit - 1]), later_rows),
+        ]
+    return _Matches(_sort_by_time(facts.database, counted)[:limit], total, is_more)
 
 
-def _words(database: apsw.Connection, beginning: str) -> list[str]:
-    """Return the words that begin so; none where they are too many to be looked for one by one.
+def _find_words(database: apsw.Connection, prefix: str) -> list[str]:
+    """Return the indexed words with a prefix, or nothing if there are too many to expand.
 
-    The index puts all hits of a beginning together before it tells the first; those of words it
-    tells as they are read.
+    For a prefix, FTS5 merges all hits before it returns the first; for words it returns them as
+    they are read.
     """
-    last = beginning + chr(sys.maxunicode)
-    values = (beginning, last, _MOST_WORDS + 1)
-    found: list[tuple[Any, ...]] = database.execute(_VOCABULARY, values).fetchall()
-    return [word for (word,) in found] if len(found) <= _MOST_WORDS else []
+    last = prefix + chr(sys.maxunicode)
+    values = (prefix, last, _MAX_WORDS + 1)
+    rows: list[tuple[Any, ...]] = database.execute(_VOCABULARY_SQL, values).fetchall()
+    return [word for (word,) in rows] if len(rows) <= _MAX_WORDS else []
 
 
-def _statement(facts: SessionIndex, asked: SearchQuery) -> tuple[str, list[object]]:
-    """Return what asks for numbers, and the values in it but for the words.
+def _build_statement(facts: SessionIndex, query: SearchQuery) -> tuple[str, list[object]]:
+    """Return the SQL statement for message ids, and its values except for the words.
 
-    The index alone knows them, where nothing else is asked for and all that it has is there.
+    The index alone is enough if there are no filters and no messages were deleted.
     """
-    conditions, values = _conditions(asked)
+    conditions, values = _build_conditions(query)
     if not conditions and not facts.has_forgotten:
-        return _OF_INDEX, []
-    if asked.since_us is not None:
+        return _INDEX_ONLY_SQL, []
+    if query.since_us is not None:
         conditions += " AND words.rowid >= ?"
-        values.append(first_number(asked.since_us))
-    if asked.until_us is not None:
+        values.append(first_number(query.since_us))
+    if query.until_us is not None:
         conditions += " AND words.rowid < ?"
-        values.append(end_of_numbers(facts.database, asked.until_us))
-    return _OF_MESSAGES.format(conditions), values
+        values.append(end_of_numbers(facts.database, query.until_us))
+    return _MESSAGES_SQL.format(conditions), values
 
 
-def _is_with(one: tuple[int], other: tuple[int]) -> bool:
-    """Whether two messages are of the same stretch of time."""
-    return stretch_of(one[0]) == stretch_of(other[0])
+def _is_same_stretch(left: tuple[int], right: tuple[int]) -> bool:
+    """Whether two messages belong to the same stretch of time."""
+    return stretch_of(left[0]) == stretch_of(right[0])
 
 
-def _by_time(database: apsw.Connection, rows: Sequence[tuple[int]]) -> list[int]:
-    """Return the numbers of messages, newest first; those without any time last."""
+def _sort_by_time(database: apsw.Connection, rows: Sequence[tuple[int]]) -> list[int]:
+    """Return message ids, newest first; messages without a time last."""
     numbers = [number for (number,) in rows]
-    times = dict(query_in(database, _TIMES, numbers))
-    return sorted(numbers, key=lambda one: (times.get(one) or 0, one), reverse=True)
+    times = dict(query_in(database, _TIMES_SQL, numbers))
+    return sorted(numbers, key=lambda id_: (times.get(id_) or 0, id_), reverse=True)
 
 
-def _gone(database: apsw.Connection, store: Store | None, rows: Sequence[int]) -> list[CommitId]:
-    """Return the commits of messages that are no longer in the store."""
+def _find_deleted_commits(
+    database: apsw.Connection, store: Store | None, rows: Sequence[int]
+) -> list[CommitId]:
+    """Return the commits of messages that no longer exist in the store."""
     if store is None:
         return []
-    names = {CommitId(f"ctx-{name.hex()}") for (name,) in query_in(database, _COMMITS, rows)}
-    there = store.commits(names) if names else {}
-    return [name for name in names if name not in there]
+    names = {CommitId(f"ctx-{name.hex()}") for (name,) in query_in(database, _COMMITS_SQL, rows)}
+    existing = store.commits(names) if names else {}
+    return [name for name in names if name not in existing]
 
 
-def _hits(
+def _iter_hits(
     database: apsw.Connection, store: Store | None, query: TextQuery, rows: Sequence[int]
 ) -> Iterator[SearchHit]:
-    for some in _slices(rows):
-        cursor = database.execute(_DETAILS.format(_marks(some)), some)
-        found = {row[0]: dict(zip(_DETAIL_NAMES, row, strict=True)) for row in cursor}
-        details = [found[row] for row in some if row in found]
-        for one, said in zip(details, said_of(database, store, details), strict=True):
-            yield _hit(one, excerpt(said.texts, query))
+    for batch in _iter_slices(rows):
+        cursor = database.execute(_DETAILS_SQL.format(_placeholders(batch)), batch)
+        details_by_id = {row[0]: dict(zip(_DETAIL_COLUMNS, row, strict=True)) for row in cursor}
+        details = [details_by_id[row] for row in batch if row in details_by_id]
+        for row_details, text in zip(details, said_of(database, store, details), strict=True):
+            yield _build_hit(row_details, excerpt(text.texts, query))
 
 
-def _conditions(asked: SearchQuery) -> tuple[str, list[object]]:
-    """Return what is asked of a message beside its words, and the values in it."""
-    projects = asked.projects
-    given: list[tuple[str, list[object]]] = [
-        (_AGENT, [] if asked.agent is None else ["" if asked.agent == "main" else asked.agent]),
-        ("m.role = ?", [] if asked.role is None else [asked.role]),
-        ("m.kind = ?", [] if asked.kind is None else [asked.kind]),
-        (_TOOL, [] if asked.tool is None else [asked.tool, asked.tool]),
-        (_RUNTIME, [] if asked.runtime is None else [asked.runtime]),
-        (f"{_TIME} >= ?", [] if asked.since_us is None else [asked.since_us]),
-        (f"{_TIME} < ?", [] if asked.until_us is None else [asked.until_us]),
-        (_PROJECT.format(_marks(projects or ())), [*(projects or ())]),
+def _build_conditions(query: SearchQuery) -> tuple[str, list[object]]:
+    """Return the SQL conditions for all filters except the words, and their values."""
+    projects = query.projects
+    clauses: list[tuple[str, list[object]]] = [
+        (_AGENT_SQL, [] if query.agent is None else ["" if query.agent == "main" else query.agent]),
+        ("m.role = ?", [] if query.role is None else [query.role]),
+        ("m.kind = ?", [] if query.kind is None else [query.kind]),
+        (_TOOL_SQL, [] if query.tool is None else [query.tool, query.tool]),
+        (_RUNTIME_SQL, [] if query.runtime is None else [query.runtime]),
+        (f"{_TIME_SQL} >= ?", [] if query.since_us is None else [query.since_us]),
+        (f"{_TIME_SQL} < ?", [] if query.until_us is None else [query.until_us]),
+        (_PROJECT_SQL.format(_placeholders(projects or ())), [*(projects or ())]),
     ]
-    wanted = [(condition, values) for condition, values in given if values]
-    text = "".join(f" AND {condition}" for condition, _ in wanted)
-    return text, [value for _, values in wanted for value in values]
+    active = [(condition, clause_values) for condition, clause_values in clauses if clause_values]
+    text = "".join(f" AND {condition}" for condition, _ in active)
+    return text, [value for _, clause_values in active for value in clause_values]
 
 
-def _hit(row: dict[str, Any], found: Snippet) -> SearchHit:
+def _build_hit(row: dict[str, Any], snippet: Snippet) -> SearchHit:
     return SearchHit(
         time_us=row["time"],
         session=row["session"],
@@ -231,23 +236,23 @@ def _hit(row: dict[str, Any], found: Snippet) -> SearchHit:
         kind=row["kind"],
         tool=row["tool"],
         ctx=None if row["ctx"] is None else CommitId(f"ctx-{row['ctx'].hex()}"),
-        excerpt=found,
+        excerpt=snippet,
         place=MessageLocation(Hash(row["hash"].hex()), row["session_id"], row["position"]),
     )
 
 
-def _slices(rows: Sequence[int]) -> Iterator[Sequence[int]]:
-    for at in range(0, len(rows), _AT_ONCE):
-        yield rows[at : at + _AT_ONCE]
+def _iter_slices(rows: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(rows), _BATCH_ROWS):
+        yield rows[start : start + _BATCH_ROWS]
 
 
-def _marks(values: Sequence[object]) -> str:
+def _placeholders(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
 
 
-_TIME = "ifnull(m.time, (SELECT time FROM commits WHERE id = m.commit_id))"
-"""When it was said; where nobody said it, when its commit was made."""
-_VOCABULARY = """
+_TIME_SQL = "ifnull(m.time, (SELECT time FROM commits WHERE id = m.commit_id))"
+"""The time of a message, or of its commit if the message has none."""
+_VOCABULARY_SQL = """
 WITH RECURSIVE found (word) AS (
 SELECT (SELECT term FROM vocabulary WHERE term >= ?1 LIMIT 1)
 UNION ALL
@@ -255,30 +260,30 @@ SELECT (SELECT term FROM vocabulary WHERE term >= word || char(0) LIMIT 1)
 FROM found WHERE word <= ?2
 ) SELECT word FROM found WHERE word <= ?2 LIMIT ?3
 """
-"""Each word is asked for by the one before it, so that none of their places is read."""
-_OF_INDEX = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC"
-_OF_MESSAGES = (
+"""Each word is looked up from the word before it, so that the positions of words are not read."""
+_INDEX_ONLY_SQL = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC"
+_MESSAGES_SQL = (
     "SELECT words.rowid FROM words CROSS JOIN messages m ON m.id = words.rowid "
     "WHERE words MATCH ? AND NOT m.is_repeat{} ORDER BY words.rowid DESC"
 )
-"""A cross join, since it must be the index that leads: it has the order, and is asked once."""
-_TIMES = f"SELECT m.id, {_TIME} FROM messages m WHERE m.id IN"  # noqa: S608 - of ours
-_COMMITS = (
+"""A cross join, so that SQLite scans the index first: it has the order, and is read once."""
+_TIMES_SQL = f"SELECT m.id, {_TIME_SQL} FROM messages m WHERE m.id IN"  # noqa: S608 - of ours
+_COMMITS_SQL = (
     "SELECT DISTINCT c.name FROM messages m JOIN commits c ON c.id = m.commit_id WHERE m.id IN"
 )
-_AGENT = "m.agent_id IN (SELECT id FROM agents WHERE name = ?)"
-_TOOL = (
+_AGENT_SQL = "m.agent_id IN (SELECT id FROM agents WHERE name = ?)"
+_TOOL_SQL = (
     "(EXISTS (SELECT 1 FROM tool_calls t WHERE t.message_id = m.id AND t.name = ?) "
     "OR EXISTS (SELECT 1 FROM tool_calls t WHERE t.result_id = m.id AND t.name = ?))"
 )
-_PROJECT = "m.session_id IN (SELECT id FROM sessions WHERE project IN ({}))"
-_RUNTIME = "m.session_id IN (SELECT id FROM sessions WHERE runtime = ?)"
-_DETAIL_NAMES = (
+_PROJECT_SQL = "m.session_id IN (SELECT id FROM sessions WHERE project IN ({}))"
+_RUNTIME_SQL = "m.session_id IN (SELECT id FROM sessions WHERE runtime = ?)"
+_DETAIL_COLUMNS = (
     *("id", "time", "session", "title", "project", "runtime"),
     *("agent", "role", "kind", "ctx", "hash", "session_id", "position"),
     "tool",
 )
-_DETAILS = """
+_DETAILS_SQL = """
 SELECT m.id, ifnull(m.time, c.time) AS time, s.name AS session, s.title, s.project, s.runtime,
 a.name AS agent, m.role, m.kind, c.name AS ctx, m.hash, m.session_id, m.position,
 (SELECT name FROM tool_calls t WHERE t.result_id = m.id) AS tool

@@ -1,8 +1,8 @@
-"""The facts of a home: one row for each thing that was said, and an index over the words.
+"""The session index of a home: one row for each message, and a full-text index.
 
-One idea: facts are read once, from what is new since the last time, and can all be read again. So
-a file that is damaged, or of another version, is begun anew, and so is one whose logs or commits
-are no longer what they were. Several processes may read it, and bring it up to date, at once.
+The index reads only what is new since the last update, and can be rebuilt completely. So it is
+recreated if the file is damaged or of another version, or if logs or commits are no longer what
+they were. Several processes may read and update it concurrently.
 
 Source: docs/formats/facts.md.
 """
@@ -69,17 +69,20 @@ CREATE VIRTUAL TABLE words USING fts5 (
 INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, instance);
 """
-"""`roots`: the commit with which the history of another begins. `said`: by what is known again what
-was said. `logs`: how far each was read; `log_agents`, `places` and `links`: what is in them, and up
-to where an agent's messages are in a commit, `linked` up to where that is entered. `vocabulary`:
-what words are in `words`, one by one as they are asked for."""
+"""`roots`: the first commit of the history of a commit.
+
+`said`: deduplication keys of messages. `logs`: how far each log was read; `log_agents`, `places`
+and `links`: its agents, its messages, and up to which message an agent's messages are in a commit;
+`linked`: up to which message that has been applied. `vocabulary`: the words of `words`, looked up
+one by one.
+"""
 _SCHEMA = database.DatabaseSchema(
     "the facts", schema.APPLICATION, schema.VERSION, schema.TABLES + TABLES
 )
 
 
 class SessionIndex:
-    """The facts of a home, in a file that its owner alone can read."""
+    """The session index of a home, in a file that only its owner can read."""
 
     def __init__(
         self,
@@ -97,7 +100,7 @@ class SessionIndex:
         self._repair = repair
         self._costs = Costs(Prices() if prices is None else prices)
         self.database = self._open()
-        """For queries over the tables of `harken.index.schema`."""
+        """The connection, for queries over the tables of `harken.index.schema`."""
 
     def update(
         self,
@@ -106,44 +109,45 @@ class SessionIndex:
         logs: Sequence[Path] = (),
         tell: Callable[[int, int], None] = lambda _done, _of: None,
     ) -> None:
-        """Read what is new in a store, a catalogue, and the logs of a home.
+        """Index new commits of a store, import reports of a catalogue, and new events of logs.
 
-        tell: how many commits are done, of how many. Raises StoreError.
+        `tell` is called with the number of indexed commits and their total. Raises StoreError.
         """
         if self.has_forgotten:
-            self._begin_anew()
-        # First the commits: so of each of them the log, if there is one, is among those.
-        new = [] if store is None else unread(store, self._known)
+            self._rebuild()
+        # The commits are listed first, so that a log of each new commit, if any, is among `logs`.
+        new = [] if store is None else unread(store, self._find_indexed)
         try:
             self._read_logs(logs)
         except LogChanged:
-            self._begin_anew()
-            new = [] if store is None else unread(store, self._known)
+            self._rebuild()
+            new = [] if store is None else unread(store, self._find_indexed)
             self._read_logs(logs)
         if store is not None:
             self._read_commits(store, new, tell)
-        self._link()
+        self._apply_links()
         if catalogue is not None:
-            self._describe(catalogue)
+            self._update_sessions(catalogue)
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether the index has words of messages that are no longer there."""
+        """Whether the index still contains words of messages that were removed."""
         query = "SELECT 1 FROM state WHERE name = 'forgotten'"
         return self.database.execute(query).fetchone() is not None
 
-    def forget(self, names: Iterable[CommitId]) -> None:
-        """Let nobody find what commits said that are no longer there. Raises StoreError.
+    def forget(self, ctxs: Iterable[CommitId]) -> None:
+        """Remove the messages of deleted commits from the index. Raises StoreError.
 
-        Others may have said it again, which does not count yet: so the next `update` begins anew.
+        A repeat of such a message may exist, which was not counted. So the next `update` rebuilds
+        the index.
         """
-        with self._writing() as ledger:
+        with self._write_transaction() as ledger:
             ledger.database.execute("INSERT OR REPLACE INTO state VALUES ('forgotten', '')")
-            blobs = [(bytes.fromhex(name[4:]),) for name in names]
-            ledger.database.executemany(_FORGET, blobs)
+            blobs = [(bytes.fromhex(name[4:]),) for name in ctxs]
+            ledger.database.executemany(_FORGET_SQL, blobs)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the database."""
         self.database.close()
 
     def _open(self) -> apsw.Connection:
@@ -156,7 +160,7 @@ class SessionIndex:
             raise
         return connection
 
-    def _begin_anew(self) -> None:
+    def _rebuild(self) -> None:
         is_temporary = database.is_temporary(self.database)
         self.database.close()
         if is_temporary:
@@ -166,10 +170,10 @@ class SessionIndex:
         self.database = self._open()
 
     @contextmanager
-    def _writing(self) -> Iterator[RowWriter]:
-        """Hold a transaction; what is not written at its end never was.
+    def _write_transaction(self) -> Iterator[RowWriter]:
+        """Run a transaction, which is rolled back on errors.
 
-        Raises StoreWriteError; of a damaged file, what the database says.
+        Raises StoreWriteError, or apsw.Error if the file is damaged.
         """
         try:
             self.database.execute("BEGIN IMMEDIATE")
@@ -183,8 +187,8 @@ class SessionIndex:
             if self.database.in_transaction:
                 self.database.execute("ROLLBACK")
 
-    def _known(self, names: Sequence[CommitId]) -> set[CommitId]:
-        """Return those of these commits that are entered."""
+    def _find_indexed(self, names: Sequence[CommitId]) -> set[CommitId]:
+        """Return the commits that are indexed."""
         blobs = (bytes.fromhex(name[4:]) for name in names)
         rows = database.query_in(self.database, "SELECT name FROM commits WHERE name IN", blobs)
         return {CommitId(f"ctx-{name.hex()}") for (name,) in rows}
@@ -194,112 +198,120 @@ class SessionIndex:
     ) -> None:
         done = 0
         for batch in batches(store, new):
-            found = read(store, batch)
-            with self._writing() as ledger:
-                known = self._known([one.id for one in batch])  # by another process, meanwhile
+            texts = read(store, batch)
+            with self._write_transaction() as ledger:
+                # Another process may have added them meanwhile.
+                indexed = self._find_indexed([commit.id for commit in batch])
                 messages = Messages(ledger)
                 requests = ResponseIngest(ledger, self._costs)
-                logged = {row for (row,) in self.database.execute(_LOGGED)}
+                logged = {row for (row,) in self.database.execute(_LOGGED_SQL)}
                 rows = CommitIngest(ledger, messages, requests, logged)
-                rows.take([one for one in found if one.stored.id not in known])
-                self._take_out(store, rows.superseded)
+                rows.take([commit for commit in texts if commit.stored.id not in indexed])
+                self._remove_words(store, rows.superseded)
             done += len(batch)
             tell(done, len(new))
 
-    def _take_out(self, store: Store, messages: Iterable[tuple[int]]) -> None:
-        """Take the words of messages out of the index, which has to be told what they were."""
+    def _remove_words(self, store: Store, messages: Iterable[tuple[int]]) -> None:
+        """Remove messages from the full-text index, which needs their original text."""
         query = "SELECT hash, session_id, position FROM messages WHERE id = ?"
         names = ("hash", "session_id", "position")
-        for (row,) in sorted(messages):  # the order in which the index takes them
-            found: list[tuple[Any, ...]] = self.database.execute(query, (row,)).fetchall()
-            where = dict(zip(names, found[0], strict=True))
-            (said,) = said_of(self.database, store, [where])
-            take_out = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
-            self.database.execute(take_out, (row, words_of(said)))
+        for (row,) in sorted(messages):  # The order in which FTS5 is fastest.
+            rows: list[tuple[Any, ...]] = self.database.execute(query, (row,)).fetchall()
+            location = dict(zip(names, rows[0], strict=True))
+            (text,) = said_of(self.database, store, [location])
+            delete = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
+            self.database.execute(delete, (row, words_of(text)))
 
     def _read_logs(self, logs: Iterable[Path]) -> None:
-        """Read logs that have grown. One that cannot be read is left as far as it can."""
+        """Read logs that have grown. An unreadable log is skipped."""
         rows = self.database.execute("SELECT path, session, size, tail FROM logs")
-        marks = {os.fsdecode(path): LogOffset(*mark) for path, *mark in rows}
+        offsets = {os.fsdecode(path): LogOffset(*offset) for path, *offset in rows}
         for path in logs:
-            mark = marks.get(str(path)) or LogOffset()
+            offset = offsets.get(str(path)) or LogOffset()
             try:
-                if grown(path, mark):
+                if grown(path, offset):
                     self._read_log(path)
             except (LogError, OSError):
                 continue
 
     def _read_log(self, path: Path) -> None:
-        """Read what is new of a log, a transaction for each piece."""
+        """Read new events of a log, one transaction per chunk."""
         is_more = True
         while is_more:
-            with self._writing() as ledger:
-                mark = self._mark(path, ledger)
-                if not mark.session:
+            with self._write_transaction() as ledger:
+                offset = self._get_offset(path, ledger)
+                if not offset.session:
                     return
-                session = ledger.session(mark.session, HARKEN, mark.session)
+                session = ledger.session(offset.session, HARKEN, offset.session)
                 messages, requests = Messages(ledger), ResponseIngest(ledger, self._costs)
-                lines = next(chunks(path, mark), None)
+                lines = next(chunks(path, offset), None)
                 is_more = lines is not None
                 if lines is not None:
-                    rows = LogRows(ledger, messages, requests, mark.session, session)
+                    rows = LogRows(ledger, messages, requests, offset.session, session)
                     rows.take(lines)
-                put = "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?)"
-                where = os.fsencode(str(path)), mark.session, mark.size, mark.tail
-                self.database.execute(put, where)
+                insert = "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?)"
+                values = os.fsencode(str(path)), offset.session, offset.size, offset.tail
+                self.database.execute(insert, values)
 
-    def _mark(self, path: Path, ledger: RowWriter) -> LogOffset:
-        """Return how far a log was read; of a new one, whose it is. Raises LogError, OSError."""
+    def _get_offset(self, path: Path, ledger: RowWriter) -> LogOffset:
+        """Return the offset of a log; a new one has its session id. Raises LogError, OSError."""
         query = "SELECT session, size, tail FROM logs WHERE path = ?"
         row = self.database.execute(query, (os.fsencode(str(path)),)).fetchone()
         if row is not None:
             return LogOffset(*row)
         first = next(events_of(path), None)
-        own = first.session_id if isinstance(first, SessionStarted) else ""
-        session = utf8(own or path.stem)
+        session_id = first.session_id if isinstance(first, SessionStarted) else ""
+        session = utf8(session_id or path.stem)
         query = "SELECT path FROM logs WHERE session = ?"
         rows: list[tuple[Any, ...]] = self.database.execute(query, (session,)).fetchall()
-        logs = [Path(os.fsdecode(other)) for (other,) in rows]
+        logs = [Path(os.fsdecode(log_path)) for (log_path,) in rows]
         is_copy = any(log.exists() or is_packed(log) for log in logs)
-        is_told = ledger.one(_TOLD, session) is not None  # its commits were read without it
-        return LogOffset("" if is_copy or is_told else session)
+        # Its commits were indexed without the log.
+        is_indexed = ledger.one(_HAS_MESSAGES_SQL, session) is not None
+        return LogOffset("" if is_copy or is_indexed else session)
 
-    def _link(self) -> None:
-        """Say of the messages of logs in which commit they are, as far as those are there."""
+    def _apply_links(self) -> None:
+        """Set the commit of logged messages whose commits are indexed by now."""
         if self.database.execute("SELECT 1 FROM links LIMIT 1").fetchone() is None:
             return
-        with self._writing() as ledger:
-            found = ledger.database.execute(_LINKS).fetchall()
-            for link, commit, session, agent, upto in found:
+        with self._write_transaction() as ledger:
+            links = ledger.database.execute(_LINKS_SQL).fetchall()
+            for link, commit, session, agent, upto in links:
                 since = ledger.one("SELECT upto FROM linked WHERE agent_id = ?", agent)
-                where = commit, agent, session, -1 if since is None else since, upto
-                ledger.database.execute(_LINK, where)
-                put = "INSERT OR REPLACE INTO linked VALUES (?, max(?, ?))"
-                ledger.database.execute(put, (agent, where[3], upto))
+                values = commit, agent, session, -1 if since is None else since, upto
+                ledger.database.execute(_LINK_SQL, values)
+                insert = "INSERT OR REPLACE INTO linked VALUES (?, max(?, ?))"
+                ledger.database.execute(insert, (agent, values[3], upto))
                 ledger.database.execute("DELETE FROM links WHERE rowid = ?", (link,))
 
-    def _describe(self, catalogue: Catalogue) -> None:
-        """Take over what sources told of sessions, if any was read since the last time."""
-        mark = ""
+    def _update_sessions(self, catalogue: Catalogue) -> None:
+        """Update sessions from import reports, if the catalogue changed since the last update."""
+        fingerprint = ""
         if catalogue.path is not None:
             stat = catalogue.path.stat()
-            mark = f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns}"
+            fingerprint = f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns}"
         query = "SELECT value FROM state WHERE name = 'catalogue'"
-        if mark and self.database.execute(query).fetchone() == (mark,):
+        if fingerprint and self.database.execute(query).fetchone() == (fingerprint,):
             return
-        with self._writing() as ledger:
+        with self._write_transaction() as ledger:
             describe(ledger.database, catalogue.records())
-            ledger.database.execute("INSERT OR REPLACE INTO state VALUES ('catalogue', ?)", (mark,))
+            ledger.database.execute(
+                "INSERT OR REPLACE INTO state VALUES ('catalogue', ?)", (fingerprint,)
+            )
 
 
-_LOGGED = "SELECT s.id FROM logs JOIN sessions s ON s.name = logs.session WHERE logs.session <> ''"
-_TOLD = "SELECT 1 FROM sessions s JOIN messages m ON m.session_id = s.id WHERE s.name = ? LIMIT 1"
-_LINKS = """
+_LOGGED_SQL = (
+    "SELECT s.id FROM logs JOIN sessions s ON s.name = logs.session WHERE logs.session <> ''"
+)
+_HAS_MESSAGES_SQL = (
+    "SELECT 1 FROM sessions s JOIN messages m ON m.session_id = s.id WHERE s.name = ? LIMIT 1"
+)
+_LINKS_SQL = """
 SELECT links.rowid, c.id, links.session_id, links.agent_id, upto
 FROM links JOIN commits c ON c.name = ctx ORDER BY links.rowid
 """
-_LINK = """
+_LINK_SQL = """
 UPDATE messages SET commit_id = ?1 WHERE agent_id = ?2 AND commit_id IS NULL AND id IN
 (SELECT message_id FROM places WHERE session_id = ?3 AND number > ?4 AND number <= ?5)
 """
-_FORGET = "DELETE FROM messages WHERE commit_id = (SELECT id FROM commits WHERE name = ?)"
+_FORGET_SQL = "DELETE FROM messages WHERE commit_id = (SELECT id FROM commits WHERE name = ?)"

@@ -1,7 +1,7 @@
-"""Excerpts: the place in a text where something that was looked for stands.
+"""Build excerpts of a text around the terms of a search query.
 
-One idea: it is looked for as the index does it: whole words in a row, whatever stands between them,
-without regard to case and accents.
+Terms are matched as the index matches them: consecutive words with any separators between them,
+ignoring case and accents.
 """
 
 from __future__ import annotations
@@ -16,126 +16,128 @@ from harken.index.message_text import spaced
 from harken.index.query import Term, TextQuery
 
 BEFORE, WHOLE = 60, 200
-"""How many characters an excerpt has before the first place, and altogether."""
-_FOLDED = 200_000
-"""Accents are taken from so many characters of a text."""
+"""Number of characters of an excerpt before the first match, and in total."""
+_MAX_FOLDED_CHARS = 200_000
+"""Accents are removed from at most so many characters of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A piece of a text, on one line."""
+    """A one-line excerpt of a text."""
 
     pieces: tuple[tuple[str, bool], ...]
-    """Texts in a row, and whether each was looked for."""
+    """Consecutive pieces of text, and whether each of them is a match."""
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The full text of the excerpt."""
         return "".join(text for text, _ in self.pieces)
 
     @property
     def marks(self) -> list[tuple[int, int]]:
-        """Where in the text it stands: beginnings and ends, in characters."""
-        found, at = [], 0
-        for text, is_found in self.pieces:
-            if is_found:
-                found.append((at, at + len(text)))
-            at += len(text)
-        return found
+        """Start and end offsets of the matches in the text, in characters."""
+        spans, offset = [], 0
+        for text, is_match in self.pieces:
+            if is_match:
+                spans.append((offset, offset + len(text)))
+            offset += len(text)
+        return spans
 
 
 def excerpt(texts: Sequence[str], query: TextQuery) -> Snippet:
-    """Return where the first of several texts has what is looked for; else how they begin."""
-    pattern = _pattern(query)
+    """Return an excerpt around the first match in several texts, or the start of the first text."""
+    pattern = _compile_query(query)
     for text in texts:
-        shown = text
-        at = _first(pattern, text, query)
-        if at is None and not text.isascii():
-            shown = _folded(text[:_FOLDED])
-            at = _first(pattern, shown, query)
-        if at is not None:
-            return _cut(text, shown, at, pattern)
-    begins = next((text for text in texts if text.strip()), "")
-    return _cut(begins, begins, 0, pattern)
+        searched = text
+        offset = _find_first(pattern, text, query)
+        if offset is None and not text.isascii():
+            searched = _strip_accents(text[:_MAX_FOLDED_CHARS])
+            offset = _find_first(pattern, searched, query)
+        if offset is not None:
+            return _build_snippet(text, searched, offset, pattern)
+    first_text = next((text for text in texts if text.strip()), "")
+    return _build_snippet(first_text, first_text, 0, pattern)
 
 
-def _first(pattern: re.Pattern[str], text: str, query: TextQuery) -> int | None:
-    """Return where something that is looked for begins: the first, unless that is hard to find."""
-    low, start = text.lower(), 0
-    if len(low) == len(text):  # then a place of one is a place of the other, found far quicker
-        places = _places(low, [term.text.rstrip("*").lower() for term in query.terms])
-        places = places or _places(low, [_folded(term.words[0]).lower() for term in query.terms])
-        if not places:
+def _find_first(pattern: re.Pattern[str], text: str, query: TextQuery) -> int | None:
+    """Return the offset of the first match. May return a later one if the first is slow to find."""
+    lowered, start = text.lower(), 0
+    if len(lowered) == len(text):  # Then offsets agree, and `str.find` is much faster.
+        offsets = _find_all(lowered, [term.text.rstrip("*").lower() for term in query.terms])
+        offsets = offsets or _find_all(
+            lowered, [_strip_accents(term.words[0]).lower() for term in query.terms]
+        )
+        if not offsets:
             return None
-        start = max(min(places) - 1, 0)
-    found = pattern.search(text, start) or (pattern.search(text) if start else None)
-    return None if found is None else found.start()
+        start = max(min(offsets) - 1, 0)
+    match = pattern.search(text, start) or (pattern.search(text) if start else None)
+    return None if match is None else match.start()
 
 
-def _places(text: str, wanted: Iterable[str]) -> list[int]:
-    return [at for at in (text.find(one) for one in wanted) if at >= 0]
+def _find_all(text: str, needles: Iterable[str]) -> list[int]:
+    return [offset for offset in (text.find(needle) for needle in needles) if offset >= 0]
 
 
-def _cut(text: str, shown: str, at: int, pattern: re.Pattern[str]) -> Snippet:
-    """Return an excerpt around a place; `shown`: the text as it is looked at, place by place."""
-    begin = max(at - BEFORE, 0)
-    if begin:
-        space = text.find(" ", begin, at)
-        begin = begin if space < 0 else space + 1
-    end = min(begin + WHOLE, len(text))
+def _build_snippet(text: str, searched: str, offset: int, pattern: re.Pattern[str]) -> Snippet:
+    """Return an excerpt around an offset. `searched` has the same length as `text`."""
+    start = max(offset - BEFORE, 0)
+    if start:
+        space = text.find(" ", start, offset)
+        start = start if space < 0 else space + 1
+    end = min(start + WHOLE, len(text))
     if end < len(text):
-        space = text.rfind(" ", at + BEFORE, end)
+        space = text.rfind(" ", offset + BEFORE, end)
         end = end if space < 0 else space
-    pieces: list[tuple[str, bool]] = [("… ", False)] if begin else []
-    last = begin
-    for found in pattern.finditer(shown, begin, end):
-        pieces += [(text[last : found.start()], False), (text[found.start() : found.end()], True)]
-        last = found.end()
+    pieces: list[tuple[str, bool]] = [("… ", False)] if start else []
+    last = start
+    for match in pattern.finditer(searched, start, end):
+        pieces += [(text[last : match.start()], False), (text[match.start() : match.end()], True)]
+        last = match.end()
     pieces.append((text[last:end], False))
     if end < len(text):
         pieces.append((" …", False))
-    return Snippet(tuple(_on_one_line(pieces)))
+    return Snippet(tuple(_join_lines(pieces)))
 
 
-def _on_one_line(pieces: Iterable[tuple[str, bool]]) -> Iterable[tuple[str, bool]]:
-    """Yield the pieces with one blank for each stretch of white space, none at the beginning."""
-    before = " "
-    for text, is_found in pieces:
-        line = _BLANKS.sub(" ", text)
-        line = line.removeprefix(" ") if before == " " else line
+def _join_lines(pieces: Iterable[tuple[str, bool]]) -> Iterable[tuple[str, bool]]:
+    """Collapse each run of whitespace to one blank, and remove it at the start."""
+    previous = " "
+    for text, is_match in pieces:
+        line = _BLANKS_PATTERN.sub(" ", text)
+        line = line.removeprefix(" ") if previous == " " else line
         if line:
-            before = line[-1]
-            yield line, is_found
+            previous = line[-1]
+            yield line, is_match
 
 
 @lru_cache(16)
-def _pattern(query: TextQuery) -> re.Pattern[str]:
-    """Return what finds the terms of a query."""
-    return re.compile("|".join(map(_of_term, query.terms)), re.IGNORECASE)
+def _compile_query(query: TextQuery) -> re.Pattern[str]:
+    """Compile a pattern that matches every term of a query."""
+    return re.compile("|".join(map(_term_pattern, query.terms)), re.IGNORECASE)
 
 
-def _of_term(term: Term) -> str:
+def _term_pattern(term: Term) -> str:
     """Return the pattern of a term: its words with anything but letters and digits between."""
-    words = [re.escape(_folded(word)) for word in term.words]
+    words = [re.escape(_strip_accents(word)) for word in term.words]
     first, last = term.words[0], term.words[-1]
-    begins = "" if _is_alone(first) else r"(?<![^\W_])"
-    ends = "" if _is_alone(last) else r"[^\W_]*" if term.is_beginning else r"(?![^\W_])"
-    return begins + r"[\W_]*".join(words) + ends
+    prefix = "" if _is_alone(first) else r"(?<![^\W_])"
+    suffix = "" if _is_alone(last) else r"[^\W_]*" if term.is_beginning else r"(?![^\W_])"
+    return prefix + r"[\W_]*".join(words) + suffix
 
 
 def _is_alone(word: str) -> bool:
-    """Whether a word is a character that is looked for wherever it stands."""
+    """Whether a word is a character of a script without word separators, which matches anywhere."""
     return len(word) == 1 and spaced(word) != word
 
 
-def _folded(text: str) -> str:
-    """Return a text without accents, as many characters as before."""
-    return text if text.isascii() else "".join(map(_base, text))
+def _strip_accents(text: str) -> str:
+    """Return a text without accents, with the same number of characters."""
+    return text if text.isascii() else "".join(map(_base_letter, text))
 
 
 @lru_cache(4096)
-def _base(character: str) -> str:
+def _base_letter(character: str) -> str:
     return unicodedata.normalize("NFD", character)[0] if character.isalpha() else character
 
 
-_BLANKS = re.compile(r"\s+")
+_BLANKS_PATTERN = re.compile(r"\s+")

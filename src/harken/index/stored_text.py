@@ -1,4 +1,4 @@
-"""What messages say, by their rows: from the store, or from the log of their session."""
+"""Read the text of indexed messages from the store or from the log of their session."""
 
 from __future__ import annotations
 
@@ -20,42 +20,45 @@ from harken.store.base import Store
 def said_of(
     database: apsw.Connection, store: Store | None, rows: Sequence[dict[str, Any]]
 ) -> list[MessageText]:
-    """Return what messages say; nothing of one that cannot be read any more.
+    """Return the text of each message; it is empty if the message can no longer be read.
 
-    rows: with `hash`, `session_id` and `position` of each. Raises StoreError.
+    Each row has `hash`, `session_id` and `position`. Raises StoreError.
     """
     names = [Hash(row["hash"].hex()) for row in rows]
-    found = {} if store is None else stored_said(store, names)
+    texts = {} if store is None else stored_said(store, names)
     return [
-        found.get(name) or _logged(database, row) for name, row in zip(names, rows, strict=True)
+        texts.get(name) or _read_logged_text(database, row)
+        for name, row in zip(names, rows, strict=True)
     ]
 
 
 def stored_said(store: Store, names: Sequence[Hash]) -> dict[Hash, MessageText]:
-    """Return what those of these messages say that a store has. Raises StoreError."""
+    """Return the texts of those messages that the store contains. Raises StoreError."""
     shapes = {name: shape_of(body) for name, body in store.objects(dict.fromkeys(names)).items()}
-    parts = store.objects(dict.fromkeys(part for one in shapes.values() for part in one.parts))
+    parts = store.objects(
+        dict.fromkeys(part for message_shape in shapes.values() for part in message_shape.parts)
+    )
     return {name: extract_text(shape, parts) for name, shape in shapes.items()}
 
 
 def logged_entry(
     database: apsw.Connection, session_id: int, position: int
 ) -> TranscriptEntry | None:
-    """Return what the log of a session has at a position; None: there is no such line any more."""
-    place = database.execute(_PLACE, (session_id, position)).fetchone()
-    if place is None:
+    """Return the entry at a position of a session's log, or None if that line no longer exists."""
+    location = database.execute(_LOCATION_SQL, (session_id, position)).fetchone()
+    if location is None:
         return None
     try:
-        with open_log(Path(os.fsdecode(place[0]))) as file:
-            file.seek(place[1])
+        with open_log(Path(os.fsdecode(location[0]))) as file:
+            file.seek(location[1])
             event = decode_event(file.readline())
     except (LogError, OSError, ValueError, RecursionError):
         return None
     return event if isinstance(event, TranscriptEntry) else None
 
 
-def _logged(database: apsw.Connection, row: dict[str, Any]) -> MessageText:
-    """Return what a line of a log says, if it is still the line that was read."""
+def _read_logged_text(database: apsw.Connection, row: dict[str, Any]) -> MessageText:
+    """Return the text of a message in a log, if the line still has the indexed content."""
     event = logged_entry(database, row["session_id"], row["position"])
     if event is None:
         return MessageText()
@@ -64,7 +67,7 @@ def _logged(database: apsw.Connection, row: dict[str, Any]) -> MessageText:
     return extract_text(shape_of(objects[entry.message]), objects) if is_same else MessageText()
 
 
-_PLACE = """
+_LOCATION_SQL = """
 SELECT path, start FROM places JOIN sessions s ON s.id = session_id
 JOIN logs ON logs.session = s.name WHERE session_id = ? AND number = ?
 """

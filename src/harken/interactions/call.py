@@ -1,6 +1,6 @@
-"""`LoggedCall`: a model call that somebody's own client makes, in the log from beginning to end.
+"""`LoggedCall`: a model call made by a client of the caller, logged from request to response.
 
-What programs say messages with, as messages: dicts of the usual shape, plain texts, messages.
+Also converts the message formats of programs (dicts, strings, message objects) to `Message`.
 """
 
 from __future__ import annotations
@@ -21,37 +21,40 @@ Spoken: TypeAlias = ChatMessage | Mapping[str, Any] | str
 """A dict has `role` and `content`, and may have `tool_calls`, `tool_call_id`, `name`."""
 
 
-_SAME: dict[str, Role] = {"developer": "system", "function": "tool", "model": "assistant"}
+_ROLE_ALIASES: dict[str, Role] = {"developer": "system", "function": "tool", "model": "assistant"}
 
 
-def message_in(said: Spoken, role: Role = "user") -> Message:
-    """Return a message. role: of a plain text. Raises ValueError for what is none.
+def message_in(raw: Spoken, role: Role = "user") -> Message:
+    """Convert a dict, a string or a message object to a message. Raises ValueError.
 
     >>> message_in({"role": "developer", "content": "Be brief."}).role
     'system'
     """
-    if isinstance(said, str):
-        return Message(role, str(said))
-    if isinstance(said, Mapping):
-        known = said.get("role", role)
-        same = _SAME.get(known, known) if isinstance(known, str) else known
-        return message_from({**said, "role": same})
-    content = said.content
+    if isinstance(raw, str):
+        return Message(role, str(raw))
+    if isinstance(raw, Mapping):
+        raw_role = raw.get("role", role)
+        normalized = (
+            _ROLE_ALIASES.get(raw_role, raw_role) if isinstance(raw_role, str) else raw_role
+        )
+        return message_from({**raw, "role": normalized})
+    content = raw.content
     return Message(
-        role=said.role,
-        content=list(content) if isinstance(content, list) else content,  # it is kept
-        tool_calls=said.tool_calls or None,
-        tool_call_id=said.tool_call_id,
-        name=said.name,
-        is_error=said.is_error,
+        role=raw.role,
+        # The list is copied because the message is stored.
+        content=list(content) if isinstance(content, list) else content,
+        tool_calls=raw.tool_calls or None,
+        tool_call_id=raw.tool_call_id,
+        name=raw.name,
+        is_error=raw.is_error,
     )
 
 
 def messages_in(said: Sequence[Spoken] | Spoken, role: Role = "user") -> list[Message]:
-    """Return messages; a single one may stand for itself. As `message_in`."""
+    """Convert one message or a sequence of messages. Raises ValueError."""
     if isinstance(said, str | Mapping) or not isinstance(said, Sequence):
         return [message_in(said, role)]
-    return [message_in(one, role) for one in said]
+    return [message_in(message, role) for message in said]
 
 
 Reply = TypeVar("Reply")
@@ -60,12 +63,12 @@ Write = Callable[["LoggedCall"], None]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LoggedCall:
-    """The body of a `with`: the request is logged before it, what came of it after it.
+    """A context manager that logs the request on entry, and the outcome on exit.
 
         with log.call(thread, messages, model="m") as call:
             reply = call.answer(client(messages))
 
-    An exception is logged as the failure of the call, and goes on.
+    An exception is logged as the failure of the call, and propagates.
     """
 
     clock: Clock
@@ -73,7 +76,7 @@ class LoggedCall:
     finish: Write = field(repr=False)
     answers: Sequence[Message] = ()
     model: str | None = None
-    """The one that really answered, where that was said."""
+    """The model that answered, if the response names it."""
     usage: Usage | None = None
     cost_usd: float | None = None
     stop_reason: str = ""
@@ -91,15 +94,15 @@ class LoggedCall:
         stop_reason: str = "end_turn",
         cost_usd: float | None = None,
     ) -> Reply:
-        """Take what the model answered (a text, a message or a dict, or several); return it.
+        """Record the response (a text, a message, a dict, or several) and return it unchanged.
 
-        usage: `input_tokens`, `output_tokens`, `cache_read_tokens`, `cache_write_tokens`. Raises
-        ValueError for what is no message, and for a second answer: a call has one.
+        `usage` has `input_tokens`, `output_tokens`, `cache_read_tokens`, `cache_write_tokens`.
+        Raises ValueError if the response is not a message, or if the call already has a response.
         """
         if self._is_answered:
             raise ValueError("this call was answered before: each has a `with` of its own")
-        said: Any = reply
-        self.answers = messages_in(said, "assistant")
+        raw: Any = reply
+        self.answers = messages_in(raw, "assistant")
         self.model, self.stop_reason = model, stop_reason
         self.usage = usage if isinstance(usage, Usage | None) else msgspec.convert(usage, Usage)
         self.cost_usd = cost_usd
@@ -108,12 +111,12 @@ class LoggedCall:
         return reply
 
     def fail(self, error: str, *, stop_reason: str = "error") -> None:
-        """Say why there is no answer, where nothing is raised."""
+        """Record why the call has no response, without raising an exception."""
         self.error, self.stop_reason = error, stop_reason
 
     @property
     def ended(self) -> Finish:
-        """How it ended."""
+        """Stop reason, model, usage and cost of the call."""
         return Finish(
             stop_reason=self.stop_reason,
             model=self.model,

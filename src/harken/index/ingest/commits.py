@@ -1,9 +1,9 @@
-"""Commits as rows of facts.
+"""Write commits and their messages to the index.
 
-One idea: what is said once is one row that counts, however many commits and files say it. It is
-known again by three keys: by the ids that its runtime gave it, by its place in the history (a file
-that grew has the same messages in a longer commit), and, where a compaction or a snapshot says
-again what was said before, by its content since the beginning of that history.
+Each message has one row that counts, however many commits and files contain it. A repeat is
+recognized by three keys: by the native ids of its runtime, by its position in the history (a file
+that grew has the same messages in a longer commit), and, in a compaction or a snapshot, by its
+content since the beginning of that history.
 
 Source: docs/formats/facts.md, "Repeats".
 """
@@ -27,112 +27,114 @@ from harken.index.message_text import MessageText, utf8
 from harken.store.base import StoredCommit
 
 HARKEN = "harken"
-"""What Harken itself is called among the runtimes."""
-_GLOBAL = 16
-"""An id of so many characters is that of one response among all there are; a shorter one, as Pi
-gives them, is one in its session."""
-_SILENT = frozenset({"codex"})
-"""Runtimes in whose results nothing says that all went well, but for the exit code of a command."""
-_SHOWN = 100
-_ODD, _WHOLE = 0x9E3779B97F4A7C15, (1 << 64) - 1
+"""Name of Harken itself among the runtimes."""
+_MIN_GLOBAL_ID_CHARS = 16
+"""Minimum length of a response id that is unique over all sessions.
+
+A shorter one, as Pi assigns them, is unique in its session only.
+"""
+_RUNTIMES_WITHOUT_STATUS = frozenset({"codex"})
+"""Runtimes whose results do not report success, except for the exit code of a command."""
+_SUMMARY_PREFIX_CHARS = 100
+_HASH_MULTIPLIER, _MASK_64_BITS = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class CommitAuthor:
-    """Whose a commit is."""
+    """The runtime, session and agent of a commit."""
 
     runtime: str
     native: str
-    """The session, as the runtime calls it."""
+    """The runtime's id of the session."""
     agent: str
-    """Empty: the main conversation."""
+    """Name of the agent; empty for the main conversation."""
 
     @property
     def session(self) -> str:
-        """The name of the session among all sessions."""
+        """The unique name of the session over all runtimes."""
         return self.native if self.runtime == HARKEN else f"{self.runtime}:{self.native}"
 
 
 def origin_of(principal: str, session_id: str) -> CommitAuthor:
-    """Return whose a commit is, by its principal: `claude:SESSION/AGENT`, else it is Harken's own.
+    """Parse the principal `claude:SESSION/AGENT`. Any other principal belongs to Harken.
 
     >>> origin_of("codex:0f1e/ann", "0f1e")
     CommitAuthor(runtime='codex', native='0f1e', agent='ann')
     >>> origin_of("demo/Jack", "demo")
     CommitAuthor(runtime='harken', native='demo', agent='Jack')
     """
-    runtime, colon, rest = principal.partition(":")
-    after = rest.removeprefix(session_id)
-    is_foreign = colon and runtime and rest.startswith(session_id) and after[:1] in ("", "/")
+    runtime, colon, remaining = principal.partition(":")
+    after = remaining.removeprefix(session_id)
+    is_foreign = colon and runtime and remaining.startswith(session_id) and after[:1] in ("", "/")
     if is_foreign:
         return CommitAuthor(utf8(runtime), utf8(session_id), utf8(after[1:]))
     return CommitAuthor(HARKEN, utf8(session_id or principal), utf8(principal.partition("/")[2]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """A commit that has a row."""
+class _CommitRow:
+    """A commit and the ids of its rows."""
 
     row: int
     root: int
-    """The commit with which its history begins."""
+    """Row id of the first commit of its history."""
     session: int
     agent: int
     origin: CommitAuthor
     read: CommitText
     is_logged: bool
-    """Whether a log says what it says, and more."""
+    """Whether the session's log is indexed, which has all messages of this commit."""
 
 
-class _Item(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a commit, and by what it is known again."""
+class _CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a commit, and its deduplication keys."""
 
     position: int
     entry: DeltaEntry
     said: MessageText
     content: int
-    """What it says, since the beginning of the history."""
+    """Key of its content and the root of its history."""
     others: tuple[int, ...]
-    """Its ids, and its place."""
+    """Keys of its native ids and of its position."""
     response: str | None
-    """The response that it is, or belongs to."""
+    """Key of the response that it belongs to."""
     usage: Mapping[str, Any]
 
     @property
     def source(self) -> Mapping[str, Any]:
-        """What only its runtime knows."""
+        """The runtime's metadata of the message."""
         return self.entry.source or {}
 
 
 @dataclass(slots=True)
 class CommitIngest:
-    """Enters commits."""
+    """Write rows of commits."""
 
     ledger: RowWriter
     messages: Messages
     requests: ResponseIngest
     logged: set[int]
-    """Sessions of which a log has been read."""
+    """Sessions whose log is indexed."""
     _roots: dict[CommitId, tuple[int, int, int]] = field(default_factory=dict)
-    """Commit -> its row, the root's and the agent's."""
-    _goes_on: set[int] = field(default_factory=set)
-    """Commits that have a `next` one."""
+    """Commit -> row ids of the commit, its root and its agent."""
+    _continued: set[int] = field(default_factory=set)
+    """Commits that have a `next` child."""
     _links: dict[CommitId, int] = field(default_factory=dict)
-    """Commit -> the agent that its log says."""
+    """Commit -> its agent according to the log."""
     superseded: list[tuple[int]] = field(default_factory=list)
-    """Messages whose place others took, which are to be taken out of the index."""
+    """Messages that a newer version replaced, to be removed from the index."""
     _tips: list[tuple[int, int]] = field(default_factory=list)
 
-    def take(self, reads: Sequence[CommitText]) -> None:
-        """Enter commits, parents first, and write them."""
-        self._learn(reads)
-        placed = [self._place(one) for one in reads]
-        items = [(one, item) for one in placed if not one.is_logged for item in _items(one)]
+    def take(self, texts: Sequence[CommitText]) -> None:
+        """Add commits, parents first, and write them."""
+        self._load_existing(texts)
+        rows = [self._add_commit(row) for row in texts]
+        items = [(row, item) for row in rows if not row.is_logged for item in _iter_messages(row)]
         keys = {key for _, item in items for key in (item.content, *item.others)}
-        known = self.ledger.known(keys)
+        existing_keys = self.ledger.known(keys)
         self.requests.learn({item.response for _, item in items if item.response is not None})
-        for one, item in items:
-            self._enter(one, item, known)
+        for row, item in items:
+            self._add_message(row, item, existing_keys)
         self._write()
 
     def _write(self) -> None:
@@ -141,30 +143,30 @@ class CommitIngest:
         database = self.ledger.database
         database.executemany("UPDATE messages SET is_repeat = 1 WHERE id = ?", self.superseded)
         database.executemany("DELETE FROM tool_calls WHERE message_id = ?", self.superseded)
-        database.executemany(_TIP, self._tips)
+        database.executemany(_TIP_SQL, self._tips)
         self._tips.clear()
 
-    def _learn(self, reads: Sequence[CommitText]) -> None:
-        """Find out what is known of parents that were read before."""
-        own = {one.stored.id for one in reads}
-        parents = {one.stored.commit.parent for one in reads} - own - {None}
+    def _load_existing(self, texts: Sequence[CommitText]) -> None:
+        """Load the rows of parents that were indexed before."""
+        new_ids = {text.stored.id for text in texts}
+        parents = {text.stored.commit.parent for text in texts} - new_ids - {None}
         names = [bytes.fromhex(name[4:]) for name in parents if name is not None]
         query = (
             "SELECT name, c.id, r.root, agent_id, EXISTS (SELECT 1 FROM edges e "
             "WHERE e.parent_id = c.id AND kind = 'next') "
             "FROM commits c JOIN roots r ON r.commit_id = c.id WHERE name IN"
         )
-        for name, row, root, agent, goes_on in self.ledger.rows(query, names):
+        for name, row, root, agent, is_continued in self.ledger.rows(query, names):
             self._roots[CommitId(f"ctx-{name.hex()}")] = row, root, agent
-            if goes_on:
-                self._goes_on.add(row)
-        names = [bytes.fromhex(one.stored.id[4:]) for one in reads]
+            if is_continued:
+                self._continued.add(row)
+        names = [bytes.fromhex(text.stored.id[4:]) for text in texts]
         for name, agent in self.ledger.rows("SELECT ctx, agent_id FROM links WHERE ctx IN", names):
             self._links[CommitId(f"ctx-{name.hex()}")] = agent
 
-    def _place(self, read: CommitText) -> _Placed:
-        """Give a commit its row, and its place among the others."""
-        stored, commit, ledger = read.stored, read.stored.commit, self.ledger
+    def _add_commit(self, text: CommitText) -> _CommitRow:
+        """Add a commit and its edge from the parent."""
+        stored, commit, ledger = text.stored, text.stored.commit, self.ledger
         origin = origin_of(commit.principal, commit.session_id)
         parent = self._roots.get(commit.parent) if commit.parent is not None else None
         session = ledger.session(origin.session, origin.runtime, origin.native)
@@ -198,172 +200,180 @@ class CommitIngest:
         ledger.add("roots", row, root)
         self._tips.append((row, agent))
         if parent is not None:
-            ledger.add("edges", parent[0], row, self._edge(stored, parent[0]))
-        return _Placed(row, root, session, agent, origin, read, is_logged)
+            ledger.add("edges", parent[0], row, self._edge_kind(stored, parent[0]))
+        return _CommitRow(row, root, session, agent, origin, text, is_logged)
 
-    def _edge(self, stored: StoredCommit, parent: int) -> str:
+    def _edge_kind(self, stored: StoredCommit, parent: int) -> str:
         if stored.commit.checkpoint == "spawn":
             return "spawn"
         if stored.commit.type == "compaction":
             return "compaction"
-        kind = "fork" if parent in self._goes_on else "next"
-        self._goes_on.add(parent)
+        kind = "fork" if parent in self._continued else "next"
+        self._continued.add(parent)
         return kind
 
-    def _enter(self, one: _Placed, item: _Item, known: set[int]) -> None:
-        """Enter a message of a commit, and what it answers."""
-        says_again = one.read.stored.commit.type != "delta" and item.content in known
-        is_repeat = says_again or not known.isdisjoint(item.others)
-        known.update((item.content, *item.others))
-        self.ledger.keys.update((item.content, *item.others))
-        entry, took = item.entry, spent(item.usage) if item.usage else _NOTHING
+    def _add_message(
+        self, row: _CommitRow, message: _CommitMessage, existing_keys: set[int]
+    ) -> None:
+        """Add a message of a commit, and the response that it belongs to."""
+        is_same_content = (
+            row.read.stored.commit.type != "delta" and message.content in existing_keys
+        )
+        is_repeat = is_same_content or not existing_keys.isdisjoint(message.others)
+        existing_keys.update((message.content, *message.others))
+        self.ledger.keys.update((message.content, *message.others))
+        entry, counts = message.entry, spent(message.usage) if message.usage else _NO_TOKENS
         if not is_repeat:
-            is_repeat = self._is_less(item, took)
-        commit, time = one.read.stored.commit, time_us(entry.time)
-        heard = MessageRow(
-            commit=one.row,
-            position=item.position,
-            session=one.session,
-            agent=one.agent,
-            kind=_kind(one, item, is_repeat=is_repeat),
+            is_repeat = self._is_superseded(message, counts)
+        commit, time = row.read.stored.commit, time_us(entry.time)
+        new_row = MessageRow(
+            commit=row.row,
+            position=message.position,
+            session=row.session,
+            agent=row.agent,
+            kind=_message_kind(row, message, is_repeat=is_repeat),
             time_us=time,
             made_us=time_us(commit.created_at) if time is None else None,
             hash=bytes.fromhex(entry.message),
-            said=item.said,
-            calls=[_text(call, "id") for call in entry.occurrence.calls],
-            answers=entry.occurrence.tool_call_id if item.said.role == "tool" else None,
-            failed=_failed(one, item),
+            said=message.said,
+            calls=[_get_text(call, "id") for call in entry.occurrence.calls],
+            answers=entry.occurrence.tool_call_id if message.said.role == "tool" else None,
+            failed=_is_failed(row, message),
             is_repeat=is_repeat,
         )
-        row = self.messages.add(heard)
-        if not is_repeat and (heard.kind == "response" or took.is_some):
-            self._answered(one, item, took, (row, heard.time_us))
+        message_row = self.messages.add(new_row)
+        if not is_repeat and (new_row.kind == "response" or counts.is_some):
+            self._add_response(row, message, counts, (message_row, new_row.time_us))
 
-    def _is_less(self, item: _Item, took: TokenCounts) -> bool:
-        """Whether the same response was read before, with more in it: its file had grown.
+    def _is_superseded(self, item: _CommitMessage, counts: TokenCounts) -> bool:
+        """Whether a later version of the same response, with more output, was read before.
 
-        Where it had less, this one takes its place.
+        If the earlier version has less output, it is marked as superseded.
         """
-        before = None if item.response is None else self.requests.known.get(item.response)
-        if before is None or before.message is None or item.said.role != "assistant":
+        earlier = None if item.response is None else self.requests.known.get(item.response)
+        if earlier is None or earlier.message is None or item.said.role != "assistant":
             return False
-        if (took.output or 0) < before.output:
+        if (counts.output or 0) < earlier.output:
             return True
-        self.superseded.append((before.message,))
+        self.superseded.append((earlier.message,))
         return False
 
-    def _answered(
-        self, one: _Placed, item: _Item, took: TokenCounts, said: tuple[int, int | None]
+    def _add_response(
+        self,
+        row: _CommitRow,
+        message: _CommitMessage,
+        counts: TokenCounts,
+        message_row: tuple[int, int | None],
     ) -> None:
-        """Enter a response; `said`: the row of its message, and its time."""
-        row, time = said
+        """Add a response. `message_row` is the row id of its message, and its time."""
+        message_id, time = message_row
         self.requests.add(
             ResponseRow(
-                id=item.response,
-                session=one.session,
-                agent=one.agent,
-                message=row if item.said.role == "assistant" else None,
-                model=_text(item.source, "model"),
-                provider=provider_of(item.source) or one.origin.runtime,
+                id=message.response,
+                session=row.session,
+                agent=row.agent,
+                message=message_id if message.said.role == "assistant" else None,
+                model=_get_text(message.source, "model"),
+                provider=provider_of(message.source) or row.origin.runtime,
                 time_us=time,
-                stop_reason=_text(item.source, "stop_reason") or None,
-                took=took,
-                cost_usd=told_cost(item.source),
+                stop_reason=_get_text(message.source, "stop_reason") or None,
+                took=counts,
+                cost_usd=told_cost(message.source),
             )
         )
 
 
-_NOTHING = TokenCounts()
-_TIP = """
+_NO_TOKENS = TokenCounts()
+_TIP_SQL = """
 UPDATE agents SET tip_id = ?1 WHERE id = ?2 AND (tip_id IS NULL OR
 (SELECT time FROM commits WHERE id = tip_id) <= (SELECT time FROM commits WHERE id = ?1))
 """
 
 
-def _items(one: _Placed) -> Iterator[_Item]:
-    """Yield the messages of a commit, with their keys."""
-    parent = one.read.stored.commit.parent or one.origin.session
-    for at, (entry, said) in enumerate(one.read.messages):
+def _iter_messages(row: _CommitRow) -> Iterator[_CommitMessage]:
+    """Yield the messages of a commit with their deduplication keys."""
+    parent = row.read.stored.commit.parent or row.origin.session
+    for position, (entry, text) in enumerate(row.read.messages):
         source = entry.source or {}
-        call = entry.occurrence.tool_call_id or ""
-        keys = [_key("place", parent, str(at), entry.message, entry.time or "", call)]
-        named = next(filter(None, (source.get(name) for name in ("uuid", "uuids", "id"))), None)
-        if named is not None:
-            keys.append(_key("id", one.origin.runtime, str(named), entry.message, call))
+        call_id = entry.occurrence.tool_call_id or ""
+        keys = [_hash_key("place", parent, str(position), entry.message, entry.time or "", call_id)]
+        native_id = next(filter(None, (source.get(name) for name in ("uuid", "uuids", "id"))), None)
+        if native_id is not None:
+            keys.append(_hash_key("id", row.origin.runtime, str(native_id), entry.message, call_id))
         usage = source.get("usage")
-        yield _Item(
-            position=at,
+        yield _CommitMessage(
+            position=position,
             entry=entry,
-            said=said,
-            content=_content_key(one.root, entry.message),
+            said=text,
+            content=_content_key(row.root, entry.message),
             others=tuple(keys),
-            response=_response(one.origin, entry),
+            response=_response_key(row.origin, entry),
             usage=usage if isinstance(usage, dict) else {},
         )
 
 
-def _failed(one: _Placed, item: _Item) -> bool | None:
-    """Return whether a result is that of a call that failed; None: nothing says it."""
-    code = item.source.get("exit_code")
-    if item.said.is_error or item.said.role != "tool":
-        return item.said.is_error
-    if isinstance(code, int):
-        return code != 0
-    return None if one.origin.runtime in _SILENT else False
+def _is_failed(row: _CommitRow, message: _CommitMessage) -> bool | None:
+    """Whether a result belongs to a call that failed. Return None if that is unknown."""
+    exit_code = message.source.get("exit_code")
+    if message.said.is_error or message.said.role != "tool":
+        return message.said.is_error
+    if isinstance(exit_code, int):
+        return exit_code != 0
+    return None if row.origin.runtime in _RUNTIMES_WITHOUT_STATUS else False
 
 
-def _kind(one: _Placed, item: _Item, *, is_repeat: bool) -> str:
-    """Return who says a message, and as what."""
-    told = item.source.get("kind")
-    match item.said.role:
+def _message_kind(row: _CommitRow, message: _CommitMessage, *, is_repeat: bool) -> str:
+    """Return the kind of a message for the `kind` column."""
+    kind = message.source.get("kind")
+    match message.said.role:
         case "tool":
             return "tool_result"
         case "assistant":
-            if told == "error" or item.source.get("error"):
+            if kind == "error" or message.source.get("error"):
                 return "error"
-            is_summary = one.read.stored.commit.type == "compaction" and not is_repeat
-            return "summary" if is_summary else "system" if told == "client" else "response"
+            is_summary = row.read.stored.commit.type == "compaction" and not is_repeat
+            return "summary" if is_summary else "system" if kind == "client" else "response"
         case "user":
-            return _kind_of_user(one, item, is_repeat=is_repeat)
+            return _user_message_kind(row, message, is_repeat=is_repeat)
     return "system"
 
 
-def _kind_of_user(one: _Placed, item: _Item, *, is_repeat: bool) -> str:
-    """Return what stands in a user's place: a person's prompt, or what only looks like one."""
-    stored, told = one.read.stored, item.source.get("kind")
-    if item.source.get("summary") is True:
+def _user_message_kind(row: _CommitRow, message: _CommitMessage, *, is_repeat: bool) -> str:
+    """Classify a user message: a prompt, a summary, or text inserted by the runtime."""
+    stored, kind = row.read.stored, message.source.get("kind")
+    if message.source.get("summary") is True:
         return "summary"
     if stored.commit.type == "compaction" and not is_repeat:
-        beginning = stored.notes.summary[:_SHOWN]
-        is_summary = beginning and any(beginning in text for text in item.said.texts)
-        return "summary" if is_summary or told != "system" else "system"
-    return "system" if told == "system" or one.origin.agent else "prompt"
+        prefix = stored.notes.summary[:_SUMMARY_PREFIX_CHARS]
+        is_summary = prefix and any(prefix in text for text in message.said.texts)
+        return "summary" if is_summary or kind != "system" else "system"
+    return "system" if kind == "system" or row.origin.agent else "prompt"
 
 
-def _response(origin: CommitAuthor, entry: DeltaEntry) -> str | None:
-    """Return what tells a response from all others; None: nothing does."""
+def _response_key(origin: CommitAuthor, entry: DeltaEntry) -> str | None:
+    """Return a unique key of the response, or None if it has no id."""
     source = entry.source or {}
-    own = source.get("pi")
-    id_ = _text(own, "responseId") if isinstance(own, dict) else ""
-    id_ = utf8(id_ or _text(source, "id"))
+    pi_metadata = source.get("pi")
+    id_ = _get_text(pi_metadata, "responseId") if isinstance(pi_metadata, dict) else ""
+    id_ = utf8(id_ or _get_text(source, "id"))
     if not id_:
         return None
-    if origin.runtime == "opencode":  # which has one id for all steps of an answer
+    if origin.runtime == "opencode":  # OpenCode has one id for all steps of a response.
         return f"{id_}/{entry.message[:16]}"
-    return id_ if len(id_) >= _GLOBAL else f"{origin.session}/{id_}"
+    return id_ if len(id_) >= _MIN_GLOBAL_ID_CHARS else f"{origin.session}/{id_}"
 
 
-def _text(value: Mapping[str, Any], name: str) -> str:
-    one = value.get(name)
-    return one if isinstance(one, str) else ""
+def _get_text(value: Mapping[str, Any], name: str) -> str:
+    text = value.get(name)
+    return text if isinstance(text, str) else ""
 
 
 def _content_key(root: int, message: str) -> int:
-    """Return a key of what has that content in the history with that root: hashes are random."""
-    mixed = (int(message[:16], 16) + root * _ODD) & _WHOLE
+    """Return a key of a content and a history root. Message hashes are uniformly distributed."""
+    mixed = (int(message[:16], 16) + root * _HASH_MULTIPLIER) & _MASK_64_BITS
     return mixed - (1 << 63)
 
 
-def _key(*what: str) -> int:
-    data = "\0".join(what).encode("utf-8", "surrogatepass")
+def _hash_key(*parts: str) -> int:
+    data = "\0".join(parts).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake3(data).digest(8), "big", signed=True)

@@ -1,4 +1,4 @@
-"""What importing a source told of its session: title, folder, version, and the file itself."""
+"""Update sessions from import reports: title, folder, version and source file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Tip(msgspec.Struct, frozen=True):
 
 
 class ImportedMetadata(msgspec.Struct, frozen=True):
-    """A report of importing, as far as facts need it."""
+    """The members of an import report that the index uses."""
 
     source: str = ""
     format: str | None = None
@@ -28,7 +28,7 @@ class ImportedMetadata(msgspec.Struct, frozen=True):
 
     @property
     def is_main(self) -> bool:
-        """Whether it is the file of the main conversation."""
+        """Whether this is the file of the main conversation."""
         return self.tips[0].agent == "main"
 
 
@@ -36,33 +36,33 @@ _decoder = msgspec.json.Decoder(ImportedMetadata)
 
 
 def describe(database: apsw.Connection, records: Iterable[bytes]) -> None:
-    """Enter what reports tell of sessions; of several files of one session, the main one counts."""
+    """Update sessions from import reports; the file of the main conversation takes precedence."""
     runtimes = {native.name: native.runtime for native in natives()}
-    found: list[tuple[ImportedMetadata, str]] = []
+    reports: list[tuple[ImportedMetadata, str]] = []
     for record in records:
         try:
-            told = _decoder.decode(record)
+            report = _decoder.decode(record)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
-        runtime = runtimes.get(told.format or "")
-        if runtime is not None and told.tips:
-            found.append((told, runtime))
-    found.sort(key=lambda one: one[0].is_main)
-    database.executemany(_DESCRIBE, [_row(*one) for one in found])
+        runtime = runtimes.get(report.format or "")
+        if runtime is not None and report.tips:
+            reports.append((report, runtime))
+    reports.sort(key=lambda item: item[0].is_main)
+    database.executemany(_UPDATE_SQL, [_build_row(*item) for item in reports])
 
 
-def _row(told: ImportedMetadata, runtime: str) -> dict[str, str | bool]:
+def _build_row(report: ImportedMetadata, runtime: str) -> dict[str, str | bool]:
     return {
-        "name": utf8(f"{runtime}:{told.session}"),
-        "source": utf8(told.source),
-        "title": utf8(told.title),
-        "project": utf8(told.folder),
-        "version": utf8(told.version),
-        "is_main": told.is_main,
+        "name": utf8(f"{runtime}:{report.session}"),
+        "source": utf8(report.source),
+        "title": utf8(report.title),
+        "project": utf8(report.folder),
+        "version": utf8(report.version),
+        "is_main": report.is_main,
     }
 
 
-_DESCRIBE = """
+_UPDATE_SQL = """
 UPDATE sessions SET source = :source,
 title = CASE WHEN :title <> '' AND (:is_main OR title = '') THEN :title ELSE title END,
 project = CASE WHEN :project <> '' THEN :project ELSE project END,

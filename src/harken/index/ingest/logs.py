@@ -1,9 +1,9 @@
-"""Logs of Harken's own sessions as rows of facts.
+"""Write the logs of Harken's own sessions to the index.
 
-One idea: the log is the truth of a run, and has what commits lack: usage, errors, what is in no
-commit yet. So of a session with a log here, everything that was said is read from the log, as far
-as it has grown; its commits only say where one can go on from. What an agent tells another one
-stands in both their transcripts, and counts once.
+The log is the complete record of a run. It has what commits lack: usage, errors, and messages that
+are in no commit yet. So if a session has a log, all its messages are read from the log, and its
+commits only serve as points to resume from. A message from one agent to another is in both
+transcripts and counts once.
 
 Source: docs/formats/session-log.md; docs/formats/facts.md, "Sessions of Harken".
 """
@@ -39,28 +39,28 @@ from harken.session.log.reader import events as events_of
 from harken.session.log.reader import open_log
 
 CHUNK_BYTES = 4 * 1024 * 1024
-"""So much of a log is entered at once."""
+"""Maximum number of bytes that are read and written in one transaction."""
 _TAIL_BYTES = 64
 
 
 class LogChanged(Exception):
-    """A log is not a longer one than it was: what was read of it no longer stands there."""
+    """A log was replaced or truncated: the bytes that were read are no longer in it."""
 
 
 @dataclass(slots=True)
 class LogOffset:
-    """How far a log was read."""
+    """How much of a log has been read."""
 
     session: str = ""
-    """Empty: it says none, and nothing is read of it."""
+    """Empty if the log has no session id; then nothing of it is indexed."""
     size: int = 0
     tail: bytes = b""
-    """The last bytes that were read."""
+    """The last bytes before the offset, to detect a replaced log."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedLine:
-    """An event, and where its line begins and ends."""
+    """An event and the start and end offsets of its line."""
 
     event: Event
     start: int
@@ -68,7 +68,7 @@ class IndexedLine:
 
 
 def grown(path: Path, mark: LogOffset) -> bool:
-    """Whether there is more of a log than was read. Raises LogChanged, OSError."""
+    """Whether a log is longer than what was read. Raises LogChanged, OSError."""
     size = stat_log(path).size_bytes
     if size < mark.size:
         raise LogChanged
@@ -76,10 +76,10 @@ def grown(path: Path, mark: LogOffset) -> bool:
 
 
 def chunks(path: Path, mark: LogOffset) -> Iterator[list[IndexedLine]]:
-    """Yield what is new of a log, and set its mark to the end of it, each time.
+    """Yield new events of a log in chunks, and advance `mark` after each chunk.
 
-    A line that cannot be read is passed over, one without its end is read the next time. A log of
-    an older dialect is read at once. Raises LogChanged, LogError, OSError.
+    Invalid lines are skipped; a line without a line end is read next time. A log in the older
+    format without checksums is read in one chunk. Raises LogChanged, LogError, OSError.
     """
     with open_log(path) as file:
         if mark.size:
@@ -87,37 +87,37 @@ def chunks(path: Path, mark: LogOffset) -> Iterator[list[IndexedLine]]:
             if file.read(len(mark.tail)) != mark.tail:
                 raise LogChanged
         elif not seems_sealed(file.readline()):
-            yield _older(path, mark)
+            yield _read_unsealed_log(path, mark)
             return
         else:
             file.seek(0)
-        while found := _chunk(file.readlines(CHUNK_BYTES), mark):
-            yield found
+        while chunk := _decode_chunk(file.readlines(CHUNK_BYTES), mark):
+            yield chunk
 
 
-def _older(path: Path, mark: LogOffset) -> list[IndexedLine]:
-    found = [IndexedLine(event, 0, 0) for event in events_of(path)]
+def _read_unsealed_log(path: Path, mark: LogOffset) -> list[IndexedLine]:
+    lines = [IndexedLine(event, 0, 0) for event in events_of(path)]
     mark.size, mark.tail = stat_log(path).size_bytes, b""
-    return found
+    return lines
 
 
-def _chunk(lines: list[bytes], mark: LogOffset) -> list[IndexedLine]:
-    found: list[IndexedLine] = []
+def _decode_chunk(lines: list[bytes], mark: LogOffset) -> list[IndexedLine]:
+    indexed_lines: list[IndexedLine] = []
     for line in lines:
         if not line.endswith(b"\n"):
             break
         start, mark.size = mark.size, mark.size + len(line)
         mark.tail = line[-_TAIL_BYTES:]
         try:
-            found.append(IndexedLine(decode_event(line), start, mark.size))
+            indexed_lines.append(IndexedLine(decode_event(line), start, mark.size))
         except (ValueError, RecursionError):
             continue
-    return found
+    return indexed_lines
 
 
 @dataclass(slots=True)
 class LogRows:
-    """Enters what the log of one session says."""
+    """Write the events of one session's log to the index."""
 
     ledger: RowWriter
     messages: Messages
@@ -126,122 +126,122 @@ class LogRows:
     """The id of the session."""
     session: int
     _agents: dict[str, int] = field(default_factory=dict)
-    """The id of an agent -> its row."""
-    _births: dict[int, int] = field(default_factory=dict)
-    """The number of a birth -> the row of the agent."""
+    """Agent id -> row id."""
+    _agents_by_birth: dict[int, int] = field(default_factory=dict)
+    """Number of the event that created an agent -> row id of the agent."""
     _models: dict[str, str] = field(default_factory=dict)
-    """Request -> the model that was asked."""
-    _rows: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """The number of an entry -> the row of its message, and of its agent."""
-    _named: set[bytes] = field(default_factory=set)
-    """Commits that the log named."""
+    """Request id -> requested model."""
+    _message_rows: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Message number of an entry -> row ids of its message and agent."""
+    _linked_ctxs: set[bytes] = field(default_factory=set)
+    """Commits named in the log so far."""
     _summaries: list[tuple[int]] = field(default_factory=list)
 
     def take(self, lines: list[IndexedLine]) -> None:
-        """Enter what is new, and write it."""
+        """Add new events and write them."""
         ids = (line.event.request for line in lines if isinstance(line.event, LlmResponse))
-        self.requests.learn(self._response(id_) for id_ in ids)
+        self.requests.learn(self._response_key(id_) for id_ in ids)
         for line in lines:
-            self._take(line)
+            self._add_event(line)
         self.messages.write()
         self.requests.write()
         summary = "UPDATE messages SET kind = 'summary' WHERE id = ?"
         self.ledger.database.executemany(summary, self._summaries)
         self._summaries.clear()
 
-    def _take(self, line: IndexedLine) -> None:
+    def _add_event(self, line: IndexedLine) -> None:
         match line.event:
             case AgentCreated() as event:
-                self._born(event)
+                self._add_agent(event)
             case TranscriptEntry() as event if event.agent_id not in (None, USER):
-                self._heard(event, line.start)
+                self._add_message(event, line.start)
             case LlmRequest() as event:
                 self._models[event.message_id] = event.model
             case LlmResponse() as event:
-                self._answered(event)
+                self._add_response(event)
             case TranscriptEdited(summary=str(summary)):
-                found = self._row(summary)
-                if found is not None:
-                    self._summaries.append((found[0],))
+                rows = self._find_rows(summary)
+                if rows is not None:
+                    self._summaries.append((rows[0],))
             case ContextCommitted() as event:
-                self._committed(event)
+                self._add_commit_link(event)
             case SessionEnded(reason=str(reason)):
                 outcome = "UPDATE sessions SET outcome = ? WHERE id = ?"
                 self.ledger.database.execute(outcome, (utf8(reason), self.session))
             case _:
                 pass
 
-    def _born(self, event: AgentCreated) -> None:
-        """Enter an agent, under the name that its commits have where nobody chose another one."""
+    def _add_agent(self, event: AgentCreated) -> None:
+        """Add an agent. Its principal is the one of its commits, unless that name is in use."""
         id_, name = utf8(event.agent_id or ""), utf8(event.name or event.agent_id or "")
-        principal, is_main = f"{self.native}/{name}", self._main() is None
+        principal, is_main = f"{self.native}/{name}", self._find_main_agent() is None
         if is_main:
             principal, name = self.native, ""
-        elif self.ledger.one(_NAMED, self.session, principal) is not None:
+        elif self.ledger.one(_AGENT_SQL, self.session, principal) is not None:
             principal = f"{self.native}/{id_}"
         self._agents[id_] = self.ledger.agent(
             self.session,
             principal,
             name,
-            template=_template(event),
-            parent=self._parent(event),
+            template=_template_name(event),
+            parent=self._find_parent(event),
         )
         birth = parse_id_number(event.message_id, "msg_") or 0
-        self._births[birth] = self._agents[id_]
+        self._agents_by_birth[birth] = self._agents[id_]
         self.ledger.add("log_agents", self.native, id_, self._agents[id_], birth)
 
-    def _parent(self, event: AgentCreated) -> int | None:
-        """Return the agent of the call, or the birth, that is the cause of a birth."""
+    def _find_parent(self, event: AgentCreated) -> int | None:
+        """Return the agent whose call or creation event caused this agent to be created."""
         causes = event.cause if isinstance(event.cause, list) else [event.cause]
         cause = next(filter(None, causes), None)
         number = None if cause is None else parse_id_number(reference_message_id(cause), "msg_")
         if cause is None or number is None:
             return None
-        if number in self._births:
-            return self._births[number]
-        found = self._row(reference_message_id(cause))
-        if found is not None:
-            return found[1]
+        if number in self._agents_by_birth:
+            return self._agents_by_birth[number]
+        rows = self._find_rows(reference_message_id(cause))
+        if rows is not None:
+            return rows[1]
         query = "SELECT agent_id FROM log_agents WHERE session = ? AND birth = ?"
         parent: int | None = self.ledger.one(query, self.native, number)
         return parent
 
-    def _heard(self, event: TranscriptEntry, start: int) -> None:
+    def _add_message(self, event: TranscriptEntry, start: int) -> None:
         entry, objects = encode_entry(event)
-        said = extract_text(shape_of(objects[entry.message]), objects)
+        text = extract_text(shape_of(objects[entry.message]), objects)
         number, agent = (
             parse_id_number(event.message_id, "msg_") or 0,
-            self._agent(event.agent_id or ""),
+            self._get_agent(event.agent_id or ""),
         )
-        is_told = event.role == "user" and event.substance is not None
+        is_relayed = event.role == "user" and event.substance is not None
         row = self.messages.add(
             MessageRow(
                 commit=None,
                 position=number,
                 session=self.session,
                 agent=agent,
-                kind=_kind(event, said),
+                kind=_message_kind(event, text),
                 time_us=time_us(event.time),
                 hash=bytes.fromhex(entry.message),
-                said=said,
+                said=text,
                 calls=[call.id for call in event.tool_calls or ()],
                 answers=event.tool_call_id if event.role == "tool" else None,
-                failed=said.is_error,
-                is_repeat=is_told,
+                failed=text.is_error,
+                is_repeat=is_relayed,
             )
         )
-        self._rows[number] = row, agent
+        self._message_rows[number] = row, agent
         self.ledger.add("places", self.session, number, row, start)
 
-    def _answered(self, event: LlmResponse) -> None:
-        found = None if event.entry is None else self._row(event.entry)
+    def _add_response(self, event: LlmResponse) -> None:
+        rows = None if event.entry is None else self._find_rows(event.entry)
         model = event.model or self._models.pop(event.request, "")
         self.requests.add(
             ResponseRow(
-                id=self._response(event.request),
+                id=self._response_key(event.request),
                 session=self.session,
-                agent=self._agent(event.agent_id or ""),
-                message=None if found is None else found[0],
+                agent=self._get_agent(event.agent_id or ""),
+                message=None if rows is None else rows[0],
                 model=model,
                 provider="",
                 time_us=time_us(event.time),
@@ -251,81 +251,87 @@ class LogRows:
             )
         )
 
-    def _committed(self, event: ContextCommitted) -> None:
-        """Note up to where an agent's messages are in a commit, which may come later.
+    def _add_commit_link(self, event: ContextCommitted) -> None:
+        """Record the last message of the agent that is in a commit; the commit may be read later.
 
-        One before it that nobody named was made with it: where an agent was spawned, or compacted.
+        The parent commit is linked as well if the log does not name it: it was created at the same
+        time by a spawn or a compaction.
         """
-        upto, agent = parse_id_number(event.upto or "", "msg_"), self._agent(event.agent_id or "")
-        before, own = _name(event.parent_ctx), _name(event.ctx)
-        if before is not None and not self._is_named(before):
-            self._link(before, agent, _NOTHING)
-        if own is not None:
-            self._link(own, agent, _NOTHING if upto is None else upto)
+        upto, agent = (
+            parse_id_number(event.upto or "", "msg_"),
+            self._get_agent(event.agent_id or ""),
+        )
+        parent_ctx, ctx = _parse_ctx(event.parent_ctx), _parse_ctx(event.ctx)
+        if parent_ctx is not None and not self._is_ctx_indexed(parent_ctx):
+            self._add_link(parent_ctx, agent, _NO_MESSAGE)
+        if ctx is not None:
+            self._add_link(ctx, agent, _NO_MESSAGE if upto is None else upto)
 
-    def _link(self, ctx: bytes, agent: int, upto: int) -> None:
-        self._named.add(ctx)
+    def _add_link(self, ctx: bytes, agent: int, upto: int) -> None:
+        self._linked_ctxs.add(ctx)
         self.ledger.add("links", ctx, self.session, agent, upto)
 
-    def _is_named(self, ctx: bytes) -> bool:
-        return ctx in self._named or self.ledger.one(_IS_NAMED, ctx) is not None
+    def _is_ctx_indexed(self, ctx: bytes) -> bool:
+        return ctx in self._linked_ctxs or self.ledger.one(_IS_INDEXED_SQL, ctx) is not None
 
-    def _response(self, request: str) -> str:
+    def _response_key(self, request: str) -> str:
         return f"{self.native}/{utf8(request)}"
 
-    def _row(self, id_: str) -> tuple[int, int] | None:
-        """Return the rows of a message and of its agent, by the id of its event."""
+    def _find_rows(self, id_: str) -> tuple[int, int] | None:
+        """Return the row ids of a message and its agent, by the id of its event."""
         number = parse_id_number(id_, "msg_")
-        if number is None or number in self._rows:
-            return None if number is None else self._rows[number]
-        row = self.ledger.database.execute(_PLACE, (self.session, number)).fetchone()
+        if number is None or number in self._message_rows:
+            return None if number is None else self._message_rows[number]
+        row = self.ledger.database.execute(_PLACE_SQL, (self.session, number)).fetchone()
         return None if row is None else (row[0], row[1])
 
-    def _agent(self, id_: str) -> int:
-        """Return the row of an agent; one without a birth is given one."""
+    def _get_agent(self, id_: str) -> int:
+        """Return the row id of an agent. Create one if its creation event was not read."""
         id_ = utf8(id_)
         if id_ not in self._agents:
             query = "SELECT agent_id FROM log_agents WHERE session = ? AND id = ?"
-            found = self.ledger.one(query, self.native, id_)
-            if found is None:
+            row = self.ledger.one(query, self.native, id_)
+            if row is None:
                 principal = f"{self.native}/{id_}"
-                found = self.ledger.agent(self.session, principal, id_, parent=None)
-            self._agents[id_] = found
+                row = self.ledger.agent(self.session, principal, id_, parent=None)
+            self._agents[id_] = row
         return self._agents[id_]
 
-    def _main(self) -> int | None:
-        """Return the row of the first agent."""
-        found: int | None = self.ledger.one(_NAMED, self.session, self.native)
-        return found
+    def _find_main_agent(self) -> int | None:
+        """Return the row id of the main agent, or None if it has none yet."""
+        row: int | None = self.ledger.one(_AGENT_SQL, self.session, self.native)
+        return row
 
 
-def _kind(event: TranscriptEntry, said: MessageText) -> str:
-    """Return who says a message: a person has no reason that is in the log, and typed something."""
+def _message_kind(event: TranscriptEntry, text: MessageText) -> str:
+    """Classify a message: a user's prompt has no cause in the log, and contains typed text."""
     if event.role == "user":
-        is_told = event.substance is not None or event.cause is not None
-        is_clients = bool(said.texts) and not typed("\n".join(said.texts))
-        return "system" if is_told or is_clients else "prompt"
-    return {"tool": "tool_result", "assistant": "response"}.get(said.role, "system")
+        is_caused = event.substance is not None or event.cause is not None
+        is_client_text = bool(text.texts) and not typed("\n".join(text.texts))
+        return "system" if is_caused or is_client_text else "prompt"
+    return {"tool": "tool_result", "assistant": "response"}.get(text.role, "system")
 
 
-def _name(ctx: str | None) -> bytes | None:
+def _parse_ctx(ctx: str | None) -> bytes | None:
     try:
         return None if ctx is None else bytes.fromhex(ctx.removeprefix("ctx-"))
     except ValueError:
         return None
 
 
-def _template(event: AgentCreated) -> str:
+def _template_name(event: AgentCreated) -> str:
     template = (event.spec or {}).get("template")
     name = template.get("name") if isinstance(template, dict) else None
     return utf8(name) if isinstance(name, str) else ""
 
 
-_NOTHING = -1
-"""The number of no message."""
-_IS_NAMED = "SELECT 1 FROM commits WHERE name = ?1 UNION ALL SELECT 1 FROM links WHERE ctx = ?1"
-_NAMED = "SELECT id FROM agents WHERE session_id = ? AND principal = ?"
-_PLACE = (
+_NO_MESSAGE = -1
+"""Message number that stands for no message."""
+_IS_INDEXED_SQL = (
+    "SELECT 1 FROM commits WHERE name = ?1 UNION ALL SELECT 1 FROM links WHERE ctx = ?1"
+)
+_AGENT_SQL = "SELECT id FROM agents WHERE session_id = ? AND principal = ?"
+_PLACE_SQL = (
     "SELECT message_id, agent_id FROM places JOIN messages ON messages.id = message_id "
     "WHERE places.session_id = ? AND number = ?"
 )

@@ -1,7 +1,7 @@
-"""What a store has that is not read yet: its commits since the last time, and what they say.
+"""Find the commits of a store that are not indexed yet, and read their messages.
 
-One idea: a store tells its newest commits first. So one looks back in growing windows until what is
-there is known, and reads what is new from its beginning on, parents before their children.
+A store lists its newest commits first. So the search looks back in growing windows until it reaches
+indexed commits; new commits are then read in order, parents before children.
 """
 
 from __future__ import annotations
@@ -15,46 +15,48 @@ from harken.errors import HarkenError, ObjectCorrupted
 from harken.index.message_text import MessageText, extract_text, shape_of
 from harken.store.base import Store, StoredCommit
 
-_FIRST, _GROWTH = 64, 8
+_FIRST_WINDOW, _WINDOW_FACTOR = 64, 8
 COMMITS, TOKENS = 2000, 2_000_000
-"""So much is read at once, at most: commits, and what they say that they hold."""
+"""Maximum size of a batch: number of commits, and their estimated tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitText:
-    """A commit, and what is in the messages that it holds."""
+    """A commit and the text of its messages."""
 
     stored: StoredCommit
     messages: Sequence[tuple[DeltaEntry, MessageText]]
 
 
-def unread(store: Store, known: Callable[[Sequence[CommitId]], set[CommitId]]) -> list[CommitId]:
-    """Return the commits of a store that are not known, in the order in which they were written.
+def unread(
+    store: Store, find_indexed: Callable[[Sequence[CommitId]], set[CommitId]]
+) -> list[CommitId]:
+    """Return commits of a store that are not indexed, oldest first.
 
-    known: returns those of its commits that are.
+    `known` returns the indexed ones among some commits.
     """
-    limit = _FIRST
+    limit = _FIRST_WINDOW
     while True:
         newest = store.newest_commits(limit)
-        there = known(newest)
+        indexed = find_indexed(newest)
         is_all = len(newest) < limit
-        if is_all or there.issuperset(newest[len(newest) // 2 :]):
-            return [name for name in reversed(newest) if name not in there]
-        limit *= _GROWTH
+        if is_all or indexed.issuperset(newest[len(newest) // 2 :]):
+            return [name for name in reversed(newest) if name not in indexed]
+        limit *= _WINDOW_FACTOR
 
 
 def batches(store: Store, names: Sequence[CommitId]) -> Iterator[list[StoredCommit]]:
-    """Yield commits in their order, so many at once as can be read at once."""
-    for at in range(0, len(names), COMMITS):
-        some = names[at : at + COMMITS]
-        found = store.commits(some)
+    """Yield commits in order, in batches of limited size."""
+    for start in range(0, len(names), COMMITS):
+        batch_names = names[start : start + COMMITS]
+        stored = store.commits(batch_names)
         batch: list[StoredCommit] = []
         tokens = 0
-        for name in some:
-            one = found.get(name)
-            if one is not None:
-                batch.append(one)
-                tokens += one.commit.token_count
+        for name in batch_names:
+            commit = stored.get(name)
+            if commit is not None:
+                batch.append(commit)
+                tokens += commit.commit.token_count
             if tokens > TOKENS:
                 yield batch
                 batch, tokens = [], 0
@@ -63,9 +65,9 @@ def batches(store: Store, names: Sequence[CommitId]) -> Iterator[list[StoredComm
 
 
 def read(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
-    """Return what commits say. One whose content cannot be read says nothing. Raises StoreError."""
+    """Return the text of commits. Unreadable ones have no messages. Raises StoreError."""
     try:
-        return _read(store, commits)
+        return _read_texts(store, commits)
     except ObjectCorrupted:
         if len(commits) == 1:
             return [CommitText(commits[0], ())]
@@ -73,34 +75,46 @@ def read(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
         return [*read(store, commits[:half]), *read(store, commits[half:])]
 
 
-def _read(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
-    deltas = store.deltas(dict.fromkeys(one.commit.artifact for one in commits))
-    own: dict[Hash, bytes] = {}
-    for one in commits:
-        if one.commit.artifact not in deltas:
-            deltas[one.commit.artifact] = _other(store, one, own)
+def _read_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
+    deltas = store.deltas(dict.fromkeys(commit.commit.artifact for commit in commits))
+    own_objects: dict[Hash, bytes] = {}
+    for commit in commits:
+        if commit.commit.artifact not in deltas:
+            deltas[commit.commit.artifact] = _read_other_entries(store, commit, own_objects)
     names = dict.fromkeys(entry.message for entries in deltas.values() for entry in entries)
-    bodies = {**store.objects(name for name in names if name not in own), **own}
+    bodies = {**store.objects(name for name in names if name not in own_objects), **own_objects}
     shapes = {name: shape_of(bodies[name]) for name in names if name in bodies}
     parts = dict.fromkeys(part for shape in shapes.values() for part in shape.parts)
-    bodies |= store.objects(name for name in parts if name not in own)
-    said = {name: extract_text(shape, bodies) for name, shape in shapes.items()}
-    nothing = MessageText()
+    bodies |= store.objects(name for name in parts if name not in own_objects)
+    texts = {name: extract_text(shape, bodies) for name, shape in shapes.items()}
+    no_text = MessageText()
     return [
-        CommitText(one, [(e, said.get(e.message, nothing)) for e in deltas[one.commit.artifact]])
-        for one in commits
+        CommitText(
+            commit,
+            [
+                (delta_entry, texts.get(delta_entry.message, no_text))
+                for delta_entry in deltas[commit.commit.artifact]
+            ],
+        )
+        for commit in commits
     ]
 
 
-def _other(store: Store, one: StoredCommit, objects: dict[Hash, bytes]) -> list[DeltaEntry]:
-    """Return the entries of what is no delta: a sequence, or bytes that may be readable."""
+def _read_other_entries(
+    store: Store, commit: StoredCommit, objects: dict[Hash, bytes]
+) -> list[DeltaEntry]:
+    """Return the entries of an artifact that is not a delta: a sequence, or foreign bytes."""
     try:
-        said = read_artifact(store, ArtifactRef(one.commit.artifact), one.commit.format)
+        entries_read = read_artifact(
+            store, ArtifactRef(commit.commit.artifact), commit.commit.format
+        )
     except HarkenError:
         return []
     entries: list[DeltaEntry] = []
-    for whole in said:
-        entry, needed = encode_entry(whole.message, time=whole.time, source=whole.source)
+    for message_entry in entries_read:
+        entry, entry_objects = encode_entry(
+            message_entry.message, time=message_entry.time, source=message_entry.source
+        )
         entries.append(entry)
-        objects |= needed
+        objects |= entry_objects
     return entries

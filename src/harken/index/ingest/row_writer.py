@@ -1,9 +1,9 @@
-"""The ledger: rows of facts as they are entered, in one transaction.
+"""Assign row ids, buffer rows, and write them in one transaction.
 
-One idea: rows get their numbers here, before they are written, so that many are written at once and
-those that belong together know each other. What was written before is asked for once.
+Rows get their ids before they are written, so that many rows are inserted at once and related rows
+can refer to each other. Ids of existing rows are looked up once and cached.
 
-Times as the facts have them: whole microseconds since 1970.
+Times are whole microseconds since 1970, UTC.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harken.index.row_ids import Numbers
 
 
 def time_us(text: str | None) -> int | None:
-    """Return the time that a text says; None: it says none.
+    """Parse an RFC 3339 time. Return None if it is missing or invalid.
 
     >>> time_us("1970-01-01T00:00:01Z"), time_us("noon"), time_us(None)
     (1000000, None, None)
@@ -32,7 +32,7 @@ def time_us(text: str | None) -> int | None:
 
 
 Row: TypeAlias = tuple[Any, ...]
-_WIDTHS = {
+_COLUMN_COUNTS = {
     "messages": 15,
     "tool_calls": 11,
     "requests": 15,
@@ -44,87 +44,87 @@ _WIDTHS = {
     "log_agents": 4,
     "words": 2,
 }
-"""Table -> how many columns it has."""
-_BY_NUMBER = frozenset({"messages", "words"})
-"""Whose rows are not added in their order, and written much faster in it."""
+"""Table -> number of its columns."""
+_SORTED_TABLES = frozenset({"messages", "words"})
+"""Tables whose rows are added out of order, but are written much faster when sorted by id."""
 
 
 class RowWriter:
-    """Rows that are being entered. Whoever makes one has begun a transaction, and ends it."""
+    """A buffer of new rows. The caller begins and ends the transaction."""
 
     def __init__(self, database: apsw.Connection) -> None:
-        """Go on after the rows that are there."""
+        """Continue after the existing rows."""
         self.database = database
         self._next = {
             name: _next_id(database, name)
             for name in ("sessions", "agents", "commits", "tool_calls", "requests")
         }
         self._numbers = Numbers(database)
-        self._rows: dict[str, list[Row]] = {name: [] for name in _WIDTHS}
+        self._rows: dict[str, list[Row]] = {name: [] for name in _COLUMN_COUNTS}
         self._sessions: dict[str, int] = {}
         self._agents: dict[tuple[int, str], int] = {}
         self.keys: set[int] = set()
-        """Keys of what was said that are new."""
+        """New deduplication keys of messages."""
 
     def number(self, table: str) -> int:
-        """Return the number of the next row of a table."""
-        found = self._next[table]
+        """Return the next free row id of a table."""
+        number = self._next[table]
         self._next[table] += 1
-        return found
+        return number
 
     def message_number(self, time_us: int) -> int:
-        """Return the number of the next message that was said at a time; 0: it is not known."""
+        """Return the next message id for a time. Pass 0 if the time is unknown."""
         return self._numbers.next(time_us)
 
     def add(self, table: str, *row: object) -> None:
-        """Enter a row; all of its columns, in their order."""
+        """Buffer a row; values are in the order of the columns."""
         self._rows[table].append(row)
 
     def session(self, name: str, runtime: str, native: str) -> int:
-        """Return the row of a session, which is made where there is none."""
+        """Return the row id of a session. Create the row if it does not exist."""
         if name not in self._sessions:
-            found = self.one("SELECT id FROM sessions WHERE name = ?", name)
-            if found is None:
-                found = self.number("sessions")
+            row = self.one("SELECT id FROM sessions WHERE name = ?", name)
+            if row is None:
+                row = self.number("sessions")
                 self.database.execute(
                     "INSERT INTO sessions VALUES (?, ?, ?, ?, '', '', '', '', NULL, NULL, NULL)",
-                    (found, name, runtime, native),
+                    (row, name, runtime, native),
                 )
-            self._sessions[name] = found
+            self._sessions[name] = row
         return self._sessions[name]
 
     def agent(
         self, session: int, principal: str, name: str, *, template: str = "", parent: int | None
     ) -> int:
-        """Return the row of an agent, which is made where there is none."""
+        """Return the row id of an agent. Create the row if it does not exist."""
         key = (session, principal)
         if key not in self._agents:
             query = "SELECT id FROM agents WHERE session_id = ? AND principal = ?"
-            found = self.one(query, *key)
-            if found is None:
-                found = self.number("agents")
+            row = self.one(query, *key)
+            if row is None:
+                row = self.number("agents")
                 self.database.execute(
                     "INSERT INTO agents VALUES (?, ?, ?, ?, ?, ?, NULL)",
-                    (found, session, name, principal, template, parent),
+                    (row, session, name, principal, template, parent),
                 )
-            self._agents[key] = found
+            self._agents[key] = row
         return self._agents[key]
 
     def one(self, query: str, *values: object) -> Any:
-        """Return the first value of the first row; None: there is none."""
+        """Return the first value of the first row, or None if there are no rows."""
         row = self.database.execute(query, values).fetchone()
         return None if row is None else row[0]
 
     def rows(self, query: str, values: Iterable[object]) -> Iterator[Row]:
-        """Return the rows of a query that ends where a list of values stands: `... IN`."""
+        """Yield the rows of a query that ends in `... IN`, for a list of values."""
         return query_in(self.database, query, values)
 
     def known(self, keys: Iterable[int]) -> set[int]:
-        """Return the keys that were entered before."""
+        """Return those keys that already exist."""
         return {key for (key,) in self.rows("SELECT key FROM said WHERE key IN", keys)}
 
     def write(self) -> None:
-        """Write the rows that were entered."""
+        """Write the buffered rows."""
         for table, rows in self._rows.items():
             self._write(table, rows)
             rows.clear()
@@ -133,11 +133,11 @@ class RowWriter:
         self.keys.clear()
 
     def _write(self, table: str, rows: list[Row]) -> None:
-        if table in _BY_NUMBER:
+        if table in _SORTED_TABLES:
             rows.sort(key=itemgetter(0))
-        marks = ",".join("?" * _WIDTHS[table])
-        into = "words (rowid, text)" if table == "words" else table
-        self.database.executemany(f"INSERT INTO {into} VALUES ({marks})", rows)  # noqa: S608 - names of ours
+        placeholders = ",".join("?" * _COLUMN_COUNTS[table])
+        target = "words (rowid, text)" if table == "words" else table
+        self.database.executemany(f"INSERT INTO {target} VALUES ({placeholders})", rows)  # noqa: S608 - names of ours
 
 
 def _next_id(database: apsw.Connection, table: str) -> int:

@@ -1,9 +1,9 @@
-"""Exporting: a session becomes the folder of the specification, messages apart from threads.
+"""Export a session to a folder in the format of the specification.
 
-One idea: it is a view, written down. So it costs what the specification's form costs (a row for
-each position of each request), and the session stays where it is. Several sessions may go to
-one folder: a message that they share is there once. What looks like a credential is redacted,
-unless everything shall be as it is; a redacted message is another one, with another id.
+Messages and threads are separate files. The export has a row for each position of each request, and
+the session itself is not changed. Several sessions may share one folder; a message that they have
+in common is stored once. Text that looks like a credential is redacted unless `as_is` is set; a
+redacted message has another id.
 """
 
 from __future__ import annotations
@@ -37,50 +37,52 @@ from harken.session.fold import Resolver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """How a session is exported."""
+    """Options of an export."""
 
     shard: bool = False
-    """Whether messages stand in folders by the beginning of their id."""
+    """Whether messages are stored in subfolders named after the first digits of their id."""
     as_is: bool = False
-    """Whether what looks like a credential stays in it."""
+    """Whether text that looks like a credential is exported unchanged."""
     estimates: bool = True
     resolver: Resolver | None = None
 
 
 @dataclass(slots=True)
 class ExportSummary:
-    """What was written."""
+    """The result of an export."""
 
     threads: list[ExportedThread] = field(default_factory=list)
     messages: int = 0
-    """How many files of messages are new."""
+    """Number of new message files."""
     credentials: Mapping[str, int] = field(default_factory=dict)
-    """Kind -> how many different ones were found. They are in it only where it is as it was."""
+    """Kind -> number of distinct credentials found. They are exported only if `as_is` is set."""
 
 
 def export_session(
-    events: Sequence[Event], session_id: str, folder: Path, how: ExportOptions | None = None
+    events: Sequence[Event], session_id: str, folder: Path, options: ExportOptions | None = None
 ) -> ExportSummary:
-    """Write all threads of a session to a folder; what is there of others stays.
+    """Write all threads of a session to a folder; other sessions in it are unchanged.
 
-    events: all of the session, oldest first. Raises ConfigError for a folder that cannot be
-    written, or is none of this form.
+    `events` are all events of the session, oldest first. Raises ConfigError if the folder cannot be
+    written or has another format.
     """
-    how = how or ExportOptions()
-    writer = _Writer(Layout(folder, how.shard), how)
+    options = options or ExportOptions()
+    writer = _SessionExporter(Layout(folder, options.shard), options)
     writer.layout.make()
-    before = index_of(writer.layout)
-    for agent_id, name in _agents(events).items():
+    existing = index_of(writer.layout)
+    for agent_id, name in _find_agents(events).items():
         rows = thread_rows(
             events,
             agent_id,
-            resolver=how.resolver,
-            estimates=how.estimates,
+            resolver=options.resolver,
+            estimates=options.estimates,
             written=writer.written,
         )
         writer.thread(rows, session_id, agent_id, name)
-    others = [one for one in before.threads if one.session_id != writer.plain(session_id)]
-    index = ExportedIndex(threads=[*others, *writer.done.threads])
+    other_threads = [
+        thread for thread in existing.threads if thread.session_id != writer.plain(session_id)
+    ]
+    index = ExportedIndex(threads=[*other_threads, *writer.done.threads])
     text = json.dumps(msgspec.to_builtins(index), indent=1)
     writer.layout.put(writer.layout.index, text.encode() + b"\n")
     writer.done.credentials = writer.credentials.kinds
@@ -88,7 +90,7 @@ def export_session(
 
 
 def index_of(layout: Layout) -> ExportedIndex:
-    """Return the index of a folder; an empty one where there is none. Raises ConfigError."""
+    """Read the index of a folder. A missing one is empty. Raises ConfigError."""
     try:
         data = layout.index.read_bytes()
     except FileNotFoundError:
@@ -96,37 +98,37 @@ def index_of(layout: Layout) -> ExportedIndex:
     except OSError as error:
         raise ConfigError(f"{layout.index}: {error.strerror or error}") from None
     try:
-        found = msgspec.convert(canonical.from_json(data), ExportedIndex)
+        index = msgspec.convert(canonical.from_json(data), ExportedIndex)
     except ValueError as error:
         raise ConfigError(f"{layout.index}: is no index of interactions ({error})") from None
-    if found.version > ExportedIndex().version:
-        raise ConfigError(f"{layout.index}: has version {found.version}: upgrade Harken")
-    return found
+    if index.version > ExportedIndex().version:
+        raise ConfigError(f"{layout.index}: has version {index.version}: upgrade Harken")
+    return index
 
 
 @dataclass(slots=True)
-class _Writer:
-    """Writes the threads of one session."""
+class _SessionExporter:
+    """Writes the threads of one session to an export folder."""
 
     layout: Layout
     how: ExportOptions
     done: ExportSummary = field(default_factory=ExportSummary)
     credentials: Credentials = field(default_factory=Credentials)
     _units: dict[str, MessageUnit] = field(default_factory=dict)
-    """Unit -> what is written in its place."""
-    _said: dict[str, LoggedMessage] = field(default_factory=dict)
+    """Unit id -> unit to export, with credentials redacted."""
+    _messages: dict[str, LoggedMessage] = field(default_factory=dict)
 
     def thread(
         self, rows: Iterable[ThreadRow], session_id: str, agent_id: str, name: str | None
     ) -> None:
-        """Write a thread and its messages; one without rows is left out."""
+        """Write a thread and its messages. A thread without rows is not written."""
         session_id, agent_id = self.plain(session_id), self.plain(agent_id)
         file = file_of(session_id, agent_id)
         lines: list[bytes] = []
         first = last = ThreadEntry(event_type=ThreadEventType.LLM_REQUEST)
         requests, model = 0, None
         for row in rows:
-            last = self._entry(row)
+            last = self._export_entry(row)
             first = first if lines else last
             lines.append(line_of(last))
             if last.event_type is ThreadEventType.LLM_REQUEST:
@@ -135,16 +137,16 @@ class _Writer:
                 model = (snapshot and snapshot.model_used) or model
         if not lines:
             return
-        for message in self._said.values():
-            self._put(message)
-        self._said.clear()
+        for message in self._messages.values():
+            self._write_message(message)
+        self._messages.clear()
         self.layout.put(self.layout.thread(file), b"".join(lines))
         self.done.threads.append(
             ExportedThread(
                 thread_id=f"{session_id}/{agent_id}",
                 session_id=session_id,
                 agent_id=agent_id,
-                name=self._plain(name),
+                name=self._redact_optional(name),
                 file=file,
                 started_at=first.timestamp,
                 updated_at=last.timestamp,
@@ -155,91 +157,94 @@ class _Writer:
         )
 
     def plain(self, text: str) -> str:
-        """Return a text as it is written: without credentials, unless they shall stay."""
+        """Redact credentials in a text, unless `as_is` is set."""
         replaced = self.credentials.replace(text)
         return text if self.how.as_is else replaced
 
-    def _plain(self, text: str | None) -> str | None:
+    def _redact_optional(self, text: str | None) -> str | None:
         return None if text is None else self.plain(text)
 
-    def _entry(self, row: ThreadRow) -> ThreadEntry:
-        """Return a row as it is written, and note its message."""
+    def _export_entry(self, row: ThreadRow) -> ThreadEntry:
+        """Return a row with credentials redacted, and collect its message."""
         entry, unit = row.entry, row.unit
         changed: dict[str, Any] = {}
         if unit is not None and unit.id == entry.message_id:
-            said = unit.logged(
+            message = unit.logged(
                 row.said.time or entry.timestamp,
-                self._plain(row.said.model),
+                self._redact_optional(row.said.model),
                 tokens=self.how.estimates,
             )
-            known = self._said.get(unit.id)
-            if known is None or said.timestamp < known.timestamp:
-                self._said[unit.id] = said
+            existing = self._messages.get(unit.id)
+            if existing is None or message.timestamp < existing.timestamp:
+                self._messages[unit.id] = message
         snapshot = entry.context_snapshot
         if snapshot is not None:
-            model = self._plain(snapshot.model_used)
+            model = self._redact_optional(snapshot.model_used)
             changed["context_snapshot"] = msgspec.structs.replace(snapshot, model_used=model)
         if entry.memory_operation is not None:
-            told = entry.memory_operation
+            operation = entry.memory_operation
             texts = {
                 name: self.plain(value)
                 for name in ("file_path", "query", "content_preview")
-                if (value := getattr(told, name)) is not None
+                if (value := getattr(operation, name)) is not None
             }
-            changed["memory_operation"] = msgspec.structs.replace(told, **texts)
+            changed["memory_operation"] = msgspec.structs.replace(operation, **texts)
         return msgspec.structs.replace(entry, **changed) if changed else entry
 
     def written(self, unit: MessageUnit) -> MessageUnit:
-        """Return a unit without credentials, unless they shall stay: another one, then."""
-        found = self._units.get(unit.id)
-        if found is None:
-            pure = split_occurrence(message_of(unit.logged("")))[0]
-            plain = MessageContent(pure.role, _mapped(pure.parts, self.plain))
-            name = None if unit.tool_name is None else self.plain(unit.tool_name)
-            found = unit if plain == pure else units_in(plain, name)[0]
-            self._units[unit.id] = found
-        return found
+        """Return a unit with credentials redacted, unless `as_is` is set.
 
-    def _put(self, message: LoggedMessage) -> None:
-        """Write a message, unless it is there and was said as early as this one."""
+        Its id changes with its text.
+        """
+        exported = self._units.get(unit.id)
+        if exported is None:
+            pure = split_occurrence(message_of(unit.logged("")))[0]
+            redacted = MessageContent(pure.role, _map_strings(pure.parts, self.plain))
+            name = None if unit.tool_name is None else self.plain(unit.tool_name)
+            exported = unit if redacted == pure else units_in(redacted, name)[0]
+            self._units[unit.id] = exported
+        return exported
+
+    def _write_message(self, message: LoggedMessage) -> None:
+        """Write a message, unless the folder has it with the same or an earlier time."""
         path = self.layout.message(message.id)
-        is_there = path.exists()
-        if is_there and not _is_earlier(message, path):
+        exists = path.exists()
+        if exists and not _is_earlier(message, path):
             return
         self.layout.put(path, line_of(message))
-        self.done.messages += not is_there
+        self.done.messages += not exists
 
 
 def _is_earlier(message: LoggedMessage, path: Path) -> bool:
     try:
-        there = msgspec.convert(canonical.from_json(path.read_bytes()), LoggedMessage)
+        existing = msgspec.convert(canonical.from_json(path.read_bytes()), LoggedMessage)
     except (OSError, ValueError):
         return True
-    return message.timestamp < there.timestamp
+    return message.timestamp < existing.timestamp
 
 
-def _agents(events: Iterable[Event]) -> dict[str, str | None]:
-    """Return the agents of a session in the order of their births, and what they are called."""
-    found: dict[str, str | None] = {}
+def _find_agents(events: Iterable[Event]) -> dict[str, str | None]:
+    """Return the agents of a session in the order of their creation, with their names."""
+    names: dict[str, str | None] = {}
     for event in events:
         if event.agent_id is None or event.agent_id == USER:
             continue
-        found.setdefault(event.agent_id, None)
+        names.setdefault(event.agent_id, None)
         if isinstance(event, AgentCreated | AgentConfigured) and event.name is not None:
-            found[event.agent_id] = event.name
-    return found
+            names[event.agent_id] = event.name
+    return names
 
 
-def _mapped(value: Any, replace: Callable[[str], str]) -> Any:
-    """Return a JSON value with all its texts replaced, but for what says its kind."""
+def _map_strings(value: Any, replace: Callable[[str], str]) -> Any:
+    """Replace all strings of a JSON value, except the values of `type` and `kind`."""
     if isinstance(value, str):
         return replace(value)
     if isinstance(value, list):
-        return [_mapped(one, replace) for one in value]
+        return [_map_strings(item, replace) for item in value]
     if isinstance(value, dict):
         fixed = ("type", "kind") if "type" in value else ()
         return {
-            name: inner if name in fixed else _mapped(inner, replace)
-            for name, inner in value.items()
+            name: member if name in fixed else _map_strings(member, replace)
+            for name, member in value.items()
         }
     return value

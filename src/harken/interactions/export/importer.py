@@ -1,9 +1,9 @@
-"""Importing: a folder of the exported form becomes session logs.
+"""Import a folder of exported interactions as session logs.
 
-One idea: what was written is read again and compared. A log is made of requests and answers where
-the rows tell of such, and row by row where that would not give the very rows back. Nothing gets
-its name before it is whole. A folder may come from anybody: an id that is not that of its content
-is an error, and nothing is taken.
+Each log is verified: it is read again and compared with the rows of the folder. It is built from
+requests and responses where the rows describe them, and row by row where that would not reproduce
+the same rows. A log is renamed to its final name only when complete. A folder is untrusted: a
+message whose id does not match its content is an error, and nothing is imported.
 """
 
 from __future__ import annotations
@@ -34,128 +34,132 @@ from harken.interactions.unit import message_of
 from harken.session.log.compressed import is_packed
 from harken.session.log.reader import events
 
-_LARGEST_BYTES = 256 * 1024 * 1024
+_MAX_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedThreadSession:
-    """A session that came from a folder."""
+    """A session that was imported from a folder."""
 
     name: str
-    """The name of its log: another one where that was taken."""
+    """Name of its log. It differs from the exported one if that name was taken."""
     threads: int
     is_new: bool = True
-    """False: the very same was here already."""
+    """False if an identical session already exists."""
 
 
 @dataclass(slots=True)
-class _Thread:
-    """A thread as it was read."""
+class _ImportedThread:
+    """An exported thread: its index entry and its rows."""
 
     about: ExportedThread
     rows: list[ThreadEntry]
 
 
 @dataclass(slots=True)
-class _Folder:
-    """A folder that is read."""
+class _ImportedFolder:
+    """The parsed contents of an export folder."""
 
     layout: Layout
     messages: dict[str, LoggedMessage] = field(default_factory=dict)
-    """By the id under which rows name them."""
-    sessions: dict[str, list[_Thread]] = field(default_factory=dict)
+    """Message id as used in rows -> message."""
+    sessions: dict[str, list[_ImportedThread]] = field(default_factory=dict)
 
 
 def import_folder(
     folder: Path, sessions: Path, *, clock: Clock = system_clock
 ) -> list[ImportedThreadSession]:
-    """Write the sessions of a folder to another one, of logs.
+    """Import all sessions of a folder as logs.
 
-    Raises ConfigError where it is no such folder, or damaged; LogError.
+    Raises ConfigError if the folder is invalid or damaged, LogError.
     """
-    found = _read(folder)
+    exported = _read_folder(folder)
     sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
     return [
-        _Import(
+        _SessionImport(
             session_id=session_id,
             threads=threads,
-            messages=found.messages,
+            messages=exported.messages,
             sessions=sessions,
             clock=clock,
         ).run()
-        for session_id, threads in found.sessions.items()
+        for session_id, threads in exported.sessions.items()
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Import:
-    """A session that is to be written."""
+class _SessionImport:
+    """One session to be imported."""
 
     session_id: str
-    threads: Sequence[_Thread]
+    threads: Sequence[_ImportedThread]
     messages: Mapping[str, LoggedMessage]
     sessions: Path
     clock: Clock
 
     def run(self) -> ImportedThreadSession:
-        """Write it under the first name that is free, unless it is here."""
-        for n in count(1):
-            name = self.session_id if n == 1 else f"{self.session_id}-{n}"
+        """Write the log under the first free name, unless an identical session exists."""
+        for number in count(1):
+            name = self.session_id if number == 1 else f"{self.session_id}-{number}"
             path = self.sessions / f"{name}.jsonl"
             if path.exists() or is_packed(path):
-                if _is_same(path, self.threads):
+                if _has_same_rows(path, self.threads):
                     return ImportedThreadSession(name, len(self.threads), is_new=False)
                 continue
-            own = Path(tempfile.mkdtemp(prefix=".importing.", dir=self.sessions))
+            temporary = Path(tempfile.mkdtemp(prefix=".importing.", dir=self.sessions))
             try:
-                put(self._written(name, own), path)
+                put(self._build_log(name, temporary), path)
                 return ImportedThreadSession(name, len(self.threads))
             except FileExistsError:
-                continue  # somebody else was faster
+                continue  # Another process created this file first.
             finally:
-                shutil.rmtree(own, ignore_errors=True)
+                shutil.rmtree(temporary, ignore_errors=True)
         raise AssertionError  # count() does not end
 
-    def _written(self, name: str, own: Path) -> Path:
-        """Write it to a folder of its own, in the way that gives the very rows back."""
+    def _build_log(self, name: str, temporary: Path) -> Path:
+        """Build the log in a temporary folder, so that its rows equal the exported ones."""
         try:
-            path = self._write(name, own / "retold", is_retold=True)
-            if _is_same(path, self.threads):
+            path = self._write_log(name, temporary / "retold", is_replayed=True)
+            if _has_same_rows(path, self.threads):
                 return path
         except InvalidEvent:
             pass
         try:
-            path = self._write(name, own / "as-it-is", is_retold=False)
+            path = self._write_log(name, temporary / "as-it-is", is_replayed=False)
         except InvalidEvent as error:
             raise ConfigError(f"session {name}: is none that can be logged ({error})") from None
-        if not _is_same(path, self.threads):
+        if not _has_same_rows(path, self.threads):
             raise ConfigError(f"session {name}: its rows cannot be written as they are")
         return path
 
-    def _write(self, name: str, folder: Path, *, is_retold: bool) -> Path:
-        into = OpenThreads(folder=folder, clock=self.clock, resolver=stand_ins, durability="none")
+    def _write_log(self, name: str, folder: Path, *, is_replayed: bool) -> Path:
+        threads = OpenThreads(
+            folder=folder, clock=self.clock, resolver=stand_ins, durability="none"
+        )
         try:
             for thread in self.threads:
-                about = thread.about
-                id_ = into.start(name, about.name, about.agent_id)
-                writer = into.writer(id_)
-                if is_retold:
+                description = thread.about
+                thread_id = threads.start(name, description.name, description.agent_id)
+                writer = threads.writer(thread_id)
+                if is_replayed:
                     Retelling(writer, thread.rows, self.messages).tell()
                     continue
                 for row in thread.rows:
                     message = None if row.message_id is None else self.messages[row.message_id]
                     writer.add(row, message)
         finally:
-            into.close()
+            threads.close()
         return folder / f"{name}.jsonl"
 
 
-def _is_same(path: Path, threads: Iterable[_Thread]) -> bool:
-    """Whether a log has these threads, row by row."""
+def _has_same_rows(path: Path, threads: Iterable[_ImportedThread]) -> bool:
+    """Whether a log reproduces the rows of these threads exactly."""
     try:
         for thread in threads:
             rows = iter(thread.rows)
-            for row in thread_rows(events(path), thread.about.agent_id, estimates=_counts(thread)):
+            for row in thread_rows(
+                events(path), thread.about.agent_id, estimates=_has_token_counts(thread)
+            ):
                 if row.entry != next(rows, None):
                     return False
             if next(rows, None) is not None:
@@ -165,56 +169,56 @@ def _is_same(path: Path, threads: Iterable[_Thread]) -> bool:
     return True
 
 
-def _counts(thread: _Thread) -> bool:
-    """Whether the snapshots of a thread say how many tokens a context took."""
+def _has_token_counts(thread: _ImportedThread) -> bool:
+    """Whether the context snapshots of a thread have token counts."""
     snapshots = (row.context_snapshot for row in thread.rows if row.context_snapshot is not None)
     first = next(snapshots, None)
     return first is None or first.estimated_tokens is not None
 
 
-def _read(folder: Path) -> _Folder:
-    """Read a whole folder. Raises ConfigError."""
+def _read_folder(folder: Path) -> _ImportedFolder:
+    """Read an export folder completely. Raises ConfigError."""
     layout = Layout(folder)
     if not (folder / "threads").is_dir():
         raise ConfigError(f"{folder}: is no folder of exported interactions: it has no threads/")
-    found = _Folder(layout)
-    known = {one.file: one for one in index_of(layout).threads}
-    names = sorted(one.name for one in (folder / "threads").iterdir())
-    listed = [name for name in known if name in names]
-    for name in [*listed, *(one for one in names if one not in known)]:
+    exported = _ImportedFolder(layout)
+    descriptions = {item.file: item for item in index_of(layout).threads}
+    names = sorted(item.name for item in (folder / "threads").iterdir())
+    indexed_names = [name for name in descriptions if name in names]
+    for name in [*indexed_names, *(item for item in names if item not in descriptions)]:
         if not name.endswith(".jsonl") or name.startswith("."):
             continue
-        about = known.get(name) or _about(name)
-        check_name(about.session_id)
-        check_name(about.agent_id)
-        found.sessions.setdefault(about.session_id, []).append(
-            _Thread(about, _rows(found, layout.thread(name)))
+        description = descriptions.get(name) or _describe_thread(name)
+        check_name(description.session_id)
+        check_name(description.agent_id)
+        exported.sessions.setdefault(description.session_id, []).append(
+            _ImportedThread(description, _read_rows(exported, layout.thread(name)))
         )
-    return found
+    return exported
 
 
-def _about(file: str) -> ExportedThread:
+def _describe_thread(file: str) -> ExportedThread:
     session_id, agent_id = named_by(file)
     id_ = f"{session_id}/{agent_id}"
     return ExportedThread(thread_id=id_, session_id=session_id, agent_id=agent_id, file=file)
 
 
-def _rows(found: _Folder, path: Path) -> list[ThreadEntry]:
-    """Read the rows of a thread, and the messages that they name."""
+def _read_rows(exported: _ImportedFolder, path: Path) -> list[ThreadEntry]:
+    """Read the rows of a thread and the messages that they refer to. Raises ConfigError."""
     rows: list[ThreadEntry] = []
-    if not path.is_file():  # a pipe would be waited for
+    if not path.is_file():  # Opening a pipe would block.
         raise ConfigError(f"{path}: is no file")
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(_LARGEST_BYTES), b""), 1):
+            for number, line in enumerate(iter(lambda: file.readline(_MAX_BYTES), b""), 1):
                 if line.strip():
-                    rows.append(_row(found, path, number, line))
+                    rows.append(_parse_row(exported, path, number, line))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     return rows
 
 
-def _row(found: _Folder, path: Path, number: int, line: bytes) -> ThreadEntry:
+def _parse_row(exported: _ImportedFolder, path: Path, number: int, line: bytes) -> ThreadEntry:
     try:
         row = msgspec.convert(canonical.from_json(line), ThreadEntry)
     except ValueError as error:
@@ -223,29 +227,30 @@ def _row(found: _Folder, path: Path, number: int, line: bytes) -> ThreadEntry:
         raise ConfigError(f"{path}: line {number} is no row of a thread (it has no timestamp)")
     if row.message_id is None:
         return row
-    if row.message_id not in found.messages:
-        found.messages[row.message_id] = _message(found, row.message_id)
-    ours = found.messages[row.message_id].id
-    if ours == row.message_id:
+    if row.message_id not in exported.messages:
+        exported.messages[row.message_id] = _read_message(exported, row.message_id)
+    message_id = exported.messages[row.message_id].id
+    if message_id == row.message_id:
         return row
-    found.messages.setdefault(ours, found.messages[row.message_id])
-    return msgspec.structs.replace(row, message_id=ours)
+    exported.messages.setdefault(message_id, exported.messages[row.message_id])
+    return msgspec.structs.replace(row, message_id=message_id)
 
 
-def _message(found: _Folder, id_: str) -> LoggedMessage:
-    """Read a message by the id with which a row names it. Raises ConfigError."""
-    folder = found.layout.folder
+def _read_message(exported: _ImportedFolder, id_: str) -> LoggedMessage:
+    """Read and verify a message by the id that a row refers to. Raises ConfigError."""
+    folder = exported.layout.folder
     if not id_ or not id_.isalnum() or not id_.isascii() or len(id_) > 128:
         raise ConfigError(f"{folder}: {id_[:80]!r} is no id of a message")
-    places = [Layout(folder).message(id_), Layout(folder, is_sharded=True).message(id_)]
-    path = next((one for one in places if one.is_file()), places[0])
+    candidates = [Layout(folder).message(id_), Layout(folder, is_sharded=True).message(id_)]
+    path = next((candidate for candidate in candidates if candidate.is_file()), candidates[0])
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
+        if path.stat().st_size > _MAX_BYTES:
             raise ConfigError(f"{path}: is too large for a message")
         value: Any = canonical.from_json(path.read_bytes())
         record = msgspec.convert(value, LoggedMessage)
         if record.id == sha256(record.content.encode("utf-8", "surrogatepass")).hexdigest():
-            record = msgspec.structs.replace(record, id="")  # of another program, as specified
+            # Other programs use the hash of the content as id, as the specification says.
+            record = msgspec.structs.replace(record, id="")
         if record.id not in ("", id_):
             raise ConfigError(f"{path}: has the id of another message, {record.id[:80]!r}")
         return msgspec.structs.replace(record, id=message_hash(message_of(record)))

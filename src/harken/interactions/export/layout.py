@@ -1,4 +1,4 @@
-"""The exported form of interactions: which file has what, and what stands in it.
+"""The file layout of exported interactions.
 
     messages/<id>.json                      (or messages/<2 digits>/<id>.json)
     threads/<session>--<agent>.jsonl
@@ -22,21 +22,21 @@ from harken.errors import ConfigError
 
 MESSAGES, THREADS, INDEX = "messages", "threads", "index.json"
 VERSION = 1
-_BETWEEN = "--"
-_LONGEST_NAME = 180
-_FIRST_AGENT = "agent_001"
+_SEPARATOR = "--"
+_MAX_NAME_CHARS = 180
+_DEFAULT_AGENT_ID = "agent_001"
 
 
 class ExportedThread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A thread, as the index has it: all of it can be read from its rows, but for the names."""
+    """A thread in the index. Its members, except the names, can be derived from its rows."""
 
     thread_id: str
     session_id: str
     agent_id: str
     name: str | None = None
-    """What the agent is called."""
+    """Name of the agent."""
     file: str
-    """In the folder of threads."""
+    """File name in the folder of threads."""
     started_at: str = ""
     updated_at: str = ""
     entries: int = 0
@@ -45,7 +45,7 @@ class ExportedThread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class ExportedIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a folder."""
+    """The index of an export folder."""
 
     version: int = VERSION
     threads: list[ExportedThread] = []
@@ -53,27 +53,27 @@ class ExportedIndex(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The files of a folder."""
+    """The paths of an export folder."""
 
     folder: Path
     is_sharded: bool = False
 
     def message(self, id: str) -> Path:
-        """Return where a message stands."""
+        """Return the path of a message."""
         shard = (id[:2],) if self.is_sharded else ()
         return self.folder.joinpath(MESSAGES, *shard, f"{id}.json")
 
     def thread(self, file: str) -> Path:
-        """Return where the rows of a thread stand."""
+        """Return the path of a thread."""
         return self.folder / THREADS / file
 
     @property
     def index(self) -> Path:
-        """Where the index stands."""
+        """The path of the index."""
         return self.folder / INDEX
 
     def make(self) -> None:
-        """Make the folders. Raises ConfigError."""
+        """Create the folders. Raises ConfigError."""
         try:
             for folder in (self.folder, self.folder / MESSAGES, self.folder / THREADS):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ class Layout:
             raise ConfigError(f"{self.folder}: the folder cannot be made ({reason})") from None
 
     def put(self, path: Path, data: bytes) -> None:
-        """Write a file, in one step, for its owner only. Raises ConfigError."""
+        """Write a file atomically, readable by its owner only. Raises ConfigError."""
         new = path.with_name(f".{path.name[:80]}.{os.getpid()}.new")
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -98,31 +98,31 @@ class Layout:
 
 
 def file_of(session_id: str, agent_id: str) -> str:
-    """Return the name of a thread's file.
+    """Return the file name of a thread.
 
     >>> file_of("claude:cafe", "agent_002")
     'claude%3Acafe--agent_002.jsonl'
     """
-    stem = quote(session_id, safe=" ") + _BETWEEN + quote(agent_id, safe="")
-    if len(stem) > _LONGEST_NAME:
-        stem = stem[:_LONGEST_NAME] + hash_bytes(RAW, stem.encode())[:8].hex()
+    stem = quote(session_id, safe=" ") + _SEPARATOR + quote(agent_id, safe="")
+    if len(stem) > _MAX_NAME_CHARS:
+        stem = stem[:_MAX_NAME_CHARS] + hash_bytes(RAW, stem.encode())[:8].hex()
     return f"{stem}.jsonl"
 
 
 def named_by(file: str) -> tuple[str, str]:
-    """Return the session and the agent that a thread's file is named after.
+    """Parse the session id and agent id from the file name of a thread.
 
-    One of another program has the session alone.
+    A file name of another program has the session id only.
 
     >>> named_by("session-2024-01-15T10-30-00.jsonl")
     ('session-2024-01-15T10-30-00', 'agent_001')
     """
-    session_id, between, agent_id = file.removesuffix(".jsonl").rpartition(_BETWEEN)
-    if not between:
-        return unquote(agent_id), _FIRST_AGENT
+    session_id, separator, agent_id = file.removesuffix(".jsonl").rpartition(_SEPARATOR)
+    if not separator:
+        return unquote(agent_id), _DEFAULT_AGENT_ID
     return unquote(session_id), unquote(agent_id)
 
 
 def line_of(record: msgspec.Struct) -> bytes:
-    """Return a record as one line of JSON."""
+    """Encode a record as one line of JSON."""
     return canonical.to_json_line(record) + b"\n"

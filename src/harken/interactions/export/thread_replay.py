@@ -1,8 +1,8 @@
-"""Retelling: the rows of an exported thread become the events from which they are read again.
+"""Convert the rows of an exported thread to session events.
 
-One idea: rows that stand together say what happened: a whole context and a request are a request,
-the rows of an answer are one message. What does not stand so is written row by row. Whether the
-log then gives the very rows is seen by whoever reads it.
+Consecutive rows are combined where they describe one event: a full context followed by a request is
+one request, and the rows of a response are one message. Other rows are written one by one. The
+caller verifies that the resulting log reproduces the rows.
 """
 
 from __future__ import annotations
@@ -26,267 +26,288 @@ _CONTEXT = (Kind.MESSAGE_ADDED, Kind.CONTEXT_REPLAYED)
 
 
 @dataclass(slots=True, eq=False)
-class _Told:
-    """An item that was heard, and the logged messages that it is."""
+class _ReplayedItem:
+    """An item that was written, and the ids of its logged messages."""
 
     ids: tuple[str, ...]
     item: Item
     time: str
     is_shown: bool = False
-    """Whether a whole context had it."""
+    """Whether a full context contained it."""
 
 
 @dataclass(slots=True)
 class Retelling:
-    """Writes one thread from its rows."""
+    """Writes one thread from its exported rows."""
 
     writer: ThreadWriter
     rows: Sequence[ThreadEntry]
     messages: Mapping[str, LoggedMessage]
-    """All that the rows name."""
-    _heard: dict[str, list[_Told]] = field(default_factory=dict)
-    """By the first of their ids, oldest first."""
-    _last: list[_Told] = field(default_factory=list)
-    """What the last whole context had."""
-    _row: list[_Told] = field(default_factory=list)
-    """What is in the context now."""
+    """All messages that the rows refer to, by id."""
+    _items_by_id: dict[str, list[_ReplayedItem]] = field(default_factory=dict)
+    """Items by their first message id, oldest first."""
+    _last_context: list[_ReplayedItem] = field(default_factory=list)
+    """Items of the last full context."""
+    _context_items: list[_ReplayedItem] = field(default_factory=list)
+    """Items of the current context."""
     _compaction: ThreadEntry | None = None
-    """A compaction that waits for the context that it led to."""
+    """A compaction that is written when the context after it is complete."""
     _is_assembled: bool = False
-    """Whether a whole context was written since the last request."""
+    """Whether a full context was written since the last request."""
     _model: str = ""
-    """The one that was asked last."""
+    """Model of the last request."""
 
     def tell(self) -> None:
         """Write all rows. Raises InvalidEvent, LogError."""
-        at = 0
-        while at < len(self.rows):
-            at = self._tell_from(at)
+        index = 0
+        while index < len(self.rows):
+            index = self._replay_from(index)
         self.writer.moment.set()
 
-    def _tell_from(self, at: int) -> int:
-        """Write what begins at a row; return where the next begins."""
-        row, voice = self.rows[at], self.writer.voice
+    def _replay_from(self, index: int) -> int:
+        """Write the event that starts at a row. Return the index of the next one."""
+        row, recorder = self.rows[index], self.writer.voice
         is_plain = row.context_snapshot is None and row.message_id is not None
-        if (stop := self._whole(at)) > at:
-            return self._context(at, stop)
-        if row.event_type is Kind.LLM_RESPONSE and voice.open is not None:
-            return self._answer(at, voice.open)
-        if row.event_type is Kind.CONTEXT_COMPACTED and self._follows_whole(at):
+        if (stop := self._context_end(index)) > index:
+            return self._replay_context(index, stop)
+        if row.event_type is Kind.LLM_RESPONSE and recorder.open is not None:
+            return self._replay_answer(index, recorder.open)
+        if row.event_type is Kind.CONTEXT_COMPACTED and self._precedes_context(index):
             self._compaction = row
-            return self._run(at)
+            return self._run_end(index)
         if row.event_type is Kind.MESSAGE_ADDED and is_plain:
-            self._cut(row.position_in_context)
-            stop = self._group(at, len(self.rows))
-            self._hear(self.rows[at:stop])
+            self._truncate_context(row.position_in_context)
+            stop = self._group_end(index, len(self.rows))
+            self._add_message(self.rows[index:stop])
             return stop
-        if row.event_type is Kind.LLM_REQUEST and voice.open is None:
-            if _of_nothing(row):
-                self._row = []
-            if self._is_assembled or not self._row:
-                self._ask([one.item for one in self._row], row)
-                self._last = []
-                self._show(self._row)
-                return at + 1
+        if row.event_type is Kind.LLM_REQUEST and recorder.open is None:
+            if _has_empty_context(row):
+                self._context_items = []
+            if self._is_assembled or not self._context_items:
+                self._write_request([item.item for item in self._context_items], row)
+                self._last_context = []
+                self._mark_shown(self._context_items)
+                return index + 1
         if row.memory_operation is not None and row.message_id is None:
             self.writer.moment.set(row.timestamp)
             self.writer.memory(row.memory_operation)
-            return at + 1
+            return index + 1
         self.writer.add(row, None if row.message_id is None else self.messages[row.message_id])
-        return at + 1
+        return index + 1
 
-    def _whole(self, at: int) -> int:
-        """Return where a whole context ends that begins here; here, where none does."""
-        stop = at
+    def _context_end(self, index: int) -> int:
+        """Return the end index of a full context that starts here, or `index` if none does."""
+        stop = index
         while stop < len(self.rows):
             row = self.rows[stop]
-            is_next = row.event_type in _CONTEXT and row.position_in_context == stop - at
+            is_next = row.event_type in _CONTEXT and row.position_in_context == stop - index
             if not is_next or row.context_snapshot is not None or row.message_id is None:
                 break
             stop += 1
-        kinds = {row.event_type for row in self.rows[at:stop]}
-        return stop if self._asked(stop) or Kind.CONTEXT_REPLAYED in kinds else at
+        kinds = {row.event_type for row in self.rows[index:stop]}
+        return stop if self._request_at(stop) or Kind.CONTEXT_REPLAYED in kinds else index
 
-    def _asked(self, at: int) -> ThreadEntry | None:
-        """Return the request that stands here; None: none does."""
-        row = self.rows[at] if at < len(self.rows) else None
+    def _request_at(self, index: int) -> ThreadEntry | None:
+        """Return the request row at this index, or None."""
+        row = self.rows[index] if index < len(self.rows) else None
         return row if row is not None and row.event_type is Kind.LLM_REQUEST else None
 
-    def _follows_whole(self, at: int) -> bool:
-        later = (n for n in range(at + 1, len(self.rows)) if self._whole(n) > n)
-        return self.rows[at].context_snapshot is not None and next(later, None) is not None
+    def _precedes_context(self, index: int) -> bool:
+        later = (
+            later_index
+            for later_index in range(index + 1, len(self.rows))
+            if self._context_end(later_index) > later_index
+        )
+        return self.rows[index].context_snapshot is not None and next(later, None) is not None
 
-    def _run(self, at: int) -> int:
-        """Return where rows of the same type and time end."""
-        first, stop = self.rows[at], at + 1
-        while stop < len(self.rows):
-            row = self.rows[stop]
+    def _run_end(self, index: int) -> int:
+        """Return the end index of consecutive rows with the same type and time."""
+        first, end = self.rows[index], index + 1
+        while end < len(self.rows):
+            row = self.rows[end]
             if (row.event_type, row.timestamp) != (first.event_type, first.timestamp):
                 break
-            stop += 1
-        return stop
+            end += 1
+        return end
 
-    def _context(self, at: int, stop: int) -> int:
-        """Write a context, and the request that follows it."""
-        rows, asked = self.rows[at:stop], self._asked(stop)
+    def _replay_context(self, index: int, end: int) -> int:
+        """Write a context and the request that follows it."""
+        rows, request = self.rows[index:end], self._request_at(end)
         times = [row.timestamp for row in rows if row.event_type is Kind.CONTEXT_REPLAYED]
-        if times and (asked is None or asked.timestamp != times[0]):
-            asked = None  # it was assembled before it was asked, and may have grown since
+        if times and (request is None or request.timestamp != times[0]):
+            # The context was assembled before the request, and may have grown since.
+            request = None
             while rows[-1].timestamp > times[0]:
-                rows, stop = rows[:-1], stop - 1
-        time = asked.timestamp if asked is not None else times[0]
-        told = self._told(rows, time)
-        items = [one.item for one in told]
-        self._row = list(told)
+                rows, end = rows[:-1], end - 1
+        time = request.timestamp if request is not None else times[0]
+        context = self._build_context(rows, time)
+        items = [replayed.item for replayed in context]
+        self._context_items = list(context)
         self.writer.moment.set(time)
-        if asked is None:
+        if request is None:
             self.writer.voice.bring(items)
             self.writer.whole(Kind.CONTEXT_REPLAYED)
             self._is_assembled = True
-            return stop
-        self._ask(items, asked)
-        return stop + 1
+            return end
+        self._write_request(items, request)
+        return end + 1
 
-    def _ask(self, items: Sequence[Item], asked: ThreadEntry) -> None:
-        """Write a request for the context as it is."""
-        snapshot = asked.context_snapshot
+    def _write_request(self, items: Sequence[Item], request: ThreadEntry) -> None:
+        """Write a request for the current context."""
+        snapshot = request.context_snapshot
         self._model = "" if snapshot is None else snapshot.model_used or ""
         self._is_assembled = False
-        self.writer.moment.set(asked.timestamp)
+        self.writer.moment.set(request.timestamp)
         self.writer.voice.ask(items, model=self._model)
 
-    def _told(self, rows: Sequence[ThreadEntry], time: str) -> list[_Told]:
-        """Return what is in a context; what is new of it is heard now."""
-        left = list(self._last)
-        told: list[_Told] = []
-        at = 0
-        while at < len(rows):
-            self._sum_up(told, at)
-            found = self._known(rows[at:], left, told, time)
-            if found is None:
-                stop = self._group_of(rows, at)
-                found = self._hear(rows[at:stop])
-            at += len(found.ids)
-            told.append(found)
-        self._sum_up(told, at)
-        self._last = []
-        self._show(told)
-        return told
+    def _build_context(self, rows: Sequence[ThreadEntry], time: str) -> list[_ReplayedItem]:
+        """Return the items of a context. New ones are written now."""
+        remaining = list(self._last_context)
+        context: list[_ReplayedItem] = []
+        index = 0
+        while index < len(rows):
+            self._write_compaction(context, index)
+            replayed = self._find_item(rows[index:], remaining, context, time)
+            if replayed is None:
+                end = self._group_end_in(rows, index)
+                replayed = self._add_message(rows[index:end])
+            index += len(replayed.ids)
+            context.append(replayed)
+        self._write_compaction(context, index)
+        self._last_context = []
+        self._mark_shown(context)
+        return context
 
-    def _show(self, told: Sequence[_Told]) -> None:
-        """Note what the last context has."""
-        for one in told:
-            one.is_shown = True
-        self._last += told
+    def _mark_shown(self, context: Sequence[_ReplayedItem]) -> None:
+        """Remember the items of the last context."""
+        for replayed in context:
+            replayed.is_shown = True
+        self._last_context += context
 
-    def _known(
-        self, rows: Sequence[ThreadEntry], left: list[_Told], told: list[_Told], time: str
-    ) -> _Told | None:
-        """Return what was heard before and stands at the first row; None: it is new.
+    def _find_item(
+        self,
+        rows: Sequence[ThreadEntry],
+        remaining: list[_ReplayedItem],
+        context: list[_ReplayedItem],
+        time: str,
+    ) -> _ReplayedItem | None:
+        """Return the known item that starts at the first row, or None if it is new.
 
-        left: what of the last context has no row yet; told: what has one.
+        `remaining` are items of the last context without a row yet, `context` those with one.
         """
-        row = rows[0]
+        first_row = rows[0]
 
-        def fits(one: _Told) -> bool:
-            return one not in told and all(
-                id_ == other.message_id for id_, other in zip(one.ids, rows, strict=False)
+        def fits(replayed: _ReplayedItem) -> bool:
+            return replayed not in context and all(
+                id_ == row.message_id for id_, row in zip(replayed.ids, rows, strict=False)
             )
 
-        if row.event_type is Kind.CONTEXT_REPLAYED:
-            found = next(filter(fits, left), None)
-            if found is not None:
-                left.remove(found)
-            return found
-        heard = list(filter(fits, self._heard.get(row.message_id or "", [])))
-        fresh = [one for one in heard if not one.is_shown and one.time == row.timestamp]
-        returned = [one for one in heard if one not in self._last and row.timestamp == time]
+        if first_row.event_type is Kind.CONTEXT_REPLAYED:
+            match = next(filter(fits, remaining), None)
+            if match is not None:
+                remaining.remove(match)
+            return match
+        candidates = list(filter(fits, self._items_by_id.get(first_row.message_id or "", [])))
+        fresh = [
+            replayed
+            for replayed in candidates
+            if not replayed.is_shown and replayed.time == first_row.timestamp
+        ]
+        returned = [
+            replayed
+            for replayed in candidates
+            if replayed not in self._last_context and first_row.timestamp == time
+        ]
         return next(iter(fresh or returned[-1:]), None)
 
-    def _sum_up(self, told: Sequence[_Told], size: int) -> None:
-        """Write the compaction that led to this context, as soon as all is there that it had."""
+    def _write_compaction(self, context: Sequence[_ReplayedItem], size: int) -> None:
+        """Write the pending compaction once all items of its context are known."""
         row = self._compaction
         if row is None or row.context_snapshot is None:
             return
         if size < row.context_snapshot.total_messages:
             return
         self._compaction = None
-        sums_up = [at for at, one in enumerate(told) if row.message_id in one.ids]
+        summary_indexes = [
+            index for index, replayed in enumerate(context) if row.message_id in replayed.ids
+        ]
         self.writer.moment.set(row.timestamp)
         self.writer.voice.bring(
-            [one.item for one in told],
+            [replayed.item for replayed in context],
             reason="compaction",
-            summary=sums_up[-1] if sums_up else None,
+            summary=summary_indexes[-1] if summary_indexes else None,
         )
-        self._row = list(told)
+        self._context_items = list(context)
 
-    def _answer(self, at: int, request: MessageId) -> int:
-        """Write an answer, all rows of it as one message."""
-        row = self.rows[at]
-        stop = at + 1 if row.message_id is None else self._run(at)
+    def _replay_answer(self, index: int, request: MessageId) -> int:
+        """Write a response; all its rows are one message."""
+        row = self.rows[index]
+        end = index + 1 if row.message_id is None else self._run_end(index)
         model = None if row.context_snapshot is None else row.context_snapshot.model_used
-        other = model if model != self._model else None
+        reported_model = model if model != self._model else None
         if row.message_id is None:
             self.writer.moment.set(row.timestamp)
-            self.writer.voice.answer(request, finish=Finish(stop_reason="error", model=other))
-            return stop
-        rows = self.rows[at:stop]
-        told = self._note(rows)
-        self._row.append(told)
+            self.writer.voice.answer(
+                request, finish=Finish(stop_reason="error", model=reported_model)
+            )
+            return end
+        rows = self.rows[index:end]
+        replayed = self._create_item(rows)
+        self._context_items.append(replayed)
         self.writer.moment.set(row.timestamp)
         self.writer.voice.answer(
-            request, [told.item], finish=Finish(stop_reason="end_turn", model=other)
+            request, [replayed.item], finish=Finish(stop_reason="end_turn", model=reported_model)
         )
-        return stop
+        return end
 
-    def _cut(self, position: int | None) -> None:
-        """Let the context end before a position, where it was cut there without a request."""
+    def _truncate_context(self, position: int | None) -> None:
+        """Truncate the context at a position where a row shows that it ended without a request."""
         size = 0
-        for at, one in enumerate(self._row):
+        for index, replayed in enumerate(self._context_items):
             if size == position:
-                self.writer.voice.bring([kept.item for kept in self._row[:at]])
-                self._row = self._row[:at]
+                self.writer.voice.bring([item.item for item in self._context_items[:index]])
+                self._context_items = self._context_items[:index]
                 return
-            size += len(one.ids)
+            size += len(replayed.ids)
 
-    def _group(self, at: int, end: int) -> int:
-        """As `_group_of`, for all rows."""
-        return at + self._group_of(self.rows[at:end], 0)
+    def _group_end(self, index: int, end: int) -> int:
+        """Apply `_group_end_in` to all rows of the thread."""
+        return index + self._group_end_in(self.rows[index:end], 0)
 
-    def _group_of(self, rows: Sequence[ThreadEntry], at: int) -> int:
-        """Return where the rows end that are of one message: a text, and the calls after it."""
-        first, stop = rows[at], at + 1
-        if self._role(first) not in (MessageRole.ASSISTANT, MessageRole.TOOL_CALL):
-            return stop
-        while stop < len(rows):
-            row = rows[stop]
-            same = (row.event_type, row.timestamp) == (first.event_type, first.timestamp)
-            if not same or self._role(row) is not MessageRole.TOOL_CALL:
+    def _group_end_in(self, rows: Sequence[ThreadEntry], index: int) -> int:
+        """Return the end index of the rows of one message: a text and the calls after it."""
+        first, end = rows[index], index + 1
+        if self._role_of(first) not in (MessageRole.ASSISTANT, MessageRole.TOOL_CALL):
+            return end
+        while end < len(rows):
+            row = rows[end]
+            is_same = (row.event_type, row.timestamp) == (first.event_type, first.timestamp)
+            if not is_same or self._role_of(row) is not MessageRole.TOOL_CALL:
                 break
-            stop += 1
-        return stop
+            end += 1
+        return end
 
-    def _role(self, row: ThreadEntry) -> MessageRole | None:
+    def _role_of(self, row: ThreadEntry) -> MessageRole | None:
         return None if row.message_id is None else self.messages[row.message_id].role
 
-    def _hear(self, rows: Sequence[ThreadEntry]) -> _Told:
+    def _add_message(self, rows: Sequence[ThreadEntry]) -> _ReplayedItem:
         """Add a new message to the context."""
         self.writer.moment.set(rows[0].timestamp)
-        told = self._note(rows)
-        self.writer.voice.hear(told.item)
-        self._row.append(told)
-        return told
+        replayed = self._create_item(rows)
+        self.writer.voice.hear(replayed.item)
+        self._context_items.append(replayed)
+        return replayed
 
-    def _note(self, rows: Sequence[ThreadEntry]) -> _Told:
-        """Make the item of a message, which is known from now on."""
+    def _create_item(self, rows: Sequence[ThreadEntry]) -> _ReplayedItem:
+        """Create the item of a message, and remember it by its first id."""
         logged = [self.messages[row.message_id or ""] for row in rows]
         ids = tuple(row.message_id or "" for row in rows)
-        told = _Told(ids, Item.of(self.writer.joined(logged)), rows[0].timestamp)
-        self._heard.setdefault(ids[0], []).append(told)
-        return told
+        replayed = _ReplayedItem(ids, Item.of(self.writer.joined(logged)), rows[0].timestamp)
+        self._items_by_id.setdefault(ids[0], []).append(replayed)
+        return replayed
 
 
-def _of_nothing(row: ThreadEntry) -> bool:
-    """Whether a request saw an empty context."""
+def _has_empty_context(row: ThreadEntry) -> bool:
+    """Whether the context of a request was empty."""
     snapshot = row.context_snapshot
     return row.message_id is None and snapshot is not None and not snapshot.total_messages
