@@ -1,21 +1,21 @@
-"""`InteractionLogger`: what each model call of any program saw, kept in logs and a store.
+"""`InteractionLogger`: log every model call of a program with its context.
 
     with InteractionLogger() as log:
         thread = log.start_thread()
         with log.call(thread, messages, model="m") as call:
             reply = call.answer(client(messages))
 
-One idea: it is a way to write and read sessions, and keeps nothing beside them. A thread is a
-session as one agent saw it (`<session>/<agent>`), whoever wrote it; what is logged here can be
-viewed, searched, replayed and resumed as any session. The folder is a home: `harken --home`
-looks at it.
+The logger reads and writes ordinary sessions and keeps no other records. A thread is a session from
+the view of one agent (`<session>/<agent>`), whichever program wrote it. Logged interactions can be
+viewed, searched, replayed and resumed like any session. The folder is a Harken home, which `harken
+--home` opens.
 
-All methods are plain and block no longer than a write to a local file takes; the specification's
-are suspending ones, so `async with` works, too. Python threads may share a logger.
+All methods are synchronous and block only for writes to local files. The specification has
+asynchronous methods; `async with` works as well. Python threads may share a logger.
 
 Source: spec [S3] "Core Interface"; docs/how-to/log-interactions.md.
 
-What an interaction logger does and where; all has defaults.
+`InteractionLoggingConfig` has the settings of the specification, all with defaults.
 """
 
 from __future__ import annotations
@@ -71,26 +71,31 @@ from harken.store.sqlite.store import SqliteStore
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionLoggingConfig:
-    """The configuration of the specification. Raises ConfigError for a retention that is none.
+    """The settings of the specification. Raises ConfigError for an invalid retention.
 
     Source: spec [S3] "Configuration".
     """
 
     enabled: bool = True
-    """False: nothing is written, and every answer is as it would be."""
+    """If False, nothing is written, and model calls work as without a logger."""
     log_directory: Path = Path("logs/interactions")
-    """Where the exported form goes; where a logger is given no other folder, its sessions and its
-    store are there, too."""
+    """Folder of the exported form.
+
+    Without another folder, the logger keeps its sessions and its store here as well.
+    """
     retention_days: int | None = None
-    """Sessions that nobody has written for so many days are dropped, as wholes; None: never."""
+    """Sessions without writes for this number of days are deleted completely.
+
+    None disables this.
+    """
     log_context_on_every_request: bool = True
-    """False: a request leaves no rows of its context. It cannot be rebuilt then."""
+    """If False, a request has no rows of its context, so the context cannot be rebuilt."""
     include_token_estimates: bool = True
     shard_messages: bool = False
-    """Whether exported messages stand in folders by the beginning of their id."""
+    """Whether exported messages are stored in subfolders by the first digits of their id."""
 
     def __post_init__(self) -> None:
-        """Check what can be wrong."""
+        """Check the retention and normalize the folder."""
         if self.retention_days is not None and self.retention_days < 1:
             raise ConfigError(f"sessions are kept for a day or more, not {self.retention_days}")
         object.__setattr__(self, "log_directory", Path(self.log_directory))
@@ -99,14 +104,14 @@ class InteractionLoggingConfig:
 Client = TypeVar("Client")
 SESSIONS, STORE, INDEX, FACTS = "sessions", "store.db", "interactions.db", "facts.db"
 _HEX = frozenset("0123456789abcdef")
-_ID_DIGITS = 64
-_MEMORY = frozenset(kind for kind in ThreadEventType if kind.startswith("MEMORY_"))
+_ID_HEX_DIGITS = 64
+_MEMORY_EVENTS = frozenset(kind for kind in ThreadEventType if kind.startswith("MEMORY_"))
 
-_COMMITTED: dict[ThreadEventType, Checkpoint] = {
+_COMMIT_TRIGGERS: dict[ThreadEventType, Checkpoint] = {
     ThreadEventType.LLM_RESPONSE: "turn_boundary",
     ThreadEventType.CONTEXT_COMPACTED: "compaction",
 }
-_unheard = logging.getLogger("harken")
+_logger = logging.getLogger("harken")
 
 
 @check_arguments
@@ -122,21 +127,21 @@ class InteractionLogger:
         clock: Clock = system_clock,
         durability: Durability = "turn",
     ) -> None:
-        """Use a folder: that of the configuration, unless another one is given.
+        """Use a folder: by default the one of the configuration.
 
-        store: where messages and commits are, closed by whoever opened it; None: a file in the
-        folder. Nothing is made before something is logged. With a retention, what is too old goes
-        now. Raises StoreError.
+        `store` has the messages and commits, and is closed by its owner; None means a file in the
+        folder. No file is created before the first write. If a retention is configured, expired
+        sessions are deleted now. Raises StoreError.
         """
         self.config = config or InteractionLoggingConfig()
         self.folder = Path(folder or self.config.log_directory)
         self.dropped: Sequence[str] = ()
-        """The sessions that were too old."""
+        """Names of the expired sessions that were deleted."""
         self._clock, self._store, self._owns_store = clock, store, store is None
         self._lock, self._closing = RLock(), ExitStack()
         self._recording: BackgroundRecorder | None = None
-        is_kept = self.config.enabled
-        self._index = ThreadIndex(self.folder / INDEX if is_kept else None)
+        is_enabled = self.config.enabled
+        self._index = ThreadIndex(self.folder / INDEX if is_enabled else None)
         self._threads = OpenThreads(
             folder=self.sessions_folder,
             clock=clock,
@@ -152,10 +157,10 @@ class InteractionLogger:
             self.dropped = drop_old(self.logs(), self.open_store, days=days, now_us=clock())
 
     def log_message(self, message: LoggedMessage) -> str:
-        """Store a message by itself, unless it is there; return its id.
+        """Store a single message unless the store has it; return its id.
 
-        The next `harken store gc` removes it unless a thread names it. Raises FormatError if its id
-        is not that of its content, StoreError.
+        The next `harken store gc` removes it unless a thread refers to it. Raises FormatError if
+        its id is not that of its content, StoreError.
         """
         with self._lock:
             if not self.config.enabled:
@@ -164,37 +169,37 @@ class InteractionLogger:
             return single_messages.keep(self.open_store(), message, time)
 
     def get_message(self, id: str) -> LoggedMessage | None:
-        """Return a message by its id, as it was said first; None: there is none.
+        """Return a message by its id, with its earliest time. Return None if it does not exist.
 
-        Nothing is searched for it, however many there are. Raises ConfigError, StoreError.
+        The lookup uses an index and does not scan logs. Raises ConfigError, StoreError.
         """
-        if len(id) != _ID_DIGITS or not _HEX.issuperset(id):
+        if len(id) != _ID_HEX_DIGITS or not _HEX.issuperset(id):
             return None
         tokens = self.config.include_token_estimates
         with self._lock:
-            found = self._index.find(id, tokens=tokens)
-            if found is None:
+            message = self._index.find(id, tokens=tokens)
+            if message is None:
                 self._index.update(self.logs())
-                found = self._index.find(id, tokens=tokens)
-            if found is None and self._has_store:
-                found = single_messages.find(self.open_store(), id, tokens=tokens)
-            return found
+                message = self._index.find(id, tokens=tokens)
+            if message is None and self._has_store:
+                message = single_messages.find(self.open_store(), id, tokens=tokens)
+            return message
 
     def start_thread(
         self, session_id: str | None = None, *, name: str | None = None, agent_id: str | None = None
     ) -> str:
-        """Begin a thread; return its id, `<session>/<agent>`.
+        """Start a thread and return its id, `<session>/<agent>`.
 
-        session_id: goes on with the first thread of this session, or begins it; with `name` or a
-        new `agent_id` it is another agent of the session. Raises ConfigError, LogError.
+        An existing `session_id` continues the first thread of that session; with `name` or a new
+        `agent_id`, it adds an agent to the session. Raises ConfigError, LogError.
         """
         with self._lock:
             return self._threads.start(session_id, name, agent_id)
 
     def end_thread(self, thread_id: str, reason: str | None = None) -> None:
-        """End a thread; with the first one of a session, the session.
+        """End a thread. Ending the first thread of a session ends the session.
 
-        It can be gone on with. Raises NameNotFound, LogError.
+        The thread can be continued later. Raises NameNotFound, LogError.
         """
         with self._lock:
             if self.config.enabled:
@@ -202,43 +207,48 @@ class InteractionLogger:
                 self._threads.end(thread_id, reason)
 
     def log_thread_entry(self, thread_id: str, entry: ThreadEntry) -> None:
-        """Log a row as it is; `get_thread` gives it back in its place, and unchanged.
+        """Log a row unchanged; `get_thread` returns it at the same position.
 
-        Rows of requests need not be logged by hand where `call` or `log_context_state` is used.
-        Raises NameNotFound for a thread or a message that is not there, LogError.
+        Rows of requests need not be logged explicitly if `call` or `log_context_state` is used.
+        Raises NameNotFound if the thread or the message does not exist, LogError.
         """
         with self._lock:
             if not self.config.enabled:
                 return
             logged = None if entry.message_id is None else self.get_message(entry.message_id)
             if entry.message_id is not None and logged is None:
-                raise NameNotFound("logged message", entry.message_id[:_ID_DIGITS], ())
+                raise NameNotFound("logged message", entry.message_id[:_ID_HEX_DIGITS], ())
             self._threads.writer(thread_id).add(entry, logged)
 
     def get_thread(self, thread_id: str) -> list[ThreadEntry]:
-        """Return the rows of a thread in order, of whichever session of the folder.
+        """Return the rows of a thread in order, for any session of the folder.
 
         Raises NameNotFound, LogError.
         """
         return [row.entry for row in self.thread_rows(thread_id)]
 
     def thread_rows(self, thread_id: str) -> Iterator[ThreadRow]:
-        """Yield the same one by one, each with the event of the log that it names. As above."""
+        """Yield the rows of a thread, each with the log event that it refers to.
+
+        Raises as `get_thread`.
+        """
         if thread_id in self._threads.issued:
             return
         session_id, agent_id = parsed(thread_id)
         path = self.sessions_folder / f"{session_id}.jsonl"
         if not (path.is_file() or is_packed(path)):
-            raise NameNotFound("thread", thread_id, [one.stem for one in self.logs()])
+            raise NameNotFound("thread", thread_id, [event.stem for event in self.logs()])
         if not agent_id:
-            born = (one.agent_id for one in events(path) if one.agent_id is not None)
-            agent_id = str(next(born, ""))
-        elif all(one.agent_id != agent_id for one in events(path)):
-            there = dict.fromkeys(f"{session_id}/{one.agent_id}" for one in events(path))
-            raise NameNotFound("thread", thread_id, [one for one in there if one[-5:] != "/None"])
+            agent_ids = (event.agent_id for event in events(path) if event.agent_id is not None)
+            agent_id = str(next(agent_ids, ""))
+        elif all(event.agent_id != agent_id for event in events(path)):
+            threads = dict.fromkeys(f"{session_id}/{event.agent_id}" for event in events(path))
+            raise NameNotFound(
+                "thread", thread_id, [event for event in threads if event[-5:] != "/None"]
+            )
         estimates = self.config.include_token_estimates
-        find = self._resolve if self._has_store else None
-        yield from thread_rows(events(path), agent_id, resolver=find, estimates=estimates)
+        find_commit = self._resolve if self._has_store else None
+        yield from thread_rows(events(path), agent_id, resolver=find_commit, estimates=estimates)
 
     def log_context_state(
         self,
@@ -248,22 +258,22 @@ class InteractionLogger:
         *,
         model: str = "",
     ) -> None:
-        """Log a context as it is now, whole; the log gets what is new of it.
+        """Log the complete current context; only its new messages are written.
 
-        Its rows: what the context before it held is replayed, all else added; of a request, and
-        of a response (what is new is the answer), the row of that. Raises NameNotFound, LogError,
-        ValueError for what is no message and for a type that is of memory.
+        Messages of the previous context become rows of type replayed, all others of type added. A
+        request adds the row of the request; a response adds the rows of its new messages. Raises
+        NameNotFound, LogError, and ValueError for an invalid message or a memory event type.
         """
-        if event_type in _MEMORY:
+        if event_type in _MEMORY_EVENTS:
             raise ValueError(f"{event_type.value} is no state of a context: log_memory_operation")
-        said = messages_in(messages)
+        parsed_messages = messages_in(messages)
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
-                writer.context(said, event_type, RequestSettings(model=model))
+                writer.context(parsed_messages, event_type, RequestSettings(model=model))
                 writer.session.sync()
-                if event_type in _COMMITTED:
-                    self._commit(thread_id, _COMMITTED[event_type])
+                if event_type in _COMMIT_TRIGGERS:
+                    self._commit(thread_id, _COMMIT_TRIGGERS[event_type])
 
     def call(
         self,
@@ -274,28 +284,29 @@ class InteractionLogger:
         tools: Sequence[Mapping[str, Any]] = (),
         parameters: Mapping[str, Any] | None = None,
     ) -> LoggedCall:
-        """Return a `with` around a model call: request before it, answer or failure after it.
+        """Return a context manager that logs the request and the outcome of a model call.
 
-        tools: `name`, `description` and `parameters` of each. Raises ValueError for what is no
-        message; in the `with`, NameNotFound and LogError.
+        Each tool has `name`, `description` and `parameters`. Raises ValueError for an invalid
+        message. Entering the context manager raises NameNotFound, LogError.
         """
-        asking = RequestSettings(model=model, parameters=parameters or {}, tools=tools)
-        said = messages_in(messages)
-        begin = partial(self._begin, thread_id, said, asking)
+        settings = RequestSettings(model=model, parameters=parameters or {}, tools=tools)
+        parsed_messages = messages_in(messages)
+        begin = partial(self._begin, thread_id, parsed_messages, settings)
         return LoggedCall(clock=self._clock, begin=begin, finish=partial(self._finish, thread_id))
 
     def wrap(self, client: Client, *, session: str = "") -> Client:
-        """Return a client of `openai`, `anthropic` or `httpx`, as it is, whose calls are logged.
+        """Return a client of `openai`, `anthropic` or `httpx` like this one, with its calls logged.
 
-        They become sessions of the folder, found by what is asked; session: the first `wrap` may
-        name the one to which all belong. Until `close`. Raises TypeError for other clients.
+        Calls are grouped into sessions of the folder by their context. The first `wrap` may set a
+        `session` to which all calls belong. Logging ends with `close`. Raises TypeError for other
+        clients.
         """
         with self._lock:
             if not self.config.enabled:
                 return client
             if self._recording is None:
-                into = recording(self.sessions_folder, self.open_store(), session=session)
-                self._recording = self._closing.enter_context(into)
+                recorder = recording(self.sessions_folder, self.open_store(), session=session)
+                self._recording = self._closing.enter_context(recorder)
             return wrap(client, self._recording)
 
     def log_memory_operation(
@@ -309,8 +320,8 @@ class InteractionLogger:
         result_count: int | None = None,
         content_preview: str | None = None,
     ) -> None:
-        """Log a use of memory; of the content its beginning. Raises NameNotFound, LogError."""
-        told = MemoryOperationRecord(
+        """Log a memory operation with a preview of its content. Raises NameNotFound, LogError."""
+        record = MemoryOperationRecord(
             memory_type=MemoryType(memory_type),
             operation=MemoryOpType(operation),
             file_path=file_path,
@@ -320,22 +331,25 @@ class InteractionLogger:
         )
         with self._lock:
             if self.config.enabled:
-                self._threads.writer(thread_id).memory(told)
+                self._threads.writer(thread_id).memory(record)
 
     def list_threads(self, limit: int = 100) -> list[ThreadSummary]:
-        """Return the threads of the folder, the last written first. As `get_message`."""
+        """Return threads of the folder, the most recently written first.
+
+        Raises as `get_message`.
+        """
         with self._lock:
             self._index.update(self.logs())
             return self._index.threads(limit)
 
     def search_messages(self, query: str, limit: int | None = 100) -> list[LoggedMessage]:
-        """Return the messages that have certain words, the last said first, each once.
+        """Return the messages that match a query, newest first, each once.
 
-        All words are wanted; "several in a row"; beginnings*; -not; one OR the other. Raises
-        ConfigError for a query without a word, StoreError.
+        The syntax of queries is that of `harken.index.query`. Raises ConfigError for a query
+        without a word, StoreError.
         """
         tokens = self.config.include_token_estimates
-        path = self._beside(FACTS)
+        path = self._derived_path(FACTS)
 
         def search() -> list[LoggedMessage]:
             with closing(SessionIndex(path)) as facts:
@@ -345,22 +359,22 @@ class InteractionLogger:
 
         with self._lock:
             repairs = {} if path is None else {path: reset_database}
-            found = run_with_repair(search, repairs)
+            messages = run_with_repair(search, repairs)
             self._index.update(self.logs())
-            return [self._index.find(one.id, tokens=tokens) or one for one in found]
+            return [self._index.find(message.id, tokens=tokens) or message for message in messages]
 
     @property
     def sessions_folder(self) -> Path:
-        """Where the logs of its sessions are."""
+        """Folder of the session logs."""
         return self.folder / SESSIONS
 
     def logs(self) -> list[Path]:
-        """Return the logs of the folder, plain or packed, by name."""
-        there = (one for one in self.sessions_folder.glob("*.jsonl*") if one.is_file())
-        return sorted({path for one in there if (path := log_of(one)).suffix == ".jsonl"})
+        """Return the logs of the folder, compressed or not, sorted by name."""
+        files = (file for file in self.sessions_folder.glob("*.jsonl*") if file.is_file())
+        return sorted({path for file in files if (path := log_of(file)).suffix == ".jsonl"})
 
     def open_store(self) -> Store:
-        """Return the store; its file is made where there is none. Raises StoreError."""
+        """Return the store. Creates its file if it does not exist. Raises StoreError."""
         with self._lock:
             if self._store is None:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -368,7 +382,7 @@ class InteractionLogger:
             return self._store
 
     def close(self) -> None:
-        """Make all durable, and let go of it. A second call does nothing."""
+        """Write all pending data and close the files. Closing twice has no effect."""
         with self._lock:
             self._recording = None
             self._closing.close()
@@ -400,11 +414,11 @@ class InteractionLogger:
     ) -> None:
         self.close()
 
-    def _begin(self, thread_id: str, messages: Sequence[Any], asking: RequestSettings) -> None:
+    def _begin(self, thread_id: str, messages: Sequence[Any], settings: RequestSettings) -> None:
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
-                writer.ask(messages, asking)
+                writer.ask(messages, settings)
                 writer.session.sync()
 
     def _finish(self, thread_id: str, call: LoggedCall) -> None:
@@ -416,12 +430,15 @@ class InteractionLogger:
                 self._commit(thread_id, "turn_boundary")
 
     def _commit(self, thread_id: str, trigger: Checkpoint) -> None:
-        """Commit what is new of a thread. A store that refuses is told of, once: logs have all."""
+        """Commit new messages of a thread.
+
+        A failure is logged once; the session log has all messages.
+        """
         try:
             self._threads.commit(thread_id, trigger)
         except StoreError as error:
             if not self._is_refused:
-                _unheard.warning("commits are not being kept: %s (the log has everything)", error)
+                _logger.warning("commits are not being kept: %s (the log has everything)", error)
             self._is_refused = True
         else:
             self._is_refused = False
@@ -430,13 +447,13 @@ class InteractionLogger:
     def _has_store(self) -> bool:
         return self._store is not None or (self.folder / STORE).is_file()
 
-    def _beside(self, name: str) -> Path | None:
-        """Return where something that is derived stands; None: in memory."""
-        is_there = self.config.enabled and self.folder.is_dir()
-        return self.folder / name if is_there else None
+    def _derived_path(self, name: str) -> Path | None:
+        """Return the path of a derived database, or None to keep it in memory."""
+        exists = self.config.enabled and self.folder.is_dir()
+        return self.folder / name if exists else None
 
     def _resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:
-        """Return the messages of a commit; where it is not there, what says so for each."""
+        """Return the messages of a commit, or placeholders if it cannot be read."""
         try:
             return resolver(self.open_store())(event)
         except HarkenError:

@@ -1,9 +1,9 @@
-"""`InteractionLogging`: an observer that has a logger hear of every model call of agents.
+"""`InteractionLogging`: an observer that logs the model calls of Harken's agents with a logger.
 
     runtime = Runtime(model=model, observers=[InteractionLogging(logger)])
 
-One idea: what Harken's agents do is in a log already. Where that log is one of the logger's
-folder, there is nothing to write; else the calls become threads there, under the same names.
+Harken's agents already write a session log. If that log is in the logger's folder, nothing is
+written. Otherwise the calls become threads in that folder, with the same names.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from harken.llm.observer import ObservedAnswer, ObservedCall
 
 
 class InteractionLogging:
-    """A `ModelObserver` over a logger."""
+    """A `ModelObserver` that writes to an `InteractionLogger`."""
 
     def __init__(self, logger: InteractionLogger) -> None:
-        """Observe for a logger. It is closed by whoever made it."""
+        """Observe for a logger. The caller closes the logger."""
         self.logger = logger
         self.threads: dict[tuple[Path, AgentId], str] = {}
-        """The threads that were seen, by the log and the agent."""
+        """Log path and agent -> thread id."""
         self._calls: dict[tuple[Path, MessageId | None], LoggedCall] = {}
 
     def on_context_assembled(self, call: ObservedCall) -> None:
-        """Begin a thread where the agent has none."""
+        """Start a thread if the agent has none."""
         key = call.session.path, call.agent_id
         if key in self.threads:
             return
         thread = f"{call.session.path.stem}/{call.agent_id}"
-        if not self._is_there(call):
+        if not self._is_in_folder(call):
             thread = self.logger.start_thread(
                 call.session.path.stem,
                 name=call.session.agents[call.agent_id].name,
@@ -41,28 +41,28 @@ class InteractionLogging:
         self.threads[key] = thread
 
     def on_llm_request(self, call: ObservedCall) -> None:
-        """Log the request, where nobody else does."""
-        if self._is_there(call):
+        """Log the request, unless the session log is in the logger's folder."""
+        if self._is_in_folder(call):
             return
-        begun = self.logger.call(
+        logged_call = self.logger.call(
             self.threads[call.session.path, call.agent_id],
             call.request.messages,
             model=call.model,
             tools=call.request.tools,
             parameters=call.request.parameters,
         )
-        begun.__enter__()
-        self._calls[call.session.path, call.request_id] = begun
+        logged_call.__enter__()
+        self._calls[call.session.path, call.request_id] = logged_call
 
     def on_llm_response(self, answer: ObservedAnswer) -> None:
-        """Log the answer, or why there is none."""
+        """Log the response or its error."""
         call = answer.call
-        begun = self._calls.pop((call.session.path, call.request_id), None)
-        if begun is None:
+        logged_call = self._calls.pop((call.session.path, call.request_id), None)
+        if logged_call is None:
             return
         response = answer.response
         if answer.answer is not None:
-            begun.answer(
+            logged_call.answer(
                 answer.answer,
                 model=response.model,
                 usage=response.usage,
@@ -70,9 +70,9 @@ class InteractionLogging:
                 cost_usd=response.cost_usd,
             )
         else:
-            begun.fail(response.error or "", stop_reason=response.stop_reason or "")
-        begun.__exit__(None, None, None)
+            logged_call.fail(response.error or "", stop_reason=response.stop_reason or "")
+        logged_call.__exit__(None, None, None)
 
-    def _is_there(self, call: ObservedCall) -> bool:
-        """Whether the session is one of the logger's folder."""
+    def _is_in_folder(self, call: ObservedCall) -> bool:
+        """Whether the session log is in the logger's folder."""
         return call.session.path.parent.resolve() == self.logger.sessions_folder.resolve()

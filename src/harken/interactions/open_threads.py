@@ -1,4 +1,4 @@
-"""`OpenThreads`: the threads that a logger writes, each in the session that it belongs to."""
+"""`OpenThreads`: the threads that a logger currently writes, with their sessions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store
 
 RECORDED = "interaction-logger"
-"""What the birth of an agent says of who runs it."""
+"""Value of `recorded` in the `spec` of agents that a logger creates."""
 MOST_OPEN = 64
-"""So many sessions are held open; the others are opened again when they are needed."""
-_NAME = re.compile(r"[^/\\\0-\x1f\x7f.][^/\\\0-\x1f\x7f]{0,150}")
+"""Maximum number of open sessions; others are closed and reopened when they are used again."""
+_NAME_PATTERN = re.compile(r"[^/\\\0-\x1f\x7f.][^/\\\0-\x1f\x7f]{0,150}")
 _DISABLED = "disabled"
 Resolve = Callable[[ContextLoaded], Sequence[ChatMessage]]
 
 
 @dataclass(slots=True)
-class _Open:
-    """A session that is open, and its threads that are."""
+class _OpenSession:
+    """An open session and its open threads."""
 
     session: Session
     moment: SettableClock
@@ -43,7 +43,7 @@ class _Open:
 
 @dataclass(slots=True, kw_only=True)
 class OpenThreads:
-    """Starts and ends threads. Where it is not enabled, it writes nothing."""
+    """Starts and ends threads. If disabled, it writes nothing."""
 
     folder: Path
     clock: Clock
@@ -52,16 +52,16 @@ class OpenThreads:
     enabled: bool = True
     contexts: bool = True
     open_store: Callable[[], Store] | None = None
-    """Gives the store that commits go to; None: nothing is committed."""
+    """Returns the store for commits. If None, nothing is committed."""
     issued: set[str] = field(default_factory=set)
-    """Threads that were started while nothing was written."""
-    _sessions: dict[str, _Open] = field(default_factory=dict)
-    """The last used stands last."""
+    """Ids of threads that were started while disabled."""
+    _sessions: dict[str, _OpenSession] = field(default_factory=dict)
+    """Ordered by last use, oldest first."""
 
     def start(self, session_id: str | None, name: str | None, agent_id: str | None) -> str:
-        """Begin a thread, or go on with the first one of a session that is there; return its id.
+        """Start a thread, or continue the first one of an existing session; return its id.
 
-        name: begins another agent of the session. Raises ConfigError, LogError, NameNotFound.
+        `name` adds another agent to the session. Raises ConfigError, LogError, NameNotFound.
         """
         if session_id is not None:
             check_name(session_id)
@@ -70,59 +70,63 @@ class OpenThreads:
             self.issued.add(thread)
             return thread
         path = self._new_log() if session_id is None else self.folder / f"{session_id}.jsonl"
-        found = self._opened(path)
-        state = found.session.state
+        open_session = self._get_session(path)
+        state = open_session.session.state
         if state.root is None:
-            root = agent_id or found.session.allocate_agent_id()
+            root = agent_id or open_session.session.allocate_agent_id()
             is_named = name is not None or agent_id is not None
-            self._bear(found.session, root, name if is_named else "main", is_root=True)
+            self._create_agent(
+                open_session.session, root, name if is_named else "main", is_root=True
+            )
         elif name is not None or (agent_id is not None and agent_id not in state.agents):
-            root = agent_id or found.session.allocate_agent_id()
-            self._bear(found.session, root, name, is_root=False)
+            root = agent_id or open_session.session.allocate_agent_id()
+            self._create_agent(open_session.session, root, name, is_root=False)
         else:
             root = agent_id or state.root
-        self._check(found.session, root)
-        found.session.sync()
+        self._check_agent(open_session.session, root)
+        open_session.session.sync()
         return f"{path.stem}/{root}"
 
     def writer(self, thread_id: str) -> ThreadWriter:
-        """Return who writes a thread. Raises NameNotFound, ConfigError, LogError."""
+        """Return the writer of a thread. Raises NameNotFound, ConfigError, LogError."""
         session_id, agent_id = parsed(thread_id)
         path = self.folder / f"{session_id}.jsonl"
-        is_there = path.is_file() or is_packed(path)
-        if session_id not in self._sessions and not is_there:
-            there = sorted(log_of(one).stem for one in self.folder.glob("*.jsonl*"))
-            raise NameNotFound("thread", thread_id, there)
-        found = self._opened(path)
-        agent_id = agent_id or str(found.session.state.root)
-        if agent_id not in found.writers:
-            self._check(found.session, agent_id)
-            writer = ThreadWriter(found.session, agent_id, found.moment, contexts=self.contexts)
-            found.writers[agent_id] = writer
-            self._know(found, writer)
-        return found.writers[agent_id]
+        exists = path.is_file() or is_packed(path)
+        if session_id not in self._sessions and not exists:
+            names = sorted(log_of(path_).stem for path_ in self.folder.glob("*.jsonl*"))
+            raise NameNotFound("thread", thread_id, names)
+        open_session = self._get_session(path)
+        agent_id = agent_id or str(open_session.session.state.root)
+        if agent_id not in open_session.writers:
+            self._check_agent(open_session.session, agent_id)
+            writer = ThreadWriter(
+                open_session.session, agent_id, open_session.moment, contexts=self.contexts
+            )
+            open_session.writers[agent_id] = writer
+            self._restore_commit(open_session, writer)
+        return open_session.writers[agent_id]
 
     def commit(self, thread_id: str, trigger: Checkpoint) -> None:
-        """Commit what is new in a thread's context. Raises StoreError: it is pending then."""
+        """Commit new messages of a thread. Raises StoreError; they stay pending then."""
         writer = self.writer(thread_id)
-        found = self._sessions[writer.session.path.stem]
-        if found.commits is not None:
-            found.commits.take(writer.voice, trigger)
+        open_session = self._sessions[writer.session.path.stem]
+        if open_session.commits is not None:
+            open_session.commits.take(writer.voice, trigger)
 
-    def _know(self, found: _Open, writer: ThreadWriter) -> None:
-        """Go on from the commit that the log names last."""
+    def _restore_commit(self, open_session: _OpenSession, writer: ThreadWriter) -> None:
+        """Continue from the last commit that the log names."""
         if self.open_store is None:
             return
-        id_ = found.session.state.session_id or found.session.path.stem
-        if found.commits is None:
+        id_ = open_session.session.state.session_id or open_session.session.path.stem
+        if open_session.commits is None:
             origin = CommitOrigin(principal=id_, machine=platform.node(), session_id=id_)
-            found.commits = SessionCommits(self.open_store(), origin)
-        state = found.session.agents[writer.agent_id]
+            open_session.commits = SessionCommits(self.open_store(), origin)
+        state = open_session.session.agents[writer.agent_id]
         if state.commit_id and state.committed_upto and state.uncommitted_edit is None:
-            found.commits.know(writer.voice, state.committed_upto, state.commit_id)
+            open_session.commits.know(writer.voice, state.committed_upto, state.commit_id)
 
     def end(self, thread_id: str, reason: str | None) -> None:
-        """End a thread; with the first one of a session, the session. As `writer`."""
+        """End a thread. Ending the first thread ends the session. Raises as `writer`."""
         writer = self.writer(thread_id)
         session = writer.session
         if writer.agent_id == session.state.root:
@@ -133,53 +137,55 @@ class OpenThreads:
             session.sync()
 
     def close(self) -> None:
-        """Make all durable, and let go of it."""
+        """Write all pending data and close the sessions."""
         while self._sessions:
-            _, found = self._sessions.popitem()
-            found.session.close()
+            _, open_session = self._sessions.popitem()
+            open_session.session.close()
 
-    def _opened(self, path: Path) -> _Open:
-        found = self._sessions.pop(path.stem, None)
-        if found is None:
-            self._make_folder()
+    def _get_session(self, path: Path) -> _OpenSession:
+        open_session = self._sessions.pop(path.stem, None)
+        if open_session is None:
+            self._create_folder()
             moment = SettableClock(self.clock)
             options = SessionOptions(
                 durability=self.durability, clock=moment, resolver=self.resolver
             )
-            found = _Open(Session(path, options=options), moment)
-        self._sessions[path.stem] = found
-        self._close_others()
-        return found
+            open_session = _OpenSession(Session(path, options=options), moment)
+        self._sessions[path.stem] = open_session
+        self._close_oldest()
+        return open_session
 
-    def _close_others(self) -> None:
-        """Close the session that was used longest ago, where there are too many."""
+    def _close_oldest(self) -> None:
+        """Close the least recently used session if too many are open."""
         if len(self._sessions) <= MOST_OPEN:
             return
-        for session_id, found in list(self._sessions.items())[:-1]:
-            if all(writer.voice.open is None for writer in found.writers.values()):
+        for session_id, open_session in list(self._sessions.items())[:-1]:
+            if all(writer.voice.open is None for writer in open_session.writers.values()):
                 del self._sessions[session_id]
-                found.session.close()
+                open_session.session.close()
                 return
 
-    def _bear(self, session: Session, agent_id: str, name: str | None, *, is_root: bool) -> None:
+    def _create_agent(
+        self, session: Session, agent_id: str, name: str | None, *, is_root: bool
+    ) -> None:
         root = session.state.root
         cause = None if is_root or root is None else session.agents[root].birth
         session.log_agent_created(agent_id, cause, name, spec={"recorded": RECORDED})
 
-    def _check(self, session: Session, agent_id: str) -> None:
-        """Raise where there is no such agent, or it is one that Harken runs."""
+    def _check_agent(self, session: Session, agent_id: str) -> None:
+        """Raise NameNotFound for an unknown agent, and ConfigError for one that Harken runs."""
         agent = session.agents.get(AgentId(agent_id))
         thread = f"{session.path.stem}/{agent_id}"
         if agent is None:
             raise NameNotFound(
-                "thread", thread, [f"{session.path.stem}/{a}" for a in session.agents]
+                "thread", thread, [f"{session.path.stem}/{other_id}" for other_id in session.agents]
             )
         if not agent.is_recorded:
             raise ConfigError(
                 f"{thread} is run by Harken, which logs it; it can be read here, not written"
             )
 
-    def _make_folder(self) -> None:
+    def _create_folder(self) -> None:
         try:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -188,27 +194,27 @@ class OpenThreads:
             raise ConfigError(f"{self.folder}: the folder cannot be made ({reason})") from None
 
     def _new_log(self) -> Path:
-        """Make an empty log with a name of its own. Raises ConfigError, LogWriteError."""
-        self._make_folder()
+        """Create an empty log with a new name. Raises ConfigError, LogWriteError."""
+        self._create_folder()
         digits = re.sub(r"\D", "", format_rfc3339(self.clock())[:19])
         return new_log(self.folder, f"session_{digits[:8]}_{digits[8:]}")
 
 
 def check_name(session_id: str) -> None:
-    """Raise ConfigError for what cannot be the name of a session."""
-    if not _NAME.fullmatch(session_id):
+    """Raise ConfigError for an invalid session name."""
+    if not _NAME_PATTERN.fullmatch(session_id):
         raise ConfigError(f"{session_id[:80]!r} is no name of a session: it names a file")
 
 
 def parsed(thread_id: str) -> tuple[str, str]:
-    """Return the session and the agent of a thread; no agent: the first one is meant.
+    """Parse a thread id into session and agent. An empty agent means the first one.
 
-    Raises NameNotFound for what names no file.
+    Raises NameNotFound if the session cannot be a file name.
 
     >>> parsed("cafe/agent_002"), parsed("cafe")
     (('cafe', 'agent_002'), ('cafe', ''))
     """
     session_id, _, agent_id = thread_id.partition("/")
-    if not _NAME.fullmatch(session_id):
+    if not _NAME_PATTERN.fullmatch(session_id):
         raise NameNotFound("thread", thread_id[:200], ())
     return session_id, agent_id

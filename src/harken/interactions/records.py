@@ -1,7 +1,7 @@
 """The records of an interaction log: logged messages, and the rows of threads.
 
-Written as JSON they have the names of the specification (`positionInContext`); what is absent is
-left out. Times are RFC 3339 in UTC with microseconds, however they were given.
+Their JSON members have the names of the specification (`positionInContext`); absent values are
+omitted. Times are normalized to RFC 3339 in UTC with microseconds.
 
 Source: spec [S3] "Data Structures"; docs/formats/interactions.md.
 """
@@ -17,7 +17,7 @@ from harken.core.clock import normalize_rfc3339
 
 
 class MessageRole(StrEnum):
-    """Who says a logged message; a call of a tool is a message of its own."""
+    """Role of a logged message. A tool call is a message of its own."""
 
     SYSTEM = "SYSTEM"
     USER = "USER"
@@ -27,7 +27,7 @@ class MessageRole(StrEnum):
 
 
 class ThreadEventType(StrEnum):
-    """What a row of a thread says."""
+    """Type of a thread row."""
 
     MESSAGE_ADDED = "MESSAGE_ADDED"
     CONTEXT_REPLAYED = "CONTEXT_REPLAYED"
@@ -47,7 +47,7 @@ class MemoryType(StrEnum):
 
 
 class MemoryOpType(StrEnum):
-    """What was done with a memory."""
+    """Operation on a memory."""
 
     READ = "READ"
     WRITE = "WRITE"
@@ -55,51 +55,51 @@ class MemoryOpType(StrEnum):
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What all records share: values, by the names of the specification in JSON."""
+    """Base of all records: frozen, with camel-case names in JSON."""
 
 
 class MessageMetadata(_Record, frozen=True, kw_only=True):
-    """What is known of a message beside its content."""
+    """Metadata of a message besides its content."""
 
     model: str | None = None
-    """The model that said it, where it was said first."""
+    """The model that first wrote the message."""
     tool_name: str | None = None
     token_count: int | None = None
-    """Estimated."""
+    """An estimate."""
     thinking_content: str | None = None
-    """What the model thought before it said it."""
+    """Thoughts of the model before the message."""
 
 
 class LoggedMessage(_Record, frozen=True, kw_only=True):
-    """A message, stored once however often and wherever it is said.
+    """A message, stored once however often it occurs.
 
-    `id` follows from role, content, tool name (of a call) and thinking, and from nothing else: it
-    may be left out. Content that is no text (an image, several parts of a result) is JSON.
+    The `id` is derived only from role, content, tool name (of a call) and thinking, and may be
+    omitted. Content that is not text (an image, several parts of a result) is JSON.
     """
 
     id: str = ""
     timestamp: str = ""
-    """When it was said first, as far as that is known."""
+    """Time of the first occurrence, as far as it is known."""
     role: MessageRole
     content: str
     metadata: MessageMetadata | None = None
 
     def __post_init__(self) -> None:
-        """Write the time as all times are written. Raises ValueError where it is none."""
+        """Normalize the time. Raises ValueError if it is invalid."""
         _set_time(self, self.timestamp)
 
 
 class ContextSnapshot(_Record, frozen=True, kw_only=True):
-    """How large a context was, and for whom."""
+    """Size of a context, and the model that received it."""
 
     total_messages: int
-    """How many positions it had."""
+    """Number of positions in the context."""
     estimated_tokens: int | None = None
     model_used: str | None = None
 
 
 class MemoryOperationRecord(_Record, frozen=True, kw_only=True):
-    """One use of a memory."""
+    """An operation on a memory."""
 
     memory_type: MemoryType
     operation: MemoryOpType
@@ -113,47 +113,47 @@ class ThreadEntry(_Record, frozen=True, kw_only=True):
     """A row of a thread: a message at a position of a context, or a use of memory."""
 
     timestamp: str = ""
-    """Empty: now, as the logger's clock has it."""
+    """If empty, the current time of the logger's clock."""
     message_id: str | None = None
     position_in_context: int | None = None
-    """From 0. None for what a memory did."""
+    """Starts at 0. None for memory operations."""
     event_type: ThreadEventType
     context_snapshot: ContextSnapshot | None = None
     memory_operation: MemoryOperationRecord | None = None
 
     def __post_init__(self) -> None:
-        """Write the time as all times are written. Raises ValueError where it is none."""
+        """Normalize the time. Raises ValueError if it is invalid."""
         _set_time(self, self.timestamp)
 
 
 class ThreadSummary(_Record, frozen=True, kw_only=True):
-    """A thread, as a list of threads shows it."""
+    """A thread in a list of threads."""
 
     thread_id: str
     """`<session>/<agent>`."""
     session_id: str
     agent_id: str
     name: str | None = None
-    """What the agent is called."""
+    """Name of the agent."""
     model: str | None = None
-    """The last one that was asked."""
+    """The model of the last request."""
     started_at: str = ""
     updated_at: str = ""
-    """When the agent last heard, said or asked something."""
+    """Time of the agent's last message or request."""
     messages: int = 0
-    """How many entered its transcript; one that stands at several positions counts once."""
+    """Number of messages in the transcript; one that occurs at several positions counts once."""
     requests: int = 0
     title: str = ""
-    """The beginning of the first thing that it was told."""
+    """The beginning of the first message to the agent."""
 
 
 def _set_time(record: LoggedMessage | ThreadEntry, time: str) -> None:
     if time:
-        msgspec.structs.force_setattr(record, "timestamp", _normal(time))
+        msgspec.structs.force_setattr(record, "timestamp", _normalize_time(time))
 
 
 @lru_cache(maxsize=1024)  # the rows of a request have the same time
-def _normal(time: str) -> str:
+def _normalize_time(time: str) -> str:
     try:
         return normalize_rfc3339(time)
     except (ValueError, OverflowError) as error:

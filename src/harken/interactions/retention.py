@@ -1,7 +1,7 @@
-"""Retention: sessions that nobody has written for long go, as wholes, unless something pins them.
+"""Delete sessions that have expired, unless one of their commits is retained.
 
-One idea: a log goes, and what the store has of it is left to the garbage collection: its commits
-are ephemeral from now on. What is built on one of them, or has a label, stays.
+The log file is deleted, and the session's commits become ephemeral, so that garbage collection
+removes them. Commits that other commits depend on, and labeled commits, are kept.
 """
 
 from __future__ import annotations
@@ -24,45 +24,47 @@ _DAY_US = 86_400_000_000
 def drop_old(
     logs: Sequence[Path], open_store: Callable[[], Store], *, days: int, now_us: int
 ) -> list[str]:
-    """Drop the sessions of which nothing was written for so many days; return their names.
+    """Delete sessions without writes for this number of days; return their names.
 
-    One that another process writes stays, and so does one with a commit that is pinned,
-    replicated or labelled. Raises StoreError.
+    A session is kept if another process writes it, or if one of its commits is pinned, replicated
+    or labeled. Raises StoreError.
     """
     dropped: list[str] = []
     for path in logs:
         with suppress(OSError, LogError):
             if now_us - stat_log(path).written_ns // 1000 <= days * _DAY_US:
                 continue
-            own = _own_commits(path, open_store)
-            if not _is_pinned(own, open_store):
-                _drop(path)
+            commits = _find_commits(path, open_store)
+            if not _is_pinned(commits, open_store):
+                _delete_log(path)
                 dropped.append(path.stem)
-                if own:
-                    gone = RetentionPolicy("ephemeral", until=format_rfc3339(now_us))
-                    open_store().set_retention(dict.fromkeys((one.id for one in own), gone))
+                if commits:
+                    policy = RetentionPolicy("ephemeral", until=format_rfc3339(now_us))
+                    open_store().set_retention(
+                        dict.fromkeys((commit.id for commit in commits), policy)
+                    )
     return dropped
 
 
-def _own_commits(path: Path, open_store: Callable[[], Store]) -> list[StoredCommit]:
-    """Return the commits that were made in a session."""
+def _find_commits(path: Path, open_store: Callable[[], Store]) -> list[StoredCommit]:
+    """Return the commits that were created by a session."""
     names = [CommitId(name) for name in mentions(path) if name.startswith("ctx-")]
-    found = open_store().commits(names).values() if names else ()
-    return [one for one in found if one.commit.session_id == path.stem]
+    commits = open_store().commits(names).values() if names else ()
+    return [commit for commit in commits if commit.commit.session_id == path.stem]
 
 
 def _is_pinned(commits: Sequence[StoredCommit], open_store: Callable[[], Store]) -> bool:
     if not commits:
         return False
-    kept = open_store().retention()
+    policies = open_store().retention()
     return any(
-        one.notes.labels or (one.id in kept and kept[one.id].policy != "ephemeral")
-        for one in commits
+        commit.notes.labels or (commit.id in policies and policies[commit.id].policy != "ephemeral")
+        for commit in commits
     )
 
 
-def _drop(path: Path) -> None:
-    """Delete a log that nobody writes. Raises LogLocked, OSError."""
+def _delete_log(path: Path) -> None:
+    """Delete a log that no process writes. Raises LogLocked, OSError."""
     file = LogFile(path)
     try:
         path.unlink()

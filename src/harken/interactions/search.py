@@ -1,4 +1,4 @@
-"""Searching: the logged messages that have certain words, by the facts of a folder."""
+"""Search logged messages by words, using the session index of a folder."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from harken.store.base import Store
 def found_in(
     facts: SessionIndex, store: Store | None, query: str, limit: int | None, *, tokens: bool
 ) -> Iterator[LoggedMessage]:
-    """Yield each message once in which it stands, the last said first.
+    """Yield each matching message once, newest first.
 
     Raises ConfigError for a query without a word, StoreError.
     """
-    told: set[str] = set()
+    seen_ids: set[str] = set()
     for hit in search(facts, store, SearchQuery(words=query, limit=None)).hits:
-        for unit in _units_of(facts, store, hit):
-            if unit.id not in told:
-                told.add(unit.id)
-                yield unit.logged(_time(hit), None, tokens=tokens)
-                if len(told) == limit:
+        for unit in _matching_units(facts, store, hit):
+            if unit.id not in seen_ids:
+                seen_ids.add(unit.id)
+                yield unit.logged(_format_time(hit), None, tokens=tokens)
+                if len(seen_ids) == limit:
                     return
 
 
-def _units_of(facts: SessionIndex, store: Store | None, hit: SearchHit) -> list[MessageUnit]:
-    """Return what of a message the words stand in; of one that is one, itself."""
+def _matching_units(facts: SessionIndex, store: Store | None, hit: SearchHit) -> list[MessageUnit]:
+    """Return the matching units of a message; its only unit if it has one."""
     entry = logged_entry(facts.database, hit.place.session_id, hit.place.position)
     try:
-        units = _stored(store, hit.place.message) if entry is None else units_of(entry)
+        units = _read_units(store, hit.place.message) if entry is None else units_of(entry)
     except (ValueError, LookupError, TypeError):
         return []
     marked = {text.casefold() for text, is_word in hit.excerpt.pieces if is_word}
-    having = [unit for unit in units if any(word in _text(unit) for word in marked)]
-    return having if having and len(units) > 1 else list(units)
+    matching = [unit for unit in units if any(word in _searchable_text(unit) for word in marked)]
+    return matching if matching and len(units) > 1 else list(units)
 
 
-def _stored(store: Store | None, name: Hash) -> tuple[MessageUnit, ...]:
+def _read_units(store: Store | None, name: Hash) -> tuple[MessageUnit, ...]:
     if store is None:
         return ()
     shape = canonical.from_json(store.objects([name])[name])
@@ -56,9 +56,9 @@ def _stored(store: Store | None, name: Hash) -> tuple[MessageUnit, ...]:
     )
 
 
-def _text(unit: MessageUnit) -> str:
+def _searchable_text(unit: MessageUnit) -> str:
     return "\n".join([unit.content, unit.tool_name or "", unit.thinking or ""]).casefold()
 
 
-def _time(hit: SearchHit) -> str:
+def _format_time(hit: SearchHit) -> str:
     return "" if hit.time_us is None else format_rfc3339(hit.time_us)

@@ -1,8 +1,8 @@
-"""Loose messages: logged by themselves, before any thread has them. The store keeps them.
+"""Store single messages that are logged before any thread contains them.
 
-One idea: a message is an object like any other, so logging it again stores nothing. When it was
-said, and by which model, is an occurrence of it: a delta of one entry, found by the message's id.
-What no thread comes to name goes with the next garbage collection, as all that nothing needs.
+A message is a stored object, so logging it again stores nothing. Its time and model are stored as a
+delta of one entry, which is found by the message id. Garbage collection removes a message that no
+thread refers to.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from harken.interactions.records import LoggedMessage, MessageMetadata
 from harken.interactions.unit import joined, message_of, units_in
 from harken.store.base import Store, WriteBatch
 
-_KEY = "interactions-v1:"
+_KEY_PREFIX = "interactions-v1:"
 
 
 def keep(store: Store, message: LoggedMessage, time: str) -> str:
-    """Store a message, if it is not there; return its id. Raises FormatError, StoreError."""
-    said = encode_message(message_of(message))
-    key = _KEY + said.name
+    """Store a message unless it exists; return its id. Raises FormatError, StoreError."""
+    encoded = encode_message(message_of(message))
+    key = _KEY_PREFIX + encoded.name
     if store.find_derived([key]):
-        return said.name
+        return encoded.name
     metadata = message.metadata or MessageMetadata()
     source = {"model": metadata.model, "tool_name": metadata.tool_name}
-    known = {name: value for name, value in source.items() if value is not None}
-    entry = DeltaEntry(said.name, said.occurrence, time or None, known or None)
+    entry_source = {name: value for name, value in source.items() if value is not None}
+    entry = DeltaEntry(encoded.name, encoded.occurrence, time or None, entry_source or None)
     artifact, _ = encode_delta([entry])
-    objects = {**dict(said.parts), said.name: said.body}
+    objects = {**dict(encoded.parts), encoded.name: encoded.body}
     store.write(WriteBatch(objects=objects, deltas={artifact: [entry]}, derived={key: artifact}))
-    return said.name
+    return encoded.name
 
 
 def find(store: Store, id: str, *, tokens: bool) -> LoggedMessage | None:
-    """Return a message that is in a store; None: it is not, or is no message of one unit.
+    """Return a message of the store. Return None if it does not exist or has several units.
 
     Raises StoreError.
     """
@@ -47,11 +47,13 @@ def find(store: Store, id: str, *, tokens: bool) -> LoggedMessage | None:
         shape = canonical.from_json(body)
         names = [Hash(part) for part in shape["parts"]]
         parts = store.objects(names)
-        pure = MessageContent(shape["role"], [canonical.from_json(parts[part]) for part in names])
-        entry = _occurrence(store, id)
+        content = MessageContent(
+            shape["role"], [canonical.from_json(parts[part]) for part in names]
+        )
+        entry = _find_occurrence(store, id)
         source = {} if entry is None else entry.source or {}
-        unit, *others = units_in(pure, source.get("tool_name"))
-        joined(pure)
+        unit, *others = units_in(content, source.get("tool_name"))
+        joined(content)
     except (ValueError, LookupError, TypeError, AttributeError, FormatError):
         return None
     if others or unit.id != id:
@@ -60,8 +62,8 @@ def find(store: Store, id: str, *, tokens: bool) -> LoggedMessage | None:
     return unit.logged(time, source.get("model"), tokens=tokens)
 
 
-def _occurrence(store: Store, id: str) -> DeltaEntry | None:
-    key = _KEY + id
+def _find_occurrence(store: Store, id: str) -> DeltaEntry | None:
+    key = _KEY_PREFIX + id
     artifact = store.find_derived([key]).get(key)
     entries = [] if artifact is None else store.deltas([artifact]).get(artifact, [])
     return entries[0] if entries else None

@@ -1,9 +1,10 @@
-"""A thread: what one agent of a session saw, row by row, read from the log.
+"""A thread: the rows that describe the context of one agent, derived from the session log.
 
-One idea: nothing of it is written down. A request says which entries it saw, so its rows are made
-when somebody looks: what the request before it held is replayed, all else was added. What stands
-in no request yet waits, and comes with the next one, or at the end. Only who logs rows by hand may
-say what does not follow: those are events (`thread_noted`), and come back as they were given.
+Rows are not stored. A request event names the entries in its context, so its rows are computed on
+demand: messages of the previous request are replayed, all others are added. Messages that are in no
+request yet are reported with the next request or at the end. Only rows that a caller logs
+explicitly, and that do not follow from other events, are stored as events (`thread_noted`) and
+returned unchanged.
 
 Source: docs/formats/interactions.md, "Threads".
 """
@@ -34,12 +35,12 @@ from harken.session.fold import Resolver, context_now, fold
 from harken.session.state import AgentState, SessionState
 
 Key: TypeAlias = str | int
-"""A message of a context: its entry, or, where it came from a commit, the object itself."""
+"""Identifies a message of a context: its entry id, or the `id()` of a message from a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstSeen:
-    """When a message entered the context first, and, of an answer, which model was asked."""
+    """The time at which a message entered the context, and the model that wrote a response."""
 
     time: str = ""
     model: str | None = None
@@ -50,124 +51,126 @@ NEVER = FirstSeen()
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """A row of a thread, and where the log has it."""
+    """A thread row and the log events that it refers to."""
 
     entry: ThreadEntry
     unit: MessageUnit | None = None
-    """The message, where there is one."""
+    """The message of the row, if any."""
     of: MessageId | None = None
-    """The entry, or another event, that it is about; None: a message that a commit brought in."""
+    """The entry or event that the row is about, or None for a message of a commit."""
     request: MessageId | None = None
-    """The request for which it stood in the context."""
+    """The request whose context contained the message."""
     said: FirstSeen = NEVER
-    """When the message was said, and by which model."""
+    """Time and model of the first occurrence of the message."""
 
 
-def _as_it_is(unit: MessageUnit) -> MessageUnit:
+def _unchanged(unit: MessageUnit) -> MessageUnit:
     return unit
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """Rows that are known, and not told yet."""
+class _PendingRows:
+    """Rows that are known, but not yielded yet."""
 
     of: Key
     rows: list[ThreadRow]
     is_entry: bool = False
-    """Whether a row of the next whole context stands for it."""
+    """Whether a row of the next full context replaces these rows."""
 
 
 @dataclass(slots=True)
 class ThreadReader:
-    """Makes the rows of one agent from events, each taken after it was folded."""
+    """Computes the rows of one agent from events; each event must be folded first."""
 
     agent_id: AgentId
     estimates: bool = True
-    """Whether snapshots say how many tokens a context takes."""
-    written: Callable[[MessageUnit], MessageUnit] = _as_it_is
-    """Returns what stands in a unit's place where the rows leave the machine."""
+    """Whether snapshots contain token estimates."""
+    written: Callable[[MessageUnit], MessageUnit] = _unchanged
+    """Returns the unit to report in place of a unit, for redaction."""
     is_told: bool = False
-    """Whether somebody logged rows of the context since the last request."""
-    waiting: list[_Waiting] = field(default_factory=list)
-    _units: dict[Key, tuple[MessageUnit, ...]] = field(default_factory=dict)
-    _places: dict[Key, int] = field(default_factory=dict)
-    """Where the messages of the context now begin, as far as it was measured."""
+    """Whether rows of the context were logged explicitly since the last request."""
+    waiting: list[_PendingRows] = field(default_factory=list)
+    _units_by_key: dict[Key, tuple[MessageUnit, ...]] = field(default_factory=dict)
+    _positions: dict[Key, int] = field(default_factory=dict)
+    """Message -> position of its first unit in the current context, as far as it was measured."""
     _size: int = 0
-    """How many positions the context has."""
-    _measured: int = 0
-    """So many of its messages."""
+    """Number of positions in the context."""
+    _measured_count: int = 0
+    """Number of messages that were measured."""
     _seen: set[Key] = field(default_factory=set)
-    """What the last context held that was told."""
-    _ever: set[Key] = field(default_factory=set)
+    """Messages of the last reported context."""
+    _seen_before: set[Key] = field(default_factory=set)
     _by_id: dict[str, tuple[MessageUnit, Key]] = field(default_factory=dict)
-    """All that ever stood in the context, with the first message that it is of."""
-    _said: dict[Key, FirstSeen] = field(default_factory=dict)
+    """Unit id -> unit and the first message that contained it, for all past contexts."""
+    _first_seen: dict[Key, FirstSeen] = field(default_factory=dict)
     _models: dict[MessageId, str] = field(default_factory=dict)
-    _asking: str | None = None
-    """The model whose answer is waited for."""
+    _open_model: str | None = None
+    """The model of the open request."""
 
     def take(self, state: SessionState, event: ev.Event) -> Iterator[ThreadRow]:
-        """Yield the rows that are certain with this event."""
+        """Yield the rows that are final after this event."""
         agent = state.agents.get(self.agent_id)
         if event.agent_id != self.agent_id or agent is None:
             return
         match event:
             case ev.TranscriptEntry():
-                self._entered(agent, event)
+                self._add_entry(agent, event)
             case ev.LlmRequest():
-                yield from self._asked(agent, event)
+                yield from self._add_request(agent, event)
             case ev.LlmResponse():
-                self._answered(agent, event)
+                self._add_response(agent, event)
             case ev.TranscriptEdited():
-                self._edited(agent, event)
+                self._apply_edit(agent, event)
             case ev.ContextLoaded():
-                self._measure_anew(agent)
-                self._said |= {
-                    _key(message): FirstSeen(_time(event.time))
+                self._measure_all(agent)
+                self._first_seen |= {
+                    _message_key(message): FirstSeen(_normalize_time(event.time))
                     for message in context_now(agent)
-                    if _key(message) not in self._said
+                    if _message_key(message) not in self._first_seen
                 }
             case ev.MemoryOperation():
-                self.waiting.append(_Waiting(event.message_id, [_memory(event)]))
+                self.waiting.append(_PendingRows(event.message_id, [_memory_row(event)]))
             case ev.ThreadNoted():
-                yield from self._noted(agent, event)
+                yield from self._add_noted(agent, event)
             case _:
                 pass
 
     def rest(self) -> Iterator[ThreadRow]:
-        """Yield what no request has seen yet."""
-        for one in self.waiting:
-            yield from one.rows
-            if one.is_entry:
-                self._told(one.of)
+        """Yield the rows that no request has reported yet."""
+        for pending in self.waiting:
+            yield from pending.rows
+            if pending.is_entry:
+                self._mark_seen(pending.of)
         self.waiting = []
 
     def whole(
         self, agent: AgentState, time: str, request: MessageId | None = None
     ) -> list[ThreadRow]:
-        """Return a row for each position of the context: replayed, or added."""
+        """Return a row for each position of the context: replayed or added."""
         rows: list[ThreadRow] = []
         for message in context_now(agent):
-            key = _key(message)
-            is_known = key in self._seen
-            kind = ThreadEventType.CONTEXT_REPLAYED if is_known else ThreadEventType.MESSAGE_ADDED
-            own = "" if key in self._ever else self._said.get(key, NEVER).time
-            for unit in self._units_of(message):
+            key = _message_key(message)
+            is_replayed = key in self._seen
+            kind = (
+                ThreadEventType.CONTEXT_REPLAYED if is_replayed else ThreadEventType.MESSAGE_ADDED
+            )
+            first_time = "" if key in self._seen_before else self._first_seen.get(key, NEVER).time
+            for unit in self._get_units(message):
                 entry = ThreadEntry(
-                    timestamp=_time(own or time),
+                    timestamp=_normalize_time(first_time or time),
                     message_id=unit.id,
                     position_in_context=len(rows),
                     event_type=kind,
                 )
-                of = key if isinstance(key, str) else None
-                said = self._said.get(key, NEVER)
-                own_id = None if of is None else MessageId(of)
-                rows.append(ThreadRow(entry, unit, own_id, request, said))
+                entry_id = key if isinstance(key, str) else None
+                first_seen = self._first_seen.get(key, NEVER)
+                message_id = None if entry_id is None else MessageId(entry_id)
+                rows.append(ThreadRow(entry, unit, message_id, request, first_seen))
         return rows
 
     def snapshot(self, agent: AgentState, model: str | None) -> ContextSnapshot:
-        """Return how large the context is."""
-        units = [unit for message in context_now(agent) for unit in self._units_of(message)]
+        """Return the size of the context."""
+        units = [unit for message in context_now(agent) for unit in self._get_units(message)]
         return ContextSnapshot(
             total_messages=len(units),
             estimated_tokens=sum(unit.tokens for unit in units) if self.estimates else None,
@@ -175,47 +178,51 @@ class ThreadReader:
         )
 
     def unit_at(self, agent: AgentState, position: int) -> tuple[MessageUnit, Key] | None:
-        """Return what stands at a position of the context, and the message it belongs to."""
-        at = 0
+        """Return the unit at a position of the context and the message that it belongs to."""
+        start = 0
         for message in context_now(agent):
-            units = self._units_of(message)
-            if at <= position < at + len(units):
-                return units[position - at], _key(message)
-            at += len(units)
+            units = self._get_units(message)
+            if start <= position < start + len(units):
+                return units[position - start], _message_key(message)
+            start += len(units)
         return None
 
     def knows(self, id_: str) -> bool:
-        """Whether a logged message stands, or stood, in the context."""
+        """Whether a logged message is, or was, in the context."""
         return id_ in self._by_id
 
     @property
     def size(self) -> int:
-        """How many positions the context has, all that was taken included."""
+        """Number of positions in the context."""
         return self._size
 
-    def _entered(self, agent: AgentState, event: ev.TranscriptEntry) -> None:
-        self._measure(agent)
-        at = self._places[event.message_id]
-        model = self._asking if event.role == "assistant" else None
-        said = self._said[event.message_id] = FirstSeen(_time(event.time), model)
+    def _add_entry(self, agent: AgentState, event: ev.TranscriptEntry) -> None:
+        self._measure_new(agent)
+        position = self._positions[event.message_id]
+        model = self._open_model if event.role == "assistant" else None
+        first_seen = self._first_seen[event.message_id] = FirstSeen(
+            _normalize_time(event.time), model
+        )
         rows = [
-            _row(event, ThreadEventType.MESSAGE_ADDED, (unit, at + n), of=event.message_id)
-            for n, unit in enumerate(self._units[event.message_id])
+            _build_row(
+                event, ThreadEventType.MESSAGE_ADDED, (unit, position + index), of=event.message_id
+            )
+            for index, unit in enumerate(self._units_by_key[event.message_id])
         ]
-        rows = [replace(row, said=said) for row in rows]
-        self.waiting.append(_Waiting(event.message_id, rows, is_entry=True))
+        rows = [replace(row, said=first_seen) for row in rows]
+        self.waiting.append(_PendingRows(event.message_id, rows, is_entry=True))
 
-    def _asked(self, agent: AgentState, event: ev.LlmRequest) -> Iterator[ThreadRow]:
-        self._models[event.message_id] = self._asking = event.model
-        self._measure(agent)
+    def _add_request(self, agent: AgentState, event: ev.LlmRequest) -> Iterator[ThreadRow]:
+        self._models[event.message_id] = self._open_model = event.model
+        self._measure_new(agent)
         if self.is_told:
             yield from self.rest()
         else:
-            yield from self._assembled(agent, event.time, event.message_id)
+            yield from self._report_context(agent, event.time, event.message_id)
         self.is_told = False
         last = self.unit_at(agent, self._size - 1) if self._size else None
         entry = ThreadEntry(
-            timestamp=_time(event.time),
+            timestamp=_normalize_time(event.time),
             message_id=None if last is None else last[0].id,
             position_in_context=None if last is None else self._size - 1,
             event_type=ThreadEventType.LLM_REQUEST,
@@ -223,148 +230,169 @@ class ThreadReader:
         )
         unit = None if last is None else last[0]
         row = ThreadRow(entry, unit, event.message_id, event.message_id)
-        self.waiting.append(_Waiting(event.message_id, [row]))
+        self.waiting.append(_PendingRows(event.message_id, [row]))
 
-    def _assembled(
+    def _report_context(
         self, agent: AgentState, time: str, request: MessageId | None
     ) -> Iterator[ThreadRow]:
-        """Yield a row for each position; what waits and is no entry comes first."""
+        """Yield a row for each position, after the pending rows that are not entries."""
         rows = self.whole(agent, time, request)
         waiting, self.waiting = self.waiting, []
-        for one in waiting:
-            if not one.is_entry:
-                yield from one.rows
+        for pending in waiting:
+            if not pending.is_entry:
+                yield from pending.rows
         yield from rows
-        self._seen = {_key(message) for message in context_now(agent)}
-        self._ever |= self._seen
+        self._seen = {_message_key(message) for message in context_now(agent)}
+        self._seen_before |= self._seen
 
-    def _answered(self, agent: AgentState, event: ev.LlmResponse) -> None:
-        """Have the rows of an answer stand for those of its entry."""
-        self._asking = None
+    def _add_response(self, agent: AgentState, event: ev.LlmResponse) -> None:
+        """Replace the pending rows of the response's entry by the rows of the response."""
+        self._open_model = None
         model = event.model or self._models.get(event.request)
-        said = self._said.get(event.entry or "", NEVER)
-        own = next((one for one in self.waiting if one.of == event.entry and one.is_entry), None)
-        units: Sequence[MessageUnit | None] = self._units.get(event.entry or "", ()) or [None]
-        at = self._places.get(event.entry or "", 0)
+        first_seen = self._first_seen.get(event.entry or "", NEVER)
+        pending = next(
+            (item for item in self.waiting if item.of == event.entry and item.is_entry), None
+        )
+        units: Sequence[MessageUnit | None] = self._units_by_key.get(event.entry or "", ()) or [
+            None
+        ]
+        position = self._positions.get(event.entry or "", 0)
         snapshot = self.snapshot(agent, model)
         rows = [
-            _row(event, ThreadEventType.LLM_RESPONSE, (unit, at + n), of=event.entry, told=snapshot)
-            for n, unit in enumerate(units)
+            _build_row(
+                event,
+                ThreadEventType.LLM_RESPONSE,
+                (unit, position + index),
+                of=event.entry,
+                snapshot=snapshot,
+            )
+            for index, unit in enumerate(units)
         ]
         rows = [
             replace(
                 row,
                 entry=msgspec.structs.replace(
-                    row.entry, timestamp=said.time or row.entry.timestamp
+                    row.entry, timestamp=first_seen.time or row.entry.timestamp
                 ),
                 request=event.request,
-                said=said,
+                said=first_seen,
             )
             for row in rows
         ]
-        if own is None:
-            self.waiting.append(_Waiting(event.message_id, rows))
+        if pending is None:
+            self.waiting.append(_PendingRows(event.message_id, rows))
         else:
-            own.rows, own.is_entry, own.of = rows, False, event.message_id
+            pending.rows, pending.is_entry, pending.of = rows, False, event.message_id
 
-    def _edited(self, agent: AgentState, event: ev.TranscriptEdited) -> None:
-        self._measure_anew(agent)
-        self.is_told = False  # what was told is not the context any more
-        self._place_anew()
+    def _apply_edit(self, agent: AgentState, event: ev.TranscriptEdited) -> None:
+        self._measure_all(agent)
+        self.is_told = False  # Explicit rows do not describe the edited context.
+        self._update_positions()
         if event.summary is None and event.reason != "compaction":
             return
-        units: Sequence[MessageUnit | None] = self._units.get(event.summary or "", ()) or [None]
-        at = self._places.get(event.summary or "", 0)
+        units: Sequence[MessageUnit | None] = self._units_by_key.get(event.summary or "", ()) or [
+            None
+        ]
+        position = self._positions.get(event.summary or "", 0)
         kind, snapshot = ThreadEventType.CONTEXT_COMPACTED, self.snapshot(agent, None)
         rows = [
-            _row(event, kind, (unit, at + n), of=event.summary, told=snapshot)
-            for n, unit in enumerate(units)
+            _build_row(event, kind, (unit, position + index), of=event.summary, snapshot=snapshot)
+            for index, unit in enumerate(units)
         ]
-        self.waiting.append(_Waiting(event.message_id, rows))
+        self.waiting.append(_PendingRows(event.message_id, rows))
 
-    def _place_anew(self) -> None:
-        """Have what waits stand where the context has it now; what it has not was never seen."""
-        waiting = [one for one in self.waiting if not one.is_entry or one.of in self._places]
-        for one in waiting:
-            if one.is_entry:
-                at = self._places[one.of]
-                one.rows = [
+    def _update_positions(self) -> None:
+        """Update positions of pending entries.
+
+        Entries that were removed from the context are dropped.
+        """
+        waiting = [
+            pending
+            for pending in self.waiting
+            if not pending.is_entry or pending.of in self._positions
+        ]
+        for pending in waiting:
+            if pending.is_entry:
+                position = self._positions[pending.of]
+                pending.rows = [
                     replace(
                         row,
-                        entry=msgspec.structs.replace(row.entry, position_in_context=at + n),
+                        entry=msgspec.structs.replace(
+                            row.entry, position_in_context=position + index
+                        ),
                     )
-                    for n, row in enumerate(one.rows)
+                    for index, row in enumerate(pending.rows)
                 ]
         self.waiting = waiting
 
-    def _noted(self, agent: AgentState, event: ev.ThreadNoted) -> Iterator[ThreadRow]:
+    def _add_noted(self, agent: AgentState, event: ev.ThreadNoted) -> Iterator[ThreadRow]:
         if event.whole:
-            yield from self._assembled(agent, event.time, None)
+            yield from self._report_context(agent, event.time, None)
             self.is_told = True
             return
-        row = self._given(agent, event)
+        row = self._noted_row(agent, event)
         if row is None:
             return
-        for one in self.waiting:
-            if one.of == event.of:
-                if one.is_entry:
-                    self._told(one.of)
-                one.rows, one.is_entry, one.of = [row], False, event.message_id
+        for pending in self.waiting:
+            if pending.of == event.of:
+                if pending.is_entry:
+                    self._mark_seen(pending.of)
+                pending.rows, pending.is_entry, pending.of = [row], False, event.message_id
                 return
         yield from self.rest()
-        self.waiting.append(_Waiting(event.message_id, [row]))
+        self.waiting.append(_PendingRows(event.message_id, [row]))
         self.is_told = True
 
-    def _given(self, agent: AgentState, event: ev.ThreadNoted) -> ThreadRow | None:
-        """Return a row as it was given; None for one that no logger would write."""
+    def _noted_row(self, agent: AgentState, event: ev.ThreadNoted) -> ThreadRow | None:
+        """Return an explicitly logged row, or None if it is invalid."""
         if event.entry_type not in ThreadEventType.__members__:
             return None
-        found = self._by_id.get(event.message or "")
+        match = self._by_id.get(event.message or "")
         if event.message is None and event.position is not None:
-            found = self.unit_at(agent, event.position)
+            match = self.unit_at(agent, event.position)
         entry = ThreadEntry(
-            timestamp=_time(event.time),
-            message_id=event.message or None if found is None else found[0].id,
+            timestamp=_normalize_time(event.time),
+            message_id=event.message or None if match is None else match[0].id,
             position_in_context=event.position,
             event_type=ThreadEventType(event.entry_type),
-            context_snapshot=_read(event.snapshot, ContextSnapshot),
-            memory_operation=_read(event.operation, MemoryOperationRecord),
+            context_snapshot=_convert(event.snapshot, ContextSnapshot),
+            memory_operation=_convert(event.operation, MemoryOperationRecord),
         )
-        if found is None:
+        if match is None:
             return ThreadRow(entry, of=event.of)
-        unit, key = found
-        of = MessageId(key) if isinstance(key, str) else event.of
-        return ThreadRow(entry, unit, of, said=self._said.get(key, NEVER))
+        unit, key = match
+        entry_id = MessageId(key) if isinstance(key, str) else event.of
+        return ThreadRow(entry, unit, entry_id, said=self._first_seen.get(key, NEVER))
 
-    def _told(self, key: Key) -> None:
+    def _mark_seen(self, key: Key) -> None:
         self._seen.add(key)
-        self._ever.add(key)
+        self._seen_before.add(key)
 
-    def _measure(self, agent: AgentState) -> None:
-        """Measure what is new at the end of the context."""
+    def _measure_new(self, agent: AgentState) -> None:
+        """Measure the messages that were appended to the context."""
         context = context_now(agent)
-        if len(context) < self._measured:
-            self._measure_anew(agent)
+        if len(context) < self._measured_count:
+            self._measure_all(agent)
             return
-        for message in context[self._measured :]:
-            self._places[_key(message)] = self._size
-            self._size += len(self._units_of(message))
-        self._measured = len(context)
+        for message in context[self._measured_count :]:
+            self._positions[_message_key(message)] = self._size
+            self._size += len(self._get_units(message))
+        self._measured_count = len(context)
 
-    def _measure_anew(self, agent: AgentState) -> None:
-        self._places, self._size, self._measured = {}, 0, 0
-        self._measure(agent)
+    def _measure_all(self, agent: AgentState) -> None:
+        self._positions, self._size, self._measured_count = {}, 0, 0
+        self._measure_new(agent)
 
-    def _units_of(self, message: ChatMessage) -> tuple[MessageUnit, ...]:
-        key = _key(message)
-        found = self._units.get(key)
-        if found is None:
-            found = _units(message)
-            written = tuple(map(self.written, found))
-            for own, unit in zip(found, written, strict=True):
-                self._by_id.setdefault(own.id, (unit, key))
-            found = self._units[key] = written
-        return found
+    def _get_units(self, message: ChatMessage) -> tuple[MessageUnit, ...]:
+        key = _message_key(message)
+        units = self._units_by_key.get(key)
+        if units is None:
+            units = _units_by_key(message)
+            exported = tuple(map(self.written, units))
+            for unit_, unit in zip(units, exported, strict=True):
+                self._by_id.setdefault(unit_.id, (unit, key))
+            units = self._units_by_key[key] = exported
+        return units
 
 
 def thread_rows(
@@ -375,13 +403,13 @@ def thread_rows(
     estimates: bool = True,
     written: Callable[[MessageUnit], MessageUnit] | None = None,
 ) -> Iterator[ThreadRow]:
-    """Yield the rows of an agent's thread, from all events of its session, oldest first.
+    """Yield the rows of an agent's thread from all events of its session, oldest first.
 
-    resolver: gives the messages of commits that agents started from; None: one that says so
-    stands in for each. written: returns what stands in a unit's place.
+    `resolver` returns the messages of commits that agents started from; by default they are
+    placeholders. `written` returns the unit to report in place of a unit.
     """
     state = SessionState()
-    reader = ThreadReader(AgentId(agent_id), estimates, written or _as_it_is)
+    reader = ThreadReader(AgentId(agent_id), estimates, written or _unchanged)
     for event in events:
         fold(state, event, resolver or stand_ins)
         yield from reader.take(state, event)
@@ -389,38 +417,38 @@ def thread_rows(
 
 
 def stand_ins(event: ev.ContextLoaded) -> list[Message]:
-    """Stand in for the messages of a commit where no store is at hand: one says so for each."""
+    """Return placeholders for the messages of a commit, for use without a store."""
     text = f"[message {{}} of {event.ctx}, which is in a store that is not open]"
-    return [Message("system", text.format(n)) for n in range(event.count)]
+    return [Message("system", text.format(index)) for index in range(event.count)]
 
 
-def _units(message: ChatMessage) -> tuple[MessageUnit, ...]:
-    """Return the units of a message; one that an odd log has in pieces is the text that it says."""
+def _units_by_key(message: ChatMessage) -> tuple[MessageUnit, ...]:
+    """Return the units of a message; an inconsistent message becomes a single text."""
     try:
         return units_of(message)
     except ValueError:
         return units_of(Message(message.role, str(message.content), tool_call_id="", name=""))
 
 
-def _key(message: ChatMessage) -> Key:
+def _message_key(message: ChatMessage) -> Key:
     return message.message_id if isinstance(message, ev.TranscriptEntry) else id(message)
 
 
-def _row(
+def _build_row(
     event: ev.EventBase,
     kind: ThreadEventType,
-    at: tuple[MessageUnit | None, int],
+    location: tuple[MessageUnit | None, int],
     *,
     of: MessageId | None,
-    told: ContextSnapshot | None = None,
+    snapshot: ContextSnapshot | None = None,
 ) -> ThreadRow:
-    unit, position = at
+    unit, position = location
     entry = ThreadEntry(
-        timestamp=_time(event.time),
+        timestamp=_normalize_time(event.time),
         message_id=None if unit is None else unit.id,
         position_in_context=None if unit is None else position,
         event_type=kind,
-        context_snapshot=told,
+        context_snapshot=snapshot,
     )
     return ThreadRow(entry, unit, of)
 
@@ -428,8 +456,8 @@ def _row(
 Record = TypeVar("Record", ContextSnapshot, MemoryOperationRecord)
 
 
-def _read(value: Any, kind: type[Record]) -> Record | None:
-    """Return a record that an event holds; None for what is none."""
+def _convert(value: Any, kind: type[Record]) -> Record | None:
+    """Convert a record of an event. Return None if it is invalid."""
     try:
         return None if value is None else msgspec.convert(value, kind)
     except msgspec.ValidationError:
@@ -437,16 +465,16 @@ def _read(value: Any, kind: type[Record]) -> Record | None:
 
 
 @lru_cache(maxsize=1024)
-def _time(text: str) -> str:
-    """Return a time as rows have it; nothing for what is none, as an older log may have it."""
+def _normalize_time(text: str) -> str:
+    """Normalize a time. Return an empty string if it is invalid, as in an older log."""
     try:
         return normalize_rfc3339(text)
     except (ValueError, OverflowError):
         return ""
 
 
-def _memory(event: ev.MemoryOperation) -> ThreadRow:
-    """Return the row of a use of memory."""
+def _memory_row(event: ev.MemoryOperation) -> ThreadRow:
+    """Return the row of a memory operation."""
     operation = MemoryOperationRecord(
         memory_type=MemoryType(event.memory_type),
         operation=MemoryOpType(event.operation),
@@ -456,5 +484,7 @@ def _memory(event: ev.MemoryOperation) -> ThreadRow:
         content_preview=event.content_preview,
     )
     kind = ThreadEventType(f"MEMORY_{event.operation}")
-    entry = ThreadEntry(timestamp=_time(event.time), event_type=kind, memory_operation=operation)
+    entry = ThreadEntry(
+        timestamp=_normalize_time(event.time), event_type=kind, memory_operation=operation
+    )
     return ThreadRow(entry, of=event.message_id)

@@ -1,8 +1,7 @@
-"""`ThreadIndex`: where logged messages stand in the logs of a folder, and which threads there are.
+"""`ThreadIndex`: locations of logged messages in the logs of a folder, and a list of its threads.
 
-One idea: it is found out from what logs have grown by, and can be deleted at any time. A message
-is found by its id in one step, however many there are; it is read from the log itself, so the index
-cannot say anything that the log does not.
+The index is derived from the new bytes of logs, and can be deleted at any time. It maps a message
+id to a location in a log, from which the message is read, so the index cannot contradict the log.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ _SCHEMA = database.DatabaseSchema("the index of threads", 0x48726B74, 2, _TABLES
 
 @dataclass(slots=True)
 class _Thread:
-    """What is new of a thread."""
+    """New data of a thread."""
 
     name: str | None = None
     model: str | None = None
@@ -74,17 +73,17 @@ class _Thread:
 
 
 @dataclass(slots=True)
-class _News:
-    """What is new of a log."""
+class _LogRows:
+    """New rows from a log."""
 
     log: int
     asked: dict[str, str]
-    """Agent -> the model whose answer it waited for."""
+    """Agent -> the model of its open request."""
     threads: dict[str, _Thread] = field(default_factory=dict)
     units: list[tuple[bytes, int, int, int, str, str | None]] = field(default_factory=list)
 
     def take(self, event: Event, start: int) -> None:
-        """Note what an event tells; `start` is where its line begins."""
+        """Add an event; `start` is the offset of its line."""
         agent = event.agent_id
         if agent is None or agent == USER or isinstance(event, SessionStarted):
             return
@@ -106,59 +105,62 @@ class _News:
                 thread.messages += 1
                 if event.role == "user" and not thread.title:
                     thread.title = utf8(preview(text_of(event.content)))
-                self._place(event, start, thread.asked if event.role == "assistant" else None)
+                self._add_units(event, start, thread.asked if event.role == "assistant" else None)
             case _:
                 pass
 
-    def _place(self, event: TranscriptEntry, start: int, model: str | None) -> None:
+    def _add_units(self, event: TranscriptEntry, start: int, model: str | None) -> None:
         with suppress(ValueError):
             for part, unit in enumerate(units_of(event)):
-                where = self.log, start, part
-                self.units.append((bytes.fromhex(unit.id), *where, utf8(event.time), model))
+                location = self.log, start, part
+                self.units.append((bytes.fromhex(unit.id), *location, utf8(event.time), model))
 
 
 class ThreadIndex:
-    """The index of a folder of logs; threads may share it."""
+    """The index of a folder of logs. It is thread-safe."""
 
     def __init__(self, path: Path | None) -> None:
-        """Name the file; with None, keep the index in memory. It is opened when first used."""
+        """Set the path.
+
+        With None, the index is kept in memory. The database is opened when first used.
+        """
         self.path = path
         self._lock = threading.RLock()
         self._connection: apsw.Connection | None = None
 
     def find(self, id: str, *, tokens: bool = True) -> LoggedMessage | None:
-        """Return a message that stands in a log; None: it stands in none that is read by now.
+        """Return a message by its id. Return None if no indexed log contains it.
 
         Raises ConfigError, StoreError.
         """
         with self._use():
-            row = self._database.execute(_FIND, (bytes.fromhex(id),)).fetchone()
+            row = self._database.execute(_FIND_SQL, (bytes.fromhex(id),)).fetchone()
         if row is None:
             return None
         path, start, part, time, model = row
-        unit = _unit_at(Path(os.fsdecode(path)), start, part)
+        unit = _read_unit(Path(os.fsdecode(path)), start, part)
         if unit is None or unit.id != id:
             with self._use():
-                self._begin_anew()  # The log was replaced.
+                self._rebuild()  # The log was replaced.
             return None
         return unit.logged(time, model, tokens=tokens)
 
     def threads(self, limit: int) -> list[ThreadSummary]:
-        """Return the threads of all logs, the last written first. As `find`."""
+        """Return the threads of all logs, the most recently written first. Raises as `find`."""
         with self._use():
-            rows: list[tuple[Any, ...]] = self._database.execute(_THREADS, (limit,)).fetchall()
-        return [_summary(*row) for row in rows]
+            rows: list[tuple[Any, ...]] = self._database.execute(_THREADS_SQL, (limit,)).fetchall()
+        return [_build_summary(*row) for row in rows]
 
     def update(self, logs: Sequence[Path]) -> None:
-        """Read what logs have grown by; one that cannot be read is passed over. As `find`."""
+        """Index new events of logs; unreadable logs are skipped. Raises as `find`."""
         with self._use():
-            known = {path for (path,) in self._database.execute("SELECT path FROM logs")}
-            if known - {os.fsencode(path) for path in logs}:
-                self._begin_anew()  # what stood there first may stand elsewhere, too
+            indexed = {path for (path,) in self._database.execute("SELECT path FROM logs")}
+            if indexed - {os.fsencode(path) for path in logs}:
+                self._rebuild()  # Its messages may also be in another log.
             try:
                 self._read(logs)
             except LogChanged:
-                self._begin_anew()
+                self._rebuild()
                 self._read(logs)
 
     def close(self) -> None:
@@ -192,49 +194,53 @@ class ThreadIndex:
             self._connection = database.open_database(path, _SCHEMA)
         return self._connection
 
-    def _begin_anew(self) -> None:
-        with self._writing() as write:
+    def _rebuild(self) -> None:
+        with self._write_transaction() as write:
             for table in ("logs", "units", "threads"):
                 write.execute(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
 
     def _read(self, logs: Iterable[Path]) -> None:
         query = "SELECT path, session, size, tail FROM logs"
         rows: list[tuple[Any, ...]] = self._database.execute(query).fetchall()
-        marks = {os.fsdecode(path): LogOffset(*mark) for path, *mark in rows}
+        offsets = {os.fsdecode(path): LogOffset(*offset) for path, *offset in rows}
         for path in logs:
-            mark = marks.get(str(path)) or LogOffset(path.stem)
+            offset = offsets.get(str(path)) or LogOffset(path.stem)
             with suppress(LogError, OSError):
-                if grown(path, mark):
+                if grown(path, offset):
                     self._read_log(path)
 
     def _read_log(self, path: Path) -> None:
-        """Read what is new of a log, a transaction for each piece."""
+        """Read new events of a log, one transaction per chunk."""
         is_more = True
         while is_more:
-            with self._writing() as write:
-                log, mark = self._mark(write, path)
-                lines = next(chunks(path, mark), None)
+            with self._write_transaction() as write:
+                log, offset = self._get_offset(write, path)
+                lines = next(chunks(path, offset), None)
                 is_more = lines is not None
                 rows = write.execute("SELECT agent, asked FROM threads WHERE log = ?", (log,))
-                news = _News(log, {agent: asked for agent, asked in rows if asked is not None})
+                new_rows = _LogRows(
+                    log, {agent: asked for agent, asked in rows if asked is not None}
+                )
                 for line in lines or ():
-                    news.take(line.event, line.start)
-                write.executemany(_PUT_UNIT, news.units)
-                threads = [_thread_row(log, agent, one) for agent, one in news.threads.items()]
-                write.executemany(_PUT_THREAD, threads)
-                write.execute(_PUT_MARK, (mark.size, mark.tail, log))
+                    new_rows.take(line.event, line.start)
+                write.executemany(_PUT_UNIT_SQL, new_rows.units)
+                threads = [
+                    _thread_row(log, agent, thread) for agent, thread in new_rows.threads.items()
+                ]
+                write.executemany(_PUT_THREAD_SQL, threads)
+                write.execute(_PUT_OFFSET_SQL, (offset.size, offset.tail, log))
 
-    def _mark(self, write: apsw.Connection, path: Path) -> tuple[int, LogOffset]:
-        """Return the row of a log, and how far it was read."""
+    def _get_offset(self, write: apsw.Connection, path: Path) -> tuple[int, LogOffset]:
+        """Return the row id of a log and the offset up to which it was read."""
         name = os.fsencode(path)
-        write.execute(_NEW_LOG, (name, utf8(path.stem)))
+        write.execute(_NEW_LOG_SQL, (name, utf8(path.stem)))
         query = "SELECT id, session, size, tail FROM logs WHERE path = ?"
         rows: list[tuple[Any, ...]] = write.execute(query, (name,)).fetchall()
-        log, *mark = rows[0]
-        return log, LogOffset(*mark)
+        log, *offset = rows[0]
+        return log, LogOffset(*offset)
 
     @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
+    def _write_transaction(self) -> Iterator[apsw.Connection]:
         """Hold a transaction. Raises StoreWriteError; of a damaged file, what the database says."""
         write = self._database
         try:
@@ -250,8 +256,8 @@ class ThreadIndex:
                 write.execute("ROLLBACK")
 
 
-def _unit_at(path: Path, start: int, part: int) -> MessageUnit | None:
-    """Return what stands at a place of a log; None: nothing does."""
+def _read_unit(path: Path, start: int, part: int) -> MessageUnit | None:
+    """Return the unit at a location of a log, or None if there is none."""
     try:
         with open_log(path) as file:
             file.seek(start)
@@ -261,34 +267,34 @@ def _unit_at(path: Path, start: int, part: int) -> MessageUnit | None:
         return None
 
 
-def _thread_row(log: int, agent: str, one: _Thread) -> tuple[object, ...]:
-    said = (one.messages, one.requests, one.title, one.asked, one.is_recorded)
-    return (log, agent, one.name, one.model, one.began, one.ended, *said)
+def _thread_row(log: int, agent: str, thread: _Thread) -> tuple[object, ...]:
+    counts = (thread.messages, thread.requests, thread.title, thread.asked, thread.is_recorded)
+    return (log, agent, thread.name, thread.model, thread.began, thread.ended, *counts)
 
 
-def _summary(session: str, agent: str, *row: object) -> ThreadSummary:
+def _build_summary(session: str, agent: str, *row: object) -> ThreadSummary:
     names = ("name", "model", "started_at", "updated_at", "messages", "requests", "title")
-    known = dict(zip(names, row, strict=True))
+    values = dict(zip(names, row, strict=True))
     ids = {"thread_id": f"{session}/{agent}", "session_id": session, "agent_id": agent}
-    return ThreadSummary(**ids, **known)  # type: ignore[arg-type]
+    return ThreadSummary(**ids, **values)  # type: ignore[arg-type]
 
 
-_FIND = """
+_FIND_SQL = """
 SELECT path, start, part, time, model FROM units JOIN logs ON logs.id = log WHERE units.id = ?
 """
-_THREADS = """
+_THREADS_SQL = """
 SELECT session, agent, name, model, began, ended, messages, requests, title
 FROM threads JOIN logs ON logs.id = log WHERE messages > 0 OR requests > 0 OR recorded
 ORDER BY ended DESC, logs.id DESC, agent LIMIT ?
 """
-_NEW_LOG = "INSERT OR IGNORE INTO logs (path, session, size, tail) VALUES (?, ?, 0, x'')"
-_PUT_MARK = "UPDATE logs SET size = ?, tail = ? WHERE id = ?"
-_PUT_UNIT = """
+_NEW_LOG_SQL = "INSERT OR IGNORE INTO logs (path, session, size, tail) VALUES (?, ?, 0, x'')"
+_PUT_OFFSET_SQL = "UPDATE logs SET size = ?, tail = ? WHERE id = ?"
+_PUT_UNIT_SQL = """
 INSERT INTO units VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
 log = excluded.log, start = excluded.start, part = excluded.part, time = excluded.time,
 model = excluded.model WHERE excluded.time < time
 """
-_PUT_THREAD = """
+_PUT_THREAD_SQL = """
 INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (log, agent) DO UPDATE SET
 name = ifnull(excluded.name, name), model = ifnull(excluded.model, model), ended = excluded.ended,
 asked = excluded.asked, messages = messages + excluded.messages,

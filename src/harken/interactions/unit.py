@@ -1,9 +1,9 @@
-"""`MessageUnit`: what has a position of its own in a thread, and an id.
+"""`MessageUnit`: the part of a message that has its own position and id in a thread.
 
-One idea: a message is one unit, except that of an assistant's message each text and each call is
-one (a thought belongs to the text after it). A unit is itself a message, with one part: its id is
-the hash of that. So the id of most messages is the name under which the store has them, and a text
-that is content cannot be taken for another one.
+A message is one unit, except that in an assistant message each text and each tool call is a unit (a
+thought belongs to the text after it). A unit is itself a message with one part, and its id is the
+hash of that message. So the id of most messages is their name in the store, and a text and a JSON
+part with equal content have different ids.
 
 Source: docs/formats/interactions.md, "Messages".
 """
@@ -41,10 +41,10 @@ Parts = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class MessageUnit:
-    """A message, or what of an assistant's message stands for itself."""
+    """A message, or one text or tool call of an assistant message."""
 
     id: str
-    """64 hex digits."""
+    """A hash of 64 hex digits."""
     role: MessageRole
     content: str
     tool_name: str | None = None
@@ -52,16 +52,16 @@ class MessageUnit:
 
     @cached_property
     def tokens(self) -> int:
-        """How many tokens it takes, estimated."""
+        """Estimated number of tokens."""
         texts = (self.content, self.tool_name or "", self.thinking or "")
         size_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
         return -(-size_bytes // _BYTES_PER_TOKEN)
 
     def logged(self, time: str, model: str | None = None, *, tokens: bool = True) -> LoggedMessage:
-        """Return it as a record. model: of what a model said."""
-        said = self.role in (MessageRole.ASSISTANT, MessageRole.TOOL_CALL)
+        """Return the unit as a record. `model` applies to units of an assistant message only."""
+        is_from_model = self.role in (MessageRole.ASSISTANT, MessageRole.TOOL_CALL)
         metadata = MessageMetadata(
-            model=(model or None) if said else None,
+            model=(model or None) if is_from_model else None,
             tool_name=self.tool_name,
             token_count=self.tokens if tokens else None,
             thinking_content=self.thinking,
@@ -76,7 +76,7 @@ class MessageUnit:
 
 
 def units_of(message: ChatMessage) -> tuple[MessageUnit, ...]:
-    """Return the units of a message, in order; at least one.
+    """Split a message into its units, in order; at least one.
 
     >>> [unit.role.value for unit in units_of(Message("user", "Hi"))]
     ['USER']
@@ -85,44 +85,46 @@ def units_of(message: ChatMessage) -> tuple[MessageUnit, ...]:
 
 
 def units_in(pure: MessageContent, tool: str | None = None) -> tuple[MessageUnit, ...]:
-    """Return the same of a message without its occurrence. tool: whose result it is."""
+    """Split the content of a message into units. `tool` is the tool that returned a result."""
     if pure.role == "tool":
         content = pure.parts[0]["content"]
-        return (_unit("tool", pure.parts, _text(content), tool_name=tool or None),)
-    found: list[MessageUnit] = []
+        return (_build_unit("tool", pure.parts, _content_text(content), tool_name=tool or None),)
+    units: list[MessageUnit] = []
     thoughts: Parts = []
     for part in pure.parts:
         if part["type"] == "thinking":
-            found += _thought(pure.role, thoughts)
+            units += _iter_thought_unit(pure.role, thoughts)
             thoughts = [part]
         elif part["type"] == "text" and (part["text"] or thoughts or len(pure.parts) == 1):
             thinking = thoughts[0]["text"] if thoughts else None
-            found.append(_unit(pure.role, [*thoughts, part], part["text"], thinking=thinking))
+            units.append(_build_unit(pure.role, [*thoughts, part], part["text"], thinking=thinking))
             thoughts = []
-        elif part["type"] != "text":  # an empty text beside calls is none
-            found += _thought(pure.role, thoughts)
+        elif part["type"] != "text":  # An empty text beside calls is not a unit.
+            units += _iter_thought_unit(pure.role, thoughts)
             thoughts = []
-            found.append(_other(pure.role, part))
-    found += _thought(pure.role, thoughts)
-    return tuple(found) or (_unit(pure.role, pure.parts[:1], ""),)
+            units.append(_build_other_unit(pure.role, part))
+    units += _iter_thought_unit(pure.role, thoughts)
+    return tuple(units) or (_build_unit(pure.role, pure.parts[:1], ""),)
 
 
 def message_of(logged: LoggedMessage) -> Message:
-    """Return the message that a record stands for. Its call, or what it answers, has no id.
+    """Convert a record to a message. Its calls and results have empty ids.
 
-    Where the record says no id, its content is a text. Raises FormatError where the id is not
-    that of its content.
+    Content of a record without an id is a text. Raises FormatError if the id does not match the
+    content.
     """
     metadata = logged.metadata or MessageMetadata()
-    found = (pure for pure in _readings(logged, metadata) if logged.id in ("", id_of(pure)))
-    pure = next(found, None)
+    candidates = (
+        pure for pure in _iter_candidates(logged, metadata) if logged.id in ("", id_of(pure))
+    )
+    pure = next(candidates, None)
     if pure is None:
         raise FormatError("logged message", f"its id {logged.id[:80]!r} is not that of its content")
     return joined(pure, metadata.tool_name)
 
 
 def joined(pure: MessageContent, tool: str | None = None) -> Message:
-    """Put a unit's message together, without the ids of an occurrence."""
+    """Build the message of a unit, with empty occurrence ids."""
     types = [part["type"] for part in pure.parts]
     if pure.role == "tool":
         inner = pure.parts[0]["content"]
@@ -135,13 +137,13 @@ def joined(pure: MessageContent, tool: str | None = None) -> Message:
 
 
 def id_of(pure: MessageContent) -> str:
-    """Return the hash of a message: `message_hash` of what was taken apart."""
+    """Return the hash of a message, as `message_hash` does for a message with occurrence."""
     hashes = [part_hash(part) for part in pure.parts]
     return canonical.hash_value(canonical.MESSAGE, {"parts": hashes, "role": pure.role})
 
 
-def _readings(logged: LoggedMessage, metadata: MessageMetadata) -> Iterator[MessageContent]:
-    """Yield what a record may stand for; its id says which of it. The plain one comes first."""
+def _iter_candidates(logged: LoggedMessage, metadata: MessageMetadata) -> Iterator[MessageContent]:
+    """Yield the possible contents of a record, plain text first; its id decides between them."""
     content = logged.content
     text = {"type": "text", "text": content}
     match logged.role:
@@ -150,47 +152,47 @@ def _readings(logged: LoggedMessage, metadata: MessageMetadata) -> Iterator[Mess
                 call = {"kind": kind, "name": metadata.tool_name or "", "arguments": content}
                 yield MessageContent("assistant", [{"type": "tool_call", **call}])
         case MessageRole.TOOL_RESULT:
-            for inner in ([text], _json(content)):
+            for inner in ([text], _parse_json(content)):
                 for is_error in (False, True) if isinstance(inner, list) else ():
                     result = {"type": "tool_result", "content": inner, "is_error": is_error}
                     yield MessageContent("tool", [result])
         case role:
-            whose = next(name for name, known in _ROLES.items() if known is role)
+            role_name = next(name for name, message_role in _ROLES.items() if message_role is role)
             thinking = metadata.thinking_content
             thoughts = [] if thinking is None else [{"type": "thinking", "text": thinking}]
-            yield MessageContent(whose, [*thoughts, text])
+            yield MessageContent(role_name, [*thoughts, text])
             if not content:
-                yield MessageContent(whose, thoughts)
-            elif isinstance(part := _json(content), dict):
-                yield MessageContent(whose, [part])
+                yield MessageContent(role_name, thoughts)
+            elif isinstance(part := _parse_json(content), dict):
+                yield MessageContent(role_name, [part])
 
 
-def _json(content: str) -> Any:
+def _parse_json(content: str) -> Any:
     try:
         return canonical.from_json(content.encode("utf-8", "surrogatepass"))
     except ValueError:
         return None
 
 
-def _unit(role: Role, parts: Parts, content: str, **more: str | None) -> MessageUnit:
-    return MessageUnit(id_of(MessageContent(role, parts)), _ROLES[role], content, **more)
+def _build_unit(role: Role, parts: Parts, content: str, **members: str | None) -> MessageUnit:
+    return MessageUnit(id_of(MessageContent(role, parts)), _ROLES[role], content, **members)
 
 
-def _thought(role: Role, thoughts: Parts) -> Iterator[MessageUnit]:
-    """Yield the unit of a thought that no text follows."""
+def _iter_thought_unit(role: Role, thoughts: Parts) -> Iterator[MessageUnit]:
+    """Yield the unit of a thought that is not followed by a text."""
     if thoughts:
-        yield _unit(role, thoughts, "", thinking=thoughts[0]["text"])
+        yield _build_unit(role, thoughts, "", thinking=thoughts[0]["text"])
 
 
-def _other(role: Role, part: dict[str, Any]) -> MessageUnit:
-    """Return the unit of a call, or of what is no text."""
+def _build_other_unit(role: Role, part: dict[str, Any]) -> MessageUnit:
+    """Return the unit of a tool call, or of another part that is not text."""
     if part["type"] != "tool_call":
-        return _unit(role, [part], _as_json(part))
+        return _build_unit(role, [part], _as_json(part))
     id_ = id_of(MessageContent(role, [part]))
     return MessageUnit(id_, MessageRole.TOOL_CALL, part["arguments"], tool_name=part["name"])
 
 
-def _text(content: Parts) -> str:
+def _content_text(content: Parts) -> str:
     if len(content) == 1 and content[0]["type"] == "text":
         text: str = content[0]["text"]
         return text

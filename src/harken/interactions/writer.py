@@ -1,8 +1,9 @@
-"""`ThreadWriter`: what is logged about one thread becomes events of its session.
+"""`ThreadWriter`: write the interactions of one thread as events of its session.
 
-One idea: whatever is logged, the log gets what is new of it: messages once, in full, and a request
-as what it saw. A row that is given by hand is written as the event from which the same row is read;
-only what no event would say so is noted as it is. So every row comes back as it was given.
+Only new messages are written, each once and in full; a request refers to the messages of its
+context. A row that a caller logs explicitly is written as the event from which the same row is
+derived. A row that cannot be derived from an event is written as a `thread_noted` event. So every
+row is read back unchanged.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ Kind = ThreadEventType
 
 @dataclass(slots=True)
 class SettableClock:
-    """A clock that can be set: rows that are given say themselves when they were."""
+    """A clock that can be set to the time of a row."""
 
     clock: Clock
     given_us: int | None = None
 
     def __call__(self) -> int:
-        """Return the time that was given, else that of the clock."""
+        """Return the time that was set, or the time of the underlying clock."""
         return self.clock() if self.given_us is None else self.given_us
 
     def set(self, time: str = "") -> None:
-        """Let it be this time (RFC 3339) from now on; empty: the time of the clock."""
+        """Set the time (RFC 3339). An empty string resets to the underlying clock."""
         self.given_us = parse_rfc3339(time) if time else None
 
 
 @dataclass(slots=True, kw_only=True)
 class RequestSettings:
-    """What a model is asked, beside the context."""
+    """Model, parameters and tools of a request."""
 
     model: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -65,178 +66,183 @@ class RequestSettings:
 
 
 class ThreadWriter:
-    """One thread of a session that this process writes."""
+    """Writes one thread of an open session."""
 
     def __init__(
         self, session: Session, agent_id: str, moment: SettableClock, *, contexts: bool
     ) -> None:
-        """Go on with a thread. contexts: whether requests say what they saw."""
+        """Continue a thread. `contexts` tells whether requests refer to their context."""
         self.session, self.agent_id, self.moment = session, AgentId(agent_id), moment
         self.contexts = contexts
         self.voice = AgentRecorder.resumed(session, agent_id)
         self._reader: ThreadReader | None = None
-        self._last: list[tuple[Message, Item]] = []
-        """What the last context was made of."""
+        self._last_messages: list[tuple[Message, Item]] = []
+        """Messages and items of the last context."""
 
-    def ask(self, messages: Sequence[Message], asking: RequestSettings) -> MessageId | None:
-        """Log a request; return its event. None: requests do not say what they saw here."""
-        items = self._items(messages)
-        self._confirm()
+    def ask(self, messages: Sequence[Message], settings: RequestSettings) -> MessageId | None:
+        """Log a request. Return its event id, or None if requests do not refer to their context."""
+        items = self._to_items(messages)
+        self._flush_pending()
         if self.contexts:
             return self.voice.ask(
-                items, model=asking.model, parameters=asking.parameters, tools=asking.tools
+                items, model=settings.model, parameters=settings.parameters, tools=settings.tools
             )
         self.voice.bring(items)
-        snapshot = self._now.snapshot(self._agent, asking.model)
+        snapshot = self._live_reader.snapshot(self._agent, settings.model)
         entry = ThreadEntry(event_type=Kind.LLM_REQUEST, context_snapshot=snapshot)
-        self._note(entry)
+        self._write_noted(entry)
         return None
 
     def answer(
         self, answers: Sequence[Message], finish: Finish, *, latency_s: float, error: str = ""
     ) -> None:
-        """Log what was answered to the last request, and how the call ended."""
+        """Log the response to the last request, and how the call ended."""
         items = [Item.of(message) for message in answers]
         if self.voice.open is not None:
             request = self.voice.open
             self.voice.answer(request, items, finish=finish, latency_s=latency_s, error=error)
         elif items:
-            self._heard_as(items, Kind.LLM_RESPONSE)
+            self._add_messages_as(items, Kind.LLM_RESPONSE)
         else:
-            self._note(ThreadEntry(event_type=Kind.LLM_RESPONSE))
+            self._write_noted(ThreadEntry(event_type=Kind.LLM_RESPONSE))
 
     def context(
-        self, messages: Sequence[Message], kind: ThreadEventType, asking: RequestSettings
+        self, messages: Sequence[Message], kind: ThreadEventType, settings: RequestSettings
     ) -> None:
-        """Log a context as it was assembled, asked, answered or compacted."""
+        """Log a context that was assembled, requested, answered or compacted."""
         if kind is Kind.LLM_REQUEST:
-            self.ask(messages, asking)
+            self.ask(messages, settings)
             return
-        items = self._items(messages)
-        self._confirm()
+        items = self._to_items(messages)
+        self._flush_pending()
         common = shared(items, self.voice.row)
         if kind is Kind.LLM_RESPONSE:
             if common < len(self.voice.row):
                 self.voice.bring(items[:common])
-            self._answered(items[common:])
+            self._write_response(items[common:])
             return
         if kind is Kind.CONTEXT_COMPACTED:
-            self.voice.bring(items, reason="compaction", summary=_summary(common, items))
+            self.voice.bring(items, reason="compaction", summary=_summary_index(common, items))
         else:
             self.voice.bring(items)
         if self.contexts:
             self.whole(kind)
 
     def whole(self, kind: ThreadEventType) -> None:
-        """Note that the context was assembled as it is now."""
+        """Write that the context was assembled in its current form."""
         self.session.append(
             ev.ThreadNoted(agent_id=self.agent_id, entry_type=kind.value, whole=True)
         )
 
-    def _items(self, messages: Sequence[Message]) -> list[Item]:
-        """Return messages as items; one that stood there the last time is not hashed again."""
+    def _to_items(self, messages: Sequence[Message]) -> list[Item]:
+        """Convert messages to items. Items of unchanged messages are reused to avoid hashing."""
         items: list[Item] = []
-        for message, (before, known) in zip(messages, self._last, strict=False):
-            items.append(known if before == message else Item.of(message))
+        for message, (previous, item) in zip(messages, self._last_messages, strict=False):
+            items.append(item if previous == message else Item.of(message))
         items += [Item.of(message) for message in messages[len(items) :]]
-        self._last = list(zip(messages, items, strict=True))
+        self._last_messages = list(zip(messages, items, strict=True))
         return items
 
     def add(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
-        """Log a row as it is given. logged: the message that it names."""
-        _ = self._now  # from here on rows are read as they are logged
+        """Log a row unchanged. `logged` is the message that it refers to."""
+        _ = self._live_reader  # Starts the reader, so that rows are read as they are logged.
         if not entry.timestamp:
             entry = replace(entry, timestamp=format_rfc3339(self.moment()))
         self.moment.set(entry.timestamp)
         try:
-            self._add(entry, logged)
+            self._add_row(entry, logged)
         finally:
             self.moment.set("")
 
-    def _add(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
-        hears = entry.event_type in (Kind.MESSAGE_ADDED, Kind.LLM_RESPONSE)
-        if logged is not None and not hears and not self._now.knows(logged.id):
-            self._say_of(self._hear(logged), entry)  # the log has every message that it names
+    def _add_row(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
+        adds_message = entry.event_type in (Kind.MESSAGE_ADDED, Kind.LLM_RESPONSE)
+        if logged is not None and not adds_message and not self._live_reader.knows(logged.id):
+            # The log must contain every message that a row refers to.
+            self._note_if_different(self._add_message(logged), entry)
             return
         match entry.event_type:
             case Kind.MEMORY_READ | Kind.MEMORY_WRITE | Kind.MEMORY_QUERY:
-                self._remembered(entry)
+                self._add_memory_row(entry)
             case Kind.LLM_REQUEST:
-                self._requested(entry)
+                self._add_request_row(entry)
             case Kind.LLM_RESPONSE:
-                self._responded(entry, logged)
+                self._add_response_row(entry, logged)
             case Kind.MESSAGE_ADDED if logged is not None:
-                self._say_of(self._hear(logged), entry)
+                self._note_if_different(self._add_message(logged), entry)
             case _:
-                self._note(entry)
+                self._write_noted(entry)
 
     def memory(self, operation: MemoryOperationRecord) -> None:
-        """Log a use of memory."""
-        told: dict[str, Any] = msgspec.structs.asdict(operation)
-        self.session.append(ev.MemoryOperation(agent_id=self.agent_id, **told))
+        """Log a memory operation."""
+        members: dict[str, Any] = msgspec.structs.asdict(operation)
+        self.session.append(ev.MemoryOperation(agent_id=self.agent_id, **members))
 
-    def _remembered(self, entry: ThreadEntry) -> None:
+    def _add_memory_row(self, entry: ThreadEntry) -> None:
         operation = entry.memory_operation
         if operation is None:
-            self._note(entry)
+            self._write_noted(entry)
             return
         self.memory(operation)
-        self._say_of(self.session.state.last_id, entry)
+        self._note_if_different(self.session.state.last_id, entry)
 
-    def _requested(self, entry: ThreadEntry) -> None:
-        """Log a request, if the rows that were given are those of a request.
+    def _add_request_row(self, entry: ThreadEntry) -> None:
+        """Log a request event, if its derived rows equal the rows that were logged explicitly.
 
-        Else it is noted: a request event would say more rows than were given.
+        Otherwise the row is noted: a request event would add rows that were not logged.
         """
-        now = self._now
-        waiting = [row.entry for one in now.waiting for row in one.rows]
-        is_said = now.is_told or waiting == [row.entry for row in now.whole(self._agent, "")]
-        if self.voice.open is not None or not is_said:
-            self._note(entry)
+        reader = self._live_reader
+        waiting = [items.entry for pending in reader.waiting for items in pending.rows]
+        is_derivable = reader.is_told or waiting == [
+            items.entry for items in reader.whole(self._agent, "")
+        ]
+        if self.voice.open is not None or not is_derivable:
+            self._write_noted(entry)
             return
         snapshot = entry.context_snapshot
         model = "" if snapshot is None else snapshot.model_used or ""
-        row = [Item(heard.key, []) for heard in self.voice.row]
-        self._say_of(self.voice.ask(row, model=model), entry)
+        items = [Item(item.key, []) for item in self.voice.row]
+        self._note_if_different(self.voice.ask(items, model=model), entry)
 
-    def _responded(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
+    def _add_response_row(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
         snapshot = entry.context_snapshot
         finish = Finish(stop_reason="end_turn" if logged is not None else "error")
         if snapshot is not None:
             finish = Finish(stop_reason=finish.stop_reason, model=snapshot.model_used)
         if self.voice.open is not None:
-            items = [] if logged is None else [Item.of(self._message(logged))]
+            items = [] if logged is None else [Item.of(self._to_message(logged))]
             self.voice.answer(self.voice.open, items, finish=finish)
-            self._say_of(self.session.state.last_id, entry)
-        elif logged is None or self._now.knows(logged.id):
-            self._note(entry)
+            self._note_if_different(self.session.state.last_id, entry)
+        elif logged is None or self._live_reader.knows(logged.id):
+            self._write_noted(entry)
         else:
-            self._say_of(self._hear(logged), entry)
+            self._note_if_different(self._add_message(logged), entry)
 
-    def _answered(self, items: Sequence[Item]) -> None:
+    def _write_response(self, items: Sequence[Item]) -> None:
         if self.voice.open is not None:
             self.voice.answer(self.voice.open, items, finish=Finish(stop_reason="end_turn"))
         else:
-            self._heard_as(items, Kind.LLM_RESPONSE)
+            self._add_messages_as(items, Kind.LLM_RESPONSE)
 
-    def _heard_as(self, items: Sequence[Item], kind: ThreadEventType) -> None:
-        """Add messages to the context, and have their rows be of a kind."""
-        now = self._now
+    def _add_messages_as(self, items: Sequence[Item], kind: ThreadEventType) -> None:
+        """Add messages to the context, with rows of the given type."""
+        reader = self._live_reader
         for item in items:
             (id_,) = self.voice.hear(item).ids
-            own = next(one for one in reversed(now.waiting) if one.of == id_)
-            first, *others = [replace(r.entry, event_type=kind) for r in own.rows]
-            self._note(first, of=id_)
-            for other in others:
-                self._note(other)
+            pending = next(
+                pending_rows for pending_rows in reversed(reader.waiting) if pending_rows.of == id_
+            )
+            first, *other_entries = [replace(row.entry, event_type=kind) for row in pending.rows]
+            self._write_noted(first, of=id_)
+            for other_entry in other_entries:
+                self._write_noted(other_entry)
 
-    def _hear(self, logged: LoggedMessage) -> MessageId:
-        """Add a logged message to the context; return its entry."""
-        return self.voice.hear(Item.of(self._message(logged))).ids[-1]
+    def _add_message(self, logged: LoggedMessage) -> MessageId:
+        """Add a logged message to the context; return its entry id."""
+        return self.voice.hear(Item.of(self._to_message(logged))).ids[-1]
 
     def joined(self, logged: Sequence[LoggedMessage]) -> Message:
-        """Return logged messages as the one that they are units of, in their order."""
-        units = [self._message(one) for one in logged]
+        """Combine units into the message that they are parts of, in order."""
+        units = [self._to_message(record) for record in logged]
         if len(units) == 1:
             return units[0]
         prefix = f"call_{self.session.next_id().removeprefix('msg_')}"
@@ -248,42 +254,54 @@ class ThreadWriter:
             for call in unit.tool_calls or ():
                 calls.append(ToolCall(f"{prefix}_{len(calls)}", call.function, call.type))
                 parts.append(ToolCallSlot(calls[-1].id))
-        said = [part for part in parts if not isinstance(part, ToolCallSlot)]
-        if parts[: len(said)] == said:  # the calls stand after all else, as they do without places
-            parts = list(said)
+        content_parts = [part for part in parts if not isinstance(part, ToolCallSlot)]
+        # Calls after all other parts need no slots.
+        if parts[: len(content_parts)] == content_parts:
+            parts = list(content_parts)
         text = parts[0] if len(parts) == 1 else None
-        plain = text.text if isinstance(text, TextPart) else parts or None
-        return Message("assistant", plain, calls or None)
+        content_ = text.text if isinstance(text, TextPart) else parts or None
+        return Message("assistant", content_, calls or None)
 
-    def _message(self, logged: LoggedMessage) -> Message:
-        """Return a message with the ids that a log wants: calls are answered in their order."""
+    def _to_message(self, logged: LoggedMessage) -> Message:
+        """Return a message with generated ids: calls are answered in their order."""
         message = message_of(logged)
         if logged.role is MessageRole.TOOL_CALL:
             call = (message.tool_calls or [])[0]
             id_ = f"call_{self.session.next_id().removeprefix('msg_')}"
             return Message("assistant", None, [ToolCall(id_, call.function, call.type)])
         if logged.role is MessageRole.TOOL_RESULT:
-            waiting = next(iter(self._agent.open_calls.values()), None)
-            id_ = "unnamed" if waiting is None else waiting.id
-            name = message.name or ("unnamed" if waiting is None else waiting.name)
+            open_call = next(iter(self._agent.open_calls.values()), None)
+            id_ = "unnamed" if open_call is None else open_call.id
+            name = message.name or ("unnamed" if open_call is None else open_call.name)
             return Message("tool", message.content, None, id_, name, message.is_error)
         return message
 
-    def _say_of(self, id_: MessageId, entry: ThreadEntry) -> None:
-        """Note a row in place of that of an event, where it is another one."""
-        own = next((one for one in reversed(self._now.waiting) if one.of == id_), None)
-        if own is None or [row.entry for row in own.rows] != [entry]:
-            self._note(entry, of=id_)
+    def _note_if_different(self, id_: MessageId, entry: ThreadEntry) -> None:
+        """Note a row in place of the derived row of an event, if they differ."""
+        pending = next(
+            (
+                pending_rows
+                for pending_rows in reversed(self._live_reader.waiting)
+                if pending_rows.of == id_
+            ),
+            None,
+        )
+        if pending is None or [row.entry for row in pending.rows] != [entry]:
+            self._write_noted(entry, of=id_)
 
-    def _note(self, entry: ThreadEntry, of: MessageId | None = None) -> None:
-        """Write a row as it is."""
+    def _write_noted(self, entry: ThreadEntry, of: MessageId | None = None) -> None:
+        """Write a row as a `thread_noted` event."""
         message, position = entry.message_id, entry.position_in_context
         if position is not None:
-            found = self._now.unit_at(self._agent, position)
-            message = None if found is not None and found[0].id == message else message or ""
+            unit_and_key = self._live_reader.unit_at(self._agent, position)
+            message = (
+                None
+                if unit_and_key is not None and unit_and_key[0].id == message
+                else message or ""
+            )
         snapshot, operation = (
-            None if one is None else cast("dict[str, Any]", msgspec.to_builtins(one))
-            for one in (entry.context_snapshot, entry.memory_operation)
+            None if record is None else cast("dict[str, Any]", msgspec.to_builtins(record))
+            for record in (entry.context_snapshot, entry.memory_operation)
         )
         self.session.append(
             ev.ThreadNoted(
@@ -297,36 +315,36 @@ class ThreadWriter:
             )
         )
 
-    def _confirm(self) -> None:
-        """Have rows that were given by hand told before a whole context takes their place."""
+    def _flush_pending(self) -> None:
+        """Write pending explicit rows before a full context replaces them."""
         if self._reader is None:
             return
-        for one in [one for one in self._reader.waiting if one.is_entry]:
-            for row in one.rows:
-                self._note(row.entry, of=cast("MessageId", one.of))
+        for pending in [pending for pending in self._reader.waiting if pending.is_entry]:
+            for row in pending.rows:
+                self._write_noted(row.entry, of=cast("MessageId", pending.of))
 
     @property
     def _agent(self) -> AgentState:
         return self.session.agent(self.agent_id)
 
     @property
-    def _now(self) -> ThreadReader:
-        """What is read of the thread now; from the first time that it is asked for, it listens."""
+    def _live_reader(self) -> ThreadReader:
+        """The reader of this thread. It is created on first use, and then receives all events."""
         if self._reader is None:
             state, reader = SessionState(), ThreadReader(self.agent_id)
             for event in events(self.session.path):
                 fold(state, event, self.session.options.resolver)
-                _exhaust(reader, state, event)
+                _feed(reader, state, event)
             self._reader = reader
-            self.session.add_listener(lambda event: _exhaust(reader, self.session.state, event))
+            self.session.add_listener(lambda event: _feed(reader, self.session.state, event))
         return self._reader
 
 
-def _exhaust(reader: ThreadReader, state: SessionState, event: ev.Event) -> None:
+def _feed(reader: ThreadReader, state: SessionState, event: ev.Event) -> None:
     for _ in reader.take(state, event):
         pass
 
 
-def _summary(common: int, items: Sequence[Item]) -> int | None:
-    """Return the item that sums up what was left out: the first one that is not as before."""
+def _summary_index(common: int, items: Sequence[Item]) -> int | None:
+    """Return the index of the item that summarizes the removed messages: the first new item."""
     return common if common < len(items) else None

@@ -1,7 +1,7 @@
-"""A context: the exact messages that one model call saw, and what was new in it.
+"""The exact messages in the context of one model call, and the new ones among them.
 
-Rebuilt from the request's segments, whatever happened to the conversation before or since. The
-rolling hash that was logged with the call is computed again: `verified` says whether it fits.
+The context is rebuilt from the segments of the request, regardless of later edits. Its rolling hash
+is computed and compared with the logged one: see `verified`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from harken.views.model_calls import Key, ModelCalls, placeholders
 
 
 class ContextMessage(SparseRecord, frozen=True, kw_only=True):
-    """One message of a context."""
+    """A message of a context."""
 
     position: int
-    """From 0."""
+    """Starts at 0."""
     message_id: MessageId | None = None
-    """The entry that it is."""
+    """The entry of the message."""
     loaded: MessageId | None = None
-    """The `context_loaded` that brought it in, where it is no entry of this session."""
+    """The `context_loaded` event that loaded it, if it is not an entry of this session."""
     new: bool = False
-    """Whether the agent's request before this one did not hold it."""
+    """Whether the agent's previous request did not contain it."""
     message: Message
 
 
 class ContextView(SparseRecord, frozen=True, kw_only=True):
-    """What one model call saw."""
+    """The context of one model call."""
 
     request: MessageId
     agent_id: AgentId | None
@@ -43,39 +43,41 @@ class ContextView(SparseRecord, frozen=True, kw_only=True):
     model: str
     parameters: dict[str, Json] | None = None
     tools: list[dict[str, Json]] | None = None
-    """The schemas of the tools that it could call, in full."""
+    """The full schemas of the tools in the request."""
     messages: list[ContextMessage]
     previous: MessageId | None = None
-    """The agent's request before this one."""
+    """The previous request of the agent."""
     dropped: list[ContextMessage] = msgspec.field(default_factory=list)
-    """What the previous request held and this one does not; positions are those it had there."""
+    """Messages of the previous request that are not in this one, with their positions there."""
     kept: int = 0
-    """How many of the first messages are those of the previous request, in its order: as far as a
-    provider can take it from its cache."""
+    """Number of common leading messages with the previous request, which a cache may have."""
     broken_by: str | None = None
-    """What differs before the end of the previous request: `model`, `tools`, or `messages`."""
+    """The first difference from the previous request: `model`, `tools`, or `messages`."""
     verified: bool
-    """Whether these messages have the hash that was logged with the call."""
+    """Whether the messages have the hash that was logged with the call."""
 
 
 def context(
     events: Iterable[Event], message_id: str, *, resolver: Resolver = placeholders
 ) -> ContextView:
-    """Return what a model call saw. `message_id`: its request, its response or its answer.
+    """Return the context of a model call. `message_id` is its request, response or answer.
 
-    `resolver` gives the messages of commits that agents started from. Raises NameNotFound, which
-    lists the requests; HarkenError where the log lacks what a request names.
+    `resolver` returns the messages of commits that agents started from. Raises NameNotFound, which
+    lists the requests, and HarkenError if the log lacks part of the context.
     """
     calls = ModelCalls.of(events, resolver)
     id_ = MessageId(message_id)
     request = calls.requests.get(calls.answered.get(id_, id_))
     if request is None:
         raise NameNotFound("model call", message_id, calls.requests)
-    before = calls.before(request)
-    now, then = calls.messages(request), [] if before is None else calls.messages(before)
-    keys_now, keys_then = calls.keys(request), [] if before is None else calls.keys(before)
-    kept, broken_by = _prefix(request, before, keys_now, keys_then)
-    seen = set(keys_now)
+    previous = calls.before(request)
+    messages, previous_messages = (
+        calls.messages(request),
+        [] if previous is None else calls.messages(previous),
+    )
+    keys, previous_keys = calls.keys(request), [] if previous is None else calls.keys(previous)
+    kept, broken_by = _compare_prefix(request, previous, keys, previous_keys)
+    key_set = set(keys)
     return ContextView(
         request=request.message_id,
         agent_id=request.agent_id,
@@ -83,55 +85,57 @@ def context(
         model=request.model,
         parameters=request.parameters,
         tools=calls.schemas(request),
-        messages=rows_of(keys_now, now, known=set(keys_then)),
-        previous=None if before is None else before.message_id,
+        messages=rows_of(keys, messages, known=set(previous_keys)),
+        previous=None if previous is None else previous.message_id,
         dropped=[
             row
-            for key, row in zip(keys_then, rows_of(keys_then, then, known=set()), strict=True)
-            if key not in seen
+            for key, row in zip(
+                previous_keys, rows_of(previous_keys, previous_messages, known=set()), strict=True
+            )
+            if key not in key_set
         ],
         kept=kept,
         broken_by=broken_by,
-        verified=_hash(now) == request.context_hash,
+        verified=_context_hash(messages) == request.context_hash,
     )
 
 
-def _prefix(
-    request: LlmRequest, before: LlmRequest | None, now: list[Key], then: list[Key]
+def _compare_prefix(
+    request: LlmRequest, previous: LlmRequest | None, keys: list[Key], previous_keys: list[Key]
 ) -> tuple[int, str | None]:
-    """Return how much of the previous request this one begins with, and why it is not all.
+    """Return the number of common leading messages, and the reason for the first difference.
 
-    Tools stand before all messages in what a provider reads, and a cache is one model's.
+    In what a provider reads, tools precede all messages, and a cache belongs to one model.
     """
-    if before is None:
+    if previous is None:
         return 0, None
-    if request.model != before.model:
+    if request.model != previous.model:
         return 0, "model"
-    if request.tools != before.tools:
+    if request.tools != previous.tools:
         return 0, "tools"
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(now, then, strict=False))
-    kept = sum(1 for _ in same)
-    return kept, None if kept == len(then) else "messages"
+    common = takewhile(lambda pair: pair[0] == pair[1], zip(keys, previous_keys, strict=False))
+    kept = sum(1 for _ in common)
+    return kept, None if kept == len(previous_keys) else "messages"
 
 
 def rows_of(
     keys: Sequence[Key], messages: Sequence[ChatMessage], *, known: Collection[Key]
 ) -> list[ContextMessage]:
-    """Return the messages of a context as rows; those are new whose key is not `known`."""
+    """Return the messages of a context as rows. A message is new if its key is not in `known`."""
     return [
         ContextMessage(
-            position=n,
+            position=position,
             message_id=key[0] if key[1] < 0 else None,
             loaded=key[0] if key[1] >= 0 else None,
             new=key not in known,
             message=without_entry_fields(message),
         )
-        for n, (key, message) in enumerate(zip(keys, messages, strict=True))
+        for position, (key, message) in enumerate(zip(keys, messages, strict=True))
     ]
 
 
 def without_entry_fields(message: ChatMessage) -> Message:
-    """Return the message alone, without what its entry says beside it."""
+    """Return a message without the other fields of its entry."""
     return Message(
         role=message.role,
         content=message.content,
@@ -142,8 +146,8 @@ def without_entry_fields(message: ChatMessage) -> Message:
     )
 
 
-def _hash(messages: Iterable[ChatMessage]) -> str:
-    rolling = ""
+def _context_hash(messages: Iterable[ChatMessage]) -> str:
+    hash_ = ""
     for message in messages:
-        rolling = extend_context_hash(rolling, message)
-    return rolling
+        hash_ = extend_context_hash(hash_, message)
+    return hash_

@@ -1,13 +1,13 @@
-"""A dialog: what chosen agents said and heard, each content once.
+"""The dialog of selected agents, with each content once, and the perspective of one agent.
 
-A content is one substance: an utterance, or a text that came from outside or was made for
-others. It shows in the words of the first chosen agent that said or heard it, never in words
-that none of them said or heard: a hook may have kept those from all of them.
+A content is one substance: an utterance, or a text that came from outside or was created for
+others. It is shown in the version of the first selected agent that wrote or received it, never in a
+version that none of them had: a hook may have hidden that from all of them.
 
-A perspective: what one agent heard, thought, did and said, in order.
+A perspective lists the input, thoughts, actions and answers of one agent, in order.
 
-`[System]` its instructions, `[Heard]` a message to it, `[Thought]` what its model thought,
-`[Action]` a tool call (name and arguments verbatim) and the text beside one, `[Received]` a
+Labels: `[System]` its instructions, `[Heard]` a message to it, `[Thought]` a thought of its model,
+`[Action]` a tool call (name and arguments verbatim) and the text beside it, `[Received]` a tool
 result, `[Said]` an utterance.
 """
 
@@ -30,11 +30,11 @@ from harken.views.message_text import call_text, in_order, readable_text, same_w
 Label: TypeAlias = Literal["System", "Heard", "Thought", "Action", "Received", "Said"]
 
 
-_RECEIVED: dict[str, Label] = {"system": "System", "user": "Heard", "tool": "Received"}
+_INPUT_LABELS: dict[str, Label] = {"system": "System", "user": "Heard", "tool": "Received"}
 
 
 class PerspectiveItem(SparseRecord, frozen=True, kw_only=True):
-    """One thing that an agent heard, thought, did or said; an entry may hold several."""
+    """An input, thought, action or utterance of an agent. One entry may contain several."""
 
     label: Label
     text: str
@@ -43,7 +43,7 @@ class PerspectiveItem(SparseRecord, frozen=True, kw_only=True):
 
 
 def perspective(events: Iterable[Event], agent_id: str) -> list[PerspectiveItem]:
-    """Return the moments of an agent, oldest first; none for an agent that never was."""
+    """Return the items of an agent, oldest first. Empty for an unknown agent."""
     return [
         PerspectiveItem(label=label, text=text, message_id=entry.message_id, time=entry.time)
         for entry in transcript(events, agent_id)
@@ -51,25 +51,25 @@ def perspective(events: Iterable[Event], agent_id: str) -> list[PerspectiveItem]
     ]
 
 
-def narrate(moments: Iterable[PerspectiveItem]) -> str:
-    """Write moments down, one after the other.
+def narrate(items: Iterable[PerspectiveItem]) -> str:
+    """Format items as text, one after another.
 
     >>> narrate(
     ...     [PerspectiveItem(label="Heard", text="[Jack]: Hi", message_id=MessageId("0"), time="")]
     ... )
     '[Heard]: [Jack]: Hi'
     """
-    return "\n".join(f"[{moment.label}]: {moment.text}" for moment in moments)
+    return "\n".join(f"[{item.label}]: {item.text}" for item in items)
 
 
 def moments_of(entry: TranscriptEntry) -> Iterator[tuple[Label, str]]:
-    """Yield label and text of what happened in an entry: at least one."""
-    label = _RECEIVED.get(entry.role)
+    """Yield label and text of each item of an entry, at least one."""
+    label = _INPUT_LABELS.get(entry.role)
     if label is not None or entry.substance is not None:
         yield label or "Heard", readable_text(entry.content)
         return
-    spoken: Label = "Action" if entry.tool_calls else "Said"
-    empty = TextPart("")  # some models write one beside their calls
+    text_label: Label = "Action" if entry.tool_calls else "Said"
+    empty = TextPart("")  # Some models add an empty text to their calls.
     items = [item for item in in_order(entry) if item != empty]
     for item in items:
         if isinstance(item, ToolCall):
@@ -77,13 +77,13 @@ def moments_of(entry: TranscriptEntry) -> Iterator[tuple[Label, str]]:
         elif isinstance(item, ThinkingPart):
             yield "Thought", item.text
         else:
-            yield spoken, readable_text([item])
+            yield text_label, readable_text([item])
     if not items:
-        yield spoken, ""
+        yield text_label, ""
 
 
 class Version(SparseRecord, frozen=True, kw_only=True):
-    """How a chosen agent said or heard a content, where that is not what is shown."""
+    """The version of a content that a selected agent had, if it differs from the one shown."""
 
     message_id: MessageId
     agent_id: AgentId
@@ -92,72 +92,76 @@ class Version(SparseRecord, frozen=True, kw_only=True):
 
 
 class DialogItem(SparseRecord, frozen=True, kw_only=True):
-    """One content of a dialog."""
+    """A content of a dialog."""
 
     message_id: MessageId
-    """Of the original."""
+    """Message id of the original."""
     agent_id: AgentId | None
-    """Who said it: `user` for what came from outside; None where the log does not tell, and of what
-    happened."""
+    """The author: `user` for content from outside, None if unknown or if a trigger caused it."""
     name: str | None
     trigger: str | None = None
-    """Of what happened, and nobody said: which trigger of the agent that heard it told."""
+    """The trigger that caused the content, if it has no author."""
     content: str
-    """As the first chosen agent said or heard it; the author's own words, where the author is
-    chosen and only the label differs."""
+    """The version of the first selected agent.
+
+    If the author is selected and only the label differs, it is the author's original."""
     time: str
-    """When a chosen agent first said or heard it."""
+    """Time of its first occurrence at a selected agent."""
     differs: bool = False
-    """Whether a chosen agent heard it differently."""
+    """Whether a selected agent received a different version."""
     versions: list[Version] = msgspec.field(default_factory=list)
-    """Those who did, and what they heard."""
+    """The different versions."""
 
 
 @dataclass(slots=True)
-class _Gathered:
-    """The versions of one content: entries and pieces of chosen agents, oldest first."""
+class _Content:
+    """The versions of one content: entries and pieces of selected agents, oldest first."""
 
     versions: list[TranscriptEntry | PieceOfText] = field(default_factory=list)
     in_dialog: bool = False
 
 
 def dialog(events: Iterable[Event], agent_ids: Iterable[str]) -> list[DialogItem]:
-    """Return the dialog of these agents, in the order of first happening.
+    """Return the dialog of these agents, in the order of the first occurrences.
 
-    The order of `agent_ids` decides whose words are shown. Utterances and received user messages
-    make a dialog; a result or piece with the same substance is a further version of one.
+    The order of `agent_ids` decides which version is shown. Utterances and user messages form the
+    dialog; a result or piece with the same substance is another version.
     """
     links = Links.of(events)
-    rank = {AgentId(agent): n for n, agent in enumerate(dict.fromkeys(agent_ids))}
-    gathered: dict[MessageId, _Gathered] = {}
+    rank = {AgentId(agent): index for index, agent in enumerate(dict.fromkeys(agent_ids))}
+    contents: dict[MessageId, _Content] = {}
     for event in links:
         if event.agent_id in rank and isinstance(event, TranscriptEntry | PieceOfText):
-            _gather(links, event, gathered)
+            _add_version(links, event, contents)
     return [
-        _item(links, id_, content, rank) for id_, content in gathered.items() if content.in_dialog
+        _build_item(links, id_, content, rank)
+        for id_, content in contents.items()
+        if content.in_dialog
     ]
 
 
-def _gather(
-    links: Links, event: TranscriptEntry | PieceOfText, gathered: dict[MessageId, _Gathered]
+def _add_version(
+    links: Links, event: TranscriptEntry | PieceOfText, contents: dict[MessageId, _Content]
 ) -> None:
     in_dialog = isinstance(event, TranscriptEntry) and (event.role == "user" or event.is_utterance)
     is_version = isinstance(event, PieceOfText) or event.substance is not None
     if (in_dialog or is_version) and readable_text(event.content):
-        content = gathered.setdefault(links.original(event), _Gathered())
+        content = contents.setdefault(links.original(event), _Content())
         content.versions.append(event)
         content.in_dialog = content.in_dialog or in_dialog
 
 
-def _item(links: Links, id_: MessageId, content: _Gathered, rank: dict[AgentId, int]) -> DialogItem:
+def _build_item(
+    links: Links, id_: MessageId, content: _Content, rank: dict[AgentId, int]
+) -> DialogItem:
     original = links.get(id_)
     trigger = original.trigger if isinstance(original, PieceOfText) else None
     names, author = links.names, links.author(id_) if trigger is None else None
     shown = min(content.versions, key=lambda event: rank[event.agent_id or AgentId("")])
     first = content.versions[0]
     if first.message_id == id_ and same_words(first.content, shown.content, names.ever(author)):
-        shown = first  # only the label differs: the author's own words read better
-    others = [
+        shown = first  # Only the label differs; the original has none.
+    other_versions = [
         Version(
             message_id=event.message_id,
             agent_id=event.agent_id or AgentId(""),
@@ -174,6 +178,6 @@ def _item(links: Links, id_: MessageId, content: _Gathered, rank: dict[AgentId, 
         trigger=trigger,
         content=readable_text(shown.content),
         time=content.versions[0].time,
-        differs=bool(others),
-        versions=others,
+        differs=bool(other_versions),
+        versions=other_versions,
     )

@@ -1,6 +1,6 @@
-"""Filters: the raw events that fit (by type, agent, role, link), and the utterances.
+"""Filter events by type, agent, role and link; list utterances and transcripts.
 
-A transcript: all that ever entered one agent's conversation, oldest first.
+A transcript has all entries of one agent's conversation, oldest first.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from harken.views.links import LinkKind, Links
 
 
 def transcript(events: Iterable[Event], agent_id: str) -> list[TranscriptEntry]:
-    """Return an agent's entries; none for an agent that never was. Pieces of text are no entries.
+    """Return an agent's entries. Empty for an unknown agent. Pieces of text are not entries.
 
-    This is the whole past, also where the agent's model no longer reads it: see `context`.
+    The transcript is complete, including entries that the agent's model no longer reads: see
+    `context`.
     """
-    return [e for e in events if isinstance(e, TranscriptEntry) and e.agent_id == agent_id]
+    return [
+        event
+        for event in events
+        if isinstance(event, TranscriptEntry) and event.agent_id == agent_id
+    ]
 
 
 def select(
@@ -29,10 +34,11 @@ def select(
     link: str | None = None,
     by: LinkKind | None = None,
 ) -> Iterator[Event]:
-    """Yield the events that fit everything that is given, oldest first.
+    """Yield the events that match all given criteria, oldest first.
 
-    `link` is what an event points at: a message (`msg_003`, any of its calls included) or one
-    call (`msg_003.call_abc`). `by` is the kind of link; alone it asks for any link of that kind.
+    `link` is the target of a link: a message (`msg_003`, including its calls) or one call
+    (`msg_003.call_abc`). `by` is the kind of link; without `link` it matches all links of that
+    kind.
     """
     links = None if link is None and by is None else Links.of(events)
     for event in events if links is None else links:
@@ -42,29 +48,29 @@ def select(
             continue
         if role is not None and role_of(event) != role:
             continue
-        if links is not None and not _points(links, event, link, by):
+        if links is not None and not _has_link(links, event, link, by):
             continue
         yield event
 
 
 def utterances(events: Iterable[Event]) -> Iterator[TranscriptEntry]:
-    """Yield what agents said: assistant entries with content and without calls."""
+    """Yield the utterances of agents: assistant entries with content and without calls."""
     for event in events:
         if isinstance(event, TranscriptEntry) and event.is_utterance:
             yield event
 
 
 def role_of(event: Event) -> str | None:
-    """Return the role of an entry; None for any other event."""
+    """Return the role of an entry, or None for any other event."""
     if isinstance(event, UnknownEvent):
         role = event.data.get("role")
         return role if isinstance(role, str) else None
     return event.role if isinstance(event, TranscriptEntry) else None
 
 
-def _points(links: Links, event: Event, link: str | None, by: LinkKind | None) -> bool:
+def _has_link(links: Links, event: Event, link: str | None, by: LinkKind | None) -> bool:
     return any(
-        (by is None or found.kind == by)
-        and (link is None or link in (found.target, found.reference))
-        for found in links.up(event)
+        (by is None or event_link.kind == by)
+        and (link is None or link in (event_link.target, event_link.reference))
+        for event_link in links.up(event)
     )

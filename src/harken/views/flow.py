@@ -1,8 +1,7 @@
-"""Flow: where a message came from, and where its content went.
+"""Trace the origin of a message, and the spread of its content.
 
-Both follow links only. What an agent says after it heard something is its own, new message: the
-log does not claim a connection, and neither do these views; `context` tells what a model had
-read when it spoke.
+Both follow links only. An answer of an agent is a new message: the log does not claim a connection
+with the messages that it has read. See `context` for those.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from harken.views.message_text import readable_text, same_words
 
 
 class Hop(SparseRecord, frozen=True, kw_only=True):
-    """One event that a content reached."""
+    """An event that a content reached."""
 
     message_id: MessageId
     hops: int
-    """How many links lie between it and the start: the fewest."""
+    """Minimum number of links between it and the start."""
     via: LinkKind
-    """The last of these links."""
+    """Kind of the last link."""
     source: MessageId
-    """Where it came from: what this event points at."""
+    """Target of the last link: the message that this event refers to."""
     agent_id: AgentId | None
     name: str | None
     event_type: str
@@ -35,78 +34,91 @@ class Hop(SparseRecord, frozen=True, kw_only=True):
     content: str
     time: str
     differs: bool = False
-    """Whether it represents its source in other words: a hook changed it on the way."""
+    """Whether its text differs from its source, because a hook changed it."""
 
 
 def parents(events: Iterable[Event]) -> dict[MessageId, MessageId]:
-    """Return the one parent of each message that has one, in order.
+    """Return the parent of each message that has one, in order.
 
-    It is the message's substance, else its first cause, else the message whose call it answers;
-    of a birth, its cause. A parent may be missing from a log that is only a part.
+    The parent is the message's substance, else its first cause, else the message whose call it
+    answers; for a creation event, its cause. A parent may be missing in an incomplete log.
     """
     links = Links.of(events)
-    return {event.message_id: up[0].target for event in links if (up := links.up(event))}
+    return {
+        event.message_id: event_links[0].target
+        for event in links
+        if (event_links := links.up(event))
+    }
 
 
 def trace(events: Iterable[Event], message_id: str) -> list[Event]:
-    """Return all that led to a message over links of every kind, oldest first, it last.
+    """Return all events that led to a message over any links, oldest first, and the message.
 
-    Nothing for an unknown id.
+    Returns an empty list for an unknown id.
     """
     links = Links.of(events)
     end = links.get(message_id)
     if end is None:
         return []
-    found: dict[MessageId, Event] = {end.message_id: end}
-    waiting = [end]
-    while waiting:
-        for link in links.up(waiting.pop()):
+    events_by_id: dict[MessageId, Event] = {end.message_id: end}
+    pending = [end]
+    while pending:
+        for link in links.up(pending.pop()):
             event = links.get(link.target)
-            if event is not None and event.message_id not in found:
-                found[event.message_id] = event
-                waiting.append(event)
-    before = sorted(found.keys() - {end.message_id}, key=links.at.__getitem__)
-    return [*(found[id_] for id_ in before), end]
+            if event is not None and event.message_id not in events_by_id:
+                events_by_id[event.message_id] = event
+                pending.append(event)
+    ancestors = sorted(events_by_id.keys() - {end.message_id}, key=links.at.__getitem__)
+    return [*(events_by_id[id_] for id_ in ancestors), end]
 
 
 def references(events: Iterable[Event], message_id: str) -> list[TranscriptEntry]:
-    """Return the entries whose substance is this message, oldest first: who heard it directly."""
-    return [e for e in events if isinstance(e, TranscriptEntry) and e.substance == message_id]
+    """Return the entries whose substance is this message, oldest first: its direct recipients."""
+    return [
+        event
+        for event in events
+        if isinstance(event, TranscriptEntry) and event.substance == message_id
+    ]
 
 
 def spread(events: Iterable[Event], message_id: str) -> list[Hop]:
-    """Return all that a message's content reached, over any number of hops, oldest first.
+    """Return all events that a message's content reached over any number of links, oldest first.
 
-    A hop is a link: the message is heard (`substance`), makes a new one (`cause`: a compiled
-    result, a piece, a hook's comment, a birth) or is a call that gets its result (`call`).
+    Links are: an entry represents the message (`substance`), the message causes a new one (`cause`:
+    a compiled result, a piece, a hook's comment, a creation event), or a call gets its result
+    (`call`).
     """
     links = Links.of(events)
-    found: dict[MessageId, Hop] = {}
-    waiting = deque([(MessageId(message_id), 0)])
-    while waiting:
-        source, hops = waiting.popleft()
+    hops_by_id: dict[MessageId, Hop] = {}
+    pending = deque([(MessageId(message_id), 0)])
+    while pending:
+        source, hops = pending.popleft()
         for event in links.down(source):
-            if event.message_id not in found and event.message_id != message_id:
+            if event.message_id not in hops_by_id and event.message_id != message_id:
                 link = next(link for link in links.up(event) if link.target == source)
-                found[event.message_id] = _hop(links, event, link, hops + 1)
-                waiting.append((event.message_id, hops + 1))
-    return sorted(found.values(), key=lambda hop: links.at[hop.message_id])
+                hops_by_id[event.message_id] = _build_hop(links, event, link, hops + 1)
+                pending.append((event.message_id, hops + 1))
+    return sorted(hops_by_id.values(), key=lambda hop: links.at[hop.message_id])
 
 
 def hearers(events: Iterable[Event], message_id: str) -> list[Hop]:
-    """Return who heard a message, over any number of hops: each agent's first entry that says so.
+    """Return the recipients of a message: for each agent, its first entry that contains it.
 
-    Fewest hops first. An agent's own words and calls are nothing that it heard.
+    Ordered by number of hops. An agent's own utterances and calls are not received messages.
     """
-    heard: dict[AgentId | None, Hop] = {}
-    entries = (h for h in spread(events, message_id) if h.event_type == "transcript_entry")
+    first_hops: dict[AgentId | None, Hop] = {}
+    entries = (
+        entry_hop
+        for entry_hop in spread(events, message_id)
+        if entry_hop.event_type == "transcript_entry"
+    )
     for hop in sorted(entries, key=lambda hop: hop.hops):
         if hop.role != "assistant" or hop.via == "substance":
-            heard.setdefault(hop.agent_id, hop)
-    return list(heard.values())
+            first_hops.setdefault(hop.agent_id, hop)
+    return list(first_hops.values())
 
 
-def _hop(links: Links, event: Event, link: Link, hops: int) -> Hop:
+def _build_hop(links: Links, event: Event, link: Link, hops: int) -> Hop:
     content = event.content if isinstance(event, TranscriptEntry | PieceOfText) else None
     return Hop(
         message_id=event.message_id,
@@ -119,11 +131,11 @@ def _hop(links: Links, event: Event, link: Link, hops: int) -> Hop:
         role=role_of(event),
         content=readable_text(content),
         time=event.time,
-        differs=link.kind == "substance" and _differs(links, event, link.target),
+        differs=link.kind == "substance" and _is_different(links, event, link.target),
     )
 
 
-def _differs(links: Links, event: Event, original: MessageId) -> bool:
+def _is_different(links: Links, event: Event, original: MessageId) -> bool:
     source = links.get(original)
     return (
         isinstance(source, TranscriptEntry | PieceOfText)

@@ -1,8 +1,8 @@
-"""Interventions: where what was heard or done is not what an agent said or asked for.
+"""Interventions: messages and calls that a hook changed.
 
-A hook that rewrites leaves both in the log: the original, and a copy with its `substance` and
-other content; or a call, and the `action_rewritten` that replaced it. The form in which others
-hear an utterance (`[Jack]: text`) is no intervention.
+After a rewrite, the log has both versions: the original, and an entry that names it as its
+`substance` but has other content; or a call, and the `action_rewritten` event that replaced it. The
+label that an utterance gets for its recipients (`[Jack]: text`) is not an intervention.
 """
 
 from __future__ import annotations
@@ -18,55 +18,55 @@ from harken.views.message_text import call_text, readable_text, same_words
 
 
 class Intervention(SparseRecord, frozen=True, kw_only=True):
-    """One text that reached one agent changed, or one call that was changed."""
+    """A message that an agent received in changed form, or a call that was changed."""
 
     kind: Literal["message", "action"]
     message_id: MessageId
-    """Of what was proposed."""
+    """Message id of the original."""
     agent_id: AgentId | None
-    """Who proposed it."""
+    """The author of the original."""
     name: str | None
     proposed: str
     became: str
-    """What was heard, or run, instead."""
+    """The text that was received, or the call that was run."""
     became_id: MessageId
     heard_by: AgentId | None
-    """Who heard it; for an action, whose it is."""
+    """The agent that received the message, or whose call it is."""
     heard_by_name: str | None
     time: str
 
 
 def interventions(events: Iterable[Event]) -> list[Intervention]:
-    """Return all interventions of a session, oldest first; a row for each agent that heard one."""
+    """Return all interventions of a session, oldest first, one per recipient."""
     links = Links.of(events)
-    found: list[Intervention] = []
+    rows: list[Intervention] = []
     for event in links:
         if isinstance(event, TranscriptEntry) and event.substance is not None:
-            found.extend(_message(links, event))
+            rows.extend(_iter_message_rows(links, event))
         elif isinstance(event, ActionRewritten):
-            found.extend(_action(links, event))
-    return found
+            rows.extend(_iter_action_rows(links, event))
+    return rows
 
 
-def _message(links: Links, event: TranscriptEntry) -> Iterator[Intervention]:
-    """Yield a row where an entry does not say what its original says."""
+def _iter_message_rows(links: Links, event: TranscriptEntry) -> Iterator[Intervention]:
+    """Yield a row if an entry differs from its original."""
     original = links.get(links.original(event))
     if isinstance(original, TranscriptEntry | PieceOfText):
         author = links.names.ever(links.author(original.message_id))
         if not same_words(original.content, event.content, author):
             texts = readable_text(original.content), readable_text(event.content)
-            yield _row(links, original, event, texts)
+            yield _build_row(links, original, event, texts)
 
 
-def _action(links: Links, event: ActionRewritten) -> Iterator[Intervention]:
-    """Yield the row of a rewritten call: tool and arguments, verbatim."""
+def _iter_action_rows(links: Links, event: ActionRewritten) -> Iterator[Intervention]:
+    """Yield the row of a rewritten call, with tool and arguments verbatim."""
     entry, call = links.get(links.target(event.call)), links.called(event.call)
     if isinstance(entry, TranscriptEntry):
         proposed = "" if call is None else call_text(call)
-        yield _row(links, entry, event, (proposed, f"{event.tool} {event.arguments}"))
+        yield _build_row(links, entry, event, (proposed, f"{event.tool} {event.arguments}"))
 
 
-def _row(
+def _build_row(
     links: Links,
     original: TranscriptEntry | PieceOfText,
     event: TranscriptEntry | ActionRewritten,

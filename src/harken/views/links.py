@@ -1,8 +1,8 @@
-"""Links: events in order, and what they point at and are pointed at by.
+"""`Links`: events in order, with indexes of the links between them.
 
-Three kinds, all of them facts of the log: `substance` (the same content as that message),
-`cause` (new content, triggered by it) and `call` (the answer to a call that it made). Nothing is
-guessed from order, names or texts. Views that share a `Links` share its indexes.
+There are three kinds of link, all logged explicitly: `substance` (the same content as that
+message), `cause` (new content that it triggered) and `call` (the result of a call in it). Nothing
+is inferred from order, names or texts. Views that share a `Links` share its indexes.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ LinkKind: TypeAlias = Literal["substance", "cause", "call"]
 
 
 class Link(NamedTuple):
-    """One link of an event, as it was written and as the message that it names."""
+    """A link of an event to a message."""
 
     kind: LinkKind
     target: MessageId
     reference: Reference
-    """The target, or one of its several calls: `msg_003.call_abc`."""
+    """The target as logged: the message, or one of its calls (`msg_003.call_abc`)."""
 
 
 class Links:
-    """Events, oldest first, with their indexes; each index is made in one pass, when needed."""
+    """Events, oldest first, with lazily built indexes."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.events = list(events)
 
     @staticmethod
     def of(events: Iterable[Event]) -> Links:
-        """Return the links of these events: themselves where they are `Links` already."""
+        """Wrap events. Returns the argument if it is already a `Links`."""
         return events if isinstance(events, Links) else Links(events)
 
     def __iter__(self) -> Iterator[Event]:
@@ -54,31 +54,34 @@ class Links:
 
     @cached_property
     def names(self) -> AgentNames:
-        """What the agents are called."""
+        """The names of all agents."""
         return AgentNames(self.events)
 
     @cached_property
     def at(self) -> dict[MessageId, int]:
         """The position of each event, from 0."""
-        at = {event.message_id: n for n, event in enumerate(self.events)}
-        if len(at) < len(self.events):  # an id given twice, in a log of another hand: the first
-            for n, event in reversed(list(enumerate(self.events))):
-                at[event.message_id] = n
-        return at
+        positions = {event.message_id: position for position, event in enumerate(self.events)}
+        # A log of another program may repeat an id; the first one counts.
+        if len(positions) < len(self.events):
+            for position, event in reversed(list(enumerate(self.events))):
+                positions[event.message_id] = position
+        return positions
 
     def get(self, id_: str | None) -> Event | None:
-        """Return the event with this id, None where there is none."""
+        """Return the event with this id, or None if it does not exist."""
         position = self.at.get(MessageId(id_)) if id_ is not None else None
         return None if position is None else self.events[position]
 
     def up(self, event: Event) -> list[Link]:
-        """Return what an event points at: its substance, its causes in order, its call."""
+        """Return the links of an event: its substance, its causes in order, its call."""
         links: list[Link] = []
         substance = substance_of(event)
         if substance is not None:
             links.append(Link("substance", substance, substance))
-        links.extend(Link("cause", self.target(named), named) for named in causes_of(event))
-        call = self._answered.get(event.message_id)
+        links.extend(
+            Link("cause", self.target(reference), reference) for reference in causes_of(event)
+        )
+        call = self._links_by_result.get(event.message_id)
         if call is not None:
             links.append(call)
         elif isinstance(event, ActionRewritten):
@@ -86,76 +89,76 @@ class Links:
         return links
 
     def down(self, id_: str) -> list[Event]:
-        """Return the events that point at this one, oldest first."""
-        return self._down.get(MessageId(id_), [])
+        """Return the events with a link to this one, oldest first."""
+        return self._events_by_target.get(MessageId(id_), [])
 
     def original(self, event: Event) -> MessageId:
-        """Return the id of the content that an event represents: its own where it is an original.
+        """Return the id of the original of an event's content, which may be the event itself.
 
-        Older logs may hold copies of copies; the first original counts, known or not.
+        Older logs may contain copies of copies; these are followed to the first original.
         """
         id_, substance = event.message_id, substance_of(event)
-        passed = {id_}
-        while substance is not None and substance not in passed:
+        visited = {id_}
+        while substance is not None and substance not in visited:
             id_ = substance
-            passed.add(id_)
+            visited.add(id_)
             substance = substance_of(self.get(id_))
         return id_
 
     def author(self, id_: str) -> AgentId | None:
-        """Return who made an original: `user` for what came from outside, None where unknown.
+        """Return the author of an original: `user` for content from outside, None if unknown.
 
-        A message that an agent heard was made by the agent of its cause (a hook that commented).
+        The author of a message that an agent received is the agent of its cause, such as a hook.
         """
         event = self.get(id_)
-        heard = isinstance(event, TranscriptEntry) and event.role == "user"
-        if event is None or (event.agent_id is not None and not heard):
+        is_input = isinstance(event, TranscriptEntry) and event.role == "user"
+        if event is None or (event.agent_id is not None and not is_input):
             return None if event is None else event.agent_id
         causes = (self.get(self.target(reference)) for reference in causes_of(event))
-        made_by = next((cause.agent_id for cause in causes if cause is not None), None)
-        return USER if heard and made_by is None else made_by
+        cause_author = next((cause.agent_id for cause in causes if cause is not None), None)
+        return USER if is_input and cause_author is None else cause_author
 
     def target(self, reference: Reference) -> MessageId:
-        """Return the message that a reference names, itself or by one of its calls."""
+        """Return the message id of a reference to a message or to one of its calls."""
         return MessageId(reference) if reference in self.at else reference_message_id(reference)
 
     def called(self, reference: Reference) -> ToolCall | None:
-        """Return the call that a reference names: one of several, or the only one of a message."""
+        """Return the tool call that a reference names, or the only call of a message."""
         target = self.target(reference)
         entry, call_id = self.get(target), reference.removeprefix(f"{target}.")
         calls = entry.tool_calls if isinstance(entry, TranscriptEntry) else None
         return next((call for call in calls or () if call_id in (call.id, target)), None)
 
     @cached_property
-    def _answered(self) -> dict[MessageId, Link]:
-        """The call that each result answers: the agent's last one before it with this id."""
-        made: dict[tuple[AgentId | None, str], TranscriptEntry] = {}
-        answered: dict[MessageId, Link] = {}
+    def _links_by_result(self) -> dict[MessageId, Link]:
+        """Result -> link to its call: the agent's latest earlier call with this id."""
+        entries_by_call: dict[tuple[AgentId | None, str], TranscriptEntry] = {}
+        links_by_result: dict[MessageId, Link] = {}
         for event in self.events:
             if not isinstance(event, TranscriptEntry):
                 continue
             for call in event.tool_calls or ():
-                made[event.agent_id, call.id] = event
+                entries_by_call[event.agent_id, call.id] = event
             id_ = event.tool_call_id
-            caller = None if id_ is None else made.get((event.agent_id, id_))
+            caller = None if id_ is None else entries_by_call.get((event.agent_id, id_))
             if id_ is not None and caller is not None:
                 reference = reference_to(caller, id_)
-                answered[event.message_id] = Link("call", caller.message_id, reference)
-        return answered
+                links_by_result[event.message_id] = Link("call", caller.message_id, reference)
+        return links_by_result
 
     @cached_property
-    def _down(self) -> dict[MessageId, list[Event]]:
-        down: dict[MessageId, list[Event]] = {}
+    def _events_by_target(self) -> dict[MessageId, list[Event]]:
+        events_by_target: dict[MessageId, list[Event]] = {}
         for event in self.events:
             for link in self.up(event):
-                pointing = down.setdefault(link.target, [])
-                if not pointing or pointing[-1] is not event:
-                    pointing.append(event)
-        return down
+                events = events_by_target.setdefault(link.target, [])
+                if not events or events[-1] is not event:
+                    events.append(event)
+        return events_by_target
 
 
 def substance_of(event: Event | None) -> MessageId | None:
-    """Return the original that an event names; None where it is one itself."""
+    """Return the original that an event names, or None if it is an original."""
     if isinstance(event, TranscriptEntry):
         return event.substance
     if isinstance(event, UnknownEvent) and isinstance(event.data.get("substance"), str):
@@ -164,7 +167,7 @@ def substance_of(event: Event | None) -> MessageId | None:
 
 
 def causes_of(event: Event) -> list[Reference]:
-    """Return what an event names as its cause, in order."""
+    """Return the references of an event's cause, in order."""
     if isinstance(event, UnknownEvent):
         cause: Any = event.data.get("cause")
     else:

@@ -1,8 +1,8 @@
-"""Parting: where two lists of messages, or two texts, are not the same.
+"""Diff two message lists, or two texts word by word.
 
-Messages are the same where a model could not tell them apart: by their hash, which covers
-neither ids nor whose entries they are. Between two equal stretches, those are paired that are
-one message in other words, so that a person reads what changed and not all of it twice.
+Messages are equal if a model cannot distinguish them: by their hash, which covers neither ids nor
+agents. Between equal ranges, messages with similar text are paired, so that the diff shows the
+changed words instead of two full messages.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ from harken.core.messages import ChatMessage, message_hash
 from harken.core.record import SparseRecord
 from harken.views.message_text import heading, written
 
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
-_MOST_WORDS = 4_000
-"""Where more words than these are left between the equal ends of two texts, they are one change."""
-_ALIKE = 0.5
-"""Which part of their words two messages share that are one message in other words."""
-_LOOKED_AT = 8
-"""With so many candidates a message is compared before it counts as gone."""
-_LEFT_OUT = " … "
+_WORD_PATTERN = re.compile(r"\s+|\w+|[^\w\s]")
+_MAX_DIFF_WORDS = 4_000
+"""If more words remain between the equal ends of two texts, they are reported as one change."""
+_MIN_SIMILARITY = 0.5
+"""Minimum share of common words in two versions of one message."""
+_MAX_CANDIDATES = 8
+"""Maximum number of candidates that a message is compared with."""
+_ELLIPSIS = " … "
 
 _Range: TypeAlias = tuple[int, int]
 _Pair: TypeAlias = tuple[int, int]
 
 
 class TextSpan(SparseRecord, frozen=True, kw_only=True):
-    """A stretch of a text: of both texts, or of one only."""
+    """A range of text that is in both texts, or in one only."""
 
     kind: Literal["same", "dropped", "added"]
     text: str
 
 
 class MessageDiff(SparseRecord, frozen=True, kw_only=True):
-    """A message of either list, or one of each that belong together."""
+    """A message of either list, or a pair of messages."""
 
     kind: Literal["same", "dropped", "added", "changed"]
     before: int | None = None
-    """Its position in the first list, from 0."""
+    """Position in the first list, from 0."""
     after: int | None = None
-    """Its position in the second."""
+    """Position in the second list, from 0."""
     heading: str
-    """Its role, of a result also tool and call; where it changed, as in the second list."""
+    """Role, and for a result its tool and call; of the second message for a pair."""
     text: str
-    """All of it; where it changed, as in the second list."""
+    """The full text; of the second message for a pair."""
     spans: list[TextSpan] = msgspec.field(default_factory=list)
-    """Of one that changed: how its text did; what stayed is shortened."""
+    """For a changed message: the diff of its text, with unchanged text shortened."""
 
 
 def difference(
     before: Sequence[ChatMessage], after: Sequence[ChatMessage], *, kept: int = 0
 ) -> list[MessageDiff]:
-    """Align two lists of messages; return a row for each message or pair, in order.
+    """Align two lists of messages. Return a row for each message or pair, in order.
 
-    `kept`: so many equal messages stand before both lists; positions count them.
+    `kept` is the number of equal messages before both lists; positions include them.
 
     >>> from harken.core.messages import Message
     >>> rows = difference(
@@ -71,110 +71,133 @@ def difference(
     >>> [(row.kind, row.text) for row in rows]
     [('changed', 'One coffee'), ('added', 'Now'), ('same', 'Go')]
     """
-    one, two = list(map(message_hash, before)), list(map(message_hash, after))
+    old_hashes, new_hashes = list(map(message_hash, before)), list(map(message_hash, after))
     rows: list[MessageDiff] = []
-    for is_equal, old, new in _aligned(one, two):
+    for is_equal, old, new in _iter_ranges(old_hashes, new_hashes):
         left, right = range(*old), range(*new)
         if is_equal:
             pairs = zip(left, right, strict=True)
-            rows += [_row("same", after[to], at + kept, to + kept) for at, to in pairs]
+            rows += [
+                _build_row("same", after[new_position], old_position + kept, new_position + kept)
+                for old_position, new_position in pairs
+            ]
         else:
-            rows += _unequal(before, after, left, right, kept)
+            rows += _iter_unequal(before, after, left, right, kept)
     return rows
 
 
 def parts_at(before: Sequence[ChatMessage], after: Sequence[ChatMessage]) -> int | None:
-    """Return the position of the first message that is not the same; None: all are.
+    """Return the position of the first different message, or None if the lists are equal.
 
-    Where one list is the beginning of the other, it is the length of the shorter.
+    If one list is a prefix of the other, return the length of the shorter one.
     """
     pairs = enumerate(zip(before, after, strict=False))
-    differs = (n for n, (one, two) in pairs if message_hash(one) != message_hash(two))
+    differs = (
+        position for position, (left, right) in pairs if message_hash(left) != message_hash(right)
+    )
     shorter, longer = sorted((len(before), len(after)))
     return next(differs, None if shorter == longer else shorter)
 
 
 def spans(before: str, after: str, *, around: int | None = 40) -> list[TextSpan]:
-    """Return how one text becomes the other, word by word.
+    """Return the changes from one text to the other, word by word.
 
-    What stays is shortened to `around` characters beside a change; None: it is whole.
+    Unchanged text is shortened to `around` characters beside a change. None means full text.
 
     >>> [(span.kind, span.text) for span in spans("a cup of tea", "a cup of coffee, please")]
     [('same', 'a cup of '), ('dropped', 'tea'), ('added', 'coffee, please')]
     """
-    found = [span for span in _spans(before, after) if span.text]
+    all_spans = [span for span in _iter_spans(before, after) if span.text]
     if around is None:
-        return found
-    ends = {0: "start", len(found) - 1: "end"} if len(found) > 1 else {}
-    return [_shortened(span, ends.get(n), around) for n, span in enumerate(found)]
+        return all_spans
+    ends = {0: "start", len(all_spans) - 1: "end"} if len(all_spans) > 1 else {}
+    return [_shorten(span, ends.get(index), around) for index, span in enumerate(all_spans)]
 
 
-def _aligned(one: Sequence[str], two: Sequence[str]) -> Iterator[tuple[bool, _Range, _Range]]:
-    """Yield the stretches of two lists, and whether they are equal; equal ends cost no search."""
-    head, tail = _ends(one, two)
-    stop_one, stop_two = len(one) - tail, len(two) - tail
+def _iter_ranges(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, _Range, _Range]]:
+    """Yield ranges of two lists and whether they are equal.
+
+    Common ends are found without a search.
+    """
+    head, tail = _common_ends(old, new)
+    old_stop, new_stop = len(old) - tail, len(new) - tail
     yield True, (0, head), (0, head)
-    inner = SequenceMatcher(None, one[head:stop_one], two[head:stop_two])
+    inner = SequenceMatcher(None, old[head:old_stop], new[head:new_stop])
     for tag, i, j, k, m in inner.get_opcodes():
         yield tag == "equal", (head + i, head + j), (head + k, head + m)
-    yield True, (stop_one, len(one)), (stop_two, len(two))
+    yield True, (old_stop, len(old)), (new_stop, len(new))
 
 
-def _ends(one: Sequence[str], two: Sequence[str]) -> tuple[int, int]:
-    """Return how many items at the beginning, and after them at the end, are equal."""
-    shorter = min(len(one), len(two))
-    head = next((n for n in range(shorter) if one[n] != two[n]), shorter)
-    rest = shorter - head
-    return head, next((n for n in range(rest) if one[-1 - n] != two[-1 - n]), rest)
+def _common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return the lengths of the common prefix and of the common suffix after it."""
+    shorter = min(len(old), len(new))
+    head = next((index for index in range(shorter) if old[index] != new[index]), shorter)
+    remaining = shorter - head
+    return head, next(
+        (index for index in range(remaining) if old[-1 - index] != new[-1 - index]), remaining
+    )
 
 
-def _unequal(
+def _iter_unequal(
     before: Sequence[ChatMessage], after: Sequence[ChatMessage], old: range, new: range, kept: int
 ) -> Iterator[MessageDiff]:
-    """Yield the rows of two stretches without an equal message: pairs, and others before them."""
-    found = _pairs([before[at] for at in old], [after[at] for at in new])
-    for (i, k), (j, m) in pairwise([(-1, -1), *found, (len(old), len(new))]):
-        yield from (_row("dropped", before[at], at + kept) for at in old[i + 1 : j])
-        yield from (_row("added", after[at], None, at + kept) for at in new[k + 1 : m])
+    """Yield the rows of two ranges without equal messages: pairs, and unpaired messages."""
+    pairs = _pair_similar(
+        [before[old_position] for old_position in old],
+        [after[old_position] for old_position in new],
+    )
+    for (i, k), (j, m) in pairwise([(-1, -1), *pairs, (len(old), len(new))]):
+        yield from (
+            _build_row("dropped", before[old_position], old_position + kept)
+            for old_position in old[i + 1 : j]
+        )
+        yield from (
+            _build_row("added", after[old_position], None, old_position + kept)
+            for old_position in new[k + 1 : m]
+        )
         if j < len(old):
-            at, to = old[j], new[m]
-            changed = spans(written(before[at]), written(after[to]))
-            yield _row("changed", after[to], at + kept, to + kept, changed)
+            old_position, new_position = old[j], new[m]
+            text_spans = spans(written(before[old_position]), written(after[new_position]))
+            yield _build_row(
+                "changed", after[new_position], old_position + kept, new_position + kept, text_spans
+            )
 
 
-def _pairs(old: Sequence[ChatMessage], new: Sequence[ChatMessage]) -> list[_Pair]:
-    """Return which of these are one message in other words, in order, as places in both."""
+def _pair_similar(old: Sequence[ChatMessage], new: Sequence[ChatMessage]) -> list[_Pair]:
+    """Return the index pairs of similar messages, in order."""
     if len(old) == len(new) == 1:
         return [(0, 0)] if old[0].role == new[0].role else []
-    words = [_counted(message) for message in new]
+    new_words = [_count_words(message) for message in new]
     pairs: list[_Pair] = []
     start = 0
-    for at, message in enumerate(old):
-        said = _counted(message)
-        for to in range(start, min(start + _LOOKED_AT, len(new))):
-            if message.role == new[to].role and _alike(message, said, words[to]):
-                pairs.append((at, to))
-                start = to + 1
+    for old_index, message in enumerate(old):
+        old_words = _count_words(message)
+        for new_index in range(start, min(start + _MAX_CANDIDATES, len(new))):
+            if message.role == new[new_index].role and _is_similar(
+                message, old_words, new_words[new_index]
+            ):
+                pairs.append((old_index, new_index))
+                start = new_index + 1
                 break
     return pairs
 
 
-def _counted(message: ChatMessage) -> Counter[str]:
-    return Counter(_WORD.findall(written(message)))
+def _count_words(message: ChatMessage) -> Counter[str]:
+    return Counter(_WORD_PATTERN.findall(written(message)))
 
 
-def _alike(message: ChatMessage, one: Counter[str], two: Counter[str]) -> bool:
-    """Whether two messages of one role share most words; a system prompt is always the prompt."""
-    shared = 2 * (one & two).total()
-    return message.role == "system" or shared >= _ALIKE * (one.total() + two.total())
+def _is_similar(message: ChatMessage, old: Counter[str], new: Counter[str]) -> bool:
+    """Whether two messages of one role share most words. System messages always match."""
+    shared = 2 * (old & new).total()
+    return message.role == "system" or shared >= _MIN_SIMILARITY * (old.total() + new.total())
 
 
-def _row(
+def _build_row(
     kind: Literal["same", "dropped", "added", "changed"],
     message: ChatMessage,
     before: int | None,
     after: int | None = None,
-    how: Iterable[TextSpan] = (),
+    text_spans: Iterable[TextSpan] = (),
 ) -> MessageDiff:
     return MessageDiff(
         kind=kind,
@@ -182,36 +205,36 @@ def _row(
         after=after,
         heading=heading(message),
         text=written(message),
-        spans=list(how),
+        spans=list(text_spans),
     )
 
 
-def _spans(before: str, after: str) -> Iterator[TextSpan]:
-    one, two = _WORD.findall(before), _WORD.findall(after)
-    head, tail = _ends(one, two)
-    stop_one, stop_two = len(one) - tail, len(two) - tail
-    one_inner, two_inner = one[head:stop_one], two[head:stop_two]
-    start, end = "".join(one[:head]), "".join(one[stop_one:])
+def _iter_spans(before: str, after: str) -> Iterator[TextSpan]:
+    old, new = _WORD_PATTERN.findall(before), _WORD_PATTERN.findall(after)
+    head, tail = _common_ends(old, new)
+    old_stop, new_stop = len(old) - tail, len(new) - tail
+    old_inner, new_inner = old[head:old_stop], new[head:new_stop]
+    start, end = "".join(old[:head]), "".join(old[old_stop:])
     yield TextSpan(kind="same", text=start)
-    if max(len(one_inner), len(two_inner)) > _MOST_WORDS:
-        yield TextSpan(kind="dropped", text="".join(one_inner))
-        yield TextSpan(kind="added", text="".join(two_inner))
+    if max(len(old_inner), len(new_inner)) > _MAX_DIFF_WORDS:
+        yield TextSpan(kind="dropped", text="".join(old_inner))
+        yield TextSpan(kind="added", text="".join(new_inner))
     else:
-        for tag, i, j, k, m in SequenceMatcher(None, one_inner, two_inner).get_opcodes():
+        for tag, i, j, k, m in SequenceMatcher(None, old_inner, new_inner).get_opcodes():
             if tag == "equal":
-                yield TextSpan(kind="same", text="".join(one_inner[i:j]))
+                yield TextSpan(kind="same", text="".join(old_inner[i:j]))
             else:
-                yield TextSpan(kind="dropped", text="".join(one_inner[i:j]))
-                yield TextSpan(kind="added", text="".join(two_inner[k:m]))
+                yield TextSpan(kind="dropped", text="".join(old_inner[i:j]))
+                yield TextSpan(kind="added", text="".join(new_inner[k:m]))
     yield TextSpan(kind="same", text=end)
 
 
-def _shortened(span: TextSpan, at: str | None, around: int) -> TextSpan:
-    """Return a stretch that stays without its middle, or without the end away from a change."""
+def _shorten(span: TextSpan, edge: str | None, around: int) -> TextSpan:
+    """Shorten an unchanged span in the middle, or at the end that is not beside a change."""
     text = span.text
-    most = around if at else 2 * around
-    if span.kind != "same" or len(text) <= most + len(_LEFT_OUT):
+    limit = around if edge else 2 * around
+    if span.kind != "same" or len(text) <= limit + len(_ELLIPSIS):
         return span
     before, after = text[:around], text[-around:]
-    kept = {"start": _LEFT_OUT + after, "end": before + _LEFT_OUT}
-    return TextSpan(kind="same", text=kept.get(at or "", before + _LEFT_OUT + after))
+    texts = {"start": _ELLIPSIS + after, "end": before + _ELLIPSIS}
+    return TextSpan(kind="same", text=texts.get(edge or "", before + _ELLIPSIS + after))

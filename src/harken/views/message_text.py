@@ -1,12 +1,12 @@
-"""Words: what a person reads of a content, and whether two contents say the same.
+"""Format messages as text for people, and compare texts while ignoring author labels.
 
-An utterance reaches others as `[Jack]: text`. Such a label is form, not substance: a text that
-differs from its original in nothing but a label with its author's name says the same.
+Other agents receive an utterance as `[Jack]: text`. Texts that differ only in such a label with the
+author's name count as equal.
 
-Written: a message in full, as text. The one way in which messages are shown whole.
+`written` formats a complete message.
 
-Where `words` has what a person reads, this has all that a model reads: every part, in order, a
-part after the other, what is no text as a mark in angle brackets; and the ids of calls.
+`readable_text` has what a person reads. `written` has all that a model reads: every part in order,
+with non-text parts as marks in angle brackets, and the ids of calls.
 """
 
 from __future__ import annotations
@@ -30,56 +30,58 @@ from harken.core.messages import (
 )
 from harken.core.untrusted import from_outside
 
-_LABEL = re.compile(r"\[([^\[\]\n]+)\]: ")
+_LABEL_PATTERN = re.compile(r"\[([^\[\]\n]+)\]: ")
 
 
 def readable_text(content: Content) -> str:
-    r"""Return what a person reads: texts, and a mark for each image; thoughts are left out.
+    r"""Return the readable text of a content, with a mark for each image and without thoughts.
 
     >>> readable_text([ThinkingPart("hm"), TextPart("Look:"), ImagePart(media_type="image/png")])
     'Look:\n\n[image image/png]'
     """
     if content is None or isinstance(content, str):
         return content or ""
-    return "\n\n".join(mark for part in content if (mark := _marked_part(part)))
+    return "\n\n".join(mark for part in content if (mark := _format_readable_part(part)))
 
 
 def call_text(call: ToolCall) -> str:
-    """Return a call as one text: tool and arguments, verbatim."""
+    """Format a call as tool name and arguments, verbatim."""
     return f"{call.function.name} {call.function.arguments}"
 
 
-def same_words(one: Content, other: Content, author: Collection[str] = ()) -> bool:
-    """Whether two versions of one message say the same. `author`: all that its author is called.
+def same_words(left: Content, right: Content, author: Collection[str] = ()) -> bool:
+    """Whether two versions of a message have the same text. `author` has all names of the author.
 
     >>> same_words("[Jack]: Hi", "Hi", ["Jack"]), same_words("[Jill]: Hi", "Hi", ["Jack"])
     (True, False)
 
-    Of an author without a name any label will do. A backslash that keeps a line from looking like
-    a hook's comment is form, too.
+    For an author without a name, any label is ignored. A backslash that distinguishes a line from a
+    hook's comment is ignored as well.
     """
-    if _unspoken(one) != _unspoken(other):
+    if _non_text_parts(left) != _non_text_parts(right):
         return False
-    a, b = from_outside(readable_text(one)), from_outside(readable_text(other))
-    if a == b:
+    left_text, right_text = from_outside(readable_text(left)), from_outside(readable_text(right))
+    if left_text == right_text:
         return True
-    bare_a, bare_b = without_label(a, author), without_label(b, author)
-    return bare_a in (b, bare_b) or a == bare_b
+    bare_left, bare_right = without_label(left_text, author), without_label(right_text, author)
+    return bare_left in (right_text, bare_right) or left_text == bare_right
 
 
 def without_label(text: str, author: Collection[str]) -> str:
-    """Return a text without the label that its author's name gave it.
+    """Remove the label with the author's name from a text.
 
     >>> without_label("[Jack]: Hi", ["Jack"]), without_label("[Jill]: Hi", ["Jack"])
     ('Hi', '[Jill]: Hi')
     """
-    label = _LABEL.match(text)
-    if label is None or (author and not any(_names(name, label[1]) for name in author)):
+    label = _LABEL_PATTERN.match(text)
+    if label is None or (author and not any(_has_name(name, label[1]) for name in author)):
         return text
     return text[label.end() :]
 
 
-def _marked_part(part: TextPart | ThinkingPart | ImagePart | UnknownPart | ToolCallSlot) -> str:
+def _format_readable_part(
+    part: TextPart | ThinkingPart | ImagePart | UnknownPart | ToolCallSlot,
+) -> str:
     match part:
         case TextPart():
             return part.text
@@ -91,8 +93,8 @@ def _marked_part(part: TextPart | ThinkingPart | ImagePart | UnknownPart | ToolC
             return ""
 
 
-def _unspoken(content: Content) -> list[ImagePart | UnknownPart]:
-    """Return what is no text, without what varies from one occurrence to the next."""
+def _non_text_parts(content: Content) -> list[ImagePart | UnknownPart]:
+    """Return the parts that are not text, without metadata that varies between occurrences."""
     parts = content if isinstance(content, list) else []
     return [
         msgspec.structs.replace(part, meta=None)
@@ -101,13 +103,13 @@ def _unspoken(content: Content) -> list[ImagePart | UnknownPart]:
     ]
 
 
-def _names(name: str, label: str) -> bool:
-    """Whether a label (`Jack`, `Jack whispers`) holds the name as words of its own."""
+def _has_name(name: str, label: str) -> bool:
+    """Whether a label (`Jack`, `Jack whispers`) contains the name as a separate word."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", label) is not None
 
 
 def heading(message: ChatMessage) -> str:
-    """Return a message's role; of a result also its tool, the id of its call, whether it failed.
+    """Format the role of a message; for a result also its tool, its call id and its status.
 
     >>> from harken.core.messages import Message
     >>> heading(Message("tool", "no", tool_call_id="c1", name="look", is_error=True))
@@ -119,7 +121,7 @@ def heading(message: ChatMessage) -> str:
 
 
 def written(message: ChatMessage) -> str:
-    r"""Return all parts and calls of a message in order, each on lines of its own.
+    r"""Format all parts and calls of a message in order, each on its own lines.
 
     >>> from harken.core.messages import Message
     >>> print(written(Message("assistant", [ThinkingPart("hm"), TextPart("Look:\n1")])))
@@ -127,11 +129,11 @@ def written(message: ChatMessage) -> str:
     Look:
     1
     """
-    return "\n".join(map(_part, in_order(message)))
+    return "\n".join(map(_format_part, in_order(message)))
 
 
 def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
-    """Yield parts and calls in order; calls without a place stand after the content."""
+    """Yield parts and calls in order; calls without a slot come after the content."""
     calls = {call.id: call for call in message.tool_calls or ()}
     if isinstance(message.content, str) and message.content:
         yield TextPart(message.content)
@@ -145,7 +147,7 @@ def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
 
 
 def tool_names(schemas: Iterable[Mapping[str, Any]]) -> str:
-    """Return the names in tool schemas, whichever provider's form they have.
+    """Join the tool names of schemas in the format of any provider.
 
     >>> tool_names([{"name": "look"}, {"type": "function", "function": {"name": "task"}}])
     'look, task'
@@ -158,7 +160,7 @@ def tool_names(schemas: Iterable[Mapping[str, Any]]) -> str:
 
 
 def count(n: int, one: str, several: str | None = None) -> str:
-    """Return how many there are of something.
+    """Format a number with a noun in singular or plural.
 
     >>> count(1, "message"), count(2, "message"), count(2, "stretch", "stretches")
     ('1 message', '2 messages', '2 stretches')
@@ -167,7 +169,7 @@ def count(n: int, one: str, several: str | None = None) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """Return a size as a person writes it.
+    """Format a size with a unit.
 
     >>> size_text(120), size_text(1234), size_text(2_500_000)
     ('120 B', '1.2 KB', '2.4 MB')
@@ -178,32 +180,32 @@ def size_text(size_bytes: int) -> str:
     return f"{size_kb:.1f} KB" if size_kb < 1024 else f"{size_kb / 1024:.1f} MB"
 
 
-def _part(part: Part | ToolCall) -> str:
+def _format_part(part: Part | ToolCall) -> str:
     match part:
         case TextPart():
             return part.text or "<empty text>"
         case ThinkingPart():
-            return _mark("thinking", part.text)
+            return _format_mark("thinking", part.text)
         case ImagePart():
-            return _mark("image", _image(part))
+            return _format_mark("image", _describe_image(part))
         case UnknownPart():
-            return _mark("block", f"{part.kind}, {size_text(_length(part.data))}")
+            return _format_mark("block", f"{part.kind}, {size_text(_byte_length(part.data))}")
         case ToolCall():
             kind = "call" if part.type == "function" else f"{part.type} call"
-            return f"{_mark(kind, part.id)} {call_text(part)}"
+            return f"{_format_mark(kind, part.id)} {call_text(part)}"
 
 
-def _mark(kind: str, what: str) -> str:
-    return f"<{kind} {what}".rstrip() + ">"
+def _format_mark(kind: str, detail: str) -> str:
+    return f"<{kind} {detail}".rstrip() + ">"
 
 
-def _image(part: ImagePart) -> str:
-    """Say what kind of image it is, and where it is or how large."""
+def _describe_image(part: ImagePart) -> str:
+    """Describe an image: media type, and its URL or size."""
     is_inside = part.url is not None and part.url.startswith("data:")
     data = part.url.partition(",")[2] if is_inside and part.url else part.data
     size = None if data is None else size_text(len(data.rstrip("=")) * 3 // 4)
     return ", ".join(filter(None, [part.media_type, None if is_inside else part.url, size]))
 
 
-def _length(text: str) -> int:
+def _byte_length(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))

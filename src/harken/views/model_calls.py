@@ -1,4 +1,4 @@
-"""Model calls: all that is needed to rebuild any context of a session, collected in one pass."""
+"""`ModelCalls`: the events from which the context of any model call is rebuilt."""
 
 from __future__ import annotations
 
@@ -26,44 +26,44 @@ from harken.session.fold import Resolver
 from harken.session.segments import context_of, leaves
 
 Key: TypeAlias = tuple[MessageId, int]
-"""An entry and -1, or a `context_loaded` and the position in what it brought in."""
+"""An entry id and -1, or the id of a `context_loaded` event and an index into its messages."""
 
 
 def placeholders(event: ContextLoaded) -> list[Message]:
-    """Stand in for the messages of a commit where no store is at hand: one says so for each."""
+    """Return placeholders for the messages of a commit, for use without a store."""
     text = f"[message {{}} of {event.ctx}, which is in a store that is not open]"
     return [Message("system", text.format(n)) for n in range(event.count)]
 
 
 @dataclass(slots=True)
 class ModelCalls:
-    """The model calls of a session, and what they name."""
+    """The model calls of a session, and the events that they refer to."""
 
     resolver: Resolver = placeholders
-    """Gives the messages of commits that agents started from."""
+    """Returns the messages of commits that agents started from."""
     requests: dict[MessageId, LlmRequest] = field(default_factory=dict)
     responses: dict[MessageId, LlmResponse] = field(default_factory=dict)
-    """By the request that they answer."""
+    """By the id of their request."""
     entries: dict[MessageId, ChatMessage] = field(default_factory=dict)
     loads: dict[MessageId, ContextLoaded] = field(default_factory=dict)
     tools: dict[MessageId, list[dict[str, Json]]] = field(default_factory=dict)
     answered: dict[MessageId, MessageId] = field(default_factory=dict)
-    """A response, or the entry that it became -> its request."""
+    """Id of a response, or of its entry -> id of the request."""
     previous: dict[MessageId, MessageId] = field(default_factory=dict)
-    """A request -> that of the same agent before it."""
+    """Request -> the previous request of the same agent."""
     _loaded: dict[MessageId, Sequence[ChatMessage]] = field(default_factory=dict)
     _last: dict[AgentId | None, MessageId] = field(default_factory=dict)
 
     @classmethod
     def of(cls, events: Iterable[Event], resolver: Resolver = placeholders) -> ModelCalls:
-        """Collect the calls of these events, oldest first."""
+        """Collect the model calls of events, oldest first."""
         calls = cls(resolver)
         for event in events:
             calls.take(event)
         return calls
 
     def take(self, event: Event) -> None:
-        """Take the next event."""
+        """Add the next event."""
         match event:
             case TranscriptEntry():
                 self.entries[event.message_id] = event
@@ -85,30 +85,34 @@ class ModelCalls:
                 pass
 
     def before(self, request: LlmRequest) -> LlmRequest | None:
-        """Return the agent's request before this one."""
+        """Return the previous request of the same agent."""
         return self.requests.get(self.previous.get(request.message_id, MessageId("")))
 
     def schemas(self, request: LlmRequest) -> list[dict[str, Json]] | None:
-        """Return the tools that a call was offered, in full; None where there were none."""
+        """Return the full tool schemas of a request, or None if it had no tools."""
         return None if request.tools is None else self.tools.get(request.tools)
 
     def messages(
         self, request: LlmRequest, segments: Sequence[Segment] | None = None
     ) -> list[ChatMessage]:
-        """Return what a call saw, or of that what some of its segments stand for.
+        """Return the messages of a request, or of some of its segments.
 
-        Raises HarkenError where the log lacks what they name.
+        Raises HarkenError if the log lacks a message or event that they refer to.
         """
-        with _lacking(request):
-            return context_of(_only(request, segments), self.requests, self.entries, self._load)
+        with _convert_errors(request):
+            return context_of(
+                _with_segments(request, segments), self.requests, self.entries, self._load
+            )
 
     def keys(self, request: LlmRequest, segments: Sequence[Segment] | None = None) -> list[Key]:
-        """Return what the messages of a call are, as `messages` returns them."""
+        """Return the keys of the messages of a request, in the order of `messages`."""
         keys: list[Key] = []
-        with _lacking(request):
-            for leaf in leaves(_only(request, segments), self.requests):
+        with _convert_errors(request):
+            for leaf in leaves(_with_segments(request, segments), self.requests):
                 if leaf.loaded is not None:
-                    keys.extend((leaf.loaded, n) for n in range(leaf.start or 0, leaf.stop or 0))
+                    keys.extend(
+                        (leaf.loaded, index) for index in range(leaf.start or 0, leaf.stop or 0)
+                    )
                 else:
                     keys.extend((id_, -1) for id_ in leaf.entries or ())
         return keys
@@ -120,8 +124,8 @@ class ModelCalls:
 
 
 @contextmanager
-def _lacking(request: LlmRequest) -> Iterator[None]:
-    """Say which request cannot be rebuilt, and why."""
+def _convert_errors(request: LlmRequest) -> Iterator[None]:
+    """Convert lookup errors to HarkenError with the id of the request."""
     try:
         yield
     except KeyError as error:
@@ -130,7 +134,7 @@ def _lacking(request: LlmRequest) -> Iterator[None]:
         raise HarkenError(str(error)) from None
 
 
-def _only(request: LlmRequest, segments: Sequence[Segment] | None) -> LlmRequest:
+def _with_segments(request: LlmRequest, segments: Sequence[Segment] | None) -> LlmRequest:
     if segments is None:
         return request
     return msgspec.structs.replace(request, context=list(segments))

@@ -1,7 +1,7 @@
-"""An OTLP endpoint: where requests go, again where it asks for that.
+"""An OTLP/HTTP endpoint, with retries.
 
-One idea: a request is taken, refused for good, or to be sent again; the last for as long as one's
-patience lasts. Nothing of headers is ever said: credentials stand there.
+A request is accepted, rejected permanently, or retried until a timeout. Errors never contain
+headers, because these contain credentials.
 
 Source: OTLP specification 1.x, "OTLP/HTTP Response" and "OTLP/HTTP Throttling".
 """
@@ -24,32 +24,32 @@ from harken.errors import ConfigError, SendError
 from harken.interactions.otel.otlp import JSON, PROTOBUF, ExportResult, taken_in
 
 PATH = "/v1/traces"
-_AGAIN = frozenset({429, 502, 503, 504})
+_RETRY_STATUSES = frozenset({429, 502, 503, 504})
 _TIMEOUT_S = 30.0
-_FIRST_S, _MOST_S = 0.5, 30.0
-_MOST_ANSWER_BYTES = 1 << 20
-_SHOWN = 300
+_MIN_BACKOFF_S, _MAX_BACKOFF_S = 0.5, 30.0
+_MAX_RESPONSE_BYTES = 1 << 20
+_MAX_ERROR_CHARS = 300
 
 
 @dataclass(slots=True, kw_only=True)
 class OtlpEndpoint:
-    """Takes requests by HTTP; raises ConfigError for an address that is none."""
+    """Sends OTLP requests over HTTP. Raises ConfigError for an invalid URL."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     content_type: str = PROTOBUF
     patience_s: float = 60.0
-    """How long a request is sent again."""
+    """Maximum time for retries of one request, in seconds."""
     clock: Callable[[], float] = time.monotonic
-    """Seconds."""
+    """Returns a monotonic time in seconds."""
     sleep: Callable[[float], None] = time.sleep
     retries: int = 0
-    """How often something was sent again, so far."""
+    """Number of retries so far."""
     _parts: SplitResult = field(init=False)
     _connection: http.client.HTTPConnection | None = None
 
     def __post_init__(self) -> None:
-        self._parts = _checked(self.url, has_headers=bool(self.headers))
+        self._parts = _parse_url(self.url, has_headers=bool(self.headers))
         for name, value in self.headers.items():
             text = f"{name}{value}"
             if not name or not text.isprintable() or not text.isascii() or set(name) & set(" :"):
@@ -57,27 +57,27 @@ class OtlpEndpoint:
 
     @property
     def name(self) -> str:
-        """What an error calls it: without what may be secret."""
+        """The URL for error messages, with secrets redacted."""
         host = self._parts.hostname or ""
         port = f":{self._parts.port}" if self._parts.port else ""
         return redact(f"{self._parts.scheme}://{host}{port}{self._path}").text
 
     def send(self, body: bytes) -> ExportResult:
-        """Send a request; return what was said of it. Raises SendError."""
-        begun, wait_s = self.clock(), _FIRST_S
-        packed = gzip.compress(body, 6, mtime=0)
+        """Send a request, with retries. Return the response of the endpoint. Raises SendError."""
+        start_s, wait_s = self.clock(), _MIN_BACKOFF_S
+        compressed = gzip.compress(body, 6, mtime=0)
         while True:
-            status, said, after_s = self._ask(packed)
+            status, response_body, retry_s = self._post(compressed)
             if status == 200:
-                return taken_in(said, self.content_type)
-            if status not in (0, *_AGAIN):
-                raise SendError(self.name, _refusal(status, said))
-            pause_s = after_s if after_s is not None else random.uniform(wait_s / 2, wait_s)  # noqa: S311
-            if self.clock() + pause_s - begun > self.patience_s:
-                raise SendError(self.name, _refusal(status, said))
+                return taken_in(response_body, self.content_type)
+            if status not in (0, *_RETRY_STATUSES):
+                raise SendError(self.name, _format_refusal(status, response_body))
+            pause_s = retry_s if retry_s is not None else random.uniform(wait_s / 2, wait_s)  # noqa: S311
+            if self.clock() + pause_s - start_s > self.patience_s:
+                raise SendError(self.name, _format_refusal(status, response_body))
             self.sleep(pause_s)
             self.retries += 1
-            wait_s = min(wait_s * 2, _MOST_S)
+            wait_s = min(wait_s * 2, _MAX_BACKOFF_S)
 
     def close(self) -> None:
         """Close the connection."""
@@ -90,10 +90,12 @@ class OtlpEndpoint:
         path = self._parts.path.rstrip("/")
         return path if path.endswith(PATH) else path + PATH
 
-    def _ask(self, packed: bytes) -> tuple[int, bytes, float | None]:
-        """Return the status of the answer, its beginning, and when to ask again.
+    def _post(self, compressed: bytes) -> tuple[int, bytes, float | None]:
+        """Send a request once.
 
-        Status 0: there was none.
+        Return its status, the start of the response body, and the retry delay.
+
+        The status is 0 if there was no response.
         """
         query = f"?{self._parts.query}" if self._parts.query else ""
         headers = {
@@ -105,18 +107,18 @@ class OtlpEndpoint:
         }
         try:
             if self._connection is None:
-                self._connection = self._connected()
-            self._connection.request("POST", self._path + query, packed, headers)
-            answer = self._connection.getresponse()
-            said = answer.read(_MOST_ANSWER_BYTES)
-            if not answer.isclosed():  # there is more than anybody reads
+                self._connection = self._connect()
+            self._connection.request("POST", self._path + query, compressed, headers)
+            response = self._connection.getresponse()
+            response_body = response.read(_MAX_RESPONSE_BYTES)
+            if not response.isclosed():  # The response is longer than the limit.
                 self.close()
         except (OSError, http.client.HTTPException) as error:
             self.close()
             return 0, (str(error) or type(error).__name__).encode(), None
-        return answer.status, said, _seconds(answer.getheader("Retry-After"))
+        return response.status, response_body, _parse_retry_after(response.getheader("Retry-After"))
 
-    def _connected(self) -> http.client.HTTPConnection:
+    def _connect(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
         if self._parts.scheme == "https":
             context = ssl.create_default_context()
@@ -124,15 +126,15 @@ class OtlpEndpoint:
         return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
 
 
-def _checked(url: str, *, has_headers: bool) -> SplitResult:
-    wanted = ConfigError(f"{_line(url.encode())}: say http://HOST:PORT or https://HOST")
+def _parse_url(url: str, *, has_headers: bool) -> SplitResult:
+    invalid_url = ConfigError(f"{_format_line(url.encode())}: say http://HOST:PORT or https://HOST")
     try:
         parts = urlsplit(url)
-        _ = parts.port  # which raises where it is no number
+        _ = parts.port  # Raises ValueError if the port is not a number.
     except ValueError:
-        raise wanted from None
+        raise invalid_url from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise wanted
+        raise invalid_url
     if parts.username is not None or parts.password is not None:
         raise ConfigError("the address of an endpoint has no password in it: say --header")
     if parts.scheme == "http" and has_headers and not is_loopback(parts.hostname):
@@ -142,21 +144,24 @@ def _checked(url: str, *, has_headers: bool) -> SplitResult:
     return parts
 
 
-def _refusal(status: int, said: bytes) -> str:
+def _format_refusal(status: int, body: bytes) -> str:
     if status == 0:
-        return f"cannot be reached: {_line(said)}"
-    return f"answers {status} {http.client.responses.get(status, '')}: {_line(said)}".rstrip(": ")
+        return f"cannot be reached: {_format_line(body)}"
+    reason = http.client.responses.get(status, "")
+    return f"answers {status} {reason}: {_format_line(body)}".rstrip(": ")
 
 
-def _line(said: bytes) -> str:
-    text = said[: 4 * _SHOWN].decode("utf-8", "replace")
-    return redact(" ".join("".join(c if c.isprintable() else " " for c in text).split())).text[
-        :_SHOWN
-    ]
+def _format_line(raw: bytes) -> str:
+    text = raw[: 4 * _MAX_ERROR_CHARS].decode("utf-8", "replace")
+    return redact(
+        " ".join(
+            "".join(character if character.isprintable() else " " for character in text).split()
+        )
+    ).text[:_MAX_ERROR_CHARS]
 
 
-def _seconds(value: str | None) -> float | None:
-    """Return how long to wait, as `Retry-After` says: seconds, or a date."""
+def _parse_retry_after(value: str | None) -> float | None:
+    """Parse `Retry-After`: seconds, or a date. Return the delay in seconds."""
     if value is None:
         return None
     try:
@@ -164,10 +169,10 @@ def _seconds(value: str | None) -> float | None:
     except ValueError:
         pass
     try:
-        at = email.utils.parsedate_to_datetime(value).timestamp()
+        retry_time = email.utils.parsedate_to_datetime(value).timestamp()
     except (TypeError, ValueError):
         return None
-    return min(max(at - time.time(), 0.0), 3600.0)
+    return min(max(retry_time - time.time(), 0.0), 3600.0)
 
 
 __all__ = ["JSON", "PATH", "PROTOBUF", "OtlpEndpoint"]

@@ -1,4 +1,4 @@
-"""Sending a session to an endpoint: its spans in batches, and what came of it."""
+"""Send the spans of a session to an OTLP endpoint in batches."""
 
 from __future__ import annotations
 
@@ -17,94 +17,94 @@ from harken.session.fold import Resolver
 
 BATCH_SPANS = 256
 BATCH_BYTES = 4 * 1024 * 1024
-"""Of what spans say, before it is compressed; a larger span goes alone."""
+"""Maximum size of the attributes in a batch before compression. A larger span is sent alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtlpExportSummary:
-    """What came of a session."""
+    """The result of sending a session."""
 
     spans: int = 0
     batches: int = 0
     rejected: int = 0
-    """How many spans the endpoint did not want, though it took their batch."""
+    """Number of spans that the endpoint rejected although it accepted their batch."""
     message: str = ""
-    """Why, in its words."""
+    """The endpoint's explanation for rejected spans."""
     retries: int = 0
     credentials: dict[str, int] = field(default_factory=dict)
-    """Kind -> how many different ones were redacted."""
+    """Kind -> number of distinct credentials that were redacted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtlpOptions:
-    """How a session is told."""
+    """Options for sending a session."""
 
     sender: Sender
     much: Much = "full"
     resolver: Resolver | None = None
-    """Gives the messages of commits that agents started from."""
+    """Returns the messages of the commits that agents started from."""
     is_live: bool = False
-    """Whether it goes on: what has not ended is left for the next time."""
+    """Whether the session continues. Unfinished turns are then sent next time."""
     as_is: bool = False
-    """Whether credentials of well-known shapes stay in it."""
+    """Whether to send credentials of well-known formats unredacted."""
 
 
 def send(
-    events: Iterable[ev.Event], session: str, endpoint: OtlpEndpoint, how: OtlpOptions
+    events: Iterable[ev.Event], session: str, endpoint: OtlpEndpoint, options: OtlpOptions
 ) -> OtlpExportSummary:
-    """Send the spans of a session. Sent again, they have the same ids.
+    """Send the spans of a session. Sending it again produces the same span ids.
 
-    Raises SendError; what was sent before is there then. ConfigError where the extra is missing;
-    ValueError where the events are those of no session.
+    Raises SendError if a batch fails; earlier batches have been sent then. Raises ConfigError if
+    the optional dependency is missing, and ValueError if the events are not those of a session.
     """
     load()
-    found = Credentials()
-    spans = spans_of(events, session, how, found)
-    sent, retries = OtlpExportSummary(), endpoint.retries
+    credentials = Credentials()
+    spans = spans_of(events, session, options, credentials)
+    summary, retries = OtlpExportSummary(), endpoint.retries
     for batch in _batches(spans):
         try:
-            taken = endpoint.send(request_of(batch, how.sender, endpoint.content_type))
+            result = endpoint.send(request_of(batch, options.sender, endpoint.content_type))
         except SendError as error:
-            raise SendError(error.endpoint, error.reason, sent=sent.spans) from None
-        sent = replace(
-            sent,
-            spans=sent.spans + len(batch),
-            batches=sent.batches + 1,
-            rejected=sent.rejected + taken.rejected,
-            message=taken.message or sent.message,
+            raise SendError(error.endpoint, error.reason, sent=summary.spans) from None
+        summary = replace(
+            summary,
+            spans=summary.spans + len(batch),
+            batches=summary.batches + 1,
+            rejected=summary.rejected + result.rejected,
+            message=result.message or summary.message,
         )
-    return replace(sent, retries=endpoint.retries - retries, credentials=found.kinds)
+    return replace(summary, retries=endpoint.retries - retries, credentials=credentials.kinds)
 
 
 def spans_of(
     events: Iterable[ev.Event], session: str, how: OtlpOptions, found: Credentials
 ) -> Iterator[Span]:
-    """Yield the spans of a session; what is redacted is noted in `found`."""
+    """Yield the spans of a session, and add redacted credentials to `found`."""
     events = iter(events)
     first = next(events, None)
     if first is None:
         return
     redact = (lambda text: text) if how.as_is else found.replace
-    story = SessionTracer(
+    tracer = SessionTracer(
         SpanIds(session, first.time), SpanAttributes(redact, how.much), how.resolver
     )
-    yield from story.spans(_chain(first, events), is_live=how.is_live)
+    yield from tracer.spans(_chain(first, events), is_live=how.is_live)
 
 
-def _chain(first: ev.Event, rest: Iterable[ev.Event]) -> Iterator[ev.Event]:
+def _chain(first: ev.Event, remaining: Iterable[ev.Event]) -> Iterator[ev.Event]:
     yield first
-    yield from rest
+    yield from remaining
 
 
 def _batches(spans: Iterable[Span]) -> Iterator[list[Span]]:
     batch: list[Span] = []
     size = 0
     for span in spans:
-        own = sum(len(value) for value in span.attributes.values() if isinstance(value, str))
-        if batch and (len(batch) >= BATCH_SPANS or size + own > BATCH_BYTES):
+        span_bytes = sum(len(value) for value in span.attributes.values() if isinstance(value, str))
+        if batch and (len(batch) >= BATCH_SPANS or size + span_bytes > BATCH_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(span)
-        size += own
+        size += span_bytes
     if batch:
         yield batch

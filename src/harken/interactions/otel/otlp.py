@@ -1,4 +1,4 @@
-"""Spans as a request of OTLP/HTTP, in either of its two forms, and what is answered to it.
+"""Encode spans as an OTLP/HTTP request in protobuf or JSON, and decode the response.
 
 Source: opentelemetry-proto 1.x, `trace.proto`, `trace_service.proto`; the specification of OTLP
 1.x, "JSON Protobuf Encoding": ids are hexadecimal there, enumerations numbers.
@@ -18,15 +18,15 @@ from harken.formats.providers import otel_attributes
 from harken.interactions.otel.span import Span, Value
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-_INTERNAL, _CLIENT = 1, 3
-_ERROR = 2
-_SAMPLED = 1
-_IDS = ("traceId", "spanId", "parentSpanId")
+_KIND_INTERNAL, _KIND_CLIENT = 1, 3
+_STATUS_ERROR = 2
+_FLAG_SAMPLED = 1
+_ID_MEMBERS = ("traceId", "spanId", "parentSpanId")
 
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What somebody said who took a request."""
+    """The response to an OTLP request."""
 
     rejected: int = 0
     message: str = ""
@@ -34,16 +34,16 @@ class ExportResult:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sends spans, as backends show it."""
+    """The service that sends spans, as backends display it."""
 
     version: str
     service: str = "harken"
     resource: Mapping[str, str] | None = None
-    """More that is said of it."""
+    """More resource attributes."""
 
 
 def load() -> None:
-    """See that what it takes is installed. Raises ConfigError that names the extra."""
+    """Check that the optional dependency is installed. Raises ConfigError if it is not."""
     try:
         import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     except ImportError:
@@ -54,7 +54,7 @@ def load() -> None:
 
 
 def request_of(spans: Sequence[Span], sender: Sender, content_type: str) -> bytes:
-    """Return the body of a request to `/v1/traces`."""
+    """Encode the body of a request to `/v1/traces`."""
     resource = {
         "service.name": sender.service,
         "service.version": sender.version,
@@ -66,60 +66,63 @@ def request_of(spans: Sequence[Span], sender: Sender, content_type: str) -> byte
     service = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     request = service.ExportTraceServiceRequest()
     resource_spans = request.resource_spans.add(schema_url=otel_attributes.SCHEMA_URL)
-    resource_spans.resource.attributes.extend(_pairs(resource, common))
+    resource_spans.resource.attributes.extend(_encode_attributes(resource, common))
     scope_spans = resource_spans.scope_spans.add(schema_url=otel_attributes.SCHEMA_URL)
     scope_spans.scope.CopyFrom(common.InstrumentationScope(**scope))
-    scope_spans.spans.extend(_span(span, kinds, common) for span in spans)
+    scope_spans.spans.extend(_encode_span(span, kinds, common) for span in spans)
     if content_type == PROTOBUF:
         return bytes(request.SerializeToString())
     json_format = import_module("google.protobuf.json_format")
-    told = json_format.MessageToDict(request, use_integers_for_enums=True)
-    for span in told["resourceSpans"][0]["scopeSpans"][0].get("spans", ()):
-        for name in _IDS:
+    document = json_format.MessageToDict(request, use_integers_for_enums=True)
+    for span in document["resourceSpans"][0]["scopeSpans"][0].get("spans", ()):
+        for name in _ID_MEMBERS:
             if name in span:
                 span[name] = base64.b64decode(span[name]).hex()
-    return canonical.to_json_line(told)
+    return canonical.to_json_line(document)
 
 
 def taken_in(body: bytes, content_type: str) -> ExportResult:
-    """Return what an answer says; one that says nothing, or cannot be read, took all."""
+    """Decode a response. An empty or unreadable one means that all spans were accepted."""
     try:
         if content_type == JSON:
-            said = canonical.from_json(body or b"{}")
-            partial = said.get("partialSuccess") or {}
+            document = canonical.from_json(body or b"{}")
+            partial = document.get("partialSuccess") or {}
             rejected, message = partial.get("rejectedSpans") or 0, partial.get("errorMessage") or ""
         else:
             service = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
-            answer = service.ExportTraceServiceResponse.FromString(body)
-            rejected = answer.partial_success.rejected_spans
-            message = answer.partial_success.error_message
+            response = service.ExportTraceServiceResponse.FromString(body)
+            rejected = response.partial_success.rejected_spans
+            message = response.partial_success.error_message
         return ExportResult(max(int(rejected), 0), " ".join(str(message).split())[:300])
-    except Exception:  # noqa: BLE001 - protobuf's readers raise what they like, and it was taken
+    except Exception:  # noqa: BLE001 - protobuf raises various types; the request was accepted
         return ExportResult()
 
 
-def _span(span: Span, kinds: Any, common: Any) -> Any:
-    made = kinds.Span(
+def _encode_span(span: Span, kinds: Any, common: Any) -> Any:
+    encoded = kinds.Span(
         trace_id=span.place.trace,
         span_id=span.place.span,
         parent_span_id=span.parent or b"",
-        flags=_SAMPLED,
+        flags=_FLAG_SAMPLED,
         name=span.name,
-        kind=_CLIENT if span.is_client else _INTERNAL,
+        kind=_KIND_CLIENT if span.is_client else _KIND_INTERNAL,
         start_time_unix_nano=span.start_ns,
         end_time_unix_nano=span.end_ns,
-        attributes=_pairs(span.attributes, common),
+        attributes=_encode_attributes(span.attributes, common),
     )
     if span.failed is not None:
-        made.status.code, made.status.message = _ERROR, span.failed
-    return made
+        encoded.status.code, encoded.status.message = _STATUS_ERROR, span.failed
+    return encoded
 
 
-def _pairs(attributes: Mapping[str, Value], common: Any) -> list[Any]:
-    return [common.KeyValue(key=k, value=_value(v, common)) for k, v in attributes.items()]
+def _encode_attributes(attributes: Mapping[str, Value], common: Any) -> list[Any]:
+    return [
+        common.KeyValue(key=name, value=_encode_value(value, common))
+        for name, value in attributes.items()
+    ]
 
 
-def _value(value: Value, common: Any) -> Any:
+def _encode_value(value: Value, common: Any) -> Any:
     match value:
         case bool():
             return common.AnyValue(bool_value=value)
@@ -129,5 +132,5 @@ def _value(value: Value, common: Any) -> Any:
             return common.AnyValue(int_value=value)
         case float():
             return common.AnyValue(double_value=value)
-    values = [common.AnyValue(string_value=one) for one in value]
+    values = [common.AnyValue(string_value=item) for item in value]
     return common.AnyValue(array_value=common.ArrayValue(values=values))

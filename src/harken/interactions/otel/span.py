@@ -1,7 +1,7 @@
-"""`Span`: one thing that happened in a session, as OpenTelemetry tells it.
+"""`Span`: one operation of a session as an OpenTelemetry span.
 
-Its ids follow from the session and from the event with which it began. So a session that is sent
-twice is the same spans twice, and none is new.
+Its ids are derived from the session and from its first event. So sending a session again produces
+the same spans.
 
 Source: OpenTelemetry specification 1.x, "Span"; `harken.formats.providers.otel_attributes` names
 the attributes.
@@ -24,7 +24,7 @@ SpanId: TypeAlias = bytes
 
 @dataclass(frozen=True, slots=True)
 class SpanContext:
-    """Where a span is found: its own ids."""
+    """The trace id and span id of a span."""
 
     trace: TraceId
     span: SpanId
@@ -32,38 +32,41 @@ class SpanContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """What happened from a beginning to an end."""
+    """An operation with a start and an end."""
 
     place: SpanContext
     parent: SpanId | None = None
-    """In the same trace."""
+    """Id of the parent span in the same trace."""
     name: str
     is_client: bool = False
-    """Whether somebody else was asked: a model is."""
+    """Whether the span is a call to a remote service, such as a model."""
     start_ns: int
-    """Since 1970."""
+    """Nanoseconds since 1970."""
     end_ns: int
     attributes: Mapping[str, Value]
     failed: str | None = None
-    """Why it failed, on one line; None: it did not."""
+    """Error on one line, or None if the operation succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanIds:
-    """Gives the spans of one session their ids."""
+    """Derives the ids of the spans of one session."""
 
     session: str
     began: str
-    """The time of its first event: two machines may give one name to two sessions."""
+    """Time of the session's first event.
+
+    It distinguishes sessions of the same name on two machines.
+    """
 
     def trace(self, event_id: str) -> TraceId:
-        """Return the id of the trace that begins with an event."""
+        """Return the id of the trace that starts with an event."""
         return self._digest("trace", event_id)[:16]
 
     def span(self, kind: str, event_id: str) -> SpanId:
-        """Return the id of the span of a kind that begins with an event."""
+        """Return the id of the span of a kind that starts with an event."""
         return self._digest(kind, event_id)[:8]
 
-    def _digest(self, *words: str) -> bytes:
-        text = "\0".join((self.session, self.began, *words))
+    def _digest(self, *parts: str) -> bytes:
+        text = "\0".join((self.session, self.began, *parts))
         return blake3(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,7 +1,7 @@
-"""Recording in a thread of its own, so that no call of a program waits for it.
+"""Record calls in a background thread, so that the program does not wait for it.
 
-One idea: whoever sees a call only puts it into a queue. What goes wrong behind it is told once, and
-the calls go on. A process that was forked off does not record: the log has one writer.
+The calling thread only appends to a queue. Errors in the background are logged once, and calls
+continue. A forked child process does not record, because a log has only one writer.
 """
 
 from __future__ import annotations
@@ -19,64 +19,68 @@ from typing import Protocol, Self, TypeAlias
 from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
 MOST_WAITING_BYTES = 1 << 28
-"""So much may wait to be recorded; of what comes then, whole calls are left out."""
+"""Maximum size of the queue. Calls that exceed it are dropped completely."""
 PATIENCE_S = 60.0
-"""So long `close` waits for what is still to be recorded."""
-_STEP_S = 0.002
+"""Maximum time that `close` waits for the queue, in seconds."""
+_POLL_S = 0.002
 _logger = logging.getLogger("harken.interactions")
-_NONE = ClientHints()
+_NO_HINTS = ClientHints()
 Work: TypeAlias = Callable[[], object]
 
 
 class CallSink(Protocol):
-    """Whoever is told of calls and how they ended: a `Recorder`, a list in a test."""
+    """Receives the start and the end of recorded calls: a `Recorder`, or a list in a test."""
 
     def begin(self, call: CapturedRequest) -> object:
-        """Take a call, at the moment at which it is made."""
+        """Receive a call when it starts."""
         ...
 
     def end(self, reply: CapturedResponse) -> object:
-        """Take how a call ended; it has begun."""
+        """Receive the end of a call that has started."""
         ...
 
 
 class BackgroundRecorder:
-    """Tells an ear in a thread of its own, in the order in which it is told."""
+    """Forwards calls to a sink in a background thread, in their order."""
 
     def __init__(
         self,
         ear: CallSink,
         *,
-        hints: ClientHints = _NONE,
+        hints: ClientHints = _NO_HINTS,
         most_waiting_bytes: int = MOST_WAITING_BYTES,
     ) -> None:
-        """Start nothing yet: the thread comes with the first call.
+        """Prepare the recorder; the thread starts with the first call.
 
-        hints: what is known of all calls, beside what each says of itself.
+        `hints` apply to all calls, in addition to the hints of each call.
         """
         self.hints = hints
         self.left_out = 0
-        """Calls that were not recorded, since too much was waiting, or recording failed."""
+        """Number of calls that were dropped, or that could not be recorded."""
         self.ear = ear
-        self._room = most_waiting_bytes
+        self._max_waiting_bytes = most_waiting_bytes
         self._queue: SimpleQueue[tuple[Work, int] | None] = SimpleQueue()
         self._lock = Lock()
         self._waiting = self._waiting_bytes = 0
         self._thread: Thread | None = None
         self._process = os.getpid()
-        self._is_closed = self._is_told = False
+        self._is_closed = self._has_warned = False
         self._open: dict[str, Work] = {}
 
     def later(self, work: Work, size_bytes: int, *, is_due: bool = False) -> bool:
-        """Have something done behind the calls; False: it is left out, for too much waits.
+        """Queue work for the background thread. Return False if it was dropped because of the size.
 
-        is_due: it belongs to what was taken already, and is not left out.
+        If `is_due`, the work belongs to a call that was already queued, and is not dropped.
         """
         if os.getpid() != self._process:
-            self._tell("a forked process records nothing: make its client and its recording there")
+            self._warn_once(
+                "a forked process records nothing: make its client and its recording there"
+            )
             return False
         with self._lock:
-            is_full = self._waiting > 0 and self._waiting_bytes + size_bytes > self._room
+            is_full = (
+                self._waiting > 0 and self._waiting_bytes + size_bytes > self._max_waiting_bytes
+            )
             is_taken = not self._is_closed and (is_due or not is_full)
             if is_taken:
                 self._waiting += 1
@@ -85,28 +89,28 @@ class BackgroundRecorder:
                 self._queue.put((work, size_bytes))
         if not is_taken and not self._is_closed:
             self.left_out += 1
-            self._tell("recording is slower than the calls: some are left out")
+            self._warn_once("recording is slower than the calls: some are left out")
         return is_taken
 
     def opened(self, id: str, end: Work) -> None:
-        """Remember a call that is under way, and what ends it if nobody else does."""
+        """Remember an open call and the function that ends it on `close`."""
         self._open[id] = end
 
     def ended(self, id: str) -> None:
-        """Forget a call: it has its end."""
+        """Forget a call that has ended."""
         self._open.pop(id, None)
 
     def flush(self, patience_s: float = PATIENCE_S) -> bool:
-        """Wait until all that was taken is recorded; False: it is not after so long."""
-        until = monotonic() + patience_s
+        """Wait until the queue is recorded. Return False after a timeout."""
+        deadline = monotonic() + patience_s
         while self._waiting and os.getpid() == self._process:
-            if monotonic() > until or not self._is_alive():
+            if monotonic() > deadline or not self._is_alive():
                 return False
-            sleep(_STEP_S)
+            sleep(_POLL_S)
         return True
 
     def close(self) -> None:
-        """Record what is still to be recorded, and end; calls after it are not recorded."""
+        """Record the queue and stop the thread; later calls are not recorded."""
         atexit.unregister(self.close)
         if self._is_closed or os.getpid() != self._process:
             return
@@ -117,7 +121,7 @@ class BackgroundRecorder:
         self._is_closed = True
         self._queue.put(None)
         if self._thread is not None:
-            self._thread.join(_STEP_S * 500)
+            self._thread.join(_POLL_S * 500)
 
     def __enter__(self) -> Self:
         return self
@@ -141,13 +145,13 @@ class BackgroundRecorder:
                 work()
             except Exception as error:  # noqa: BLE001 - the border: recording never breaks a call
                 self.left_out += 1
-                self._tell(f"a call was not recorded ({type(error).__name__}: {error})")
-            del work, next_  # so that nothing is held while nothing comes
+                self._warn_once(f"a call was not recorded ({type(error).__name__}: {error})")
+            del work, next_  # Keeps no reference while waiting.
             with self._lock:
                 self._waiting -= 1
                 self._waiting_bytes -= size_bytes
 
-    def _tell(self, text: str) -> None:
-        if not self._is_told:
-            self._is_told = True
+    def _warn_once(self, text: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
             _logger.warning("%s", " ".join(text.split())[:300])

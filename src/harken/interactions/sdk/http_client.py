@@ -1,10 +1,10 @@
-"""An httpx client like another one, whose model calls are recorded as they pass.
+"""Wrap an httpx client so that its model calls are recorded.
 
-One idea: `send` is the one place through which all requests of an httpx client go, and the clients
-of providers are built on one. So the other client does all the work, its transports, proxies,
-hooks, redirects and retries included; here only the stream of the answer is looked at. Nothing is
-patched, and httpx is not imported: the classes are those of the client that is given, be it of
-httpx, of httpx2, or a subclass.
+All requests of an httpx client pass through `send`, and the clients of providers use an httpx
+client. The wrapper delegates all work to the original client, including its transports, proxies,
+hooks, redirects and retries, and only reads the response stream along. Nothing is patched, and
+httpx is not imported: the base class is that of the original client, whether from httpx, httpx2, or
+a subclass.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from harken.interactions.sdk.background import BackgroundRecorder
 from harken.interactions.sdk.tap import HUNG_UP, HttpTap
 
 _LIBRARIES = ("httpx", "httpx2")
-_INNER, _HEARD_BY = "_harken_inner", "_harken_background"
+_INNER, _BACKGROUND = "_harken_inner", "_harken_background"
 
 
 def is_http_client(value: object) -> bool:
-    """Whether something is a client of httpx."""
+    """Whether a value is a client of httpx."""
     return any(
         kind.__name__ in ("Client", "AsyncClient") and kind.__module__.split(".")[0] in _LIBRARIES
         for kind in type(value).__mro__
@@ -33,49 +33,49 @@ def is_http_client(value: object) -> bool:
 
 
 def is_recorded(client: object, background: BackgroundRecorder) -> bool:
-    """Whether the calls of an httpx client are recorded there already."""
-    return getattr(client, _HEARD_BY, None) is background
+    """Whether an httpx client already records to this recorder."""
+    return getattr(client, _BACKGROUND, None) is background
 
 
 def recorded(client: Any, background: BackgroundRecorder) -> Any:
-    """Return an httpx client that does all through this one, and has its calls recorded.
+    """Return an httpx client that delegates to this one and records its calls.
 
-    Closing either closes both.
+    Closing one of the clients closes both.
     """
     is_async = inspect.iscoroutinefunction(client.send)
-    made_of: Any = type(client)
-    kind = _kind_of(made_of, _AsyncClient if is_async else _Client)
-    made = kind.__new__(kind)
-    made.__dict__.update(client.__dict__)  # it looks the same, too
-    made.__dict__.update({_INNER: client, _HEARD_BY: background})
-    return made
+    client_class: Any = type(client)
+    wrapper_class = _combine_classes(client_class, _AsyncClient if is_async else _Client)
+    wrapper = wrapper_class.__new__(wrapper_class)
+    wrapper.__dict__.update(client.__dict__)  # it looks the same, too
+    wrapper.__dict__.update({_INNER: client, _BACKGROUND: background})
+    return wrapper
 
 
 @cache
-def _kind_of(kind: Any, ours: Any) -> Any:
-    """Return a class that is both, made once."""
-    return type(f"Recorded{kind.__name__}", (ours, kind), {})
+def _combine_classes(kind: Any, mixin: Any) -> Any:
+    """Return a cached class that inherits from both."""
+    return type(f"Recorded{kind.__name__}", (mixin, kind), {})
 
 
 class _Client:
-    """What a recorded client does itself; the rest it leaves to the one that it is made from."""
+    """The methods that a recorded client overrides; all others are inherited."""
 
     _harken_inner: Any
     _harken_background: BackgroundRecorder
 
-    def build_request(self, *given: Any, **named: Any) -> Any:
-        return self._harken_inner.build_request(*given, **named)
+    def build_request(self, *args: Any, **kwargs: Any) -> Any:
+        return self._harken_inner.build_request(*args, **kwargs)
 
-    def send(self, request: Any, *, stream: bool = False, **named: Any) -> Any:
-        tap = _tap(self._harken_background, request)
+    def send(self, request: Any, *, stream: bool = False, **kwargs: Any) -> Any:
+        tap = _create_tap(self._harken_background, request)
         if tap is None:
-            return self._harken_inner.send(request, stream=stream, **named)
+            return self._harken_inner.send(request, stream=stream, **kwargs)
         try:
-            response = self._harken_inner.send(request, stream=True, **named)
+            response = self._harken_inner.send(request, stream=True, **kwargs)
         except BaseException as error:
-            tap.end(_why(error))
+            tap.end(_format_reason(error))
             raise
-        _listen(response, tap, _SyncStream)
+        _attach_tap(response, tap, _SyncStream)
         if stream:
             return response
         try:
@@ -104,24 +104,24 @@ class _Client:
 
 
 class _AsyncClient:
-    """The same, for `async`."""
+    """The asynchronous variant of `_Client`."""
 
     _harken_inner: Any
     _harken_background: BackgroundRecorder
 
-    def build_request(self, *given: Any, **named: Any) -> Any:
-        return self._harken_inner.build_request(*given, **named)
+    def build_request(self, *args: Any, **kwargs: Any) -> Any:
+        return self._harken_inner.build_request(*args, **kwargs)
 
-    async def send(self, request: Any, *, stream: bool = False, **named: Any) -> Any:
-        tap = _tap(self._harken_background, request)
+    async def send(self, request: Any, *, stream: bool = False, **kwargs: Any) -> Any:
+        tap = _create_tap(self._harken_background, request)
         if tap is None:
-            return await self._harken_inner.send(request, stream=stream, **named)
+            return await self._harken_inner.send(request, stream=stream, **kwargs)
         try:
-            response = await self._harken_inner.send(request, stream=True, **named)
+            response = await self._harken_inner.send(request, stream=True, **kwargs)
         except BaseException as error:
-            tap.end(_why(error))
+            tap.end(_format_reason(error))
             raise
-        _listen(response, tap, _AsyncStream)
+        _attach_tap(response, tap, _AsyncStream)
         if stream:
             return response
         try:
@@ -150,82 +150,82 @@ class _AsyncClient:
 
 
 class _SyncStream:
-    """The bytes of an answer, which pass on as they come."""
+    """The stream of a response, whose bytes are copied to the tap."""
 
     def __init__(self, inner: Any, tap: HttpTap) -> None:
-        self._inner, self._tap = inner, tap
+        self._inner, self._create_tap = inner, tap
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             for chunk in self._inner:
-                self._tap.heard(chunk)
+                self._create_tap.heard(chunk)
                 yield chunk
         except BaseException as error:
-            self._tap.end(_why(error))
+            self._create_tap.end(_format_reason(error))
             raise
-        self._tap.end()
+        self._create_tap.end()
 
     def close(self) -> None:
         try:
             self._inner.close()
         finally:
-            self._tap.end(HUNG_UP)
+            self._create_tap.end(HUNG_UP)
 
 
 class _AsyncStream:
-    """The same, for `async`."""
+    """The asynchronous variant of `_SyncStream`."""
 
     def __init__(self, inner: Any, tap: HttpTap) -> None:
-        self._inner, self._tap = inner, tap
+        self._inner, self._create_tap = inner, tap
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._inner:
-                self._tap.heard(chunk)
+                self._create_tap.heard(chunk)
                 yield chunk
         except BaseException as error:
-            self._tap.end(_why(error))
+            self._create_tap.end(_format_reason(error))
             raise
-        self._tap.end()
+        self._create_tap.end()
 
     async def aclose(self) -> None:
         try:
             await self._inner.aclose()
         finally:
-            self._tap.end(HUNG_UP)
+            self._create_tap.end(HUNG_UP)
 
 
-def _tap(background: BackgroundRecorder, request: Any) -> HttpTap | None:
-    """Begin to record a request; None: it asks no model, or what it sends is not known yet."""
-    with suppress(Exception):  # of a request of whatever make: its client must not notice
+def _create_tap(background: BackgroundRecorder, request: Any) -> HttpTap | None:
+    """Start recording a request. Return None if it is not a model call."""
+    with suppress(Exception):  # Recording must never raise into the client's request.
         target = request.url.raw_path.decode("ascii")
         protocol = wires.of(target.partition("?")[0])
         if request.method == "POST" and protocol is not None:
-            headers = _headers(request.headers)
+            headers = _normalize_headers(request.headers)
             return HttpTap(background, protocol, target, headers=headers, body=request.content)
     return None
 
 
-def _listen(response: Any, tap: HttpTap, ours: type) -> None:
-    """Put the tap on the stream of an answer, or take the answer where it is there already."""
-    tap.answered(int(response.status_code), _headers(response.headers))
-    if response.is_stream_consumed:  # a transport that does not stream
+def _attach_tap(response: Any, tap: HttpTap, mixin: type) -> None:
+    """Attach the tap to the stream of a response, or feed a response that is already read."""
+    tap.answered(int(response.status_code), _normalize_headers(response.headers))
+    if response.is_stream_consumed:  # The transport does not stream.
         tap.heard(response.content)
         tap.end(is_plain=True)
         return
     for base in type(response.stream).__mro__:
         if base.__name__ in ("SyncByteStream", "AsyncByteStream"):
-            response.stream = _kind_of(base, ours)(response.stream, tap)
+            response.stream = _combine_classes(base, mixin)(response.stream, tap)
             return
     tap.end("its stream is of a kind that is not known here")
 
 
-def _headers(headers: Any) -> Mapping[str, str]:
+def _normalize_headers(headers: Any) -> Mapping[str, str]:
     return {str(name).lower(): str(value) for name, value in headers.items()}
 
 
-def _why(error: BaseException) -> str:
-    """Return on one line why there is no more of an answer."""
+def _format_reason(error: BaseException) -> str:
+    """Format on one line why a response ended early."""
     if isinstance(error, GeneratorExit | asyncio.CancelledError | KeyboardInterrupt):
         return HUNG_UP
     name = type(error).__name__

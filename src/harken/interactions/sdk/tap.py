@@ -1,7 +1,7 @@
-"""`HttpTap`: one exchange on the wire, as it passes to a client.
+"""`HttpTap`: record one HTTP exchange while the client reads it.
 
-One idea: while bytes pass, they are only kept; what they say is found out later, behind the
-program's back. So the client gets each byte when it comes.
+Bytes are only collected while they pass; they are parsed later in the background thread. So the
+client receives each byte without delay.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientH
 
 HUNG_UP = "the client hung up"
 ENDED = "the program ended"
-_SECRET = ("auth", "key", "token", "cookie", "secret", "signature", "credential")
+_SECRET_WORDS = ("auth", "key", "token", "cookie", "secret", "signature", "credential")
 
 
 class HttpTap:
-    """What is known of one exchange so far. `end` counts once, whoever says it first."""
+    """The recorded state of one exchange. Only the first call of `end` has an effect."""
 
     def __init__(
         self,
@@ -36,9 +36,9 @@ class HttpTap:
         headers: Mapping[str, str],
         body: bytes,
     ) -> None:
-        """Begin now.
+        """Start recording.
 
-        target: path and query, as sent. headers: of the request, names in lower case.
+        `target` is the path and query as sent. `headers` are those of the request, in lower case.
         """
         self._background, self._protocol = background, protocol
         self._id = uuid4().hex
@@ -49,19 +49,21 @@ class HttpTap:
         self._begun_s = perf_counter()
         self._first_s: float | None = None
         self._is_begun = False
-        """Whether the ear has been told."""
-        said = {name: value for name, value in headers.items() if not _is_secret(name)}
+        """Whether the sink has received the start."""
+        safe_headers = {name: value for name, value in headers.items() if not _is_secret(name)}
         time = format_rfc3339(system_clock())
-        self._is_open = background.later(lambda: self._begin(target, said, body, time), len(body))
+        self._is_open = background.later(
+            lambda: self._begin(target, safe_headers, body, time), len(body)
+        )
         if self._is_open:
             background.opened(self._id, lambda: self.end(ENDED))
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """Take the head of the answer. headers: names in lower case."""
+        """Record status and headers of the response; header names are in lower case."""
         self._status, self._headers = status, headers
 
     def heard(self, chunk: bytes) -> None:
-        """Take the next bytes of the answer, as they came."""
+        """Record the next bytes of the response."""
         if self._first_s is None and chunk:
             self._first_s = perf_counter() - self._begun_s
         self._size_bytes += len(chunk)
@@ -69,9 +71,9 @@ class HttpTap:
             self._chunks.append(chunk)
 
     def end(self, broken: str = "", *, is_plain: bool = False) -> None:
-        """The answer is at its end, or broken off.
+        """Record the end of the response, or the error in `broken` that ended it early.
 
-        is_plain: what was heard is decompressed already.
+        If `is_plain`, the recorded bytes are already decompressed.
         """
         if not self._is_open:
             return
@@ -93,7 +95,7 @@ class HttpTap:
     def _begin(self, target: str, headers: Mapping[str, str], body: bytes, time: str) -> None:
         path = path_of(target)
         body = body_from_bytes(body, headers.get("content-encoding", ""))
-        hints = _both(self._background.hints, hints_of(headers, path, body))
+        hints = _merge_hints(self._background.hints, hints_of(headers, path, body))
         protocol = self._protocol.name
         call = CapturedRequest(
             id=self._id, protocol=protocol, path=path, body=body, time=time, hints=hints
@@ -110,22 +112,24 @@ class HttpTap:
             reply = replace(reply, body=body_from_bytes(b"".join(self._chunks), encoding))
         except FormatError as error:
             reply = replace(reply, broken=f"the answer could not be kept: {error}")
-        if reply.broken == HUNG_UP and self._says_its_end(reply):
+        if reply.broken == HUNG_UP and self._has_final_event(reply):
             reply = replace(reply, broken="")
         self._background.ear.end(reply)
 
-    def _says_its_end(self, reply: CapturedResponse) -> bool:
-        """Whether the answer is whole: a client may hang up as soon as it has the last event."""
+    def _has_final_event(self, reply: CapturedResponse) -> bool:
+        """Whether the response is complete: a client may disconnect after the last event."""
         listener = self._protocol.listener(reply.status)
         listener.feed(reply.body)
         return listener.end().finish is not None
 
 
 def _is_secret(name: str) -> bool:
-    return any(word in name for word in _SECRET)
+    return any(word in name for word in _SECRET_WORDS)
 
 
-def _both(given: ClientHints, said: ClientHints) -> ClientHints:
-    """Return what the program was told to be called, else what it says of itself."""
-    known = {one.name: getattr(given, one.name) for one in fields(ClientHints)}
-    return replace(said, **{name: value for name, value in known.items() if value})
+def _merge_hints(user_hints: ClientHints, program_hints: ClientHints) -> ClientHints:
+    """Return the hints of the program; hints of the user take precedence."""
+    hint_values = {
+        hint_field.name: getattr(user_hints, hint_field.name) for hint_field in fields(ClientHints)
+    }
+    return replace(program_hints, **{name: value for name, value in hint_values.items() if value})

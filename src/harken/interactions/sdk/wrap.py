@@ -1,12 +1,12 @@
-"""`wrap`: a client of a provider, as before, whose model calls are recorded.
+"""`wrap_client`: return a provider's client whose model calls are recorded.
 
     with recording(folder) as record:
         client = wrap(Anthropic(), record)
 
-One idea: nothing of the client changes but the httpx client below it, which its vendor lets one
-give. So each of its methods is covered, with what is on the wire: streams, raw responses, retries.
+Only the httpx client below the provider's client is replaced, which vendors support. So all methods
+are recorded as on the wire: streams, raw responses and retries.
 
-`recording`: model calls of this program become sessions in a folder, and commits in a store.
+`recording` writes the recorded calls to session logs in a folder, and commits to a store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harken.recording.recorder import Recorder
 from harken.store.base import Store
 
 _PROGRAM = "python"
-"""What the client of a run is called that its program gave a name."""
+"""Client name of a session that the program named."""
 
 
 _logger = logging.getLogger("harken.interactions")
@@ -39,20 +39,20 @@ def recording(
     session: str = "",
     tell: Callable[[str], None] = _logger.warning,
 ) -> Iterator[BackgroundRecorder]:
-    """Record what wrapped clients ask in the block; at its end all is on disk.
+    """Record the calls of wrapped clients in the block. All data is on disk at its end.
 
-    folder: of session logs, one file each; it is made where it is not there. store: where commits
-    go; it stays open.
-    session: the name of a run, to which all calls then belong, also those of a later block; empty:
-    what belongs together is found by what is asked.
-    tell: is told, on one line, what a person should know.
+    `folder` has the session logs and is created if it does not exist. `store` receives commits, and
+    stays open.
+    `session` is the name of a session to which all calls belong, also those of a later block; if
+    empty, calls are grouped by their context.
+    `tell` is called with one-line warnings for the user.
     """
-    where = Path(folder)
-    where.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # of whatever make the clients are: it is one run
+    path = Path(folder)
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # One run may use clients of several providers.
     hints = ClientHints(session=session, client=_PROGRAM) if session else ClientHints()
     with (
-        Recorder(where, store, tell=tell) as recorder,
+        Recorder(path, store, tell=tell) as recorder,
         BackgroundRecorder(recorder, hints=hints) as background,
     ):
         yield background
@@ -62,11 +62,11 @@ Client = TypeVar("Client")
 
 
 def wrap_client(client: Client, into: BackgroundRecorder | CallSink) -> Client:
-    """Return a client like this one, whose calls are recorded; this one itself goes on as before.
+    """Return a client like this one whose calls are recorded. The original is not changed.
 
-    client: of `openai` or `anthropic`, sync or async, with any of its options; or a client of
-    httpx, which other libraries take. Closing one of the two closes both.
-    into: as `recording` gives it; whoever hands in another ear has it told in a thread.
+    `client` is a synchronous or asynchronous client of `openai` or `anthropic` with any options, or
+    an httpx client. Closing either client closes both.
+    `into` is the value of `recording`, or a sink that is called in a background thread.
     Raises TypeError for other clients.
     """
     background = into if isinstance(into, BackgroundRecorder) else BackgroundRecorder(into)
@@ -76,12 +76,12 @@ def wrap_client(client: Client, into: BackgroundRecorder | CallSink) -> Client:
             if is_recorded(client, background)
             else cast(Client, recorded(client, background))
         )
-    inner: Any = getattr(client, "_client", None)  # there is no public name for it
-    copy = getattr(client, "with_options", None)
-    if not callable(copy) or not is_http_client(inner):
+    inner: Any = getattr(client, "_client", None)  # There is no public attribute for it.
+    with_options = getattr(client, "with_options", None)
+    if not callable(with_options) or not is_http_client(inner):
         raise TypeError(
             f"{type(client).__name__} cannot be wrapped: give one of openai, anthropic or httpx"
         )
     if is_recorded(inner, background):
         return client
-    return cast(Client, copy(http_client=recorded(inner, background)))
+    return cast(Client, with_options(http_client=recorded(inner, background)))
