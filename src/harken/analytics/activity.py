@@ -1,11 +1,11 @@
-"""Activity: at which hours of the week there was work, and on which days.
+"""Activity by hour of the week and by day, and the maximum number of concurrent sessions.
 
-One idea: hours and days are those of a time zone that the caller gives, with its summer time.
+Hours and days are in the time zone of the caller, with its daylight saving time.
 
-Concurrency: how many sessions there were at once, at most.
+Concurrency is the number of sessions at the same time.
 
-A session is open from its first message to its last, and may sleep for days between. So there are
-two answers: how many were open, and in how many something was said in the same quarter of an hour.
+A session is open from its first message to its last, and may be idle for days in between. So two
+numbers are computed: open sessions, and sessions with a message in the same quarter of an hour.
 """
 
 from __future__ import annotations
@@ -39,27 +39,29 @@ _QUERY = """
 
 
 class Concurrency(Record, frozen=True, kw_only=True):
-    """The peaks; each the first of its height."""
+    """The first maxima of both concurrency measures."""
 
     open: int
-    """The most sessions that were between their first and last message at once."""
+    """Maximum number of sessions between their first and last message at the same time."""
     open_at: datetime | None
     open_until: datetime | None
     at_work: int
-    """The most sessions in which something was said in the same quarter of an hour."""
+    """Maximum number of sessions with messages in the same quarter of an hour."""
     at_work_at: datetime | None
-    """When that began."""
+    """Start of that quarter of an hour."""
 
 
 def concurrency(
-    database: apsw.Connection, scope: Scope, spells: Iterable[QuarterHour]
+    database: apsw.Connection, scope: Scope, quarter_hours: Iterable[QuarterHour]
 ) -> Concurrency:
-    """Return the peaks. `spells`: those of the scope."""
-    opened, since, until = next(scope.rows(database, _QUERY, "sessions"), (0, None, None))
-    busy = Counter(spell.quarter for spell in spells if spell.quarter is not None)
-    quarter, at_work = min(busy.items(), key=lambda one: (-one[1], one[0]), default=(None, 0))
+    """Compute the maxima. `spells` are the quarter hours of the scope."""
+    open_count, since, until = next(scope.rows(database, _QUERY, "sessions"), (0, None, None))
+    busy = Counter(
+        quarter_hour.quarter for quarter_hour in quarter_hours if quarter_hour.quarter is not None
+    )
+    quarter, at_work = min(busy.items(), key=lambda item: (-item[1], item[0]), default=(None, 0))
     return Concurrency(
-        open=opened,
+        open=open_count,
         open_at=to_datetime(since),
         open_until=to_datetime(until),
         at_work=at_work,
@@ -72,47 +74,47 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class Day(Record, frozen=True, kw_only=True):
-    """What was said on a day."""
+    """Activity on a day."""
 
     day: date
     sessions: int
-    """In which something was said."""
+    """Number of sessions with messages."""
     prompts: int
     responses: int
     messages: int
-    """All of them, results of tools too."""
+    """All messages, including tool results."""
 
 
 class ActivityByHour(Record, frozen=True, kw_only=True):
-    """When something was said. Weekdays from Monday, hours from 0: `messages[weekday][hour]`."""
+    """Number of messages by time. Weekdays start with Monday: `messages[weekday][hour]`."""
 
     messages: list[list[int]]
     prompts: list[list[int]]
     days: list[Day]
-    """Those on which something was said, in order."""
+    """Days with messages, in order."""
 
 
-def activity(spells: Iterable[QuarterHour], zone: tzinfo) -> ActivityByHour:
-    """Return when there was work; messages without a time are left out."""
+def activity(quarter_hours: Iterable[QuarterHour], zone: tzinfo) -> ActivityByHour:
+    """Count messages by hour and by day. Messages without a time are ignored."""
     messages = [[0] * HOURS for _ in WEEKDAYS]
     prompts = [[0] * HOURS for _ in WEEKDAYS]
     by_day: dict[date, list[QuarterHour]] = defaultdict(list)
-    for spell in spells:
-        if spell.quarter is None:
+    for quarter_hour in quarter_hours:
+        if quarter_hour.quarter is None:
             continue
-        when = begins(spell.quarter, zone)
-        messages[when.weekday()][when.hour] += spell.messages
-        prompts[when.weekday()][when.hour] += spell.prompts
-        by_day[when.date()].append(spell)
-    days = [_day(day, by_day[day]) for day in sorted(by_day)]
+        start = begins(quarter_hour.quarter, zone)
+        messages[start.weekday()][start.hour] += quarter_hour.messages
+        prompts[start.weekday()][start.hour] += quarter_hour.prompts
+        by_day[start.date()].append(quarter_hour)
+    days = [_build_day(day, by_day[day]) for day in sorted(by_day)]
     return ActivityByHour(messages=messages, prompts=prompts, days=days)
 
 
-def _day(day: date, spells: list[QuarterHour]) -> Day:
+def _build_day(day: date, quarter_hours: list[QuarterHour]) -> Day:
     return Day(
         day=day,
-        sessions=len({spell.session_id for spell in spells}),
-        prompts=sum(spell.prompts for spell in spells),
-        responses=sum(spell.responses for spell in spells),
-        messages=sum(spell.messages for spell in spells),
+        sessions=len({quarter_hour.session_id for quarter_hour in quarter_hours}),
+        prompts=sum(quarter_hour.prompts for quarter_hour in quarter_hours),
+        responses=sum(quarter_hour.responses for quarter_hour in quarter_hours),
+        messages=sum(quarter_hour.messages for quarter_hour in quarter_hours),
     )

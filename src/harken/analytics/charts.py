@@ -1,7 +1,7 @@
-"""Charts: figures as the data that a plotting library draws.
+"""Build charts as data for a plotting library.
 
-One idea: a chart is plain data, in the form of plotly's figures, so it can be looked at and tested
-without a browser. Names come from outside, and plotly reads markup in labels: they are escaped.
+A chart is plain data in the format of plotly figures, so it can be inspected and tested without a
+browser. Names are untrusted, and plotly interprets markup in labels, so they are escaped.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from harken.analytics.usage import DayUsage, ModelUsage, ProjectUsage
 
 Data: TypeAlias = dict[str, Any]
 MOST = 15
-"""So many bars; all figures are in the JSON."""
-_LABEL = 24
-_ROW = 26
+"""Maximum number of bars in a chart."""
+_MAX_LABEL_CHARS = 24
+_ROW_PX = 26
 _DAY_MS = 86_400_000
-_BARS = 120
-_DOTS = 3000
-_STEPS = {1: "a day", 7: "a week", 28: "in four weeks", 364: "in 52 weeks"}
-"""Of so many days may be a bar."""
+_MAX_TIME_BARS = 120
+_MAX_DOTS = 3000
+_BAR_DAYS = {1: "a day", 7: "a week", 28: "in four weeks", 364: "in 52 weeks"}
+"""Days per bar -> label. These are the possible widths of a bar."""
 _TICKS_S = (1, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
 COLOURS = {
     "prompt": "#e9a23b",
@@ -41,12 +41,14 @@ COLOURS = {
     "idle": "#dfe3e6",
 }
 _TEAL = COLOURS["response"]
-_HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HIDDEN_PATTERN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart, and what it shows."""
+    """A chart with its title."""
 
     title: str
     note: str
@@ -57,74 +59,87 @@ class Chart:
 
 
 def escape_label(text: str, width: int = 200) -> str:
-    """Return a text from outside as a page may have it: one line, cut, without markup or tricks.
+    """Escape an untrusted text for a page: one line, truncated, without control characters.
 
     >>> escape_label("<b>Tea</b>"), escape_label("a" * 9, 4)
     ('&lt;b&gt;Tea&lt;/b&gt;', 'aaa…')
     """
-    line = " ".join(_HIDDEN.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())).split(" "))
+    line = " ".join(
+        _HIDDEN_PATTERN.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())).split(" ")
+    )
     return escape(line if len(line) <= width else line[: width - 1] + "…")
 
 
-def overview_charts(found: Overview) -> list[Chart]:
-    """Return the charts of an overview; those of which there is nothing to show are left out."""
+def overview_charts(report: Overview) -> list[Chart]:
+    """Return the charts of an overview, without empty charts."""
     charts = [
-        _days(found),
-        _costs(found.days),
-        _week(found.activity.messages),
-        _models(found.models),
-        _projects(found.projects),
-        _tools(found.tools),
-        _compactions(found.sessions),
+        _activity_chart(report),
+        _cost_chart(report.days),
+        _week_chart(report.activity.messages),
+        _models_chart(report.models),
+        _projects_chart(report.projects),
+        _tools_chart(report.tools),
+        _compactions_chart(report.sessions),
     ]
-    return [one for one in charts if one is not None]
+    return [chart for chart in charts if chart is not None]
 
 
-def session_charts(found: OneSession, zone: tzinfo) -> list[Chart]:
+def session_charts(report: OneSession, zone: tzinfo) -> list[Chart]:
     """Return the charts of one session."""
-    charts = [_profile(found.profile, zone), _models(found.models), _tools(found.tools)]
-    return [one for one in charts if one is not None]
+    charts = [
+        _profile_chart(report.profile, zone),
+        _models_chart(report.models),
+        _tools_chart(report.tools),
+    ]
+    return [chart for chart in charts if chart is not None]
 
 
-def _days(found: Overview) -> Chart | None:
-    days = {one.day: one for one in found.activity.days}
+def _activity_chart(report: Overview) -> Chart | None:
+    days = {day_activity.day: day_activity for day_activity in report.activity.days}
     if not days:
         return None
-    step = _step(days)
+    step = _choose_bar_days(days)
     kinds = (
-        ("prompts", {day: one.prompts for day, one in days.items()}, COLOURS["prompt"]),
-        ("responses", {day: one.responses for day, one in days.items()}, _TEAL),
+        (
+            "prompts",
+            {day: day_activity.prompts for day, day_activity in days.items()},
+            COLOURS["prompt"],
+        ),
+        ("responses", {day: day_activity.responses for day, day_activity in days.items()}, _TEAL),
     )
     bars = [
-        _over_time(_in_steps(counts, step), step, colour) | {"name": name, "hoverinfo": "x+y+name"}
+        _time_bars(_sum_by_bar(counts, step), step, colour)
+        | {"name": name, "hoverinfo": "x+y+name"}
         for name, counts, colour in kinds
     ]
     layout = {"barmode": "stack", "xaxis": {"type": "date"}, "showlegend": True}
-    return Chart("Activity", f"prompts and responses {_STEPS[step]}", bars, layout, 260)
+    return Chart("Activity", f"prompts and responses {_BAR_DAYS[step]}", bars, layout, 260)
 
 
-def _costs(days: Sequence[DayUsage]) -> Chart | None:
-    known = {one.day: one.cost_usd or 0.0 for one in days if one.day is not None}
-    if not any(known.values()):
+def _cost_chart(days: Sequence[DayUsage]) -> Chart | None:
+    cost_by_day = {
+        day_usage.day: day_usage.cost_usd or 0.0 for day_usage in days if day_usage.day is not None
+    }
+    if not any(cost_by_day.values()):
         return None
-    step = _step(known)
-    sums = _in_steps(known, step)
-    told = [f"{day}: {dollars(value)}" for day, value in sums.items()]
-    bar = _over_time(sums, step, COLOURS["tool"]) | {"hovertext": told, "hoverinfo": "text"}
+    step = _choose_bar_days(cost_by_day)
+    sums = _sum_by_bar(cost_by_day, step)
+    hover_texts = [f"{day}: {dollars(value)}" for day, value in sums.items()]
+    bar = _time_bars(sums, step, COLOURS["tool"]) | {"hovertext": hover_texts, "hoverinfo": "text"}
     layout = {"xaxis": {"type": "date"}, "yaxis": {"tickprefix": "$"}}
-    note = f"{_STEPS[step]}, of responses whose price is known"
+    note = f"{_BAR_DAYS[step]}, of responses whose price is known"
     return Chart("Cost", note, [bar], layout, 240)
 
 
-def _step(days: Iterable[date]) -> int:
-    """Return how many days go into a bar, so that bars are not too thin to be seen."""
-    known = [*days]
-    span = (max(known) - min(known)).days
-    return next((step for step in _STEPS if span <= step * _BARS), max(_STEPS))
+def _choose_bar_days(days: Iterable[date]) -> int:
+    """Return the number of days per bar, so that bars are wide enough to be visible."""
+    all_days = [*days]
+    span = (max(all_days) - min(all_days)).days
+    return next((step for step in _BAR_DAYS if span <= step * _MAX_TIME_BARS), max(_BAR_DAYS))
 
 
-def _in_steps(values: Mapping[date, float], step: int) -> dict[date, float]:
-    """Return the sums of so many days each, by the first of them; weeks begin on Mondays."""
+def _sum_by_bar(values: Mapping[date, float], step: int) -> dict[date, float]:
+    """Return sums of `step` days by their first day; weeks start on Monday."""
     sums: dict[date, float] = {}
     for day in sorted(values):
         first = day - timedelta(days=(day.toordinal() - 1) % step)
@@ -132,7 +147,7 @@ def _in_steps(values: Mapping[date, float], step: int) -> dict[date, float]:
     return sums
 
 
-def _over_time(values: Mapping[date, float], step: int, colour: str) -> Data:
+def _time_bars(values: Mapping[date, float], step: int, colour: str) -> Data:
     return {
         "type": "bar",
         "x": [day.isoformat() for day in values],
@@ -143,7 +158,7 @@ def _over_time(values: Mapping[date, float], step: int, colour: str) -> Data:
     }
 
 
-def _week(messages: Sequence[Sequence[int]]) -> Chart | None:
+def _week_chart(messages: Sequence[Sequence[int]]) -> Chart | None:
     if not any(map(any, messages)):
         return None
     text = [
@@ -166,66 +181,84 @@ def _week(messages: Sequence[Sequence[int]]) -> Chart | None:
     return Chart("Hours of the week", "the darker, the more messages", [heat], layout, 260)
 
 
-def _models(models: Sequence[ModelUsage]) -> Chart | None:
+def _models_chart(models: Sequence[ModelUsage]) -> Chart | None:
     kinds = (
         ("read anew", "input_tokens", COLOURS["prompt"]),
         ("from a cache", "cache_read_tokens", "#a8dadc"),
         ("into a cache", "cache_write_tokens", "#6a8caf"),
         ("written", "output_tokens", _TEAL),
     )
-    used = [one for one in models if tokens(one)][:MOST]
-    names = [one.model or "(not named)" for one in used]
-    told = [f"{number(one.responses)} responses, {_money(one)}" for one in used]
+    shown_models = [model for model in models if tokens(model)][:MOST]
+    names = [model.model or "(not named)" for model in shown_models]
+    hover_texts = [
+        f"{number(model.responses)} responses, {_format_cost(model)}" for model in shown_models
+    ]
     bars = [
-        _bars(names, [getattr(one, member) or 0 for one in used], told, colour) | {"name": name}
+        _horizontal_bars(
+            names, [getattr(model, member) or 0 for model in shown_models], hover_texts, colour
+        )
+        | {"name": name}
         for name, member, colour in kinds
     ]
     layout = {"barmode": "stack", "showlegend": True}
-    return _of_rows(Chart("Models", "tokens", bars, layout, 0), names)
+    return _with_row_labels(Chart("Models", "tokens", bars, layout, 0), names)
 
 
-def _projects(projects: Sequence[ProjectUsage]) -> Chart | None:
-    used = projects[:MOST]
-    names = [one.project or "(not known)" for one in used]
-    told = [f"{number(one.sessions)} sessions, {_money(one)}" for one in used]
-    if len(used) < 2:
+def _projects_chart(projects: Sequence[ProjectUsage]) -> Chart | None:
+    shown_projects = projects[:MOST]
+    names = [project.project or "(not known)" for project in shown_projects]
+    hover_texts = [
+        f"{number(project.sessions)} sessions, {_format_cost(project)}"
+        for project in shown_projects
+    ]
+    if len(shown_projects) < 2:
         return None
-    bars = _bars(names, [one.cost_usd or 0 for one in used], told, COLOURS["tool"])
+    bars = _horizontal_bars(
+        names, [project.cost_usd or 0 for project in shown_projects], hover_texts, COLOURS["tool"]
+    )
     layout = {"xaxis": {"tickprefix": "$"}}
-    return _of_rows(Chart("Projects", "cost, as far as it is known", [bars], layout, 0), names)
+    return _with_row_labels(
+        Chart("Projects", "cost, as far as it is known", [bars], layout, 0), names
+    )
 
 
-def _money(one: ModelUsage | ProjectUsage) -> str:
-    money = cost(one.cost_usd, one.unpriced)
+def _format_cost(usage: ModelUsage | ProjectUsage) -> str:
+    money = cost(usage.cost_usd, usage.unpriced)
     return f"cost {money}" if money == "unknown" else money
 
 
-def _tools(tools: Tools) -> Chart | None:
-    used = tools.tools[:MOST]
-    names = [one.name for one in used]
-    told = [f"{number(one.calls)} calls, {number(one.errors)} failed" for one in used]
-    fine = _bars(names, [one.calls - one.errors for one in used], told, _TEAL)
-    failed = _bars(names, [one.errors for one in used], told, COLOURS["compaction"])
-    data = [{**fine, "name": "calls"}, {**failed, "name": "failed"}]
-    layout = {"barmode": "stack", "showlegend": any(one.errors for one in used)}
-    return _of_rows(Chart("Tools", "calls", data, layout, 0), names)
+def _tools_chart(tools: Tools) -> Chart | None:
+    shown_tools = tools.tools[:MOST]
+    names = [tool.name for tool in shown_tools]
+    hover_texts = [
+        f"{number(tool.calls)} calls, {number(tool.errors)} failed" for tool in shown_tools
+    ]
+    succeeded = _horizontal_bars(
+        names, [tool.calls - tool.errors for tool in shown_tools], hover_texts, _TEAL
+    )
+    failed = _horizontal_bars(
+        names, [tool.errors for tool in shown_tools], hover_texts, COLOURS["compaction"]
+    )
+    data = [{**succeeded, "name": "calls"}, {**failed, "name": "failed"}]
+    layout = {"barmode": "stack", "showlegend": any(tool.errors for tool in shown_tools)}
+    return _with_row_labels(Chart("Tools", "calls", data, layout, 0), names)
 
 
-def _compactions(sessions: Iterable[Lifecycle]) -> Chart | None:
-    timed = [one for one in sessions if one.duration_s][:_DOTS]
-    if not any(one.compactions for one in timed):
+def _compactions_chart(sessions: Iterable[Lifecycle]) -> Chart | None:
+    timed = [session for session in sessions if session.duration_s][:_MAX_DOTS]
+    if not any(session.compactions for session in timed):
         return None
-    titles = [escape_label(one.title or one.session, 60) for one in timed]
-    told = [
-        f"{title}: {duration(one.duration_s)}, {one.compactions}"
-        for title, one in zip(titles, timed, strict=True)
+    titles = [escape_label(session.title or session.session, 60) for session in timed]
+    hover_texts = [
+        f"{title}: {duration(session.duration_s)}, {session.compactions}"
+        for title, session in zip(titles, timed, strict=True)
     ]
     dots = {
         "type": "scatter",
         "mode": "markers",
-        "x": [one.duration_s for one in timed],
-        "y": [one.compactions for one in timed],
-        "hovertext": told,
+        "x": [session.duration_s for session in timed],
+        "y": [session.compactions for session in timed],
+        "hovertext": hover_texts,
         "hoverinfo": "text",
         "marker": {"color": COLOURS["compaction"], "size": 9, "opacity": 0.6},
     }
@@ -240,17 +273,17 @@ def _compactions(sessions: Iterable[Lifecycle]) -> Chart | None:
     return Chart("Compactions", "of sessions, by how long they lasted", [dots], layout, 260)
 
 
-def _profile(profile: Profile, zone: tzinfo) -> Chart | None:
+def _profile_chart(profile: Profile, zone: tzinfo) -> Chart | None:
     if not profile.bins:
         return None
     # A naive time is drawn as it stands: plotly knows no zones.
-    times = [one.began.astimezone(zone).replace(tzinfo=None).isoformat() for one in profile.bins]
+    times = [bin_.began.astimezone(zone).replace(tzinfo=None).isoformat() for bin_ in profile.bins]
     bars = [
         {
             "type": "bar",
             "name": name,
             "x": times,
-            "y": [getattr(one.seconds, name) for one in profile.bins],
+            "y": [getattr(bin_.seconds, name) for bin_ in profile.bins],
             "width": profile.bin_s * 1000,
             "offset": 0,
             "marker": {"color": colour},
@@ -262,34 +295,40 @@ def _profile(profile: Profile, zone: tzinfo) -> Chart | None:
     return Chart("Profile", note, bars, layout, 320)
 
 
-def _bars(names: Sequence[str], values: Sequence[float], told: Sequence[str], colour: str) -> Data:
-    """Return bars from left to right, one below the other."""
+def _horizontal_bars(
+    names: Sequence[str], values: Sequence[float], hover_texts: Sequence[str], colour: str
+) -> Data:
+    """Build horizontal bars, one below the other."""
     return {
         "type": "bar",
         "orientation": "h",
         "x": list(values),
         "y": list(range(len(names))),
         "hovertext": [
-            f"{escape_label(name)}: {text}" for name, text in zip(names, told, strict=True)
+            f"{escape_label(name)}: {text}" for name, text in zip(names, hover_texts, strict=True)
         ],
         "hoverinfo": "text",
         "marker": {"color": colour},
     }
 
 
-def _of_rows(chart: Chart, names: Sequence[str]) -> Chart | None:
-    """Return a chart with a name for each row, as high as it takes; None: there is no row."""
+def _with_row_labels(chart: Chart, names: Sequence[str]) -> Chart | None:
+    """Add row labels to a chart and set its height. Return None if there are no rows."""
     if not names:
         return None
     axis = {
         "autorange": "reversed",
         "tickvals": list(range(len(names))),
-        "ticktext": [escape_label(_tail(name), _LABEL) for name in names],
+        "ticktext": [escape_label(_path_tail(name), _MAX_LABEL_CHARS) for name in names],
     }
     layout = {**chart.layout, "yaxis": axis}
-    return Chart(chart.title, chart.note, chart.data, layout, 90 + _ROW * len(names))
+    return Chart(chart.title, chart.note, chart.data, layout, 90 + _ROW_PX * len(names))
 
 
-def _tail(name: str) -> str:
-    """Return the end of a long path: there the folders differ."""
-    return name if len(name) <= _LABEL or "/" not in name else f"…{name[1 - _LABEL :]}"
+def _path_tail(name: str) -> str:
+    """Return the end of a long path, which distinguishes folders."""
+    return (
+        name
+        if len(name) <= _MAX_LABEL_CHARS or "/" not in name
+        else f"…{name[1 - _MAX_LABEL_CHARS :]}"
+    )

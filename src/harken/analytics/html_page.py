@@ -1,6 +1,6 @@
-"""A page of figures: one file for a browser, with its charts inside, that asks for nothing else.
+"""Render statistics as a self-contained HTML page with charts.
 
-What comes from outside is escaped, and the page itself forbids the browser every other request.
+Untrusted text is escaped, and a content security policy forbids all network requests.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from harken.analytics.usage import UsageStats
 from harken.errors import ConfigError
 
 SESSIONS = 100
-"""So many sessions are told one by one."""
+"""Maximum number of sessions in the table."""
 Figure: TypeAlias = tuple[str, str]
-"""A number, and of what it is."""
+"""A formatted number and its label."""
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """
 :root { color-scheme: light; }
@@ -58,23 +58,23 @@ _NUMBER = ' class="number"'
 _CONFIG: Data = {"displayModeBar": False, "responsive": True}
 
 
-def page(found: Overview | OneSession, zone: tzinfo) -> str:
-    """Return a page. Raises ConfigError where plotly is not installed."""
-    if isinstance(found, OneSession):
-        title = found.session.title or found.session.session
-        charts, about = session_charts(found, zone), _about(found.session, zone)
+def page(report: Overview | OneSession, zone: tzinfo) -> str:
+    """Render a page. Raises ConfigError if plotly is not installed."""
+    if isinstance(report, OneSession):
+        title = report.session.title or report.session.session
+        charts, subtitle = session_charts(report, zone), _session_subtitle(report.session, zone)
         table: Sequence[Lifecycle] = ()
         peaks: list[Figure] = []
     else:
-        title, charts, table = "Harken: what was done", overview_charts(found), found.sessions
-        about = f"{number(len(found.sessions))} sessions"
-        peaks = [(number(found.concurrency.at_work), "sessions at work at once, at most")]
+        title, charts, table = "Harken: what was done", overview_charts(report), report.sessions
+        subtitle = f"{number(len(report.sessions))} sessions"
+        peaks = [(number(report.concurrency.at_work), "sessions at work at once, at most")]
     body = [
         f"<h1>{escape_label(title)}</h1>",
-        f"<p>{about}</p>",
-        _figures(_sums(found.amplification, found.usage) + peaks),
-        *(_section(at, chart) for at, chart in enumerate(charts)),
-        _sessions(table, zone),
+        f"<p>{subtitle}</p>",
+        _render_figures(_summary_figures(report.amplification, report.usage) + peaks),
+        *(_render_section(index, chart) for index, chart in enumerate(charts)),
+        _render_sessions(table, zone),
     ]
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -88,7 +88,7 @@ def page(found: Overview | OneSession, zone: tzinfo) -> str:
 
 
 def _plotly() -> Any:
-    """Import what draws. Raises ConfigError where it is not installed."""
+    """Import plotly. Raises ConfigError if it is not installed."""
     try:
         import plotly.io  # noqa: PLC0415 - an extra
         import plotly.offline  # noqa: PLC0415 - as above
@@ -99,8 +99,8 @@ def _plotly() -> Any:
     return plotly
 
 
-def _about(session: Lifecycle, zone: tzinfo) -> str:
-    told = [
+def _session_subtitle(session: Lifecycle, zone: tzinfo) -> str:
+    facts = [
         escape_label(session.session),
         escape_label(session.project),
         f"{minute(session.began, zone)} to {minute(session.ended, zone)}",
@@ -108,10 +108,10 @@ def _about(session: Lifecycle, zone: tzinfo) -> str:
         f"outcome {escape_label(session.outcome)}" if session.outcome else "",
         f"{session.compactions} compactions",
     ]
-    return " · ".join(filter(None, told))
+    return " · ".join(filter(None, facts))
 
 
-def _sums(sums: Amplification, usage: UsageStats) -> list[Figure]:
+def _summary_figures(sums: Amplification, usage: UsageStats) -> list[Figure]:
     return [
         (number(sums.prompts), "prompts"),
         (number(sums.responses), "responses"),
@@ -124,54 +124,55 @@ def _sums(sums: Amplification, usage: UsageStats) -> list[Figure]:
     ]
 
 
-def _figures(told: Iterable[Figure]) -> str:
-    cells = (f"<div><b>{escape(figure)}</b><span>{what}</span></div>" for figure, what in told)
+def _render_figures(figures: Iterable[Figure]) -> str:
+    cells = (f"<div><b>{escape(figure)}</b><span>{label}</span></div>" for figure, label in figures)
     return f'<div class="figures">{"".join(cells)}</div>'
 
 
-def _section(at: int, chart: Chart) -> str:
+def _render_section(index: int, chart: Chart) -> str:
     layout = {**_LAYOUT, **chart.layout}
     for axis in ("xaxis", "yaxis"):
         layout[axis] = {**_AXIS, **chart.layout.get(axis, {})}
-    drawn = _plotly().io.to_html(
+    chart_html = _plotly().io.to_html(
         {"data": chart.data, "layout": layout},
         config=_CONFIG,
         include_plotlyjs=False,
         full_html=False,
         default_height=f"{chart.height}px",
-        div_id=f"chart-{at}",
+        div_id=f"chart-{index}",
     )
-    return f"<section><h2>{chart.title} <small>{chart.note}</small></h2>{drawn}</section>"
+    return f"<section><h2>{chart.title} <small>{chart.note}</small></h2>{chart_html}</section>"
 
 
-def _sessions(sessions: Sequence[Lifecycle], zone: tzinfo) -> str:
+def _render_sessions(sessions: Sequence[Lifecycle], zone: tzinfo) -> str:
     if not sessions:
         return ""
     heads = ("ended", "session", "lasted", "prompts", "calls", "compactions", "outcome", "cost")
-    rows = "".join(_row(one, zone) for one in sessions[:SESSIONS])
-    more = len(sessions) - SESSIONS
-    note = f"<p>... and {number(more)} more, with --json</p>" if more > 0 else ""
+    rows = "".join(_render_row(session, zone) for session in sessions[:SESSIONS])
+    hidden_count = len(sessions) - SESSIONS
+    note = f"<p>... and {number(hidden_count)} more, with --json</p>" if hidden_count > 0 else ""
     head = "".join(f"<th{'' if name in heads[:2] else _NUMBER}>{name}</th>" for name in heads)
     table = f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>{note}'
     return f"<section><h2>Sessions <small>the last ones first</small></h2>{table}</section>"
 
 
-def _row(one: Lifecycle, zone: tzinfo) -> str:
+def _render_row(session: Lifecycle, zone: tzinfo) -> str:
     numbers = [
-        duration(one.duration_s),
-        number(one.prompts),
-        number(one.tool_calls),
-        number(one.compactions),
-        escape_label(one.outcome or "", 40),
-        cost(one.cost_usd, one.unpriced),
+        duration(session.duration_s),
+        number(session.prompts),
+        number(session.tool_calls),
+        number(session.compactions),
+        escape_label(session.outcome or "", 40),
+        cost(session.cost_usd, session.unpriced),
     ]
-    title = escape_label(one.title or one.session)
-    where = f'<br><small title="{escape_label(one.session)}">{escape_label(one.project)}</small>'
+    title = escape_label(session.title or session.session)
+    name, project = escape_label(session.session), escape_label(session.project)
+    location = f'<br><small title="{name}">{project}</small>'
     return (
-        f'<tr><td class="number">{minute(one.ended, zone)}</td>'
-        f'<td class="title">{title}{where}</td>{_cells(numbers)}</tr>'
+        f'<tr><td class="number">{minute(session.ended, zone)}</td>'
+        f'<td class="title">{title}{location}</td>{_render_cells(numbers)}</tr>'
     )
 
 
-def _cells(texts: Iterable[str]) -> str:
+def _render_cells(texts: Iterable[str]) -> str:
     return "".join(f'<td class="number">{text}</td>' for text in texts)

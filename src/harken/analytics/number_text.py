@@ -1,4 +1,4 @@
-"""Numbers as people write them: 1.2 M, $0.30, 3 h 20 min. What is not known is a word, never 0."""
+"""Format numbers for people: 1.2 M, $0.30, 3 h 20 min. Unknown values are a word, never 0."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ if TYPE_CHECKING:
     from harken.analytics.usage import UsageStats
 
 UNKNOWN = "?"
-_LARGE = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
-_IN_FULL = 10_000
-_STEPS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_NUMBER_UNITS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
+_MAX_FULL_NUMBER = 10_000
+_TIME_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _HALF = 0.05
-_LEAST_S = 0.05
-_LEAST = 0.0001
-_ROUND = 999.5
-"""From here on three digits are a thousand."""
+_MIN_DURATION_S = 0.05
+_MIN_NUMBER = 0.0001
+_MIN_THOUSAND = 999.5
+"""From this value on, three significant digits round to a thousand."""
 
 
 def number(value: float | None) -> str:
-    """Return a number; from ten thousand on with a letter for thousands, millions, ...
+    """Format a number; from ten thousand on with a letter for thousands, millions and so on.
 
     >>> number(9876), number(45_600), number(1_249_999), number(5_500_000_000), number(None)
     ('9,876', '45.6 K', '1.2 M', '5.5 B', '?')
@@ -28,18 +28,20 @@ def number(value: float | None) -> str:
     """
     if value is None:
         return UNKNOWN
-    if 0 < value < _LEAST:
-        return f"<{_LEAST}"
-    if isinstance(value, float) and abs(value) < _ROUND:
+    if 0 < value < _MIN_NUMBER:
+        return f"<{_MIN_NUMBER}"
+    if isinstance(value, float) and abs(value) < _MIN_THOUSAND:
         return f"{value:.3g}"
-    if abs(value) < _IN_FULL:
+    if abs(value) < _MAX_FULL_NUMBER:
         return f"{value:,.0f}"
-    unit, letter = next(one for one in _LARGE if abs(value) >= one[0] - one[0] / 1000 * _HALF)
+    unit, letter = next(
+        scale for scale in _NUMBER_UNITS if abs(value) >= scale[0] - scale[0] / 1000 * _HALF
+    )
     return f"{value / unit:,.1f} {letter}"
 
 
 def share(part: float, whole: float) -> str:
-    """Return a part of a whole in percent.
+    """Format a ratio as a percentage.
 
     >>> share(1, 3), share(1, 1000), share(0, 3), share(1, 0)
     ('33 %', '<1 %', '0 %', '')
@@ -51,7 +53,7 @@ def share(part: float, whole: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration in its two largest units.
+    """Format a duration in its two largest units.
 
     >>> duration(0.25), duration(59.6), duration(754), duration(12_000), duration(200_000)
     ('0.2 s', '60 s', '13 min', '3 h 20 min', '2 d 8 h')
@@ -60,33 +62,33 @@ def duration(seconds: float | None) -> str:
     """
     if seconds is None:
         return UNKNOWN
-    if 0 < seconds < _LEAST_S:
+    if 0 < seconds < _MIN_DURATION_S:
         return "<0.1 s"
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds % 1 else f"{seconds:.0f} s"
-    unit, name = next(one for one in _STEPS if seconds >= one[0])
+    unit, name = next(time_unit for time_unit in _TIME_UNITS if seconds >= time_unit[0])
     if unit <= 60:
         return f"{seconds / unit:.0f} {name}"
-    less, less_name = _STEPS[_STEPS.index((unit, name)) + 1]
-    count, rest = divmod(round(seconds / less), unit // less)
-    return f"{count} {name} {rest} {less_name}" if rest else f"{count} {name}"
+    smaller, smaller_name = _TIME_UNITS[_TIME_UNITS.index((unit, name)) + 1]
+    count, remainder = divmod(round(seconds / smaller), unit // smaller)
+    return f"{count} {name} {remainder} {smaller_name}" if remainder else f"{count} {name}"
 
 
 def dollars(amount: float) -> str:
-    """Return an amount of money.
+    """Format an amount of money.
 
     >>> dollars(0.0123), dollars(1.5), dollars(12_345.6), dollars(0), dollars(0.00001)
     ('$0.0123', '$1.50', '$12,346', '$0.00', '<$0.0001')
     """
-    if 0 < amount < _LEAST:
-        return f"<${_LEAST}"
+    if 0 < amount < _MIN_NUMBER:
+        return f"<${_MIN_NUMBER}"
     if amount and amount < 1:
         return f"${amount:.4f}"
     return f"${amount:,.2f}" if amount < 1000 else f"${amount:,.0f}"
 
 
 def cost(cost_usd: float | None, unpriced: int) -> str:
-    """Return what is known of a cost. `unpriced`: so many responses whose price nobody knows.
+    """Format a cost. `unpriced` is the number of responses with an unknown price.
 
     >>> cost(1.5, 0), cost(1.5, 2), cost(None, 2), cost(None, 0)
     ('$1.50', '≥ $1.50', 'unknown', '')
@@ -97,12 +99,12 @@ def cost(cost_usd: float | None, unpriced: int) -> str:
 
 
 def tokens(usage: UsageStats) -> int | None:
-    """Return all tokens that were read and written; None: nobody counted any."""
+    """Return the number of input and output tokens, or None if no count is known."""
     return usage.total_tokens
 
 
 def ratio(part: float | None, whole: float | None, digits: int = 2) -> float | None:
-    """Return how much of one there is for one of the other; None: there is none of the other.
+    """Return a rounded quotient, or None if the divisor is zero or unknown.
 
     >>> ratio(71, 2), ratio(1, 0)
     (35.5, None)

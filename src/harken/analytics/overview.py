@@ -1,6 +1,6 @@
-"""Statistics: everything that is told at once, of all sessions of a scope or of one.
+"""Compute all statistics of a scope or of one session together.
 
-One idea: the facts are read a few times, whatever is told, and all figures come of these rows.
+The index is read in a few queries, and all statistics are computed from the same rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from harken.core.record import Record
 
 
 class Overview(Record, frozen=True, kw_only=True):
-    """All sessions of a scope."""
+    """Statistics of all sessions of a scope."""
 
     amplification: Amplification
     activity: ActivityByHour
@@ -51,11 +51,11 @@ class Overview(Record, frozen=True, kw_only=True):
     compactions: Compactions
     outcomes: list[EndingStats]
     sessions: list[Lifecycle]
-    """The last written first."""
+    """The most recently written session comes first."""
 
 
 class OneSession(Record, frozen=True, kw_only=True):
-    """One session."""
+    """Statistics of one session."""
 
     session: Lifecycle
     profile: Profile
@@ -66,19 +66,19 @@ class OneSession(Record, frozen=True, kw_only=True):
 
 
 def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
-    """Return the figures of all sessions of a scope; hours and days are those of a time zone."""
-    said, spent = spells(database, scope), used(database, scope)
-    sessions = lifecycles(database, scope, ScopeTotals(said, spent.sessions))
-    called = tools(database, scope)
+    """Compute the statistics of all sessions of a scope, with hours and days in a time zone."""
+    quarters, usage_rows = spells(database, scope), used(database, scope)
+    sessions = lifecycles(database, scope, ScopeTotals(quarters, usage_rows.sessions))
+    tool_stats = tools(database, scope)
     return Overview(
-        amplification=amplification(said, called.calls),
-        activity=activity(said, zone),
-        concurrency=concurrency(database, scope, said),
-        usage=total(spent),
-        models=by_model(spent),
-        days=by_day(spent, zone),
-        projects=by_project(database, scope, spent),
-        tools=called,
+        amplification=amplification(quarters, tool_stats.calls),
+        activity=activity(quarters, zone),
+        concurrency=concurrency(database, scope, quarters),
+        usage=total(usage_rows),
+        models=by_model(usage_rows),
+        days=by_day(usage_rows, zone),
+        projects=by_project(database, scope, usage_rows),
+        tools=tool_stats,
         compactions=compactions(sessions),
         outcomes=outcomes(sessions),
         sessions=sessions,
@@ -86,15 +86,15 @@ def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
 
 
 def one_session(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> OneSession:
-    """Return the figures of the one session of a scope."""
-    said, spent = spells(database, scope), used(database, scope)
-    (session,) = lifecycles(database, scope, ScopeTotals(said, spent.sessions))
-    called = tools(database, scope)
+    """Compute the statistics of the only session of a scope."""
+    quarters, usage_rows = spells(database, scope), used(database, scope)
+    (session,) = lifecycles(database, scope, ScopeTotals(quarters, usage_rows.sessions))
+    tool_stats = tools(database, scope)
     return OneSession(
         session=session,
         profile=profile(database, scope, most_bins),
-        amplification=amplification(said, called.calls),
-        usage=total(spent),
-        models=by_model(spent),
-        tools=called,
+        amplification=amplification(quarters, tool_stats.calls),
+        usage=total(usage_rows),
+        models=by_model(usage_rows),
+        tools=tool_stats,
     )

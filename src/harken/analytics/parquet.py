@@ -1,9 +1,9 @@
-"""The facts as Parquet: a file for each table, for DuckDB, Polars, pandas and the like.
+"""Export the session index as Parquet files, one per table, for DuckDB, Polars, pandas and others.
 
-One idea: rows go from one cursor to one file in groups, so memory does not grow with them; and a
-file takes the place of an older one when it is whole, never before.
+Rows are copied in groups, so memory use does not grow with their number. A file replaces an older
+one only when it is complete.
 
-pyarrow writes the files: it is what the readers named above are tested against. It comes with the
+The files are written by pyarrow, which the readers above are tested with. It is installed by the
 extra `tables`.
 
 Source: docs/formats/tables.md.
@@ -33,16 +33,16 @@ from harken.errors import ConfigError
 from harken.formats.tool_calls import clean
 
 ROWS = 16 * 1024
-"""So many rows are held at once."""
-_ARROW: dict[Kind, str] = {"ctx": "string", "hash": "string", "bool": "bool_"}
+"""Maximum number of rows in memory."""
+_ARROW_TYPES: dict[Kind, str] = {"ctx": "string", "hash": "string", "bool": "bool_"}
 
 Texts: TypeAlias = Callable[[Sequence[bytes]], Sequence[str | None]]
-"""Returns the words of messages by their hashes (32 bytes each); None: they are gone."""
+"""Returns the text of messages by their hashes (32 bytes each), or None for deleted ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenTable:
-    """A file that was written."""
+    """A Parquet file that was written."""
 
     path: Path
     rows: int
@@ -55,11 +55,11 @@ def write_tables(
     scope: Scope = ALL,
     texts: Texts | None = None,
 ) -> Iterator[WrittenTable]:
-    """Write each table as `folder/NAME.parquet`; yield it when it is there.
+    """Write each table as `folder/NAME.parquet`, and yield it when it is complete.
 
-    Sessions in the scope come whole. Files of these names are replaced, others stay. `texts`:
-    `messages` gets a column with them. Raises ConfigError without pyarrow, and where the folder
-    cannot be written.
+    Sessions in the scope are exported completely. Files of the same name are replaced, others are
+    kept. With `texts`, `messages` has a column of texts. Raises ConfigError if pyarrow is not
+    installed or the folder cannot be written.
     """
     try:
         import pyarrow.parquet  # noqa: F401, PLC0415 - an extra
@@ -68,52 +68,54 @@ def write_tables(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for table in TABLES:
-            wanted = texts if table.name == "messages" else None
-            yield _write(database, folder / f"{table.name}.parquet", table, scope, wanted)
+            table_texts = texts if table.name == "messages" else None
+            yield _write_table(
+                database, folder / f"{table.name}.parquet", table, scope, table_texts
+            )
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror or error})") from None
 
 
-def _write(
+def _write_table(
     database: apsw.Connection, path: Path, table: TableSchema, scope: Scope, texts: Texts | None
 ) -> WrittenTable:
     import pyarrow as pa  # noqa: PLC0415 - an extra
     import pyarrow.parquet as pq  # noqa: PLC0415 - an extra
 
-    schema = _schema(pa, table, has_text=texts is not None)
+    schema = _arrow_schema(pa, table, has_text=texts is not None)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     rows = 0
     try:
         with pq.ParquetWriter(part, schema, compression="zstd") as writer:
-            for some in _groups(database, table, scope):
-                values = [list(column) for column in zip(*some, strict=True)]
+            for group in _iter_groups(database, table, scope):
+                values = [list(column) for column in zip(*group, strict=True)]
                 if texts is not None:
                     hashes = values[[column.name for column in table.columns].index("hash")]
-                    values.append([None if one is None else clean(one) for one in texts(hashes)])
+                    values.append([None if text is None else clean(text) for text in texts(hashes)])
                 arrays = [
-                    _array(pa, column, kind)
+                    _to_array(pa, column, kind)
                     for column, kind in zip(values, schema.types, strict=True)
                 ]
                 writer.write_batch(pa.record_batch(arrays, schema=schema))
-                rows += len(some)
+                rows += len(group)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     return WrittenTable(path, rows, path.stat().st_size)
 
 
-def _groups(
+def _iter_groups(
     database: apsw.Connection, table: TableSchema, scope: Scope
 ) -> Iterator[list[tuple[Any, ...]]]:
     rows = scope.rows(database, table.query, "sessions")
     convert = [_CONVERSIONS.get(column.kind) for column in table.columns]
-    while some := list(islice(rows, ROWS)):
+    while group := list(islice(rows, ROWS)):
         yield [
             tuple(
-                value if made is None or value is None else made(value)
-                for value, made in zip(row, convert, strict=True)
+                value if conversion is None or value is None else conversion(value)
+                for value, conversion in zip(row, convert, strict=True)
             )
-            for row in some
+            for row in group
         ]
 
 
@@ -124,24 +126,26 @@ _CONVERSIONS: dict[Kind, Callable[[Any], Any]] = {
 }
 
 
-def _array(pa: Any, values: Iterable[Any], kind: Any) -> Any:
-    """Return a column as Arrow has it; hashes are bytes until now."""
-    return pa.array([v.hex() if isinstance(v, bytes) else v for v in values], type=kind)
+def _to_array(pa: Any, values: Iterable[Any], kind: Any) -> Any:
+    """Convert a column to Arrow. Hashes become hexadecimal strings."""
+    return pa.array(
+        [value.hex() if isinstance(value, bytes) else value for value in values], type=kind
+    )
 
 
-def _schema(pa: Any, table: TableSchema, *, has_text: bool) -> Any:
+def _arrow_schema(pa: Any, table: TableSchema, *, has_text: bool) -> Any:
     columns = [*table.columns, TEXT] if has_text else table.columns
     fields = [
-        pa.field(column.name, _type(pa, column), metadata={"says": column.says})
+        pa.field(column.name, _arrow_type(pa, column), metadata={"says": column.says})
         for column in columns
     ]
-    told = {"harken.schema_version": str(SCHEMA_VERSION), "harken.table": table.name}
-    return pa.schema(fields, metadata=told)
+    metadata = {"harken.schema_version": str(SCHEMA_VERSION), "harken.table": table.name}
+    return pa.schema(fields, metadata=metadata)
 
 
-def _type(pa: Any, column: TableColumn) -> Any:
+def _arrow_type(pa: Any, column: TableColumn) -> Any:
     if column.kind == "timestamp":
         return pa.timestamp("us", tz="UTC")
     if column.kind == "double":
         return pa.float64()
-    return getattr(pa, _ARROW.get(column.kind, column.kind))()
+    return getattr(pa, _ARROW_TYPES.get(column.kind, column.kind))()

@@ -1,17 +1,17 @@
-"""A session's profile: what was done in it over time, as a scheduler draws threads.
+"""The profile of a session: its activities over time, like a scheduler trace of threads.
 
-Each bin says what happened in it (events) and for how long each activity went on (seconds). Agents
-that work side by side add up, so a bin may hold more seconds than it is long; idle is the time in
-which none of them did anything.
+Each bin counts events and sums up the seconds of each activity. Times of concurrent agents are
+added, so a bin may contain more seconds than its length; idle is the time without activity of any
+agent.
 
 Source: the specification of contexts, "Analytics Derivability"; `harken.analytics.profile`.
 
-Spans: what an agent did between one message of its conversation and the next.
+An interval is the activity of an agent between two consecutive messages.
 
-One idea: a transcript says when each message was there, not when it was begun. So the time before a
-message went into it: before an answer a model was at work, before a result a tool was (or a person
-who had to allow it), before a summary the context was compacted. Before a prompt a person read and
-wrote. A longer gap is idle, unless a tool ran.
+A transcript has the time at which each message was complete, not when it was started. So the time
+before a message is attributed to it: before a response a model was running, before a result a tool
+(or a user who had to approve it), before a summary a compaction, and before a prompt a user was
+reading and writing. A longer gap is idle, unless a tool was running.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ACTIVITIES: tuple[Activity, ...] = ("prompt", "response", "tool", "thinking", "c
 
 
 IDLE_AFTER_US = 10 * 60 * US
-"""No model answers and nobody reads for longer than this."""
+"""Maximum duration of a response or of a user's reading; a longer gap is idle."""
 
 
-_QUERY = """
+_INTERVALS_SQL = """
     SELECT kind, began, time, thinking, characters + coalesce(called.arguments, 0)
     FROM (
         SELECT id, kind, time, thinking, characters,
@@ -63,7 +63,7 @@ _ACTIVITY_OF: dict[str, Activity] = {
 
 @dataclass(frozen=True, slots=True)
 class ActivityInterval:
-    """What an agent, or the person whom it waits for, did from one moment to another."""
+    """An activity of an agent, or of the user that it waits for, in an interval of time."""
 
     activity: Activity
     began_us: int
@@ -71,18 +71,20 @@ class ActivityInterval:
 
 
 def spans(database: apsw.Connection, scope: Scope) -> Iterator[ActivityInterval]:
-    """Yield what was done in the one session of a scope, in the order of its messages.
+    """Yield the activities of the only session of a scope, in the order of its messages.
 
-    An answer with thoughts is two spans, as long as their characters are many.
+    A response with thoughts becomes two intervals, in proportion to their characters.
     """
-    for kind, began, ended, thought, said in scope.rows(database, _QUERY):
+    for kind, began, ended, thinking_chars, text_chars in scope.rows(database, _INTERVALS_SQL):
         activity = _ACTIVITY_OF.get(kind)
         if activity is None or began is None or began == ended:
             continue
         if ended - began > IDLE_AFTER_US and activity != "tool":
             continue
-        if activity == "response" and thought:
-            thought_until = began + (ended - began) * thought // (thought + said)
+        if activity == "response" and thinking_chars:
+            thought_until = began + (ended - began) * thinking_chars // (
+                thinking_chars + text_chars
+            )
             yield ActivityInterval("thinking", began, thought_until)
             began = thought_until
         if began < ended:
@@ -96,9 +98,9 @@ WIDTHS_S = (
     *(_HOUR * n for n in (1, 2, 3, 6, 12)),
     *(_DAY * n for n in (1, 2, 7, 14, 30, 90, 365)),
 )
-"""How long a bin may be: what a person can count in."""
-_RANGE = "SELECT min(time), max(time) FROM messages WHERE NOT is_repeat AND {scope}"
-_EVENTS = """
+"""Possible bin lengths, in seconds."""
+_RANGE_SQL = "SELECT min(time), max(time) FROM messages WHERE NOT is_repeat AND {scope}"
+_EVENTS_SQL = """
     SELECT what, (time - :began) / :width, count(*) FROM (
         SELECT kind AS what, time FROM messages
         WHERE kind IN ('prompt', 'response') AND NOT is_repeat AND {scope}
@@ -113,33 +115,33 @@ _EVENTS = """
 
 
 class ActivityCounts(Record, frozen=True, kw_only=True):
-    """How often something happened."""
+    """Number of events by kind."""
 
     prompt: int = 0
     response: int = 0
     tool: int = 0
-    """Calls."""
+    """Number of tool calls."""
     thinking: int = 0
-    """Answers with thoughts."""
+    """Number of responses with thoughts."""
     compaction: int = 0
 
 
 class ActivitySeconds(Record, frozen=True, kw_only=True):
-    """For how long something went on, of all agents together."""
+    """Seconds of each activity, over all agents."""
 
     prompt: float = 0.0
-    """A person read and wrote."""
+    """The user was reading and writing."""
     response: float = 0.0
     tool: float = 0.0
-    """A tool ran, or waited for leave."""
+    """A tool was running or waiting for approval."""
     thinking: float = 0.0
     compaction: float = 0.0
     idle: float = 0.0
-    """Nothing of all this."""
+    """No activity."""
 
 
 class Bin(Record, frozen=True, kw_only=True):
-    """A stretch of time."""
+    """A time interval of a profile."""
 
     began: datetime
     events: ActivityCounts
@@ -147,7 +149,7 @@ class Bin(Record, frozen=True, kw_only=True):
 
 
 class Profile(Record, frozen=True, kw_only=True):
-    """A session over time, in bins of the same length, from its first message to its last."""
+    """A session over time, in bins of equal length, from its first message to its last."""
 
     began: datetime | None
     ended: datetime | None
@@ -158,8 +160,8 @@ class Profile(Record, frozen=True, kw_only=True):
 
 
 def profile(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> Profile:
-    """Return the profile of the one session of a scope, in at most so many bins."""
-    began, ended = next(scope.rows(database, _RANGE))
+    """Compute the profile of the only session of a scope, with at most `most_bins` bins."""
+    began, ended = next(scope.rows(database, _RANGE_SQL))
     if began is None:
         return Profile(
             began=None,
@@ -169,28 +171,28 @@ def profile(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> Pro
             events=ActivityCounts(),
             seconds=ActivitySeconds(),
         )
-    grid = _Grid(began, ended, _width(began, ended, most_bins))
-    events = _events(database, scope, grid)
-    durations = _durations(list(spans(database, scope)), grid)
+    grid = _Grid(began, ended, _choose_width(began, ended, most_bins))
+    events = _count_events(database, scope, grid)
+    durations = _sum_durations(list(spans(database, scope)), grid)
     return Profile(
         began=to_datetime(began),
         ended=to_datetime(ended),
         bin_s=grid.width_us // US,
         bins=[
             Bin(
-                began=to_datetime(began + at * grid.width_us),
-                events=ActivityCounts(**{what: counts[at] for what, counts in events.items()}),
-                seconds=_seconds({what: times[at] for what, times in durations.items()}),
+                began=to_datetime(began + index * grid.width_us),
+                events=ActivityCounts(**{kind: counts[index] for kind, counts in events.items()}),
+                seconds=_to_seconds({kind: times[index] for kind, times in durations.items()}),
             )
-            for at in range(grid.bins)
+            for index in range(grid.bins)
         ],
-        events=ActivityCounts(**{what: sum(counts) for what, counts in events.items()}),
-        seconds=_seconds({what: sum(times) for what, times in durations.items()}),
+        events=ActivityCounts(**{kind: sum(counts) for kind, counts in events.items()}),
+        seconds=_to_seconds({kind: sum(times) for kind, times in durations.items()}),
     )
 
 
 class _Grid(NamedTuple):
-    """Bins of the same length; the last ends with the session."""
+    """Bins of equal length; the last one contains the end of the session."""
 
     began_us: int
     ended_us: int
@@ -201,51 +203,52 @@ class _Grid(NamedTuple):
         return (self.ended_us - self.began_us) // self.width_us + 1
 
     def parts(self, began_us: int, ended_us: int) -> Iterator[tuple[int, int]]:
-        """Yield the bins that a stretch touches, and how long it is in each."""
-        at = max(began_us, self.began_us)
+        """Yield the bins that an interval overlaps, and the length of each overlap."""
+        time_us = max(began_us, self.began_us)
         ended_us = min(ended_us, self.ended_us)
-        while at < ended_us:
-            bin_ = (at - self.began_us) // self.width_us
+        while time_us < ended_us:
+            bin_ = (time_us - self.began_us) // self.width_us
             until = min(ended_us, self.began_us + (bin_ + 1) * self.width_us)
-            yield bin_, until - at
-            at = until
+            yield bin_, until - time_us
+            time_us = until
 
 
-def _width(began_us: int, ended_us: int, most_bins: int) -> int:
-    """Return how long bins are, in microseconds."""
-    least = (ended_us - began_us) // (US * most_bins) + 1
-    return US * next((width for width in WIDTHS_S if width >= least), least)
+def _choose_width(began_us: int, ended_us: int, most_bins: int) -> int:
+    """Return the bin length in microseconds."""
+    min_width_s = (ended_us - began_us) // (US * most_bins) + 1
+    return US * next((width for width in WIDTHS_S if width >= min_width_s), min_width_s)
 
 
-def _events(database: apsw.Connection, scope: Scope, grid: _Grid) -> dict[str, list[int]]:
-    counts: dict[str, list[int]] = {what: [0] * grid.bins for what in ACTIVITIES}
+def _count_events(database: apsw.Connection, scope: Scope, grid: _Grid) -> dict[str, list[int]]:
+    counts: dict[str, list[int]] = {kind: [0] * grid.bins for kind in ACTIVITIES}
     limits = {"began": grid.began_us, "ended": grid.ended_us, "width": grid.width_us}
-    for what, at, count in scope.rows(database, _EVENTS, values=limits):
-        counts[what][min(int(at), grid.bins - 1)] += count  # a real number where times are absurd
+    for kind, index, count in scope.rows(database, _EVENTS_SQL, values=limits):
+        # The index is a float if times are extreme.
+        counts[kind][min(int(index), grid.bins - 1)] += count
     return counts
 
 
-def _durations(found: Sequence[ActivityInterval], grid: _Grid) -> dict[str, list[int]]:
-    """Return how long each activity went on in each bin, in microseconds."""
-    times: dict[str, list[int]] = {what: [0] * grid.bins for what in (*ACTIVITIES, "idle")}
-    for span in found:
-        for at, duration in grid.parts(span.began_us, span.ended_us):
-            times[span.activity][at] += duration
-    for began, ended in _gaps(found, grid):
-        for at, duration in grid.parts(began, ended):
-            times["idle"][at] += duration
+def _sum_durations(intervals: Sequence[ActivityInterval], grid: _Grid) -> dict[str, list[int]]:
+    """Return the duration of each activity in each bin, in microseconds."""
+    times: dict[str, list[int]] = {kind: [0] * grid.bins for kind in (*ACTIVITIES, "idle")}
+    for interval in intervals:
+        for index, duration in grid.parts(interval.began_us, interval.ended_us):
+            times[interval.activity][index] += duration
+    for began, ended in _iter_gaps(intervals, grid):
+        for index, duration in grid.parts(began, ended):
+            times["idle"][index] += duration
     return times
 
 
-def _gaps(found: Iterable[ActivityInterval], grid: _Grid) -> Iterator[tuple[int, int]]:
-    """Yield the stretches in which nobody did anything."""
+def _iter_gaps(intervals: Iterable[ActivityInterval], grid: _Grid) -> Iterator[tuple[int, int]]:
+    """Yield the intervals without any activity."""
     until = grid.began_us
-    for span in sorted(found, key=lambda one: one.began_us):
-        if span.began_us > until:
-            yield until, span.began_us
-        until = max(until, span.ended_us)
+    for interval in sorted(intervals, key=lambda item: item.began_us):
+        if interval.began_us > until:
+            yield until, interval.began_us
+        until = max(until, interval.ended_us)
     yield until, grid.ended_us
 
 
-def _seconds(times_us: Mapping[str, int]) -> ActivitySeconds:
-    return ActivitySeconds(**{what: round(time / US, 3) for what, time in times_us.items()})
+def _to_seconds(times_us: Mapping[str, int]) -> ActivitySeconds:
+    return ActivitySeconds(**{kind: round(time / US, 3) for kind, time in times_us.items()})

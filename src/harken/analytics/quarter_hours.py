@@ -1,8 +1,8 @@
-"""Spells: what was said in one session in one quarter of an hour.
+"""Activity of each session per quarter of an hour.
 
-One idea: the messages are read once, and of a long history few rows are left, from which come
-the sums by session, the hours of the day, the days and who was at work at the same time. A quarter
-of an hour, because no zone of today differs from UTC by less.
+Messages are aggregated once to few rows, from which sums by session, hours, days and concurrency
+are computed. The unit is a quarter of an hour, because all current time zones differ from UTC by a
+multiple of it.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _QUERY = f"""
 
 @dataclass(frozen=True, slots=True)
 class QuarterHour:
-    """What was said in a session in a quarter of an hour; its members are sums."""
+    """Sums over the messages of a session in a quarter of an hour."""
 
     session_id: int
     quarter: int | None
-    """Quarters of an hour since 1970, UTC; None: these messages have no time."""
+    """Number of quarter hours since 1970, UTC; None for messages without a time."""
     messages: int
     prompts: int
     responses: int
     input_characters: int
-    """Of prompts."""
+    """Characters of prompts."""
     output_characters: int
-    """Of responses, thoughts and arguments aside."""
+    """Characters of responses, without thoughts and arguments."""
 
 
 def spells(database: apsw.Connection, scope: Scope) -> list[QuarterHour]:
-    """Return all spells, by session and time."""
+    """Return the quarter hours of all sessions, by session and time."""
     return [QuarterHour(*row) for row in scope.rows(database, _QUERY)]
 
 
 def begins(quarter: int, zone: tzinfo) -> datetime:
-    """Return when a quarter of an hour begins, in a time zone."""
+    """Return the start of a quarter of an hour in a time zone."""
     return to_datetime(quarter * QUARTER_US, zone)

@@ -1,9 +1,9 @@
-"""Scope: what is counted. A query says `{scope}` where the condition on its rows belongs.
+"""`Scope`: the filter of statistics. A query has `{scope}` in place of the condition.
 
-One idea: a row counts by its own time. A session that was at work before and after a day counts
-on that day with what it did then.
+Rows are filtered by their own time. A session that was active before and after a day counts on that
+day with its messages of that day.
 
-Find sessions, projects and runtimes in the index by the names that a command line has.
+Also resolves the names of sessions, projects and runtimes on the command line.
 """
 
 from __future__ import annotations
@@ -18,59 +18,61 @@ import apsw
 
 from harken.errors import NameNotFound
 
-_NEWEST = "SELECT name, id FROM sessions ORDER BY ended DESC, id DESC"
+_NEWEST_SQL = "SELECT name, id FROM sessions ORDER BY ended DESC, id DESC"
 
 
 _MAX_NAMES = 10
 
 
-_PROJECTS = "SELECT DISTINCT project FROM sessions WHERE project <> '' ORDER BY 1"
+_PROJECTS_SQL = "SELECT DISTINCT project FROM sessions WHERE project <> '' ORDER BY 1"
 
 
-_SEPARATOR = re.compile(r"[/\\]")
+_SEPARATOR_PATTERN = re.compile(r"[/\\]")
 
 
 def session_id(database: apsw.Connection, name: str) -> int:
     """Return the row id of the session with this full name. Raises NameNotFound."""
     # The comparison is in Python: a name on the command line may contain bytes that are not UTF-8.
-    ids = {str(full): int(str(id_)) for full, id_ in database.execute(_NEWEST)}
+    ids = {str(full): int(str(id_)) for full, id_ in database.execute(_NEWEST_SQL)}
     if name not in ids:
         raise NameNotFound("session with statistics", name, [*ids][:_MAX_NAMES])
     return ids[name]
 
 
 def session_names(database: apsw.Connection) -> list[str]:
-    """Return the full names of all sessions, the last ended first."""
-    return [str(full) for full, _ in database.execute(_NEWEST)]
+    """Return the full names of all sessions, the most recently ended first."""
+    return [str(full) for full, _ in database.execute(_NEWEST_SQL)]
 
 
 def projects(database: apsw.Connection, name: str) -> tuple[str, ...]:
-    """Return which folders are meant: this one and all below, else those whose last part it is.
+    """Resolve a project: this folder and all below, else folders whose last part has this name.
 
     Raises NameNotFound.
     """
-    known = [row[0] for row in database.execute(_PROJECTS)]
-    parts = _parts(name)
-    inside = tuple(one for one in known if _parts(one)[: len(parts)] == parts)
-    found = inside or tuple(one for one in known if _parts(one)[-len(parts) :] == parts)
-    if not name or not found:
-        raise NameNotFound("project", name, known)
-    return found
+    folders = [row[0] for row in database.execute(_PROJECTS_SQL)]
+    parts = _split_path(name)
+    subfolders = tuple(folder for folder in folders if _split_path(folder)[: len(parts)] == parts)
+    matches = subfolders or tuple(
+        folder for folder in folders if _split_path(folder)[-len(parts) :] == parts
+    )
+    if not name or not matches:
+        raise NameNotFound("project", name, folders)
+    return matches
 
 
 def runtimes(database: apsw.Connection) -> Iterator[str]:
-    """Yield which runtimes' sessions there are."""
+    """Yield the runtimes of all sessions."""
     for row in database.execute("SELECT DISTINCT runtime FROM sessions ORDER BY 1"):
         yield row[0]
 
 
-def _parts(path: str) -> list[str]:
-    r"""Return the parts of a path of any system; what begins with "" is absolute.
+def _split_path(path: str) -> list[str]:
+    r"""Split a path of any operating system; a first part of "" means an absolute path.
 
-    >>> _parts("/srv/cafe/"), _parts("C:\\cafe"), _parts("/")
+    >>> _split_path("/srv/cafe/"), _split_path("C:\\cafe"), _split_path("/")
     (['', 'srv', 'cafe'], ['C:', 'cafe'], [''])
     """
-    return _SEPARATOR.split(path.rstrip("/\\"))
+    return _SEPARATOR_PATTERN.split(path.rstrip("/\\"))
 
 
 _SESSIONS = "sessions"
@@ -78,21 +80,21 @@ _SESSIONS = "sessions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Which rows count: those for which all of this holds. Nothing is said: all rows."""
+    """A filter for rows. All conditions must match; by default all rows match."""
 
     since_us: int | None = None
-    """From then on, in microseconds since 1970, UTC."""
+    """Start of the time range, in microseconds since 1970, UTC."""
     until_us: int | None = None
-    """Before then."""
+    """End of the time range, exclusive."""
     projects: tuple[str, ...] | None = None
-    """Of sessions that worked in one of these folders, as the facts name them."""
+    """Match sessions in one of these folders, as named in the index."""
     runtime: str | None = None
     session_id: int | None = None
-    """Of this session alone."""
+    """Match this session only."""
 
     @property
     def is_span(self) -> bool:
-        """Whether only a span of time counts."""
+        """Whether the scope has a time range."""
         return self.since_us is not None or self.until_us is not None
 
     def rows(
@@ -103,14 +105,14 @@ class Scope:
         *,
         values: Mapping[str, object] | None = None,
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield what a query finds.
+        """Yield the rows of a query.
 
-        `table`: which of its tables is limited to this scope; `values`: what else it names.
-        Sessions count that were there at the time. Where a time is asked for, a row that has
-        none does not count.
+        `table` is the table that is filtered; `values` are further parameters of the query.
+        Sessions match if they overlap the time range. Rows without a time do not match a time
+        range.
         """
-        whole = query.replace("{scope}", " AND ".join(self._conditions(table)) or "TRUE")
-        yield from database.execute(whole, {**self._values, **(values or {})})
+        full_query = query.replace("{scope}", " AND ".join(self._conditions(table)) or "TRUE")
+        yield from database.execute(full_query, {**self._values, **(values or {})})
 
     @property
     def _values(self) -> dict[str, object]:
@@ -124,21 +126,21 @@ class Scope:
 
     def _conditions(self, table: str) -> Iterator[str]:
         if table == _SESSIONS:
-            yield from self._of_sessions()
+            yield from self._session_conditions()
             return
         if self.session_id is not None:
             yield f"{table}.session_id = :session"
-            if table == "commits":  # which have no index by session, but one by agent
+            if table == "commits":  # This table has an index by agent, not by session.
                 yield "commits.agent_id IN (SELECT id FROM agents WHERE session_id = :session)"
-        elif sessions := " AND ".join(self._of_sessions()):
-            # They are found by an index: a part of a long history is not all of it read.
+        elif sessions := " AND ".join(self._session_conditions()):
+            # Sessions are found by an index, so that only a part of a long history is read.
             yield f"{table}.session_id IN (SELECT id FROM sessions WHERE {sessions})"  # noqa: S608
         if self.since_us is not None:
             yield f"{table}.time >= :since"
         if self.until_us is not None:
             yield f"{table}.time < :until"
 
-    def _of_sessions(self) -> Iterator[str]:
+    def _session_conditions(self) -> Iterator[str]:
         if self.session_id is not None:
             yield "sessions.id = :session"
             return
@@ -153,4 +155,4 @@ class Scope:
 
 
 ALL = Scope()
-"""Everything."""
+"""The scope of all rows."""

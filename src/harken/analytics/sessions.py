@@ -1,6 +1,6 @@
-"""Lifecycles: how each session went, from its first message to its last, and how it ended.
+"""Statistics of sessions: duration, outcome, and compactions by duration.
 
-Compactions: how often sessions ran out of context, against how long they lasted.
+Compactions show how often sessions exceed the context window, by duration.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from harken.analytics.times import seconds, to_datetime
 from harken.analytics.usage import UsageSums
 from harken.core.record import Record
 
-_SESSIONS = """
+_SESSIONS_SQL = """
     SELECT id, name, title, project, runtime, began, ended, outcome FROM sessions
     WHERE {scope} ORDER BY ended DESC, id DESC
 """
-_COMPACTIONS = """
+_COMPACTIONS_SQL = """
     SELECT session_id, count(*) FROM commits WHERE type = 'compaction' AND {scope} GROUP BY 1
 """
-_CALLS = "SELECT session_id, count(*) FROM tool_calls WHERE {scope} GROUP BY 1"
+_CALLS_SQL = "SELECT session_id, count(*) FROM tool_calls WHERE {scope} GROUP BY 1"
 
 
 class Lifecycle(Record, frozen=True, kw_only=True):
-    """One session. Times, duration and outcome are of all of it, the rest is of the scope."""
+    """A session. Times, duration and outcome cover the full session, other values the scope."""
 
     session: str
-    """Its name: `claude:0f1e...`, or the id of a session of Harken."""
+    """Its name: `claude:0f1e...`, or the id of a Harken session."""
     title: str
     project: str
     runtime: str
     began: datetime | None
     ended: datetime | None
     duration_s: float | None
-    """From its first message to its last."""
+    """From the first message to the last."""
     outcome: str | None
-    """As the runtime says: `success`, `error_max_turns`, ...; None: it says nothing."""
+    """As reported by the runtime: `success`, `error_max_turns`, ...; None if it reports nothing."""
     compactions: int
     prompts: int
     responses: int
@@ -54,7 +54,7 @@ class Lifecycle(Record, frozen=True, kw_only=True):
 
 
 class EndingStats(Record, frozen=True, kw_only=True):
-    """The sessions that ended in one way."""
+    """The sessions with one outcome."""
 
     outcome: str | None
     sessions: int
@@ -64,30 +64,30 @@ class EndingStats(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ScopeTotals:
-    """What was done in the sessions of a scope, by their ids in the facts."""
+    """Activity and usage of the sessions of a scope, by row id."""
 
     spells: Sequence[QuarterHour]
     usage: Mapping[int, UsageSums]
 
 
 def lifecycles(database: apsw.Connection, scope: Scope, done: ScopeTotals) -> list[Lifecycle]:
-    """Return the sessions, the last written first. With a span of time: those that said something.
+    """Return the sessions, most recent first. With a time range, only those with messages in it.
 
-    `done`: what was done in the same scope.
+    `done` has the totals of the same scope.
     """
     prompts, responses = Counter[int](), Counter[int]()
-    for spell in done.spells:
-        prompts[spell.session_id] += spell.prompts
-        responses[spell.session_id] += spell.responses
-    compactions = dict(scope.rows(database, _COMPACTIONS, "commits"))
-    calls = dict(scope.rows(database, _CALLS, "tool_calls"))
-    found = []
-    for id_, *known in scope.rows(database, _SESSIONS, "sessions"):
+    for quarter_hour in done.spells:
+        prompts[quarter_hour.session_id] += quarter_hour.prompts
+        responses[quarter_hour.session_id] += quarter_hour.responses
+    compactions = dict(scope.rows(database, _COMPACTIONS_SQL, "commits"))
+    calls = dict(scope.rows(database, _CALLS_SQL, "tool_calls"))
+    rows = []
+    for id_, *columns in scope.rows(database, _SESSIONS_SQL, "sessions"):
         if scope.is_span and scope.session_id is None and id_ not in prompts:
             continue
-        name, title, project, runtime, began, ended, outcome = known
+        name, title, project, runtime, began, ended, outcome = columns
         used = done.usage.get(id_, UsageSums()).members()
-        found.append(
+        rows.append(
             Lifecycle(
                 session=name,
                 title=title,
@@ -106,25 +106,25 @@ def lifecycles(database: apsw.Connection, scope: Scope, done: ScopeTotals) -> li
                 unpriced=used["unpriced"],
             )
         )
-    return found
+    return rows
 
 
 def outcomes(sessions: Iterable[Lifecycle]) -> list[EndingStats]:
-    """Return in which ways sessions ended, the most frequent first."""
-    of_outcome: dict[str | None, list[Lifecycle]] = defaultdict(list)
+    """Group sessions by outcome, the most frequent first."""
+    by_outcome: dict[str | None, list[Lifecycle]] = defaultdict(list)
     for session in sessions:
-        of_outcome[session.outcome].append(session)
-    found = [_outcome(outcome, ended) for outcome, ended in of_outcome.items()]
-    return sorted(found, key=lambda one: (-one.sessions, one.outcome or ""))
+        by_outcome[session.outcome].append(session)
+    stats = [_build_outcome(outcome, ended) for outcome, ended in by_outcome.items()]
+    return sorted(stats, key=lambda item: (-item.sessions, item.outcome or ""))
 
 
-def _outcome(outcome: str | None, ended: Sequence[Lifecycle]) -> EndingStats:
-    durations = [one.duration_s for one in ended if one.duration_s is not None]
+def _build_outcome(outcome: str | None, ended: Sequence[Lifecycle]) -> EndingStats:
+    durations = [session.duration_s for session in ended if session.duration_s is not None]
     return EndingStats(
         outcome=outcome,
         sessions=len(ended),
         median_duration_s=median(durations) if durations else None,
-        compactions=sum(one.compactions for one in ended),
+        compactions=sum(session.compactions for session in ended),
     )
 
 
@@ -132,50 +132,56 @@ _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 
 
 BOUNDS_S = (10 * _MINUTE, _HOUR, 4 * _HOUR, 12 * _HOUR, _DAY, 7 * _DAY)
-"""Where one band of durations ends and the next begins."""
+"""Limits between bands of durations, in seconds."""
 
 
 class Band(Record, frozen=True, kw_only=True):
-    """Sessions that lasted about as long."""
+    """Sessions of similar duration."""
 
     from_s: float
     below_s: float | None
-    """None: as long as one likes."""
+    """Upper limit, or None if there is none."""
     sessions: int
     compactions: int
     per_session: float | None
 
 
 class Compactions(Record, frozen=True, kw_only=True):
-    """How often, in how many sessions, and whether longer sessions have more of them."""
+    """Number and distribution of compactions, and their correlation with duration."""
 
     compactions: int
     sessions: int
-    """In which there was at least one."""
+    """Number of sessions with at least one compaction."""
     most: int
-    """In one session."""
+    """Maximum in one session."""
     correlation: float | None
-    """Pearson's, of duration and number, from -1 to 1; None: too little is there to tell."""
+    """Pearson correlation of duration and number, or None if there is too little data."""
     bands: list[Band]
 
 
 def compactions(sessions: Sequence[Lifecycle]) -> Compactions:
-    """Return the compactions of sessions by their durations; without a duration: in no band."""
-    timed = [(one.duration_s, one.compactions) for one in sessions if one.duration_s is not None]
+    """Count compactions by session duration. Sessions without a duration are in no band."""
+    timed = [
+        (session.duration_s, session.compactions)
+        for session in sessions
+        if session.duration_s is not None
+    ]
     return Compactions(
-        compactions=sum(one.compactions for one in sessions),
-        sessions=sum(one.compactions > 0 for one in sessions),
-        most=max((one.compactions for one in sessions), default=0),
+        compactions=sum(session.compactions for session in sessions),
+        sessions=sum(session.compactions > 0 for session in sessions),
+        most=max((session.compactions for session in sessions), default=0),
         correlation=_correlation(timed),
         bands=[
-            _band(timed, since, below)
+            _build_band(timed, since, below)
             for since, below in zip((0.0, *BOUNDS_S), (*BOUNDS_S, None), strict=True)
         ],
     )
 
 
-def _band(timed: Sequence[tuple[float, int]], since: float, below: float | None) -> Band:
-    inside = [n for duration, n in timed if since <= duration and (not below or duration < below)]
+def _build_band(timed: Sequence[tuple[float, int]], since: float, below: float | None) -> Band:
+    inside = [
+        count for duration, count in timed if since <= duration and (not below or duration < below)
+    ]
     return Band(
         from_s=since,
         below_s=below,
@@ -188,5 +194,5 @@ def _band(timed: Sequence[tuple[float, int]], since: float, below: float | None)
 def _correlation(timed: Sequence[tuple[float, int]]) -> float | None:
     try:
         return round(correlation(*zip(*timed, strict=True)), 3)
-    except (StatisticsError, TypeError):  # fewer than two, or all alike
+    except (StatisticsError, TypeError):  # There are fewer than two values, or all are equal.
         return None

@@ -1,7 +1,7 @@
-"""The columns of the tables that other programs read: their names, types and meaning.
+"""The schema of exported tables: names, types and descriptions of columns.
 
-One idea: the schema is data, from which the files and their documentation are made. A table here is
-a query over the facts; ids are those of `harken.index.schema`, so tables join as they do there.
+The schema is data, from which the files and their documentation are generated. Each table is a
+query over the session index with the same ids, so tables are joined in the same way.
 
 Source: docs/formats/tables.md.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 SCHEMA_VERSION = 1
-"""Counts up when a column changes its name, type or meaning; new columns do not count."""
+"""Incremented when a column changes its name, type or meaning, but not for new columns."""
 
 Kind: TypeAlias = Literal["int64", "double", "string", "bool", "timestamp", "ctx", "hash"]
 """`timestamp`: microseconds, UTC. `ctx`: `ctx-` and 64 hex digits. `hash`: 64 hex digits. The last
@@ -21,34 +21,34 @@ two are strings."""
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column."""
+    """A column of an exported table."""
 
     name: str
     kind: Kind
     says: str
     value: str = ""
-    """An SQL expression; empty: the column of the same name."""
+    """An SQL expression; if empty, the column of the same name."""
 
     @property
     def sql(self) -> str:
-        """What a query asks for."""
+        """The SQL expression of the column."""
         return self.value or f"{{table}}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table, and the file of its name."""
+    """A table, exported to a file of the same name."""
 
     name: str
     says: str
     columns: tuple[TableColumn, ...]
     joins: str = ""
     session: str = "{table}.session_id"
-    """An SQL expression: which session a row belongs to."""
+    """An SQL expression for the session of a row."""
 
     @property
     def query(self) -> str:
-        """The rows in the order of their ids; `{scope}`: a condition on `sessions`."""
+        """The SQL query, in the order of row ids. `{scope}` is a condition on `sessions`."""
         values = ", ".join(column.sql for column in self.columns)
         text = f"SELECT {values} FROM {{table}} {self.joins} WHERE {self.session} IN "  # noqa: S608
         text += "(SELECT id FROM sessions WHERE {scope}) ORDER BY {table}.rowid"
@@ -211,4 +211,4 @@ TABLES: tuple[TableSchema, ...] = (
 """All tables, in the order of their documentation."""
 
 TEXT = TableColumn("text", "string", "Its words: texts, thoughts, arguments; null: a log has it")
-"""The last column of `messages`, where it was asked for."""
+"""The last column of `messages`, if texts are exported."""

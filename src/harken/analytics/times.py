@@ -1,6 +1,6 @@
-"""Moments: the whole microseconds of the facts as times of a calendar.
+"""Convert the microseconds of the index to datetimes.
 
-A file may claim any time: what no calendar holds becomes the first or the last that it does.
+Logs may contain any time; times out of the range of datetime are clamped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import overload
 
 US = 1_000_000
 """Microseconds in a second."""
-_LAST_US = 253_370_764_800 * US  # the year 9999, of which a zone may still take a day
+_LAST_US = 253_370_764_800 * US  # The year 9999, minus a margin for time zones.
 
 
 @overload
@@ -18,7 +18,7 @@ def to_datetime(time_us: int, zone: tzinfo = UTC) -> datetime: ...
 @overload
 def to_datetime(time_us: int | None, zone: tzinfo = UTC) -> datetime | None: ...
 def to_datetime(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
-    """Return a time in a zone, to the second; None: it is not known.
+    """Convert a time to a datetime in a zone, with a resolution of seconds. None stays None.
 
     >>> to_datetime(1_000_000, UTC).isoformat()
     '1970-01-01T00:00:01+00:00'
@@ -28,17 +28,17 @@ def to_datetime(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
     return datetime.fromtimestamp(min(max(time_us, 0), _LAST_US) // US, zone)
 
 
-def minute(when: datetime | None, zone: tzinfo) -> str:
-    """Return a time as people read it, to the minute; empty: it is not known.
+def minute(time: datetime | None, zone: tzinfo) -> str:
+    """Format a time to the minute. Returns an empty string for None.
 
     >>> minute(to_datetime(90_000_000), UTC), minute(None, UTC)
     ('1970-01-01 00:01', '')
     """
-    return "" if when is None else f"{when.astimezone(zone):%Y-%m-%d %H:%M}"
+    return "" if time is None else f"{time.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 def seconds(duration_us: float | None) -> float | None:
-    """Return a duration in seconds, to the millisecond; None: it is not known.
+    """Convert microseconds to seconds, rounded to milliseconds. None stays None.
 
     >>> seconds(1_234_567)
     1.235

@@ -1,6 +1,6 @@
-"""Tools: which were called how often, by which kind of agent, and how that went.
+"""Statistics of tool calls by tool and template, and of the work per prompt.
 
-Amplification: how much an agent does for each thing that a person says to it.
+Amplification is the number of responses and tool calls per prompt of a user.
 
 Source: the specification of contexts, "Analytics Derivability".
 """
@@ -21,46 +21,46 @@ from harken.core.record import Record
 
 
 class Amplification(Record, frozen=True, kw_only=True):
-    """Sums, and what comes of one prompt; None where there was none."""
+    """Sums, and ratios per prompt. A ratio is None without prompts."""
 
     prompts: int
-    """What persons said."""
+    """Prompts of users."""
     responses: int
-    """Answers of models, subagents' too."""
+    """Responses of models, including those of subagents."""
     tool_calls: int
     input_characters: int
-    """Of prompts."""
+    """Characters of prompts."""
     output_characters: int
-    """Of answers; thoughts and the arguments of calls aside."""
+    """Characters of responses, without thoughts and arguments."""
     responses_per_prompt: float | None
     tool_calls_per_prompt: float | None
     output_per_input: float | None
-    """Characters for a character."""
+    """Output characters per input character."""
 
 
-def amplification(spells: Iterable[QuarterHour], tool_calls: int) -> Amplification:
-    """Return the ratios of what was said and called."""
-    prompts = responses = heard = said = 0
-    for spell in spells:
-        prompts += spell.prompts
-        responses += spell.responses
-        heard += spell.input_characters
-        said += spell.output_characters
+def amplification(quarter_hours: Iterable[QuarterHour], tool_calls: int) -> Amplification:
+    """Compute the ratios per prompt."""
+    prompts = responses = input_chars = output_chars = 0
+    for quarter_hour in quarter_hours:
+        prompts += quarter_hour.prompts
+        responses += quarter_hour.responses
+        input_chars += quarter_hour.input_characters
+        output_chars += quarter_hour.output_characters
     return Amplification(
         prompts=prompts,
         responses=responses,
         tool_calls=tool_calls,
-        input_characters=heard,
-        output_characters=said,
+        input_characters=input_chars,
+        output_characters=output_chars,
         responses_per_prompt=ratio(responses, prompts),
         tool_calls_per_prompt=ratio(tool_calls, prompts),
-        output_per_input=ratio(said, heard),
+        output_per_input=ratio(output_chars, input_chars),
     )
 
 
-# Agents are far fewer than calls: the calls are counted before anybody looks whose they are. Times
-# that a file claims may be so far apart that whole numbers of 64 bits cannot hold the sum.
-_QUERY = """
+# Calls are grouped by agent before the join, because there are far fewer agents than calls. Times
+# in a file may differ so much that their sum exceeds 64 bits, so it is a float.
+_CALLS_SQL = """
     SELECT coalesce(agents.template, ''), agents.parent_id IS NOT NULL, called.name,
         sum(calls), sum(errors), sum(unanswered), sum(untold),
         sum(duration)
@@ -76,42 +76,42 @@ _QUERY = """
 
 
 class ToolStats(Record, frozen=True, kw_only=True):
-    """How often a tool was called."""
+    """Statistics of a tool."""
 
     name: str
     calls: int
     errors: int
-    """Calls that failed, as far as results tell."""
+    """Failed calls, as far as results report failures."""
     unanswered: int
     """Calls without a result."""
     untold: int
-    """Calls with a result that does not tell whether they failed."""
+    """Calls whose result does not report success or failure."""
     duration_s: float | None
-    """From all calls to their results together; None: no time is known of any."""
+    """Total time from calls to their results, or None if no time is known."""
 
 
 class TemplateTools(Record, frozen=True, kw_only=True):
-    """Which tools agents of one kind called."""
+    """Tool calls of agents of one template."""
 
     template: str
-    """What kind of agent; "" where that is not known."""
+    """Name of the template, or "" if it is unknown."""
     is_subagent: bool
-    """Whether others made them."""
+    """Whether other agents created them."""
     calls: int
     tools: list[ToolStats]
-    """The most called first."""
+    """The most used tool comes first."""
 
 
 class Tools(Record, frozen=True, kw_only=True):
-    """Which tools were called; the most called first."""
+    """Tool calls of a scope, the most used tool first."""
 
     calls: int
     tools: list[ToolStats]
     templates: list[TemplateTools]
 
 
-class _Called(NamedTuple):
-    """Sums over the calls of one tool by one kind of agent."""
+class _CallGroup(NamedTuple):
+    """Sums over the calls of one tool by agents of one template."""
 
     template: str
     is_subagent: bool
@@ -124,41 +124,48 @@ class _Called(NamedTuple):
 
 
 def tools(database: apsw.Connection, scope: Scope) -> Tools:
-    """Return how often each tool was called, by all and by each kind of agent."""
-    called = [_Called(*row) for row in scope.rows(database, _QUERY, "tool_calls")]
+    """Count the calls of each tool, in total and by template."""
+    groups = [_CallGroup(*row) for row in scope.rows(database, _CALLS_SQL, "tool_calls")]
     by_template = defaultdict(list)
-    for one in called:
-        by_template[one.template, bool(one.is_subagent)].append(one)
+    for group in groups:
+        by_template[group.template, bool(group.is_subagent)].append(group)
     templates = [
-        TemplateTools(template=name, is_subagent=is_made, calls=_calls(rows), tools=_by_name(rows))
-        for (name, is_made), rows in by_template.items()
+        TemplateTools(
+            template=name,
+            is_subagent=is_subagent,
+            calls=_sum_calls(rows),
+            tools=_group_by_name(rows),
+        )
+        for (name, is_subagent), rows in by_template.items()
     ]
     return Tools(
-        calls=_calls(called),
-        tools=_by_name(called),
-        templates=sorted(templates, key=lambda one: (-one.calls, one.template, one.is_subagent)),
+        calls=_sum_calls(groups),
+        tools=_group_by_name(groups),
+        templates=sorted(
+            templates, key=lambda group: (-group.calls, group.template, group.is_subagent)
+        ),
     )
 
 
-def _by_name(called: Iterable[_Called]) -> list[ToolStats]:
+def _group_by_name(groups: Iterable[_CallGroup]) -> list[ToolStats]:
     by_name = defaultdict(list)
-    for one in called:
-        by_name[one.name].append(one)
-    found = [_tool(name, rows) for name, rows in by_name.items()]
-    return sorted(found, key=lambda one: (-one.calls, one.name))
+    for group in groups:
+        by_name[group.name].append(group)
+    stats = [_build_tool(name, rows) for name, rows in by_name.items()]
+    return sorted(stats, key=lambda group: (-group.calls, group.name))
 
 
-def _tool(name: str, rows: Sequence[_Called]) -> ToolStats:
-    known = [row.duration_us for row in rows if row.duration_us is not None]
+def _build_tool(name: str, rows: Sequence[_CallGroup]) -> ToolStats:
+    durations_us = [row.duration_us for row in rows if row.duration_us is not None]
     return ToolStats(
         name=name,
-        calls=_calls(rows),
+        calls=_sum_calls(rows),
         errors=sum(row.errors for row in rows),
         unanswered=sum(row.unanswered for row in rows),
         untold=sum(row.untold for row in rows),
-        duration_s=seconds(sum(known)) if known else None,
+        duration_s=seconds(sum(durations_us)) if durations_us else None,
     )
 
 
-def _calls(rows: Iterable[_Called]) -> int:
+def _sum_calls(rows: Iterable[_CallGroup]) -> int:
     return sum(row.calls for row in rows)

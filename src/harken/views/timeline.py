@@ -1,11 +1,11 @@
-"""A timeline: all events in order, with agents as lanes.
+"""A timeline: all events in order, with one lane per agent.
 
-A turn begins when the user says something to the primary agent; what comes before the first is
-turn 0. Each mark says in one text what happened; long texts are whole, the reader cuts them.
+A turn starts when the user sends a message to the primary agent; events before the first turn have
+number 0. Each mark describes an event as text. Long texts are not truncated.
 
-Happened: what an event says, in one text for people. No JSON, except where nothing is known.
+`happened` formats an event as text for people. JSON is used for unknown event types only.
 
-Long texts are whole: the reader cuts them.
+The caller truncates long texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harken.views.message_text import call_text, count, readable_text, size_text
 
 
 def happened(event: ev.Event, names: AgentNames) -> str:
-    """Say what happened; an event of an unknown type shows its members as they are."""
+    """Describe an event as text. An unknown event is formatted as JSON."""
     match event:
         case ev.TranscriptEntry():
             texts = [readable_text(event.content), *map(call_text, event.tool_calls or ())]
@@ -36,26 +36,26 @@ def happened(event: ev.Event, names: AgentNames) -> str:
         case ev.LlmRequest():
             return f"{event.model} reads {count(event.count, 'message')}"
         case ev.LlmResponse():
-            return _response(event)
+            return _describe_response(event)
         case ev.ToolsDefined():
             return tool_names(event.tools)
         case ev.MemoryOperation():
-            return _memory(event)
+            return _describe_memory(event)
         case ev.ThreadNoted():
-            at = None if event.position is None else f"at position {event.position}"
-            return _listed(event.entry_type, "the whole context" if event.whole else at)
+            position = None if event.position is None else f"at position {event.position}"
+            return _join_facts(event.entry_type, "the whole context" if event.whole else position)
         case ev.UnknownEvent():
-            return _members(event)
+            return _format_members(event)
         case ev.SessionStarted() | ev.SessionEnded() | ev.SessionRepaired() | ev.ContentPurged():
-            return _session(event)
+            return _describe_session(event)
         case ev.TranscriptEdited() | ev.ContextLoaded() | ev.ContextCommitted():
-            return _context(event)
+            return _describe_context(event)
         case _:
-            return _agent(event, names)
+            return _describe_agent(event, names)
 
 
 def latency_text(latency_s: float) -> str:
-    """Return a time as a person writes it.
+    """Format a duration in seconds or milliseconds.
 
     >>> latency_text(0.00012), latency_text(1.23)
     ('0.1 ms', '1.2 s')
@@ -63,7 +63,7 @@ def latency_text(latency_s: float) -> str:
     return f"{latency_s:.1f} s" if latency_s >= 1 else f"{latency_s * 1000:.1f} ms"
 
 
-def _session(
+def _describe_session(
     event: ev.SessionStarted | ev.SessionEnded | ev.SessionRepaired | ev.ContentPurged,
 ) -> str:
     match event:
@@ -74,10 +74,10 @@ def _session(
         case ev.SessionRepaired():
             return f"from {event.source}, {count(len(event.lost), 'line')} lost"
         case ev.ContentPurged():
-            return _listed(f"in {count(event.places, 'line')}", event.by, event.why)
+            return _join_facts(f"in {count(event.places, 'line')}", event.by, event.why)
 
 
-def _agent(
+def _describe_agent(
     event: ev.AgentCreated
     | ev.AgentConfigured
     | ev.AgentStateSaved
@@ -87,10 +87,10 @@ def _agent(
 ) -> str:
     match event:
         case ev.AgentCreated():
-            return _listed(event.name, event.relation, event.language_model)
+            return _join_facts(event.name, event.relation, event.language_model)
         case ev.AgentConfigured():
             new = f"new {', '.join(event.spec)}" if event.spec else None
-            return _listed(event.name, event.language_model, new)
+            return _join_facts(event.name, event.language_model, new)
         case ev.AgentStateSaved():
             return f"{size_text(len(to_json_line(event.state)))} of state"
         case ev.AgentMoved():
@@ -99,73 +99,76 @@ def _agent(
                 below = f" in place of {names.of(event.replaces)}, now its {event.replaced_as}"
             return event.place + below
         case ev.InterlocutorsSet():
-            speakers, listeners = _all(event.speakers, names), _all(event.listeners, names)
+            speakers, listeners = (
+                _join_names(event.speakers, names),
+                _join_names(event.listeners, names),
+            )
             return f"speakers: {speakers}; listeners: {listeners}"
 
 
-def _context(event: ev.TranscriptEdited | ev.ContextLoaded | ev.ContextCommitted) -> str:
+def _describe_context(event: ev.TranscriptEdited | ev.ContextLoaded | ev.ContextCommitted) -> str:
     match event:
         case ev.TranscriptEdited():
             stretches = f"now reads {count(len(event.segments), 'stretch', 'stretches')}"
-            return _listed(stretches, _after("summary", event.summary), event.reason)
+            return _join_facts(stretches, _with_label("summary", event.summary), event.reason)
         case ev.ContextLoaded():
             return f"{count(event.count, 'message')} of {event.ctx}, back to the last {event.stop}"
         case ev.ContextCommitted():
-            upto, parent = _after("up to", event.upto), _after("after", event.parent_ctx)
-            return _listed(event.ctx, upto, parent, event.checkpoint)
+            upto, parent = _with_label("up to", event.upto), _with_label("after", event.parent_ctx)
+            return _join_facts(event.ctx, upto, parent, event.checkpoint)
 
 
-def _response(event: ev.LlmResponse) -> str:
-    """Say how a model call ended, as far as the provider told."""
+def _describe_response(event: ev.LlmResponse) -> str:
+    """Describe the end of a model call, as far as the provider reports it."""
     usage = event.usage or ev.Usage()
     latency = None if event.latency_s is None else latency_text(event.latency_s)
     cost = None if event.cost_usd is None else f"{event.cost_usd:.6f}".rstrip("0").rstrip(".")
-    return _listed(
+    return _join_facts(
         event.stop_reason,
-        _before(usage.input_tokens, "tokens in"),
-        _before(usage.output_tokens, "tokens out"),
-        _before(cost, "USD"),
+        _with_unit(usage.input_tokens, "tokens in"),
+        _with_unit(usage.output_tokens, "tokens out"),
+        _with_unit(cost, "USD"),
         latency,
-        _after("error:", event.error),
-        _after("partial:", event.partial),
+        _with_label("error:", event.error),
+        _with_label("partial:", event.partial),
     )
 
 
-def _memory(event: ev.MemoryOperation) -> str:
-    found = None if event.result_count is None else count(event.result_count, "result")
-    done = f"{event.memory_type} {event.operation}"
-    return _listed(done, event.file_path, event.query, found, event.content_preview)
+def _describe_memory(event: ev.MemoryOperation) -> str:
+    result_count = None if event.result_count is None else count(event.result_count, "result")
+    operation = f"{event.memory_type} {event.operation}"
+    return _join_facts(operation, event.file_path, event.query, result_count, event.content_preview)
 
 
-def _members(event: ev.Event) -> str:
+def _format_members(event: ev.Event) -> str:
     common = {"message_id", "event_type", "agent_id", "time"}
-    own = {name: value for name, value in ev.event_dict(event).items() if name not in common}
-    return to_json_line(own).decode() if own else ""
+    members = {name: value for name, value in ev.event_dict(event).items() if name not in common}
+    return to_json_line(members).decode() if members else ""
 
 
-def _listed(*facts: str | None) -> str:
+def _join_facts(*facts: str | None) -> str:
     return ", ".join(filter(None, facts))
 
 
-def _before(fact: object, unit: str) -> str | None:
+def _with_unit(fact: object, unit: str) -> str | None:
     return None if fact is None else f"{fact} {unit}"
 
 
-def _after(label: str, fact: str | None) -> str | None:
+def _with_label(label: str, fact: str | None) -> str | None:
     return None if fact is None else f"{label} {fact}"
 
 
-def _all(agents: Iterable[AgentId], names: AgentNames) -> str:
+def _join_names(agents: Iterable[AgentId], names: AgentNames) -> str:
     return ", ".join(str(names.of(agent)) for agent in agents) or "none"
 
 
 class TimelineLane(SparseRecord, frozen=True, kw_only=True):
-    """One agent, or the user."""
+    """An agent, or the user."""
 
     agent_id: AgentId
     name: str | None
     first: MessageId
-    """The first event about it."""
+    """The first event of the agent."""
     last: MessageId
     events: int
 
@@ -177,7 +180,7 @@ class TimelineEvent(SparseRecord, frozen=True, kw_only=True):
     time: str
     turn: int
     lane: int | None
-    """The position of its lane, from 0; None for what is about the whole session."""
+    """Index of its lane, from 0; None for events about the whole session."""
     event_type: str
     role: str | None = None
     text: str
@@ -191,28 +194,28 @@ class Timeline(SparseRecord, frozen=True, kw_only=True):
 
 
 def timeline(events: Iterable[ev.Event]) -> Timeline:
-    """Lay events out in time."""
+    """Build the timeline of a session."""
     links = Links.of(events)
-    places: dict[AgentId, int] = {}
+    lane_by_agent: dict[AgentId, int] = {}
     spans: list[tuple[MessageId, MessageId, int]] = []
     marks: list[TimelineEvent] = []
     state, turn = SessionState(), 0
     for event in links:
         lane = None
         if event.agent_id:
-            lane = places.setdefault(event.agent_id, len(spans))
+            lane = lane_by_agent.setdefault(event.agent_id, len(spans))
             if lane == len(spans):
                 spans.append((event.message_id, event.message_id, 0))
             spans[lane] = (spans[lane][0], event.message_id, spans[lane][2] + 1)
         if isinstance(event, ev.AgentCreated | ev.AgentMoved):
-            fold(state, event)  # only who is primary matters here
+            fold(state, event)  # Only the primary agent matters here.
         turn += _begins_turn(state, event)
-        marks.append(_mark(event, turn, lane, links.names))
+        marks.append(_build_mark(event, turn, lane, links.names))
     lanes = [
         TimelineLane(
             agent_id=agent, name=links.names.of(agent), first=first, last=last, events=count
         )
-        for agent, (first, last, count) in zip(places, spans, strict=True)
+        for agent, (first, last, count) in zip(lane_by_agent, spans, strict=True)
     ]
     return Timeline(lanes=lanes, marks=marks)
 
@@ -227,7 +230,7 @@ def _begins_turn(state: SessionState, event: ev.Event) -> bool:
     )
 
 
-def _mark(event: ev.Event, turn: int, lane: int | None, names: AgentNames) -> TimelineEvent:
+def _build_mark(event: ev.Event, turn: int, lane: int | None, names: AgentNames) -> TimelineEvent:
     return TimelineEvent(
         message_id=event.message_id,
         time=event.time,

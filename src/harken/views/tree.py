@@ -1,7 +1,7 @@
-"""The tree: all agents that ever were, each below the one that it belongs to.
+"""The tree of all agents of a session, including removed agents.
 
-Made from births and moves by the fold. A hook stands below the agent that it watches; whoever is
-gone stays where it last was, marked, with its subtree.
+The tree is built by folding creation and move events. A hook is a child of the agent that it
+watches. A removed agent stays at its last position, with its subtree, and is marked as gone.
 """
 
 from __future__ import annotations
@@ -18,84 +18,88 @@ from harken.views.model_calls import placeholders
 
 
 class TreeRow(SparseRecord, frozen=True, kw_only=True):
-    """One agent in the tree."""
+    """An agent in the tree."""
 
     agent_id: AgentId
     name: str
-    """Its id where it has no name."""
+    """Its id if it has no name."""
     depth: int
     """0 at a root."""
     parent: AgentId | None
-    """The agent above; of a hook, the one that it watches."""
+    """The parent agent; for a hook, the agent that it watches."""
     place: Place
-    """What it is, or last was before it was gone: primary, subagent or hook."""
+    """Its role, or its last role before it was removed: primary, subagent or hook."""
     gone: bool = False
-    """Whether it, or somebody above it, is gone."""
+    """Whether the agent or one of its ancestors is gone."""
     language_model: str | None = None
     template: str | None = None
-    """What kind of agent it is, where its birth says so."""
+    """Name of its template, if its creation event has one."""
     task: str | None = None
-    """What it was made for, in a few words, where another runtime says so."""
+    """A short description of its task, if another runtime logged one."""
     birth: MessageId | None = None
-    """None in an older log, which may not tell."""
+    """The creation event. None in an older log that lacks it."""
     entries: int
-    """How many messages ever entered its transcript."""
+    """Number of messages in its transcript, including removed ones."""
     model_calls: int
     tokens: int
-    """Input and output together, of its own model calls."""
+    """Input and output tokens of its own model calls."""
     cost_usd: float
     rerun: dict[str, Json] | None = None
-    """Of which session and model call it is a rerun, and what was changed; None: it is none."""
+    """The session and model call that it is a rerun of, with the changes.
+
+    None if it is no rerun.
+    """
 
 
 def tree(events: Iterable[Event]) -> list[TreeRow]:
-    """Return all agents, parents before their children: first hooks, then subagents, by birth.
+    """Return all agents, parents before children; at each level hooks first, then by creation.
 
-    Raises HarkenError where the log contradicts itself.
+    Raises HarkenError if the log is inconsistent.
     """
     state = SessionState()
     places: dict[AgentId, Place] = {}
     for event in events:
         if isinstance(event, AgentMoved) and event.agent_id in state.agents:
-            _remember(places, state.agents[event.agent_id])
+            _record_place(places, state.agents[event.agent_id])
         try:
             fold(state, event, placeholders)
         except ValueError as error:
             raise HarkenError(f"the log contradicts itself: {error}") from None
     for agent in state.agents.values():
-        _remember(places, agent)
-    return list(_walk(state, places))
+        _record_place(places, agent)
+    return list(_iter_rows(state, places))
 
 
-def _remember(places: dict[AgentId, Place], agent: AgentState) -> None:
-    """Note where an agent stands, or that it is still remembered where it stood before it went."""
+def _record_place(places: dict[AgentId, Place], agent: AgentState) -> None:
+    """Record the place of an agent. A gone agent keeps the place that it had before."""
     if agent.place != "gone" or agent.id not in places:
         places[agent.id] = agent.place
 
 
-def _walk(state: SessionState, places: dict[AgentId, Place]) -> Iterator[TreeRow]:
-    """Yield the rows, parents first, without recursion: a tree may be deeper than Python likes."""
-    below: dict[AgentId | None, list[AgentState]] = {}
+def _iter_rows(state: SessionState, places: dict[AgentId, Place]) -> Iterator[TreeRow]:
+    """Yield rows, parents first, without recursion: a tree may exceed Python's recursion limit."""
+    children_by_parent: dict[AgentId | None, list[AgentState]] = {}
     for agent in state.agents.values():
         parent = agent.parent if agent.parent in state.agents else None
-        below.setdefault(parent, []).append(agent)
-    for children in below.values():
+        children_by_parent.setdefault(parent, []).append(agent)
+    for children in children_by_parent.values():
         children.sort(key=lambda agent: places[agent.id] != "hook")
     seen: set[AgentId] = set()
-    for start in (*below.get(None, ()), *state.agents.values()):  # the latter: agents in a circle
-        waiting = [(start, 0, False)]
-        while waiting:
-            agent, depth, gone = waiting.pop()
+    # All agents again, because agents in a cycle have no root.
+    for start in (*children_by_parent.get(None, ()), *state.agents.values()):
+        pending = [(start, 0, False)]
+        while pending:
+            agent, depth, gone = pending.pop()
             if agent.id in seen:
                 continue
             seen.add(agent.id)
             gone = gone or agent.place == "gone"
-            yield _row(agent, places[agent.id], depth, gone=gone)
-            lower = reversed(below.get(agent.id, []))
-            waiting.extend((child, depth + 1, gone) for child in lower)
+            yield _build_row(agent, places[agent.id], depth, gone=gone)
+            children_reversed = reversed(children_by_parent.get(agent.id, []))
+            pending.extend((child, depth + 1, gone) for child in children_reversed)
 
 
-def _row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
+def _build_row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
     return TreeRow(
         agent_id=agent.id,
         name=agent.name or agent.id,
@@ -105,7 +109,7 @@ def _row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
         gone=gone,
         language_model=agent.language_model,
         template=template_name(agent.spec),
-        task=_text(agent.spec.get("task")),
+        task=_get_text(agent.spec.get("task")),
         birth=agent.birth or None,
         entries=len(agent.transcript or ()),
         model_calls=agent.usage.model_calls,
@@ -118,29 +122,29 @@ def _row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
 def template_name(spec: Mapping[str, Json]) -> str | None:
     """Return the name of the template that an agent was made from. Return None if it has none."""
     template = spec.get("template")
-    return _text(template.get("name")) if isinstance(template, dict) else None
+    return _get_text(template.get("name")) if isinstance(template, dict) else None
 
 
-def _text(value: Json) -> str | None:
+def _get_text(value: Json) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
 def rerun_said(said: Json) -> dict[str, Json] | None:
-    """Return what a birth says of a rerun, as far as it is what it should be."""
+    """Parse the rerun provenance in a creation event. Return None if there is none."""
     if not isinstance(said, dict):
         return None
     changes = said.get("changes")
-    named = {name: str(said[name]) for name in ("session", "request", "agent") if name in said}
-    return {**named, "changes": [*map(str, changes if isinstance(changes, list) else [])]}
+    source = {name: str(said[name]) for name in ("session", "request", "agent") if name in said}
+    return {**source, "changes": [*map(str, changes if isinstance(changes, list) else [])]}
 
 
 def rerun_text(said: Mapping[str, Json]) -> str:
-    """Return of what an agent is a rerun, as `rerun_said` has it, for a person.
+    """Format the provenance of a rerun, as parsed by `rerun_said`.
 
     >>> rerun_text({"session": "demo", "request": "msg_051", "changes": ["edited #1"]})
     'rerun of demo from msg_051: edited #1'
     """
     changes = said.get("changes")
-    told = [str(one) for one in changes] if isinstance(changes, list) else []
-    about = f"rerun of {said.get('session')} from {said.get('request')}"
-    return f"{about}: {', '.join(told or ['nothing changed'])}"
+    changes_text = [str(change) for change in changes] if isinstance(changes, list) else []
+    origin = f"rerun of {said.get('session')} from {said.get('request')}"
+    return f"{origin}: {', '.join(changes_text or ['nothing changed'])}"

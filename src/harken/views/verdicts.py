@@ -1,16 +1,16 @@
-"""Verdicts: everything that hooks said, what it was about, and what became of it.
+"""Verdicts of hooks: their questions, subjects and effects.
 
-A hook is asked in its own transcript: a user entry whose cause is the subject. Its verdict comes
-after that, in words: an utterance (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), or the
-system entry `[hook failed] ...`. A smart one may act in between, and is asked again once where what
-it says is no verdict; where hooks of its own make it think again, its last word counts. A hook is
-asked one thing at a time, except about calls of one message, which are made at once: there the
-verdicts come in the order of the questions.
+The question to a hook is a user entry in the hook's transcript, whose cause is the subject. The
+verdict follows as text: an utterance (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), or the
+system entry `[hook failed] ...`. A smart hook may act in between, and its question is repeated once
+if its answer is not a verdict; if its own hooks make it reconsider, its last answer counts. A hook
+has one open question at a time, except for the calls of one message, which are asked about
+concurrently: there the verdicts come in the order of the questions.
 
-Watches: who came to watch whom as a hook, who saw to it, and when it left.
+Watches: when a hook was installed on an agent, by which agent, and when it was removed.
 
-Made from births and moves by the fold: who stands as a hook of another before an event and not
-after it has left, and the other way round.
+Watches are found by folding creation and move events: a hook is installed or removed if it watches
+an agent only after, or only before, an event.
 """
 
 from __future__ import annotations
@@ -47,105 +47,111 @@ How: TypeAlias = Literal["begun", "made", "copied", "moved", "quit", "ended"]
 
 
 class Watch(SparseRecord, frozen=True, kw_only=True):
-    """A hook began to watch an agent, or left it."""
+    """The installation or removal of a hook."""
 
     kind: Literal["installed", "left"]
     how: How
-    """`begun`: whoever set the agent up did; `made`: `by` called `hook`; `copied`: its parent is
-    watched by such a one; `moved`: somebody took another place; `quit`: by its own will; `ended`:
-    by somebody else's."""
+    """The way in which the hook was installed or removed.
+
+    `begun`: by the code that created the agent; `made`: `by` called `hook`; `copied`: a copy of a
+    hook of the parent agent; `moved`: an agent was moved; `quit`: the hook removed itself;
+    `ended`: another agent removed it.
+    """
     message_id: MessageId
     hook: AgentId
     hook_name: str | None
     agent_id: AgentId
-    """Who is, or was, watched."""
+    """The watched agent."""
     name: str | None
     by: AgentId | None = None
-    """Whose doing it was; None where the log names nobody."""
+    """The agent that installed or removed the hook, or None if the log does not name it."""
     by_name: str | None = None
     cause: Reference | None = None
-    """What they did."""
+    """The event that caused it."""
     told: str | None = None
-    """What a smart hook was told when it was born: why it is there."""
+    """The initial instructions of a smart hook, which explain its purpose."""
     time: str
 
 
 def watches(events: Iterable[Event]) -> list[Watch]:
-    """Return all that began and ended, oldest first."""
-    return list(_watches(Links.of(events)))
+    """Return all installations and removals of hooks, oldest first."""
+    return list(_iter_watches(Links.of(events)))
 
 
-def _watches(links: Links) -> Iterator[Watch]:
+def _iter_watches(links: Links) -> Iterator[Watch]:
     state = SessionState()
     for event in links:
         if isinstance(event, TranscriptEntry):
-            fold(state, event)  # whose a call is: births name calls
+            fold(state, event)  # Creation events refer to calls by their entries.
         if not isinstance(event, AgentCreated | AgentMoved):
             continue
-        moved = [event.agent_id, getattr(event, "replaces", None)]
-        hooks = [one for one in moved if one is not None]
-        before = [_watched(state, hook) for hook in hooks]
+        moved_ids = [event.agent_id, getattr(event, "replaces", None)]
+        hooks = [id_ for id_ in moved_ids if id_ is not None]
+        before = [_find_watched(state, hook) for hook in hooks]
         fold(state, event)
-        for hook, was in zip(hooks, before, strict=True):
-            now = _watched(state, hook)
-            if was == now:
+        for hook, old_target in zip(hooks, before, strict=True):
+            new_target = _find_watched(state, hook)
+            if old_target == new_target:
                 continue
-            if was is not None:
-                yield _row(links, event, (hook, was), "left", _how_left(links, event, hook))
-            if now is not None:
-                how = _how_born(state, event, hook)
-                yield _row(links, event, (hook, now), "installed", how)
+            if old_target is not None:
+                yield _build_watch(
+                    links, event, (hook, old_target), "left", _removal_kind(links, event, hook)
+                )
+            if new_target is not None:
+                how = _installation_kind(state, event, hook)
+                yield _build_watch(links, event, (hook, new_target), "installed", how)
 
 
-def _watched(state: SessionState, hook: AgentId) -> AgentId | None:
-    """Return whom an agent watches; None where it is no hook."""
+def _find_watched(state: SessionState, hook: AgentId) -> AgentId | None:
+    """Return the agent that a hook watches, or None if it is not a hook."""
     agent = state.agents.get(hook)
     return agent.parent if agent is not None and agent.place == "hook" else None
 
 
-def _how_born(state: SessionState, event: AgentCreated | AgentMoved, hook: AgentId) -> How:
+def _installation_kind(state: SessionState, event: AgentCreated | AgentMoved, hook: AgentId) -> How:
     if isinstance(event, AgentMoved):
         return "moved"
     if len(causes_of(event)) > 1:
         return "made"
     watched = state.agents[hook].parent
-    above = None if watched is None else state.agents[watched].parent
-    hooks = state.agents[above].hooks if above is not None else []
-    called = re.sub(r" \(\d+\)$", "", event.name or "")  # a copy may have got a name of its own
-    names = [state.agents[one].name for one in hooks]
-    return "copied" if called in names or event.name in names else "begun"
+    parent = None if watched is None else state.agents[watched].parent
+    hooks = state.agents[parent].hooks if parent is not None else []
+    # A copy may have a suffix in its name.
+    original_name = re.sub(r" \(\d+\)$", "", event.name or "")
+    names = [state.agents[hook_id].name for hook_id in hooks]
+    return "copied" if original_name in names or event.name in names else "begun"
 
 
-def _how_left(links: Links, event: AgentCreated | AgentMoved, hook: AgentId) -> How:
+def _removal_kind(links: Links, event: AgentCreated | AgentMoved, hook: AgentId) -> How:
     if getattr(event, "place", None) != "gone":
         return "moved"
-    return "quit" if _doer(links, event) == hook else "ended"
+    return "quit" if _find_author(links, event) == hook else "ended"
 
 
-def _doer(links: Links, event: Event) -> AgentId | None:
-    """Return who made the last cause of an event: of a birth, who called `hook`."""
-    named = causes_of(event)
-    return links.author(links.target(named[-1])) if named else None
+def _find_author(links: Links, event: Event) -> AgentId | None:
+    """Return the author of an event's last cause; for a creation event, the caller of `hook`."""
+    causes = causes_of(event)
+    return links.author(links.target(causes[-1])) if causes else None
 
 
-def _told(links: Links, birth: AgentCreated) -> str | None:
-    """Return the system prompt of an agent, which follows its birth; None where there is none."""
-    after = links.events[links.at[birth.message_id] + 1 :][:1]
-    for entry in after:
+def _system_prompt(links: Links, birth: AgentCreated) -> str | None:
+    """Return the system prompt that follows an agent's creation event, or None."""
+    next_events = links.events[links.at[birth.message_id] + 1 :][:1]
+    for entry in next_events:
         if isinstance(entry, TranscriptEntry) and entry.agent_id == birth.agent_id:
             return words(entry.content) if entry.role == "system" else None
     return None
 
 
-def _row(
+def _build_watch(
     links: Links,
     event: AgentCreated | AgentMoved,
     pair: tuple[AgentId, AgentId],
     kind: Literal["installed", "left"],
     how: How,
 ) -> Watch:
-    is_done = how in ("made", "moved", "quit", "ended")
-    by = _doer(links, event) if is_done else None
+    has_author = how in ("made", "moved", "quit", "ended")
+    by = _find_author(links, event) if has_author else None
     hook, watched = pair
     return Watch(
         kind=kind,
@@ -157,8 +163,8 @@ def _row(
         name=links.names.of(watched),
         by=by,
         by_name=links.names.of(by) if by is not None else None,
-        cause=causes_of(event)[-1] if is_done and causes_of(event) else None,
-        told=_told(links, event) if isinstance(event, AgentCreated) else None,
+        cause=causes_of(event)[-1] if has_author and causes_of(event) else None,
+        told=_system_prompt(links, event) if isinstance(event, AgentCreated) else None,
         time=event.time,
     )
 
@@ -175,7 +181,7 @@ _KINDS: dict[VerdictWord, VerdictKind] = {
 
 
 class VerdictEffect(SparseRecord, frozen=True, kw_only=True):
-    """What an agent got because of a verdict: a comment, a refusal, another text or call."""
+    """The effect of a verdict on an agent: a comment, a refusal, or another text or call."""
 
     message_id: MessageId
     agent_id: AgentId | None
@@ -184,192 +190,212 @@ class VerdictEffect(SparseRecord, frozen=True, kw_only=True):
 
 
 class VerdictRow(SparseRecord, frozen=True, kw_only=True):
-    """One judgement of one hook."""
+    """A verdict of a hook."""
 
     kind: VerdictKind
     point: Point | None = None
-    """What was judged; None where the log lacks it."""
+    """The kind of subject; None if the log lacks the subject."""
     message_id: MessageId
-    """Of the verdict, in the hook's transcript."""
+    """Id of the verdict in the hook's transcript."""
     hook: AgentId
     hook_name: str | None
     words: str
-    """The comment, the reason, the other text, or how it failed."""
+    """The comment, the reason, the replacement, or the error."""
     question: MessageId
-    """In the hook's transcript: what it was asked, as earlier hooks may have rewritten it."""
+    """Id of the question in the hook's transcript. Earlier hooks may have rewritten its text."""
     subject: Reference
     """The message or call that was judged."""
     agent_id: AgentId | None
-    """Whose it is: the watched agent."""
+    """The watched agent, which the subject belongs to."""
     name: str | None
     proposed: str
-    """What was heard, or said, or the call, verbatim."""
+    """The subject: a message text, or a call verbatim."""
     outcomes: list[VerdictEffect] = msgspec.field(default_factory=list)
-    """What became of it, oldest first; nothing for what was passed over, or rewritten again and
-    then denied. Of rewrites that follow each other each has the last text."""
+    """Effects of the verdict, oldest first.
+
+    Empty if a later verdict denied the subject. Each of several consecutive rewrites has the final
+    text.
+    """
     time: str
 
 
-class _Said(NamedTuple):
+class _Verdict(NamedTuple):
     kind: VerdictKind
     words: str
 
 
 def verdicts(events: Iterable[Event]) -> list[VerdictRow]:
-    """Return all that hooks said when they were asked, oldest first."""
+    """Return the verdicts of all hooks, oldest first."""
     links = Links.of(events)
     rewritten: dict[MessageId, list[Intervention]] = {}
-    for found in interventions(links):
-        if found.kind == "message":
-            rewritten.setdefault(found.message_id, []).append(found)
-    judgements = _judgements(links)
+    for row in interventions(links):
+        if row.kind == "message":
+            rewritten.setdefault(row.message_id, []).append(row)
+    judgements = _collect_judgements(links)
     reader = _Reader(links, rewritten, frozenset(judgements))
     return [reader.row(*judgement) for judgement in judgements.values()]
 
 
-def read_words(entry: TranscriptEntry) -> _Said | None:
-    """Read what a hook said as a verdict; None where it is none."""
+def read_words(entry: TranscriptEntry) -> _Verdict | None:
+    """Parse a hook's entry as a verdict. Return None if it is not one."""
     text = text_of(entry.content)
     if entry.role == "system" and text.startswith(FAILED):
-        return _Said("failure", text.removeprefix(FAILED))
-    said = parse_verdict_entry(entry)
-    return None if said is None else _Said(_KINDS[said.word], said.text)
+        return _Verdict("failure", text.removeprefix(FAILED))
+    verdict = parse_verdict_entry(entry)
+    return None if verdict is None else _Verdict(_KINDS[verdict.word], verdict.text)
 
 
-def _judgements(links: Links) -> dict[MessageId, tuple[TranscriptEntry, TranscriptEntry, _Said]]:
-    """Return questions, by id, with what was said to them last, in the order of the verdicts."""
-    found: dict[MessageId, tuple[TranscriptEntry, TranscriptEntry, _Said]] = {}
-    waiting: dict[AgentId, list[TranscriptEntry]] = {}
-    answered: dict[AgentId, TranscriptEntry] = {}
-    asked: dict[tuple[AgentId, Reference], MessageId] = {}
+def _collect_judgements(
+    links: Links,
+) -> dict[MessageId, tuple[TranscriptEntry, TranscriptEntry, _Verdict]]:
+    """Return questions by id, with their final verdict, in the order of the verdicts."""
+    judgements: dict[MessageId, tuple[TranscriptEntry, TranscriptEntry, _Verdict]] = {}
+    open_questions: dict[AgentId, list[TranscriptEntry]] = {}
+    last_answered: dict[AgentId, TranscriptEntry] = {}
+    question_by_subject: dict[tuple[AgentId, Reference], MessageId] = {}
     state = SessionState()
     for event in links:
         if isinstance(event, AgentCreated | AgentMoved | TranscriptEntry):
-            fold(state, event)  # who stands where: nothing else matters here
+            fold(state, event)  # Only the places of agents matter here.
         if isinstance(event, AgentMoved) and event.replaces is not None:
-            for moved in (event.agent_id, event.replaces):
-                waiting.pop(moved or AgentId(""), None)
-                answered.pop(moved or AgentId(""), None)
+            for moved_id in (event.agent_id, event.replaces):
+                open_questions.pop(moved_id or AgentId(""), None)
+                last_answered.pop(moved_id or AgentId(""), None)
         if not isinstance(event, TranscriptEntry) or event.agent_id is None:
             continue
         hook = state.agents.get(event.agent_id)
         if hook is None or hook.place not in ("hook", "gone"):
             continue
-        questions = waiting.setdefault(hook.id, [])
+        questions = open_questions.setdefault(hook.id, [])
         if event.role == "user":
-            if not _is_aside(links, event, hook):
-                waiting[hook.id] = _asked(questions, event)
-                answered.pop(hook.id, None)
-        elif (said := read_words(event)) is not None and not _is_asked_again(links, event):
-            question = _answered_by(event, questions) or answered.get(hook.id)
+            if not _is_response_to_hook(links, event, hook):
+                open_questions[hook.id] = _update_open(questions, event)
+                last_answered.pop(hook.id, None)
+        elif (verdict := read_words(event)) is not None and not _is_rejected(links, event):
+            question = _find_answered(event, questions) or last_answered.get(hook.id)
             if question is None:
                 continue
             if question in questions:
                 questions.remove(question)
-            if not causes_of(event):  # a model said it, and may say something else yet
-                answered[hook.id] = question
-            # One that is asked the same again had not been heard: its own hooks still judged that.
+            if not causes_of(event):  # A model answered, and may revise its answer.
+                last_answered[hook.id] = question
+            # A repeated question replaces the earlier one: the hook's own hooks were still judging
+            # it.
             subject = hook.id, causes_of(question)[0]
-            before = found.get(asked.get(subject, question.message_id))
-            if before is not None and (before[0] is question or before[2].kind != "failure"):
-                del found[before[0].message_id]
-            asked[subject] = question.message_id
-            found[question.message_id] = question, event, said
-    return found
+            earlier = judgements.get(question_by_subject.get(subject, question.message_id))
+            if earlier is not None and (earlier[0] is question or earlier[2].kind != "failure"):
+                del judgements[earlier[0].message_id]
+            question_by_subject[subject] = question.message_id
+            judgements[question.message_id] = question, event, verdict
+    return judgements
 
 
-def _answered_by(
-    said: TranscriptEntry, questions: Sequence[TranscriptEntry]
+def _find_answered(
+    verdict_entry: TranscriptEntry, questions: Sequence[TranscriptEntry]
 ) -> TranscriptEntry | None:
-    """Return the open question that words answer: the one that they name, else the oldest."""
-    named = (one for one in questions if one.message_id in causes_of(said))
-    return next(named, next(iter(questions), None))
+    """Return the open question that a verdict answers: the one that it names, else the oldest."""
+    matches = (
+        question for question in questions if question.message_id in causes_of(verdict_entry)
+    )
+    return next(matches, next(iter(questions), None))
 
 
-def _is_aside(links: Links, heard: TranscriptEntry, hook: AgentState) -> bool:
-    """Whether what a hook heard is no new question, but an answer to itself, or to its own hooks.
+def _is_response_to_hook(links: Links, input_entry: TranscriptEntry, hook: AgentState) -> bool:
+    """Whether an input of a hook is a response to the hook or to its own hooks, not a question.
 
-    Those are its notes, and what it is told that gave no verdict; it has hooks where it was watched
-    before it became one.
+    Such inputs are its notes, and requests to repeat an invalid verdict. A hook has hooks of its
+    own if it was watched before it became a hook.
     """
-    said = links.get(links.target(causes_of(heard)[0])) if causes_of(heard) else None
-    return said is not None and said.agent_id in (hook.id, *hook.hooks)
+    cause = links.get(links.target(causes_of(input_entry)[0])) if causes_of(input_entry) else None
+    return cause is not None and cause.agent_id in (hook.id, *hook.hooks)
 
 
-def _is_asked_again(links: Links, said: TranscriptEntry) -> bool:
-    """Whether a hook was told that this is no verdict there: it looks like one of another point."""
+def _is_rejected(links: Links, entry: TranscriptEntry) -> bool:
+    """Whether the hook was told that its answer is no valid verdict for this kind of subject."""
     return any(
         isinstance(event, TranscriptEntry)
-        and event.agent_id == said.agent_id
+        and event.agent_id == entry.agent_id
         and event.role == "user"
-        for event in links.down(said.message_id)
+        for event in links.down(entry.message_id)
     )
 
 
-def _asked(waiting: Sequence[TranscriptEntry], heard: TranscriptEntry) -> list[TranscriptEntry]:
-    """Return the open questions after a hook has heard something; a crash may leave one open."""
-    if not causes_of(heard):
-        return []  # somebody talks with it
-    before, now = [causes_of(question)[0] for question in waiting], causes_of(heard)[0]
-    at_once = now not in before and all(
-        reference_message_id(subject) == reference_message_id(now) for subject in before
+def _update_open(
+    open_questions: Sequence[TranscriptEntry], input_entry: TranscriptEntry
+) -> list[TranscriptEntry]:
+    """Return the open questions after a new input. A crash may leave a question open."""
+    if not causes_of(input_entry):
+        return []  # The input is a message without a subject.
+    subjects, subject_ = (
+        [causes_of(question)[0] for question in open_questions],
+        causes_of(input_entry)[0],
     )
-    return [*waiting, heard] if at_once else [heard]
+    at_once = subject_ not in subjects and all(
+        reference_message_id(subject) == reference_message_id(subject_) for subject in subjects
+    )
+    return [*open_questions, input_entry] if at_once else [input_entry]
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Makes rows of judgements."""
+    """Builds rows of judgements."""
 
     links: Links
     rewritten: Mapping[MessageId, Sequence[Intervention]]
-    """An original -> where others heard something else."""
+    """Original message -> its changed versions."""
     questions: frozenset[MessageId]
-    """What hooks heard because something was said: nothing became of that by it."""
+    """Ids of all questions; these are not effects of the messages they ask about."""
 
-    def row(self, asked: TranscriptEntry, entry: TranscriptEntry, said: _Said) -> VerdictRow:
-        """Return the row of one judgement."""
-        reference = causes_of(asked)[0]
+    def row(
+        self, question: TranscriptEntry, entry: TranscriptEntry, verdict: _Verdict
+    ) -> VerdictRow:
+        """Return the row of a judgement."""
+        reference = causes_of(question)[0]
         subject, call = self.links.get(self.links.target(reference)), self.links.called(reference)
-        point = _point(subject)
+        point = _subject_kind(subject)
         agent_id = None if subject is None else subject.agent_id
         return VerdictRow(
-            kind=said.kind,
+            kind=verdict.kind,
             point=point,
             message_id=entry.message_id,
             hook=entry.agent_id or AgentId(""),
             hook_name=self.links.names.of(entry.agent_id),
-            words=said.words,
-            question=asked.message_id,
+            words=verdict.words,
+            question=question.message_id,
             subject=reference,
             agent_id=agent_id,
             name=self.links.names.of(agent_id),
-            proposed=_content(subject) if call is None else call_text(call),
-            outcomes=list(self._outcomes(asked, entry, said.kind, point, reference)),
+            proposed=_event_text(subject) if call is None else call_text(call),
+            outcomes=list(self._iter_effects(question, entry, verdict.kind, point, reference)),
             time=entry.time,
         )
 
-    def _outcomes(
+    def _iter_effects(
         self,
-        asked: TranscriptEntry,
+        question: TranscriptEntry,
         entry: TranscriptEntry,
         kind: VerdictKind,
         point: Point | None,
         subject: Reference,
     ) -> Iterator[VerdictEffect]:
-        """Yield what names the verdict as its cause, else what became of the subject."""
-        caused = [*self._caused_by(entry.message_id), *self._taken_out(asked)]
+        """Yield the events that the verdict caused, or else the outcome of its subject."""
+        caused = [*self._find_caused(entry.message_id), *self._find_removal(question)]
         if caused or kind in ("ok", "comment"):
-            yield from map(self._outcome, caused)
+            yield from map(self._build_effect, caused)
         elif point == "action":
-            yield from map(self._outcome, self._became_of_call(subject))
+            yield from map(self._build_effect, self._find_call_outcome(subject))
         elif point == "response" and kind == "rewrite":
-            for heard in self.rewritten.get(self.links.target(subject), ()):
-                yield _made(heard.became_id, heard.heard_by, heard.heard_by_name, heard.became)
-            yield from map(self._outcome, self._caused_by(self.links.target(subject)))
+            for intervention in self.rewritten.get(self.links.target(subject), ()):
+                yield _create_effect(
+                    intervention.became_id,
+                    intervention.heard_by,
+                    intervention.heard_by_name,
+                    intervention.became,
+                )
+            yield from map(self._build_effect, self._find_caused(self.links.target(subject)))
 
-    def _caused_by(self, message_id: MessageId) -> list[Event]:
-        """Return what names a message as its cause, but for questions about it."""
+    def _find_caused(self, message_id: MessageId) -> list[Event]:
+        """Return the events that name a message as their cause, except questions about it."""
         return [
             event
             for event in self.links.down(message_id)
@@ -378,13 +404,13 @@ class _Reader:
             and event.message_id not in self.questions
         ]
 
-    def _taken_out(self, asked: TranscriptEntry) -> list[Event]:
-        """Return the edit that took what was asked about out of what its agent reads."""
-        edits = [one for one in self.links.down(asked.message_id) if _is_edit(one)]
-        return [one for one in edits if one.agent_id != asked.agent_id]
+    def _find_removal(self, question: TranscriptEntry) -> list[Event]:
+        """Return the edit that removed the subject of the question from its agent's context."""
+        edits = [event for event in self.links.down(question.message_id) if _is_edit(event)]
+        return [event for event in edits if event.agent_id != question.agent_id]
 
-    def _became_of_call(self, call: Reference) -> Sequence[Event]:
-        """Return what a later hook made of a call, else its result."""
+    def _find_call_outcome(self, call: Reference) -> Sequence[Event]:
+        """Return the later rewrites of a call, or else its result."""
         answers = [
             event
             for event in self.links.down(self.links.target(call))
@@ -392,25 +418,29 @@ class _Reader:
         ]
         return [event for event in answers if isinstance(event, ActionRewritten)] or answers
 
-    def _outcome(self, event: Event) -> VerdictEffect:
-        text = _content(event)
+    def _build_effect(self, event: Event) -> VerdictEffect:
+        text = _event_text(event)
         if isinstance(event, ActionRewritten):
             text = f"{event.tool} {event.arguments}"
         if isinstance(event, TranscriptEdited):
             text = f"nothing of it ({event.reason})"
-        return _made(event.message_id, event.agent_id, self.links.names.of(event.agent_id), text)
+        return _create_effect(
+            event.message_id, event.agent_id, self.links.names.of(event.agent_id), text
+        )
 
 
 def _is_edit(event: Event) -> bool:
     return isinstance(event, TranscriptEdited)
 
 
-def _made(id_: MessageId, agent_id: AgentId | None, name: str | None, text: str) -> VerdictEffect:
+def _create_effect(
+    id_: MessageId, agent_id: AgentId | None, name: str | None, text: str
+) -> VerdictEffect:
     return VerdictEffect(message_id=id_, agent_id=agent_id, name=name, text=text)
 
 
-def _point(subject: Event | None) -> Point | None:
-    """Return what kind of thing a subject is, by its role."""
+def _subject_kind(subject: Event | None) -> Point | None:
+    """Return the kind of a subject, by its role."""
     if not isinstance(subject, TranscriptEntry):
         return None
     if subject.role == "assistant":
@@ -418,5 +448,5 @@ def _point(subject: Event | None) -> Point | None:
     return "result" if subject.role == "tool" else "input"
 
 
-def _content(event: Event | None) -> str:
+def _event_text(event: Event | None) -> str:
     return words(event.content) if isinstance(event, TranscriptEntry | PieceOfText) else ""

@@ -1,9 +1,9 @@
-"""`SessionViewer`: the views of one session, under the names of the specification.
+"""`SessionViewer`: the views of one session, with the method names of the specification.
 
-A log is read once, when the first view asks, and without a lock: one that is being written
-shows as far as its last whole line. A session without a log is its events. Events come back as
-the dicts that a log holds, with all that this version does not know, and without `sum`; what a
-view makes of them as its rows.
+The log is read once, when the first view is requested, without a lock: a log that is being written
+is read up to its last complete line. A session without a log is viewed from its events. Events are
+returned as the dicts of the log, including unknown members and without `sum`; the results of views
+are their row types.
 
 Source: spec [S0] "SessionViewer Class".
 """
@@ -39,18 +39,18 @@ EventDict: TypeAlias = dict[str, Any]
 
 @check_arguments
 class SessionViewer:
-    """Different views of one session, by links alone: no tool is known to it.
+    """Views of one session, derived from links between events only.
 
-    Agents are named by id or by name. What is not there is an NameNotFound that lists what is,
-    except where a method says that it returns nothing then.
+    Agents are given by id or name. An unknown name raises NameNotFound with the known names, unless
+    the method documents an empty result.
     """
 
     path: Path
-    """The log; of a session that has none, what it is called."""
+    """The log, or the name of a session without a log."""
     reading: LogReadReport
-    """How the log was read: torn, verified, in which dialect; filled in at first use."""
+    """How the log was read: truncated, verified, in which format. Set by the first view."""
     resolver: Resolver = staticmethod(placeholders)
-    """Gives the messages of commits that agents started from; a store is no matter of a view."""
+    """Returns the messages of commits that agents started from; by default placeholders."""
     _lines: list[bytes] | None = None
 
     def __init__(self, session_file: str | Path) -> None:
@@ -63,7 +63,7 @@ class SessionViewer:
 
     @classmethod
     def of(cls, events: Iterable[Event], name: str) -> Self:
-        """View events that stand in no log, such as those of an imported session."""
+        """View events without a log, such as those of an imported session."""
         viewer = cls.__new__(cls)
         viewer.path, viewer.reading = Path(name), LogReadReport()
         viewer.events = Links(events)
@@ -71,7 +71,7 @@ class SessionViewer:
 
     @cached_property
     def events(self) -> Links:
-        """All events, for every other view: `utterances(viewer.events)`."""
+        """All events, for the functions of `harken.views`: `utterances(viewer.events)`."""
         events: list[Event] = []
         lines: list[bytes] = []
         self.reading = LogReadReport()
@@ -83,41 +83,41 @@ class SessionViewer:
         return Links(events)
 
     def raw(self, event: Event) -> EventDict:
-        """Return an event of this log as the dict that its line holds.
+        """Return an event as the dict of its log line.
 
-        An event of an older dialect comes in current members.
+        An event in an older log format is returned with current members.
         """
         position = self.events.at.get(event.message_id)
-        is_here = position is not None and self.events.events[position] is event
+        is_of_log = position is not None and self.events.events[position] is event
         lines = self._lines if self.reading.dialect is None else None
-        if position is None or not is_here or lines is None:
+        if position is None or not is_of_log or lines is None:
             return event_dict(event)
         data: EventDict = from_json(lines[position])
         data.pop("sum", None)
         return data
 
     def resolve_agent(self, name_or_id: str) -> AgentId:
-        """Return the id of the agent with this id, name (also a former one) or path: `main/guard`.
+        """Return the agent with this id, current or former name, or path such as `main/guard`.
 
         Raises NameNotFound, which lists the agents, or the paths and ids of those that share it.
         """
         names = self.events.names
-        several = names.called_so(name_or_id)
-        if name_or_id in names.called or (len(several) < 2 and "/" not in name_or_id):
+        named_agents = names.called_so(name_or_id)
+        if name_or_id in names.called or (len(named_agents) < 2 and "/" not in name_or_id):
             return names.resolve(name_or_id)
         try:
             paths = Paths(self.tree(), names)
-        except HarkenError:  # the log contradicts itself: names and ids are all there is
+        except HarkenError:  # The log is inconsistent; only names and ids can be resolved.
             return names.resolve(name_or_id)
-        found = several or paths.found(name_or_id)
-        if len(found) > 1:
-            raise NameNotFound("single agent named", name_or_id, paths.choices(found))
-        return found[0] if found else names.resolve(name_or_id)
+        matches = named_agents or paths.found(name_or_id)
+        if len(matches) > 1:
+            raise NameNotFound("single agent named", name_or_id, paths.choices(matches))
+        return matches[0] if matches else names.resolve(name_or_id)
 
     def resolve_message(self, message_id: str) -> MessageId:
-        """Return the id of this message: `msg_003`, a call of it (`msg_003.call_abc`), or `3`.
+        """Resolve a message id: `msg_003`, a call of it (`msg_003.call_abc`), or `3`.
 
-        Raises NameNotFound, which says which ids there are.
+        Raises NameNotFound, which tells the range of ids.
         """
         padded = f"msg_{message_id:0>3}"
         for id_ in (MessageId(message_id), reference_message_id(message_id), MessageId(padded)):
@@ -127,13 +127,13 @@ class SessionViewer:
         raise NameNotFound("message", message_id, [f"{ids[0]} to {ids[-1]}"] if ids else [])
 
     def list_agents(self) -> dict[AgentId, str]:
-        """Return all agents that ever were: id to name, to the id where it has no name."""
+        """Return all agents, including removed ones: id to name, or to the id if it has no name."""
         return dict(self.events.names.called)
 
     def get_transcript(self, agent_id: str) -> list[EventDict]:
-        """Return an agent's entries, oldest first; none for an unknown agent.
+        """Return an agent's entries, oldest first. Empty for an unknown agent.
 
-        Raises NameNotFound for a name that several agents had.
+        Raises NameNotFound for an ambiguous name.
         """
         try:
             agent = self.resolve_agent(agent_id)
@@ -144,16 +144,16 @@ class SessionViewer:
         return self._raw(transcript(self.events, agent))
 
     def extract_dialog(self, agent_ids: Iterable[str]) -> list[dict[str, Any]]:
-        """Return what these agents said and heard, each content once, as `dialog.DialogItem`s.
+        """Return the dialog of these agents, each content once, as JSON of `dialog.DialogItem`.
 
-        The first of them that said or heard a content gives its words; `differs` is true where
-        another heard it differently.
+        The version of the first of these agents is shown; `differs` is true if another one received
+        a different version.
         """
-        chosen = [self.resolve_agent(agent) for agent in agent_ids]
-        return [item.as_json() for item in dialog(self.events, chosen)]
+        resolved = [self.resolve_agent(agent) for agent in agent_ids]
+        return [item.as_json() for item in dialog(self.events, resolved)]
 
     def extract_agent_perspective(self, agent_id: str) -> str:
-        """Return what an agent heard, thought, did and said, a labelled text each.
+        """Format an agent's input, thoughts, actions and answers as labeled text.
 
         Labels: [System] [Heard] [Thought] [Action] [Received] [Said].
         """
@@ -164,23 +164,23 @@ class SessionViewer:
         return flow.parents(self.events)
 
     def trace_message_flow(self, message_id: str) -> list[EventDict]:
-        """Return what led to a message over all links, oldest first, it last; [] if unknown."""
+        """Return the events that led to a message over all links, oldest first. [] if unknown."""
         return self._raw(flow.trace(self.events, message_id))
 
     def trace_content_references(self, content_msg_id: str) -> list[EventDict]:
-        """Return the entries whose substance is this message: who heard it; [] if unknown."""
+        """Return the entries whose substance is this message. [] if unknown."""
         return self._raw(flow.references(self.events, content_msg_id))
 
     def tree(self) -> list[TreeRow]:
-        """Return all agents that ever were, parents before their children."""
+        """Return all agents, parents before children."""
         return tree(self.events)
 
     def timeline(self) -> Timeline:
-        """Return everything that happened, in order, agents as lanes."""
+        """Return all events in order, with one lane per agent."""
         return timeline(self.events)
 
     def context(self, message_id: str) -> ContextView:
-        """Return what a model call saw: named by itself, its response or its answer.
+        """Return the context of a model call, given by its request, response or answer.
 
         Raises NameNotFound, which lists the calls.
         """
@@ -188,15 +188,15 @@ class SessionViewer:
         return context(self.events, id_, resolver=self.resolver)
 
     def interventions(self) -> list[Intervention]:
-        """Return where something else was heard or run than an agent said or asked for."""
+        """Return the messages and calls that hooks changed."""
         return interventions(self.events)
 
     def watches(self) -> list[Watch]:
-        """Return who came to watch whom, and who left."""
+        """Return the installations and removals of hooks."""
         return watches(self.events)
 
     def verdicts(self) -> list[VerdictRow]:
-        """Return all that hooks said, on what, and what became of it, oldest first."""
+        """Return the verdicts of hooks with their effects, oldest first."""
         return verdicts(self.events)
 
     def _raw(self, events: Iterable[Event]) -> list[EventDict]:
