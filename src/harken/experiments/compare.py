@@ -1,7 +1,7 @@
-"""`compare`: where two runs part, and how what they came to differs; also several against several.
+"""Compare two runs, or two groups of runs: their first divergence and their metrics.
 
-Messages are the same where a model could not tell them apart. A rerun is compared with what it
-comes from, from the call on at which it left it.
+Messages are equal if a model cannot distinguish them. A rerun is compared with its original from
+the model call at which it was forked.
 """
 
 from __future__ import annotations
@@ -22,55 +22,55 @@ METRICS = (
     *("model_calls", "turns", "input_tokens", "output_tokens", "cost_usd"),
     *("model_s", "wall_s", "tool_calls", "tool_errors", "model_errors"),
 )
-"""What is compared of several runs, a number for each."""
+"""Names of the compared metrics."""
 
 
 class ComparedMessage(SparseRecord, frozen=True, kw_only=True):
-    """A message, as it is shown."""
+    """A message in a comparison."""
 
     heading: str
     text: str
 
 
 class Divergence(SparseRecord, frozen=True, kw_only=True):
-    """Where two stories of an agent part."""
+    """The first difference between two transcripts of an agent."""
 
     agent: str
     position: int
-    """So many messages are the same; the next one is not."""
+    """Number of common leading messages."""
     before: ComparedMessage | None = None
-    """The next message of the first run; None: it ends there."""
+    """The next message of the first run, or None if its transcript ends there."""
     after: ComparedMessage | None = None
     spans: list[TextSpan] = msgspec.field(default_factory=list)
-    """How one text becomes the other, where both have the same heading."""
+    """Diff of the two texts, if both messages have the same heading."""
     answer: int | None = None
-    """Which answer after that is the first that differs, from 1; None: they answer the same."""
+    """Number of the first different answer after that, from 1; None if all answers are equal."""
     answer_before: str | None = None
     answer_after: str | None = None
 
 
 class RunComparison(SparseRecord, frozen=True, kw_only=True):
-    """Two runs beside each other."""
+    """A comparison of two runs."""
 
     before: str
-    """The session of the first."""
+    """Session of the first run."""
     after: str
     partings: list[Divergence]
-    """Of agents that are in both, in the order of the first; none where nothing differs."""
+    """Divergences of agents in both runs, in the order of the first run."""
     only_before: list[str] = msgspec.field(default_factory=list)
-    """Agents that are not in the other."""
+    """Agents that are only in the first run."""
     only_after: list[str] = msgspec.field(default_factory=list)
     outcome_before: RunMetrics
     outcome_after: RunMetrics
 
     @property
     def same(self) -> bool:
-        """Whether all agents read and said the same."""
+        """Whether all agents have equal transcripts."""
         return not (self.partings or self.only_before or self.only_after)
 
 
 class MetricSpread(SparseRecord, frozen=True, kw_only=True):
-    """A figure over several runs; of those that say it."""
+    """A metric over the runs that report it."""
 
     median: float
     least: float
@@ -78,7 +78,7 @@ class MetricSpread(SparseRecord, frozen=True, kw_only=True):
 
 
 class Metric(SparseRecord, frozen=True, kw_only=True):
-    """A figure of both sides; None: no run says it."""
+    """A metric of both groups. A side is None if no run reports it."""
 
     name: str
     before: MetricSpread | None = None
@@ -86,7 +86,7 @@ class Metric(SparseRecord, frozen=True, kw_only=True):
 
 
 class DivergencePoint(SparseRecord, frozen=True, kw_only=True):
-    """How many pairs of runs part first at one place."""
+    """Number of pairs of runs that diverge first at this point."""
 
     agent: str
     position: int
@@ -94,60 +94,62 @@ class DivergencePoint(SparseRecord, frozen=True, kw_only=True):
 
 
 class FinalAnswer(SparseRecord, frozen=True, kw_only=True):
-    """An answer in which runs ended; None: they gave none."""
+    """A final answer of runs. None stands for runs without one."""
 
     text: str | None
     before: int
-    """How many runs of the first side ended in it."""
+    """Number of runs of the first group that ended with it."""
     after: int
 
 
 class GroupComparison(SparseRecord, frozen=True, kw_only=True):
-    """Several runs against several."""
+    """A comparison of two groups of runs."""
 
     before: list[str]
     after: list[str]
     metrics: list[Metric]
     answers: list[FinalAnswer]
-    """The most frequent first."""
+    """The most frequent answer comes first."""
     places: list[DivergencePoint]
-    """Where pairs of one run of each side part, the most frequent first."""
+    """Points where pairs of runs diverge, most frequent first."""
     same: int
-    """How many pairs do not part, though one may end sooner."""
+    """Number of pairs without a divergence, although one run may end earlier."""
     pairs: int
 
 
 def compare(before: ComparedRun, after: ComparedRun) -> RunComparison:
-    """Compare two runs. Raises HarkenError where a log lacks some of what was read."""
+    """Compare two runs. Raises HarkenError if a log lacks part of a context."""
     before, after = before.beside([after]), after.beside([before])
-    one, two = before.stories, after.stories
+    left, right = before.stories, after.stories
     return RunComparison(
         before=before.name,
         after=after.name,
         partings=[
-            _parting(name, at, one[name], two[name])
-            for name, at in _partings(before, after).items()
-            if at is not None
+            _build_divergence(name, position, left[name], right[name])
+            for name, position in _find_divergences(before, after).items()
+            if position is not None
         ],
-        only_before=[name for name in one if name not in two],
-        only_after=[name for name in two if name not in one],
+        only_before=[name for name in left if name not in right],
+        only_after=[name for name in right if name not in left],
         outcome_before=before.outcome,
         outcome_after=after.outcome,
     )
 
 
 def compare_groups(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) -> GroupComparison:
-    """Compare several runs with several, each with each. Raises as `compare`."""
-    left = [one.beside(after) for one in before]
-    right = [one.beside(before) for one in after]
-    first = [first_parting(one, two) for one in left for two in right]
-    places = Counter(place for place in first if place is not None)
+    """Compare two groups of runs, each run with each of the other group. Raises as `compare`."""
+    left = [left_run.beside(after) for left_run in before]
+    right = [left_run.beside(before) for left_run in after]
+    divergences = [first_parting(left_run, right_run) for left_run in left for right_run in right]
+    places = Counter(place for place in divergences if place is not None)
     sides = [Counter(run.outcome.answer for run in side) for side in (left, right)]
     return GroupComparison(
-        before=[one.name for one in left],
-        after=[one.name for one in right],
+        before=[left_run.name for left_run in left],
+        after=[left_run.name for left_run in right],
         metrics=[
-            Metric(name=name, before=_spread(left, name), after=_spread(right, name))
+            Metric(
+                name=name, before=_compute_spread(left, name), after=_compute_spread(right, name)
+            )
             for name in METRICS
         ],
         answers=[
@@ -155,72 +157,77 @@ def compare_groups(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) 
             for text, _ in (sides[0] + sides[1]).most_common()
         ],
         places=[
-            DivergencePoint(agent=agent, position=at, pairs=n)
-            for (agent, at), n in places.most_common()
+            DivergencePoint(agent=agent, position=position, pairs=count)
+            for (agent, position), count in places.most_common()
         ],
-        same=first.count(None),
-        pairs=len(first),
+        same=divergences.count(None),
+        pairs=len(divergences),
     )
 
 
 def figures(outcome: RunMetrics) -> dict[str, float | int | None]:
-    """Return the numbers of an outcome by the names in `METRICS`."""
-    plain = msgspec.structs.asdict(outcome)
-    plain["tool_calls"] = sum(outcome.tools.values())
-    return {name: plain[name] for name in METRICS}
+    """Return the metrics of a run by the names in `METRICS`."""
+    values = msgspec.structs.asdict(outcome)
+    values["tool_calls"] = sum(outcome.tools.values())
+    return {name: values[name] for name in METRICS}
 
 
 def first_parting(before: ComparedRun, after: ComparedRun) -> tuple[str, int] | None:
-    """Return the first agent whose stories part, and after how many messages; None: none does.
+    """Return the first agent that diverges, and its number of common messages. None if none does.
 
-    A run that ends sooner, and was the same up to there, does not part here: nobody asked it to go
-    on. Both are taken as they are; see `Run.beside`. Raises as `compare`.
+    A run that ends earlier, but is equal up to there, does not diverge. Both runs are compared from
+    their start; see `ComparedRun.beside`. Raises as `compare`.
     """
-    for name, at in _partings(before, after).items():
-        if at is not None and at < min(len(before.keys[name]), len(after.keys[name])):
-            return name, at
+    for name, position in _find_divergences(before, after).items():
+        if position is not None and position < min(len(before.keys[name]), len(after.keys[name])):
+            return name, position
     return None
 
 
-def _partings(before: ComparedRun, after: ComparedRun) -> dict[str, int | None]:
-    """Return for each agent of both how many messages are the same; None: all are."""
-    one, two = before.keys, after.keys
-    return {name: _same(keys, two[name]) for name, keys in one.items() if name in two}
+def _find_divergences(before: ComparedRun, after: ComparedRun) -> dict[str, int | None]:
+    """Return the number of common messages of each agent in both runs; None means all."""
+    left, right = before.keys, after.keys
+    return {name: _common_length(keys, right[name]) for name, keys in left.items() if name in right}
 
 
-def _same(one: Sequence[str], two: Sequence[str]) -> int | None:
-    shorter = min(len(one), len(two))
-    differs = (at for at in range(shorter) if one[at] != two[at])
-    return next(differs, None if len(one) == len(two) else shorter)
+def _common_length(left: Sequence[str], right: Sequence[str]) -> int | None:
+    shorter = min(len(left), len(right))
+    differs = (index for index in range(shorter) if left[index] != right[index])
+    return next(differs, None if len(left) == len(right) else shorter)
 
 
-def _parting(
-    agent: str, at: int, one: Sequence[ChatMessage], two: Sequence[ChatMessage]
+def _build_divergence(
+    agent: str, position: int, left: Sequence[ChatMessage], right: Sequence[ChatMessage]
 ) -> Divergence:
-    before, after = _said(one, at), _said(two, at)
-    alike = before is not None and after is not None and before.heading == after.heading
-    answers = [[written(m) for m in story[at:] if m.role == "assistant"] for story in (one, two)]
-    other = _same(*answers)
-    said = [side[other] if other is not None and other < len(side) else None for side in answers]
+    before, after = _message_at(left, position), _message_at(right, position)
+    has_same_heading = before is not None and after is not None and before.heading == after.heading
+    answers = [
+        [written(message) for message in messages[position:] if message.role == "assistant"]
+        for messages in (left, right)
+    ]
+    index = _common_length(*answers)
+    differing = [
+        side[index] if index is not None and index < len(side) else None for side in answers
+    ]
     return Divergence(
         agent=agent,
-        position=at,
+        position=position,
         before=before,
         after=after,
-        spans=spans(before.text, after.text) if alike and before and after else [],
-        answer=None if other is None else other + 1,
-        answer_before=said[0],
-        answer_after=said[1],
+        spans=spans(before.text, after.text) if has_same_heading and before and after else [],
+        answer=None if index is None else index + 1,
+        answer_before=differing[0],
+        answer_after=differing[1],
     )
 
 
-def _said(story: Sequence[ChatMessage], at: int) -> ComparedMessage | None:
-    if at >= len(story):
+def _message_at(messages: Sequence[ChatMessage], position: int) -> ComparedMessage | None:
+    if position >= len(messages):
         return None
-    return ComparedMessage(heading=heading(story[at]), text=written(story[at]))
+    return ComparedMessage(heading=heading(messages[position]), text=written(messages[position]))
 
 
-def _spread(runs: Sequence[ComparedRun], name: str) -> MetricSpread | None:
+def _compute_spread(runs: Sequence[ComparedRun], name: str) -> MetricSpread | None:
     values = [value for run in runs if (value := figures(run.outcome)[name]) is not None]
     if not values:
         return None

@@ -1,8 +1,8 @@
-"""`ForkPoint`: a model call of a session, from which another road can be taken.
+"""`ForkPoint`: a model call of a session from which a rerun can start.
 
-All that the call depended on is read from the record: context, tools, parameters, and where its
-agent stood. The session may be Harken's own, one of another program that was recorded, or an
-imported one; nothing of it is changed.
+All inputs of the call are read from the log: context, tools, parameters, and the state of its
+agent. The session may be run by Harken, recorded from another program, or imported; it is not
+changed.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from harken.views.context import ContextMessage
 from harken.views.model_calls import placeholders
 from harken.views.steps import RequestSteps
 
-_NEAREST = 2
-"""So many calls before and after are named where there is no such one."""
+_NEAREST_COUNT = 2
+"""Number of calls before and after an unknown id that an error lists."""
 
 
 @dataclass(frozen=True)
 class ForkPoint:
-    """A model call; see `find`."""
+    """A model call as the start of a rerun. Created by `find`."""
 
     session: str
-    """The name of the session."""
+    """Name of the session."""
     stepping: RequestSteps = field(repr=False)
     number: int
-    """Which call of the session it is, from 1."""
+    """Number of the call in the session, from 1."""
     resolver: Resolver = field(default=placeholders, repr=False)
 
     @classmethod
@@ -47,62 +47,64 @@ class ForkPoint:
         agent: AgentId | None = None,
         resolver: Resolver = placeholders,
     ) -> ForkPoint:
-        """Return the call that a person means.
+        """Find a model call by a user's reference.
 
-        at: its number, from 1, `-1` for the last one; or the id of the request, of its response
-        or its answer. With `agent`, numbers count its calls. `resolver` gives the messages of
-        commits that agents started from. Raises NameNotFound with the nearest calls there are.
+        `at` is a number from 1, `-1` for the last call, or the id of a request, response or answer.
+        With `agent`, numbers count its calls. `resolver` returns the messages of commits that
+        agents started from. Raises NameNotFound, which lists the nearest calls.
         """
         stepping = RequestSteps(events, resolver=resolver)
         try:
             number = stepping.find(at, agent)
         except NameNotFound as error:
-            raise NameNotFound("model call", at, _nearest(stepping, at) or error.known) from None
+            raise NameNotFound(
+                "model call", at, _list_nearest(stepping, at) or error.known
+            ) from None
         return cls(session, stepping, number, resolver)
 
     @property
     def request(self) -> ev.LlmRequest:
-        """The event of the call."""
+        """The request event of the call."""
         return self.stepping.requests[self.number - 1]
 
     @property
     def agent_id(self) -> AgentId:
-        """Who made it."""
+        """The agent of the call."""
         return self.request.agent_id or AgentId("")
 
     @property
     def name(self) -> str:
-        """What that agent is called."""
+        """Name of the agent."""
         return self.stepping.links.names.of(self.agent_id) or self.agent_id
 
     @cached_property
     def context(self) -> list[ContextMessage]:
-        """Exactly what it saw. Raises HarkenError where the log lacks some of it."""
+        """The exact context of the call. Raises HarkenError if the log lacks part of it."""
         return self.stepping.context(self.number)
 
     @property
     def messages(self) -> list[Message]:
-        """The same as messages alone."""
+        """The messages of the context."""
         return [row.message for row in self.context]
 
     @property
     def is_whole(self) -> bool:
-        """Whether the context is what was logged with the call, by its hash."""
+        """Whether the context has the hash that was logged with the call."""
         return reduce(extend_context_hash, self.messages, "") == self.request.context_hash
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """The schemas that it was offered."""
+        """The tool schemas of the request."""
         return self.stepping.tools(self.number)
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """With which parameters the model was asked."""
+        """The model parameters of the request."""
         return self.request.parameters or {}
 
     @cached_property
     def state(self) -> SessionState:
-        """What the session amounted to just before the call. Raises HarkenError."""
+        """The session state just before the call. Raises HarkenError."""
         state = SessionState()
         for event in self.stepping.links:
             if event is self.request:
@@ -115,67 +117,73 @@ class ForkPoint:
 
     @property
     def agent(self) -> AgentState:
-        """What its agent was then."""
+        """The state of the agent just before the call."""
         return self.state.agents[self.agent_id]
 
     @property
     def is_own(self) -> bool:
-        """Whether Harken ran the agent: then its hooks and subagents are at hand."""
+        """Whether Harken ran the agent, so that its hooks and subagents are available."""
         return "kind" in self.agent.spec and not self.agent.is_recorded
 
     def inputs_after(self) -> list[list[str]]:
-        """Return what the agent was told later, oldest first; not what hooks or tools said.
+        """Return later inputs of the agent, oldest first, without those from hooks and tools.
 
-        What it was told before its model was called again stands together.
+        Inputs before the same model call are grouped.
         """
-        texts = ([text_of(one.content) for one in told] for at, told in self._told if at is None)
-        return [found for told in texts if (found := [text for text in told if text])]
+        texts = (
+            [text_of(entry.content) for entry in entries]
+            for result_id, entries in self._later_inputs
+            if result_id is None
+        )
+        return [group for entries in texts if (group := [text for text in entries if text])]
 
     def told_with(self) -> dict[MessageId, list[ev.TranscriptEntry]]:
-        """Return what the agent was told in the midst of a turn, by the result that it came with.
+        """Return inputs that came within a turn, by the tool result that they followed.
 
-        Programs say such things in the user's name: what a skill is, what changed meanwhile.
+        Programs insert such messages as user messages, for example the text of a skill.
         """
-        return {at: told for at, told in self._told if at is not None}
+        return {
+            result_id: entries for result_id, entries in self._later_inputs if result_id is not None
+        }
 
     @cached_property
-    def _told(self) -> list[tuple[MessageId | None, list[ev.TranscriptEntry]]]:
-        """What the agent was told after the call, from one model call to the next.
+    def _later_inputs(self) -> list[tuple[MessageId | None, list[ev.TranscriptEntry]]]:
+        """The inputs after the call, grouped by model call.
 
-        Each with the result that it came with; None: it came after an answer.
+        Each group has the id of the preceding tool result, or None after an answer.
         """
         links = self.stepping.links
-        found: list[tuple[MessageId | None, list[ev.TranscriptEntry]]] = [(None, [])]
+        groups: list[tuple[MessageId | None, list[ev.TranscriptEntry]]] = [(None, [])]
         for event in links.events[links.at[self.request.message_id] :]:
             if event.agent_id != self.agent_id:
                 continue
             if isinstance(event, ev.LlmRequest):
-                found.append((None, []))
+                groups.append((None, []))
             elif isinstance(event, ev.TranscriptEntry) and event.role == "tool":
-                found[-1] = (event.message_id, found[-1][1])
-            elif isinstance(event, ev.TranscriptEntry) and _is_told(event):
-                found[-1][1].append(event)
-        return [(at, told) for at, told in found if told]
+                groups[-1] = (event.message_id, groups[-1][1])
+            elif isinstance(event, ev.TranscriptEntry) and _is_external_input(event):
+                groups[-1][1].append(event)
+        return [(result_id, entries) for result_id, entries in groups if entries]
 
 
-def _is_told(event: ev.TranscriptEntry) -> bool:
+def _is_external_input(event: ev.TranscriptEntry) -> bool:
     return event.role == "user" and event.cause is None
 
 
-def _nearest(stepping: RequestSteps, at: str) -> Sequence[str]:
-    """Return the calls around a message that is no call; nothing where it is no id."""
-    asked = parse_id_number(reference_message_id(at), "msg_")
-    if asked is None:
+def _list_nearest(stepping: RequestSteps, at: str) -> Sequence[str]:
+    """Return the calls around an id that is not a call. Empty if the reference is not an id."""
+    target = parse_id_number(reference_message_id(at), "msg_")
+    if target is None:
         return []
     numbered = [
         (parse_id_number(request.message_id, "msg_") or 0, number)
         for number, request in enumerate(stepping.requests, 1)
     ]
-    before = [number for id_, number in numbered if id_ <= asked][-_NEAREST:]
-    after = [number for id_, number in numbered if id_ > asked][:_NEAREST]
-    return [_called(stepping, number) for number in (*before, *after)]
+    earlier = [number for id_, number in numbered if id_ <= target][-_NEAREST_COUNT:]
+    later = [number for id_, number in numbered if id_ > target][:_NEAREST_COUNT]
+    return [_describe_call(stepping, number) for number in (*earlier, *later)]
 
 
-def _called(stepping: RequestSteps, number: int) -> str:
+def _describe_call(stepping: RequestSteps, number: int) -> str:
     step = stepping.step(number)
     return f"{MessageId(step.request)} (call {number}, of {step.name})"

@@ -1,14 +1,14 @@
-"""`ForkedAgent`: the agent of a fork point in a new session, with all that stood below it.
+"""`ForkedAgent`: the agent of a fork point in a new session, with its hooks and subagents.
 
-It is offered exactly the tools that the recorded call was offered. Of one that Harken ran, hooks,
-subagents and whom it talks to are there again, each as it was just before the call; the agents of
-other programs are not at hand, and neither are their hooks.
+The agent has exactly the tools of the recorded call. If Harken ran it, its hooks, subagents and
+interlocutors are recreated as they were just before the call. Agents and hooks of other programs
+are not available.
 
-Starting: an agent of a new session begins with a context, which a commit holds.
+The agent of the new session starts with a context, which is stored as a commit.
 
-One idea: what a context has in common with commits that are there, from its beginning on, is not
-stored again: the new commit goes on from the last of them. Where it has nothing in common, it is a
-snapshot, whose parent still says where it comes from.
+The common prefix of the context with existing commits is not stored again: the new commit continues
+from the last of them. Without a common prefix the commit is a snapshot, whose parent still tells
+its origin.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def begin_with(
     origin: CommitOrigin,
     time: str,
 ) -> None:
-    """Let an agent that was just born begin with a context.
+    """Set the initial context of a newly created agent.
 
-    `tip`: the commit that is nearest to it; `time`: of the context, RFC 3339. Without a store the
-    messages stand in the log. Raises StoreError.
+    `tip` is the nearest existing commit; `time` is the time of the context in RFC 3339. Without a
+    store, the messages are written to the log. Raises StoreError.
     """
     if not messages:
         return
     if store is None:
-        _write_down(agent.session, agent.agent_id, messages)
+        _log_messages(agent.session, agent.agent_id, messages)
         return
     start_from_commit(agent, commit_of(store, messages, tip=tip, origin=origin, time=time))
 
@@ -74,60 +74,62 @@ def commit_of(
     origin: CommitOrigin,
     time: str,
 ) -> CommitId:
-    """Return a commit that stands for a context; the same for the same. Raises StoreError."""
-    before = _picked(store, tip)
-    parent, shared = _shared(store, before, messages)
+    """Return a commit for a context. Equal contexts have the same commit. Raises StoreError."""
+    existing = _select_existing(store, tip)
+    parent, shared = _find_shared(store, existing, messages)
     if shared == len(messages) and parent is not None:
         return parent
     draft = CommitDraft(messages=messages[shared:], parent=parent, origin=origin, created_at=time)
-    if parent is None and before:
-        draft = replace(draft, parent=before[-1].id, type="snapshot")
+    if parent is None and existing:
+        draft = replace(draft, parent=existing[-1].id, type="snapshot")
     return checkpoint(store, draft)
 
 
-def _picked(store: Store, tip: str | None) -> list[StoredCommit]:
-    """Return the commits of a conversation, oldest first; none where the store has it not."""
+def _select_existing(store: Store, tip: str | None) -> list[StoredCommit]:
+    """Return the commits of a conversation, oldest first. Empty if the store does not have it."""
     try:
         return [] if tip is None else select_commits(store, CommitId(tip))
     except NameNotFound:
         return []
 
 
-def _shared(
-    store: Store, before: Sequence[StoredCommit], messages: Sequence[ChatMessage]
+def _find_shared(
+    store: Store, existing: Sequence[StoredCommit], messages: Sequence[ChatMessage]
 ) -> tuple[CommitId | None, int]:
-    """Return the last of these commits with which a context begins, and how much of it that is."""
-    parent, at = None, 0
-    for one in before:
-        held = [_key(entry.message) for entry in entries_in(store, [one])]
-        if held != [_key(message) for message in messages[at : at + len(held)]]:
+    """Return the last commit that is a prefix of the context, and the number of its messages."""
+    parent, count = None, 0
+    for commit in existing:
+        commit_keys = [_message_key(entry.message) for entry in entries_in(store, [commit])]
+        if commit_keys != [
+            _message_key(message) for message in messages[count : count + len(commit_keys)]
+        ]:
             break
-        parent, at = one.id, at + len(held)
-    return parent, at
+        parent, count = commit.id, count + len(commit_keys)
+    return parent, count
 
 
-def _key(message: ChatMessage) -> tuple[Any, ...]:
-    """Return what makes a message the same here: also the ids by which results name their calls."""
+def _message_key(message: ChatMessage) -> tuple[Any, ...]:
+    """Return the identity of a message, including the ids that link results to calls."""
     ids = tuple(call.id for call in message.tool_calls or ())
     return message_hash(message), ids, message.tool_call_id
 
 
-def _write_down(session: Session, agent_id: AgentId, messages: Sequence[ChatMessage]) -> None:
-    """Let the messages enter the agent's transcript, as what it had read before anything new."""
-    taken = complete_transcript([message_dict(message) for message in messages])
-    ids = [session.append(entry_of(agent_id, message_from(message))) for message in taken]
+def _log_messages(session: Session, agent_id: AgentId, messages: Sequence[ChatMessage]) -> None:
+    """Write the messages to the transcript as the context before any new message."""
+    completed = complete_transcript([message_dict(message) for message in messages])
+    ids = [session.append(entry_of(agent_id, message_from(message))) for message in completed]
     edit = TranscriptEdited(
         agent_id=agent_id, segments=[Segment(entries=ids)], reason="context_loaded"
     )
     session.append(edit)
 
 
-_KEPT = ("kind", "tools", "budget", "template")
-"""What of an agent's spec is true of its fork, too."""
+_COPIED_SPEC = ("kind", "tools", "budget", "template")
+"""Members of an agent's spec that are copied to its fork."""
 
 
 class ForkedAgent(SmartAgent):
-    """A smart agent that is offered tools as they were recorded."""
+    """A smart agent with recorded tool schemas."""
 
     def __init__(
         self,
@@ -137,63 +139,63 @@ class ForkedAgent(SmartAgent):
         spec: Mapping[str, Any],
         tools: Sequence[Tool],
     ) -> None:
-        """Make an agent, without its birth. `spec`: what the birth records beside the usual."""
+        """Create an agent without its creation event. `spec` is added to the recorded spec."""
         super().__init__(session, runtime=runtime)
         self._given |= {"parameters": None} | dict(spec)
-        self._told: (
+        self._recorded_inputs: (
             tuple[RecordedWorld, Mapping[MessageId, Sequence[ev.TranscriptEntry]]] | None
         ) = None
-        self._offered = Toolset(("recorded",), {tool.name: tool for tool in tools})
+        self._toolset = Toolset(("recorded",), {tool.name: tool for tool in tools})
 
     def check_kind(self) -> None:
-        """Accept the class: a resume goes on with a plain smart agent, after the recorded calls."""
+        """Accept any kind: a resume continues with a plain smart agent after the recorded calls."""
 
     def take(self, names: Iterable[str]) -> None:
-        """Take calls of these tools, too, which it is not shown: the record answers them.
+        """Accept calls of hidden tools, which are answered from the record.
 
-        What a program offers is not always on record, what it ran is.
+        Another program may have run tools that were not logged as available.
         """
         hidden = recorded_tools([{"name": name} for name in names], actions=())
-        self._offered.by_name.update(
-            {tool.name: tool for tool in hidden if tool.name not in self._offered.by_name}
+        self._toolset.by_name.update(
+            {tool.name: tool for tool in hidden if tool.name not in self._toolset.by_name}
         )
 
     def hear_with(
         self, world: RecordedWorld, told: Mapping[MessageId, Sequence[ev.TranscriptEntry]]
     ) -> None:
-        """Hear with a recorded result what was said with it then."""
-        self._told = (world, told)
+        """Set the inputs to append after recorded results."""
+        self._recorded_inputs = (world, told)
 
     async def _act(self, calls: Sequence[OpenCall]) -> None:
-        """Run calls; then hear what came with their results."""
-        if self._told is None:
+        """Run calls, then append the inputs that followed their results."""
+        if self._recorded_inputs is None:
             await super()._act(calls)
             return
-        world, told = self._told
-        before = len(world.given)
+        world, inputs = self._recorded_inputs
+        first_index = len(world.given)
         await super()._act(calls)
-        for one in world.given[before:]:
-            for entry in told.get(one.result.message_id, ()):
+        for call in world.given[first_index:]:
+            for entry in inputs.get(call.result.message_id, ()):
                 self.session.append(entry_of(self.agent_id, entry))
 
     def toolbox(self) -> Toolset:
-        """Return the recorded tools, whatever there is today."""
-        return self._offered
+        """Return the recorded tools, regardless of the current ones."""
+        return self._toolset
 
 
 def offered(schemas: Sequence[Mapping[str, Any]], *, is_own: bool) -> list[Tool]:
-    """Return tools with these schemas; the structural actions of Harken's own agents act."""
+    """Return tools with these schemas. Structural actions of Harken's own agents are executed."""
     tools: list[Tool] = []
     for schema in schemas:
         action = ACTIONS.get(str(schema.get("name"))) if is_own else None
         if action is not None:
-            tools.append(_as_shown(action, schema))
+            tools.append(_with_schema(action, schema))
         else:
             tools += recorded_tools([schema], actions=ACTIONS if is_own else ())
     return tools
 
 
-def _as_shown(action: Tool, schema: Mapping[str, Any]) -> Tool:
+def _with_schema(action: Tool, schema: Mapping[str, Any]) -> Tool:
     return RecordedTool(
         name=action.name,
         description=str(schema.get("description", "")),
@@ -206,7 +208,7 @@ def _as_shown(action: Tool, schema: Mapping[str, Any]) -> Tool:
 
 @dataclass(slots=True)
 class SessionForker:
-    """Brings a fork point into a new session."""
+    """Copies a fork point to a new session."""
 
     point: ForkPoint
     change: Change
@@ -214,90 +216,96 @@ class SessionForker:
     runtime: AgentRuntime
     store: Store | None = None
     _ids: dict[AgentId, AgentId] = field(default_factory=dict)
-    """What agents of the recorded session are called here."""
+    """Agent id of the recorded session -> agent id in the new session."""
 
     def begin(
         self, messages: Sequence[ChatMessage], schemas: Sequence[Mapping[str, Any]]
     ) -> ForkedAgent:
-        """Return the agent, which has read these messages and is offered these tools."""
-        point, was = self.point, self.point.agent
-        spec = {name: was.spec[name] for name in _KEPT if name in was.spec and point.is_own}
+        """Create the agent with these messages and tools."""
+        point, recorded = self.point, self.point.agent
+        spec = {
+            name: recorded.spec[name]
+            for name in _COPIED_SPEC
+            if name in recorded.spec and point.is_own
+        }
         spec["parameters"] = self.change.asked_with(point.parameters)
         spec["rerun"] = self.provenance()
         tools = offered(schemas, is_own=point.is_own)
         agent = ForkedAgent(self.session, runtime=self.runtime, spec=spec, tools=tools)
         agent.log_birth(name=point.name)
-        self._ids[was.id] = agent.agent_id
-        self._read(agent.agent_id, was, messages)
+        self._ids[recorded.id] = agent.agent_id
+        self._set_context(agent.agent_id, recorded, messages)
         if point.is_own:
-            self._below(was)
+            self._copy_descendants(recorded)
         self.session.sync()
         return agent
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the birth says of where the agent comes from."""
-        said: dict[str, Any] = {
+        """Return the provenance that the creation event records."""
+        source: dict[str, Any] = {
             "session": self.point.session,
             "request": self.point.request.message_id,
             "number": self.point.number,
             "agent": self.point.agent_id,
         }
         changes = self.change.said()
-        return {**said, "changes": changes} if changes else said
+        return {**source, "changes": changes} if changes else source
 
-    def _below(self, top: AgentState) -> None:
-        """Bring all agents below one, parents first, then whom each of them talks to."""
+    def _copy_descendants(self, top: AgentState) -> None:
+        """Recreate all descendants of an agent, parents first, then their interlocutors."""
         agents = self.point.state.agents
-        waiting = [top]
-        for above in waiting:  # grows
-            hooks = [agents[id_] for id_ in above.hooks]
+        pending = [top]
+        for parent in pending:  # The list grows in the loop.
+            hooks = [agents[id_] for id_ in parent.hooks]
             for hook in hooks:
                 if hook.name not in self.change.without_hooks:
-                    self._bear(hook, above, "hook")
-            for child in [agents[id_] for id_ in above.subagents]:
-                self._bear(child, above, "subagent")
-                self._read(self._ids[child.id], child, context_now(child))
-                waiting.append(child)
-        for state in waiting:
-            self._introduce(state)
+                    self._copy_agent(hook, parent, "hook")
+            for child in [agents[id_] for id_ in parent.subagents]:
+                self._copy_agent(child, parent, "subagent")
+                self._set_context(self._ids[child.id], child, context_now(child))
+                pending.append(child)
+        for state in pending:
+            self._copy_interlocutors(state)
 
-    def _bear(self, was: AgentState, above: AgentState, relation: ev.Relation) -> None:
-        id_ = self._ids[was.id] = self.session.allocate_agent_id()
-        model = was.language_model
+    def _copy_agent(self, recorded: AgentState, parent: AgentState, relation: ev.Relation) -> None:
+        id_ = self._ids[recorded.id] = self.session.allocate_agent_id()
+        model = recorded.language_model
         if self.change.model is not None and model == self.point.agent.language_model:
             model = model and self.change.model
         self.session.log_agent_created(
             id_,
-            self.session.agents[self._ids[above.id]].birth,
-            was.name,
+            self.session.agents[self._ids[parent.id]].birth,
+            recorded.name,
             model,
             relation=relation,
-            spec={name: value for name, value in was.spec.items() if name != "rerun"},
+            spec={name: value for name, value in recorded.spec.items() if name != "rerun"},
         )
-        if was.saved_state is not None:
-            self.session.append(ev.AgentStateSaved(agent_id=id_, state=was.saved_state))
+        if recorded.saved_state is not None:
+            self.session.append(ev.AgentStateSaved(agent_id=id_, state=recorded.saved_state))
 
-    def _introduce(self, was: AgentState) -> None:
+    def _copy_interlocutors(self, recorded: AgentState) -> None:
         speakers, listeners = (
-            [self._ids[id_] for id_ in some if id_ in self._ids]
-            for some in (was.speakers, was.listeners)
+            [self._ids[id_] for id_ in ids if id_ in self._ids]
+            for ids in (recorded.speakers, recorded.listeners)
         )
         if speakers or listeners:
-            met = ev.InterlocutorsSet(
-                agent_id=self._ids[was.id], speakers=speakers, listeners=listeners
+            event = ev.InterlocutorsSet(
+                agent_id=self._ids[recorded.id], speakers=speakers, listeners=listeners
             )
-            self.session.append(met)
+            self.session.append(event)
 
-    def _read(self, id_: AgentId, was: AgentState, messages: Sequence[ChatMessage]) -> None:
-        template = was.spec.get("template")
+    def _set_context(
+        self, id_: AgentId, recorded: AgentState, messages: Sequence[ChatMessage]
+    ) -> None:
+        template = recorded.spec.get("template")
         begin_with(
             load_agent(self.session, id_, self.runtime),
             messages,
             store=self.store,
-            tip=was.commit_id or was.spawn_commit_id,
+            tip=recorded.commit_id or recorded.spawn_commit_id,
             origin=CommitOrigin(
                 template=str(template.get("name", "")) if isinstance(template, dict) else "",
-                principal=f"{self.point.session}/{was.name or was.id}",
+                principal=f"{self.point.session}/{recorded.name or recorded.id}",
                 session_id=self.point.session,
             ),
             time=self.point.request.time,
@@ -305,12 +313,12 @@ class SessionForker:
 
 
 def check_hooks(point: ForkPoint, change: Change, runtime: AgentRuntime) -> None:
-    """Raise NameNotFound or ConfigError for a hook that is not there, or not known here."""
+    """Raise NameNotFound or ConfigError for a hook that does not exist or is not registered."""
     if not point.is_own:
         if change.without_hooks:
             raise ConfigError(f"{point.session}: the hooks of another program are not known here")
         return
-    hooks = [one for one in point.state.agents.values() if one.place == "hook"]
+    hooks = [agent for agent in point.state.agents.values() if agent.place == "hook"]
     names = [hook.name or hook.id for hook in hooks]
     for name in change.without_hooks:
         if name not in names:
@@ -326,11 +334,11 @@ def check_hooks(point: ForkPoint, change: Change, runtime: AgentRuntime) -> None
 
 
 def born_from(spec: Mapping[str, Any]) -> tuple[str, MessageId] | None:
-    """Return the session and the request that an agent is a rerun of; None: it is none."""
-    said = spec.get("rerun")
-    if not isinstance(said, dict):
+    """Return the session and request that an agent is a rerun of, or None if it is no rerun."""
+    source = spec.get("rerun")
+    if not isinstance(source, dict):
         return None
-    session, request = said.get("session"), said.get("request")
+    session, request = source.get("session"), source.get("request")
     if not isinstance(session, str) or not isinstance(request, str):
         return None
     return session, MessageId(request)

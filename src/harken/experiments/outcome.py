@@ -1,7 +1,7 @@
-"""`RunMetrics`: what a run came to, from its beginning or from one of its model calls on.
+"""`RunMetrics`: metrics and transcripts of a run, from its start or from one of its model calls.
 
-A story is what one agent read and said, in order: the context of its first call, then all that
-entered its transcript. So a rerun, which begins with a context, is told like what it comes from.
+A transcript (`stories`) has the context of an agent's first call and all later entries. So a rerun,
+which starts with a context, can be compared with its original.
 """
 
 from __future__ import annotations
@@ -29,51 +29,51 @@ Number = TypeVar("Number", int, float)
 
 
 class RunMetrics(SparseRecord, frozen=True, kw_only=True):
-    """Figures of a run, all agents together; None: nobody said."""
+    """Metrics of a run over all agents. A value is None if it was not reported."""
 
     model_calls: int
     turns: int
-    """How often an agent said something without acting."""
+    """Number of utterances of agents without tool calls."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     model_s: float | None = None
-    """How long models took, one after the other."""
+    """Total latency of model calls, in seconds."""
     wall_s: float | None = None
-    """From the first call to the end of the last one."""
+    """Time from the first request to the last response, in seconds."""
     tools: dict[str, int] = msgspec.field(default_factory=dict)
-    """How often each tool was called, by name."""
+    """Number of calls by tool name."""
     tool_errors: int = 0
     model_errors: int = 0
     answer: str | None = None
-    """What the agent said last that the run is about."""
+    """The last answer of the agent that the run starts with."""
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A session as it is compared."""
+    """A session in a comparison."""
 
     name: str
     stepping: RequestSteps = field(repr=False)
     since: MessageId | None = None
-    """Only what came from this model call on; None: all."""
+    """Include only events from this model call on. None means all events."""
 
     @classmethod
     def of(
         cls, name: str, events: Iterable[ev.Event], *, resolver: Resolver = placeholders
     ) -> ComparedRun:
-        """Take a session. `resolver` gives the messages of commits that agents started from."""
+        """Index a session. `resolver` returns the messages of commits that agents started from."""
         return cls(name, RequestSteps(events, resolver=resolver))
 
     @cached_property
     def rerun_of(self) -> tuple[str, MessageId] | None:
-        """The session and the call that this is a rerun of; None: it is none."""
-        births = (one for one in self.stepping.links if isinstance(one, ev.AgentCreated))
-        first = next(births, None)
+        """The session and model call that this is a rerun of, or None if it is no rerun."""
+        creations = (event for event in self.stepping.links if isinstance(event, ev.AgentCreated))
+        first = next(creations, None)
         return None if first is None else born_from(first.spec or {})
 
     def beside(self, others: Iterable[ComparedRun]) -> ComparedRun:
-        """Return the same from where one of these left it, if one did."""
+        """Return this run from the point where one of the others was forked from it, if any."""
         for other in others:
             if other.rerun_of is not None and other.rerun_of[0] == self.name:
                 request = other.rerun_of[1]
@@ -83,78 +83,86 @@ class ComparedRun:
 
     @cached_property
     def events(self) -> Sequence[ev.Event]:
-        """Those that count."""
+        """The events that are compared."""
         links = self.stepping.links
         return links.events[0 if self.since is None else links.at[self.since] :]
 
     @property
     def first(self) -> AgentId | None:
-        """The agent that it is about: the first that called a model."""
+        """The first agent that called a model."""
         return next((e.agent_id for e in self.events if isinstance(e, ev.LlmRequest)), None)
 
     @cached_property
     def stories(self) -> dict[str, list[ChatMessage]]:
-        """What each agent read and said, by name; a second one of the same name is `name (2)`.
+        """The transcript of each agent by name; a second agent of the same name is `name (2)`.
 
-        Raises HarkenError where the log lacks some of it.
+        Raises HarkenError if the log lacks part of a context.
         """
-        told: dict[AgentId, list[ChatMessage]] = {}
-        early: dict[AgentId, list[ChatMessage]] = {}
+        messages_by_agent: dict[AgentId, list[ChatMessage]] = {}
+        earlier_entries: dict[AgentId, list[ChatMessage]] = {}
         for event in self.events:
             agent = event.agent_id
             if agent is None or agent == USER:
                 continue
-            if isinstance(event, ev.LlmRequest) and agent not in told:
+            if isinstance(event, ev.LlmRequest) and agent not in messages_by_agent:
                 number = self.stepping.find(event.message_id)
-                told[agent] = [row.message for row in self.stepping.context(number)]
+                messages_by_agent[agent] = [row.message for row in self.stepping.context(number)]
             elif isinstance(event, ev.TranscriptEntry):
-                told.get(agent, early.setdefault(agent, [])).append(event)
-        return self._by_name({**early, **told})
+                messages_by_agent.get(agent, earlier_entries.setdefault(agent, [])).append(event)
+        return self._by_name({**earlier_entries, **messages_by_agent})
 
     @cached_property
     def keys(self) -> dict[str, list[str]]:
-        """The same stories, each message as what tells it from others."""
-        return {name: list(map(message_hash, story)) for name, story in self.stories.items()}
+        """The transcripts as message hashes."""
+        return {name: list(map(message_hash, messages)) for name, messages in self.stories.items()}
 
-    def _by_name(self, told: dict[AgentId, list[ChatMessage]]) -> dict[str, list[ChatMessage]]:
-        found: dict[str, list[ChatMessage]] = {}
-        seen: Counter[str] = Counter()
-        for agent, story in told.items():
+    def _by_name(
+        self, messages_by_agent: dict[AgentId, list[ChatMessage]]
+    ) -> dict[str, list[ChatMessage]]:
+        messages_by_name: dict[str, list[ChatMessage]] = {}
+        name_counts: Counter[str] = Counter()
+        for agent, messages in messages_by_agent.items():
             name = self.stepping.links.names.of(agent) or agent
-            seen[name] += 1
-            found[name if seen[name] == 1 else f"{name} ({seen[name]})"] = story
-        return found
+            name_counts[name] += 1
+            messages_by_name[
+                name if name_counts[name] == 1 else f"{name} ({name_counts[name]})"
+            ] = messages
+        return messages_by_name
 
     @cached_property
     def outcome(self) -> RunMetrics:
-        """What it came to; what was written down before the first call is no part of it."""
-        later = [*dropwhile(lambda one: not isinstance(one, ev.LlmRequest), self.events)]
-        requests = [one for one in later if isinstance(one, ev.LlmRequest)]
-        asked = {one.message_id for one in requests}
-        ends = [e for e in later if isinstance(e, ev.LlmResponse) and e.request in asked]
-        entries = [one for one in later if isinstance(one, ev.TranscriptEntry)]
+        """The metrics of the run. Events before the first request are ignored."""
+        counted = [*dropwhile(lambda event: not isinstance(event, ev.LlmRequest), self.events)]
+        requests = [event for event in counted if isinstance(event, ev.LlmRequest)]
+        request_ids = {event.message_id for event in requests}
+        ends = [
+            event_
+            for event_ in counted
+            if isinstance(event_, ev.LlmResponse) and event_.request in request_ids
+        ]
+        entries = [event for event in counted if isinstance(event, ev.TranscriptEntry)]
         calls = Counter(call.function.name for entry in entries for call in entry.tool_calls or ())
-        said = [one for one in entries if one.is_utterance]
-        usage = [one.usage for one in ends if one.usage is not None]
-        answers = [text_of(one.content) for one in said if one.agent_id == self.first]
+        utterances = [event for event in entries if event.is_utterance]
+        usage = [event.usage for event in ends if event.usage is not None]
+        answers = [text_of(event.content) for event in utterances if event.agent_id == self.first]
         return RunMetrics(
             model_calls=len(requests),
-            turns=len(said),
-            input_tokens=_sum(one.input_tokens for one in usage),
-            output_tokens=_sum(one.output_tokens for one in usage),
-            cost_usd=_sum(one.cost_usd for one in ends),
-            model_s=_sum(one.latency_s for one in ends),
+            turns=len(utterances),
+            input_tokens=_sum(event.input_tokens for event in usage),
+            output_tokens=_sum(event.output_tokens for event in usage),
+            cost_usd=_sum(event.cost_usd for event in ends),
+            model_s=_sum(event.latency_s for event in ends),
             wall_s=_seconds(requests[0].time, ends[-1].time) if requests and ends else None,
             tools=dict(calls),
             tool_errors=sum(entry.is_error for entry in entries if entry.role == "tool"),
-            model_errors=sum(1 for one in ends if one.error is not None),
+            model_errors=sum(1 for event in ends if event.error is not None),
             answer=answers[-1] if answers else None,
         )
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
-    known = [value for value in values if value is not None]
-    return sum(known[1:], known[0]) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers[1:], numbers[0]) if numbers else None
 
 
 def _seconds(start: str, end: str) -> float | None:

@@ -1,8 +1,8 @@
-"""`CassetteProtocol`: what a test asked of models, recorded once and given again offline.
+"""`Cassette`: record the model calls of a test once, and replay them offline.
 
-One idea: a cassette is a session log like any other, so it can be looked at, searched and
-compared; and what stands in it is redacted before it is written. A request is redacted before it
-is looked for, too: so a test with another key, or none, finds what was recorded with one.
+A cassette is an ordinary session log, so it can be viewed, searched and compared. Its content is
+redacted before it is written. Requests are redacted before they are looked up as well, so a test
+with another key, or without one, finds a recorded response.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from harken.llm.base import Model, ModelRequest
 from harken.llm.replay import ReplayLog, ReplayModel
 
 Mode: TypeAlias = Literal["once", "none", "new", "all"]
-"""`once`: record where there is no cassette, else only replay; `none`: only replay; `new`: replay
-what is there and record the rest; `all`: record everything anew."""
+"""`once`: record if there is no cassette, otherwise replay only.
+
+`none`: replay only. `new`: replay recorded calls and record the others. `all`: record all calls
+again.
+"""
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 Client = TypeVar("Client")
 
 
 class Cassette:
-    """One file of recorded calls. What is recorded comes into it when it is closed."""
+    """A file of recorded calls. New calls are written to it on close."""
 
     def __init__(self, file: Path, mode: Mode = "once", *, clock: Clock = system_clock) -> None:
-        """Use a file, which need not be there. Raises ConfigError for a mode that is none.
+        """Use a file, which may not exist yet. Raises ConfigError for an invalid mode.
 
-        Raises LogError for a file that is no session log.
+        Raises LogError if the file is not a session log.
         """
         if mode not in MODES:
             raise ConfigError(f"a cassette records {', '.join(MODES)}, not {mode!r}")
@@ -46,101 +49,101 @@ class Cassette:
         self._clock = clock
         self._recording = ReplayLog.read(file) if keeps else ReplayLog()
         self.replay = ReplayModel(self._recording, f"replay:{file.name}")
-        """Gives what was there when the cassette was opened, for requests that are redacted."""
-        self._keeps = keeps
-        self._tape: CassetteLog | None = None
+        """Replays the calls of the file as it was opened, for redacted requests."""
+        self._keeps_calls = keeps
+        self._log: CassetteLog | None = None
         self._folder: TemporaryDirectory[str] | None = None
 
     def model(self, model: Model | Callable[[], Model], *, name: str = "") -> CassetteModel:
-        """Return a model that answers from the record, and asks `model` where that may be.
+        """Return a model that answers from the cassette, or calls `model` if that is allowed.
 
-        model: also a function that makes one, for a model that needs a key or a network: it is
-        called when something is recorded. name: as the log calls it; empty: as the model says.
+        `model` may be a function that creates one, for models that need a key or a network; it is
+        called only to record. `name` is the model name in the log; if empty, the model's own name.
         """
         return CassetteModel(self, model, name)
 
     def wrap(self, client: Client) -> Client:
-        """Return a client of the `openai` or `anthropic` SDK, or of httpx, that does the same.
+        """Return a client of the `openai` or `anthropic` SDK, or of httpx, that uses the cassette.
 
-        Its answers come from the record, as they were on the wire, streams too. A request that is
-        not there is answered as a bad one, with what is nearest. Raises TypeError for what is no
-        such client.
+        Recorded responses are returned as they were on the wire, including streams. A request that
+        is not recorded gets a response with status 400 that describes the nearest recorded request.
+        Raises TypeError for other clients.
         """
         return wrapped(client, self)
 
     def asks_record(self, request: ModelRequest) -> bool:
-        """Whether the answer to a request that was redacted comes from the record, if from any."""
+        """Whether a redacted request is answered from the cassette, or not at all."""
         return self.replay.has(request) or not self.records
 
     @property
     def tape(self) -> CassetteLog:
-        """Where new calls are written down: beside the cassette, until it is closed."""
-        if self._tape is None:
+        """The log of new calls, in a temporary folder until the cassette is closed."""
+        if self._log is None:
             self._folder = TemporaryDirectory(prefix="harken-cassette-")
             log = Path(self._folder.name) / self.file.name
-            if self._keeps:
+            if self._keeps_calls:
                 log.write_bytes(self.file.read_bytes())
-            self._tape = CassetteLog(log, self._clock)
-        return self._tape
+            self._log = CassetteLog(log, self._clock)
+        return self._log
 
     def close(self, *, keep: bool = True) -> None:
-        """Put what was recorded into the file; without `keep`, or without calls, nothing changes.
+        """Write new calls to the file. Without `keep`, or without new calls, the file is unchanged.
 
-        A second call does nothing. Raises OSError where the file cannot be written.
+        Closing twice has no effect. Raises OSError if the file cannot be written.
         """
-        tape, folder = self._tape, self._folder
-        self._tape = self._folder = None
+        tape, folder = self._log, self._folder
+        self._log = self._folder = None
         if tape is None or folder is None:
             return
         try:
             tape.session.end(RECORDED)
             if keep:
                 self.file.parent.mkdir(parents=True, exist_ok=True)
-                part = self.file.with_name(f".{self.file.name}.{os.getpid()}.part")
-                part.write_bytes(tape.session.path.read_bytes())
-                part.replace(self.file)
+                temporary = self.file.with_name(f".{self.file.name}.{os.getpid()}.part")
+                temporary.write_bytes(tape.session.path.read_bytes())
+                temporary.replace(self.file)
         finally:
             folder.cleanup()
 
 
 class CassetteModel:
-    """A model whose answers are those of a cassette."""
+    """A model that answers from a cassette."""
 
     def __init__(
         self, cassette: Cassette, model: Model | Callable[[], Model], name: str = ""
     ) -> None:
-        self._cassette, self._given, self._name = cassette, model, name
+        self._cassette, self._model_or_factory, self._name = cassette, model, name
 
     @property
     def name(self) -> str:
-        """How the log calls it."""
-        return self._name or getattr(self._given, "name", "") or "cassette"
+        """Name of the model in the log."""
+        return self._name or getattr(self._model_or_factory, "name", "") or "cassette"
 
     @property
     def context_window(self) -> int | None:
-        """How many tokens the model reads at once, where it says so."""
-        return getattr(self._given, "context_window", None)
+        """Context window of the model in tokens, if it is known."""
+        return getattr(self._model_or_factory, "context_window", None)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Answer from the record, else from the model. Raises ModelError, and ReplayMiss.
+        """Answer from the cassette, else from the model. Raises ModelError, ReplayMiss.
 
-        A miss says which recorded request is nearest, and where they differ first.
+        The text of ReplayMiss describes the nearest recorded request and the first difference.
         """
-        cassette, asked = self._cassette, redacted(request)
-        if cassette.asks_record(asked):
+        cassette, safe_request = self._cassette, redacted(request)
+        if cassette.asks_record(safe_request):
             try:
-                async for chunk in cassette.replay.stream(asked):
+                async for chunk in cassette.replay.stream(safe_request):
                     yield chunk
             except ReplayMiss as error:
                 raise ReplayMiss(f"{error}; {HINT}") from None
             return
-        call = cassette.tape.begin(asked, self.name)
-        async for chunk in self._real().stream(request):
+        call = cassette.tape.begin(safe_request, self.name)
+        async for chunk in self._get_model().stream(request):
             call.draft.add(chunk)
             yield chunk
         call.end()
 
-    def _real(self) -> Model:
-        if callable(self._given) and not hasattr(self._given, "stream"):
-            self._given = self._given()
-        return self._given  # type: ignore[return-value]
+    def _get_model(self) -> Model:
+        if callable(self._model_or_factory) and not hasattr(self._model_or_factory, "stream"):
+            self._model_or_factory = self._model_or_factory()
+        return self._model_or_factory  # type: ignore[return-value]

@@ -1,8 +1,8 @@
-"""A client of a provider's SDK whose calls are those of a cassette.
+"""Wrap a client of a provider's SDK so that its calls use a cassette.
 
-One idea: an SDK sends all through the httpx client below it, so that one alone is another. What is
-recorded is read as messages, to be found again and looked at; the answer is kept as it was on the
-wire, too, and given back so.
+An SDK sends all requests through an httpx client, so only that client is replaced. A recorded
+exchange is stored as messages, so that it can be found and viewed, and also with the response body
+as it was on the wire, which is replayed.
 """
 
 from __future__ import annotations
@@ -28,103 +28,103 @@ from harken.llm.base import ModelRequest, tools_hash
 from harken.llm.replay import ReplayModel
 
 HINT = "record it with --harken-record=new, all anew with =all"
-"""What to do about a request that is not there."""
+"""Advice for a request that is not recorded."""
 AGENT = "client"
-"""What the agent of a cassette is called that a client is: an SDK knows of no agents."""
+"""Agent name of calls of an SDK client, which has no agents."""
 HTTP = "http"
-"""The member of an answer in which it stands as it was on the wire."""
-_LEFT_OUT = "[redacted stream]"
+"""Member of a response event that has the HTTP response."""
+_REDACTED_STREAM = "[redacted stream]"
 Client = TypeVar("Client")
 
 
 class CassetteProtocol(Shape):
-    """What is needed of a `harken.experiments.cassette.cassette.Cassette`."""
+    """The methods of `harken.experiments.cassette.cassette.Cassette` that are used here."""
 
     file: Path
     replay: ReplayModel
 
     @property
     def tape(self) -> CassetteLog:
-        """Where new calls are written down."""
+        """The log of new calls."""
         ...
 
     def asks_record(self, request: ModelRequest) -> bool:
-        """Whether the answer to a request that was redacted comes from the record."""
+        """Whether a redacted request is answered from the cassette."""
         ...
 
 
 def wrapped(client: Client, cassette: CassetteProtocol) -> Client:
-    """Return a client like this one, whose calls are those of a cassette."""
+    """Return a client like this one whose calls use a cassette."""
     if is_http_client(client):
-        return cast(Client, _other(client, cassette))
-    inner: Any = getattr(client, "_client", None)  # there is no public name for it
-    copy = getattr(client, "with_options", None)
-    if not callable(copy) or not is_http_client(inner):
+        return cast(Client, _wrap_http_client(client, cassette))
+    inner: Any = getattr(client, "_client", None)  # There is no public attribute for it.
+    with_options = getattr(client, "with_options", None)
+    if not callable(with_options) or not is_http_client(inner):
         raise TypeError(
             f"{type(client).__name__} cannot be wrapped: give one of openai, anthropic or httpx"
         )
-    return cast(Client, copy(http_client=_other(inner, cassette)))
+    return cast(Client, with_options(http_client=_wrap_http_client(inner, cassette)))
 
 
-def _other(inner: Any, cassette: CassetteProtocol) -> Any:
-    made_of: Any = type(inner)
+def _wrap_http_client(inner: Any, cassette: CassetteProtocol) -> Any:
+    client_class: Any = type(inner)
     is_async = inspect.iscoroutinefunction(inner.send)
-    ours: Any = _Async if is_async else _Sync
-    kind = _kind_of(made_of, ours)
-    made = kind.__new__(kind)
-    made.__dict__.update(inner.__dict__)
-    made.__dict__.update(_harken_inner=inner, _harken_cassette=cassette)
-    return made
+    mixin: Any = _AsyncClient if is_async else _SyncClient
+    wrapper_class = _combine_classes(client_class, mixin)
+    wrapper = wrapper_class.__new__(wrapper_class)
+    wrapper.__dict__.update(inner.__dict__)
+    wrapper.__dict__.update(_harken_inner=inner, _harken_cassette=cassette)
+    return wrapper
 
 
 @cache
-def _kind_of(kind: Any, ours: Any) -> Any:
-    return type(f"Cassette{kind.__name__}", (ours, kind), {})
+def _combine_classes(kind: Any, mixin: Any) -> Any:
+    return type(f"Cassette{kind.__name__}", (mixin, kind), {})
 
 
-class _Sync:
-    """What such a client does itself."""
+class _SyncClient:
+    """The method that a wrapped client overrides."""
 
     _harken_inner: Any
     _harken_cassette: CassetteProtocol
 
-    def send(self, request: Any, *, stream: bool = False, **named: Any) -> Any:
-        asked = _asked(request)
-        if asked is None:
-            return self._harken_inner.send(request, stream=stream, **named)
-        given = asked.from_record(self._harken_cassette)
-        if given is None:
-            given = self._harken_inner.send(request, **named)
-            given = asked.to_record(self._harken_cassette, given)
-        return given
+    def send(self, request: Any, *, stream: bool = False, **kwargs: Any) -> Any:
+        parsed = _parse_request(request)
+        if parsed is None:
+            return self._harken_inner.send(request, stream=stream, **kwargs)
+        response = parsed.from_record(self._harken_cassette)
+        if response is None:
+            response = self._harken_inner.send(request, **kwargs)
+            response = parsed.to_record(self._harken_cassette, response)
+        return response
 
     def __del__(self) -> None:
         """Leave the connections to the client that opened them."""
 
 
-class _Async:
-    """The same, for `async`."""
+class _AsyncClient:
+    """The asynchronous variant of `_SyncClient`."""
 
     _harken_inner: Any
     _harken_cassette: CassetteProtocol
 
-    async def send(self, request: Any, *, stream: bool = False, **named: Any) -> Any:
-        asked = _asked(request)
-        if asked is None:
-            return await self._harken_inner.send(request, stream=stream, **named)
-        given = asked.from_record(self._harken_cassette)
-        if given is None:
-            given = await self._harken_inner.send(request, **named)
-            given = asked.to_record(self._harken_cassette, given)
-        return given
+    async def send(self, request: Any, *, stream: bool = False, **kwargs: Any) -> Any:
+        parsed = _parse_request(request)
+        if parsed is None:
+            return await self._harken_inner.send(request, stream=stream, **kwargs)
+        response = parsed.from_record(self._harken_cassette)
+        if response is None:
+            response = await self._harken_inner.send(request, **kwargs)
+            response = parsed.to_record(self._harken_cassette, response)
+        return response
 
     def __del__(self) -> None:
         """Leave the connections to the client that opened them."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request for an answer of a model, redacted."""
+class _ParsedRequest:
+    """A redacted model request."""
 
     request: Any
     protocol: Protocol
@@ -132,80 +132,87 @@ class _Asked:
     said: ModelRequest
 
     def from_record(self, cassette: CassetteProtocol) -> Any:
-        """Return the recorded answer; None: a real one is wanted."""
+        """Return the recorded response, or None if a real request is allowed."""
         if not cassette.asks_record(self.said):
             return None
         try:
             http = (cassette.replay.take(self.said).response.unknown or {}).get(HTTP)
-            if not isinstance(http, dict) or http.get("body") == _LEFT_OUT:
+            if not isinstance(http, dict) or http.get("body") == _REDACTED_STREAM:
                 raise ReplayMiss(f"{cassette.file.name}: the answer is not there as on the wire")
         except ReplayMiss as error:
-            return self._refused(f"{error}; {HINT}")
-        return self._answer(int(http["status"]), str(http["type"]), str(http["body"]).encode())
+            return self._create_refusal(f"{error}; {HINT}")
+        return self._create_response(
+            int(http["status"]), str(http["type"]), str(http["body"]).encode()
+        )
 
     def to_record(self, cassette: CassetteProtocol, response: Any) -> Any:
-        """Record a real answer, if it is whole; return it such that it can be read as a stream."""
+        """Record a complete response. Return one whose body can be read as a stream."""
         status, kind = int(response.status_code), str(response.headers.get("content-type", ""))
         body: bytes = response.content
         listener = self.protocol.listener(status)
         listener.feed(body)
-        heard = listener.end()
-        if heard.pieces and heard.finish is not None and not heard.error:
-            messages = [one for piece in heard.pieces for one in self.protocol.read(piece)[0]]
-            http = {"status": status, "type": kind, "body": _kept(body, messages)}
+        received = listener.end()
+        if received.pieces and received.finish is not None and not received.error:
+            messages = [
+                message for piece in received.pieces for message in self.protocol.read(piece)[0]
+            ]
+            http = {"status": status, "type": kind, "body": _redact_body(body, messages)}
             call = cassette.tape.begin(self.said, self.model)
-            call.say(messages, heard.finish, {HTTP: http})
-        return self._answer(status, kind, body, _headers(response.headers))
+            call.say(messages, received.finish, {HTTP: http})
+        return self._create_response(status, kind, body, _decoded_headers(response.headers))
 
-    def _refused(self, why: str) -> Any:
-        """Return an answer that no client tries again."""
+    def _create_refusal(self, why: str) -> Any:
+        """Return a response with status 400, which clients do not retry."""
         error = {"type": "invalid_request_error", "message": why}
         body = canonical.to_json_line({"type": "error", "error": error})
-        return self._answer(400, "application/json", body)
+        return self._create_response(400, "application/json", body)
 
-    def _answer(
+    def _create_response(
         self, status: int, kind: str, body: bytes, headers: Mapping[str, str] | None = None
     ) -> Any:
         library = importlib.import_module(type(self.request).__module__.split(".")[0])
-        given = headers or {"content-type": kind}
-        return library.Response(status, headers=given, content=body, request=self.request)
+        response_headers = headers or {"content-type": kind}
+        return library.Response(
+            status, headers=response_headers, content=body, request=self.request
+        )
 
 
-def _asked(request: Any) -> _Asked | None:
-    """Read a request; None: it asks no model, or is not understood."""
+def _parse_request(request: Any) -> _ParsedRequest | None:
+    """Parse a request. Return None if it is not a valid model request."""
     target = request.url.raw_path.decode("ascii")
     protocol = wires.of(target.partition("?")[0])
     if request.method != "POST" or protocol is None:
         return None
     try:
-        asked = protocol.take_apart(target, request.read())
+        parsed = protocol.take_apart(target, request.read())
     except FormatError:
         return None
-    messages = [message for piece in asked.pieces for message in protocol.read(piece)[0]]
-    said = ModelRequest(
+    messages = [message for piece in parsed.pieces for message in protocol.read(piece)[0]]
+    model_request = ModelRequest(
         agent=AGENT,
         messages=messages,
-        tools=asked.tools,
-        parameters={**asked.parameters, "model": asked.model},
+        tools=parsed.tools,
+        parameters={**parsed.parameters, "model": parsed.model},
         context_hash=reduce(extend_context_hash, messages, ""),
-        tools_hash=tools_hash(asked.tools) if asked.tools else None,
+        tools_hash=tools_hash(parsed.tools) if parsed.tools else None,
     )
-    return _Asked(request, protocol, asked.model, redacted(said))
+    return _ParsedRequest(request, protocol, parsed.model, redacted(model_request))
 
 
-def _kept(body: bytes, messages: Iterable[ChatMessage]) -> str:
-    """Return the bytes of an answer as text, without credentials.
+def _redact_body(body: bytes, messages: Iterable[ChatMessage]) -> str:
+    """Return the redacted body of a response as text.
 
-    What a stream cuts in pieces has no shape in any of them: such a stream is not kept.
+    A credential in a stream may be split over several events, where it is not recognized. Such a
+    stream is not stored.
     """
     text = redact(body.decode("utf-8", "replace")).text
     is_stream = not text.lstrip().startswith("{")
     if is_stream and any(clean(message) != message for message in messages):
-        return _LEFT_OUT
+        return _REDACTED_STREAM
     return text
 
 
-def _headers(headers: Any) -> dict[str, str]:
-    """Return the headers of an answer that is decompressed and whole."""
-    gone = ("content-encoding", "content-length", "transfer-encoding")
-    return {name: value for name, value in headers.items() if name.lower() not in gone}
+def _decoded_headers(headers: Any) -> dict[str, str]:
+    """Return the headers of a response after decompression."""
+    removed = ("content-encoding", "content-length", "transfer-encoding")
+    return {name: value for name, value in headers.items() if name.lower() not in removed}

@@ -1,6 +1,7 @@
-"""`CassetteLog`: a session in which model calls are written down as they are made, redacted.
+"""`CassetteLog`: write model calls to a session log, redacted.
 
-An agent of it reads what each of its requests held; what it has read already is not written again.
+Each call belongs to an agent. Messages that are already in the agent's context are not written
+again.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from harken.session.session import Session, SessionOptions, entry_of
 from harken.views.context import without_entry_fields
 
 RECORDED = "harken-cassette"
-"""What the birth of an agent in a cassette says that it was recorded by."""
+"""Value of `recorded` in the `spec` of a cassette's agents."""
 
 
 class CassetteLog:
-    """The session; `begin` writes a call down."""
+    """The session log of a cassette. `begin` writes a call."""
 
     def __init__(self, log: Path, clock: Clock = system_clock) -> None:
         self.session = Session(log, options=SessionOptions(durability="none", clock=clock))
 
     def begin(self, request: ModelRequest, model: str) -> RecordedExchange:
-        """Write down a request that was redacted, and which model it goes to."""
+        """Write a redacted request to the log."""
         model = redact(model).text
-        session, agent = self.session, self._agent(request.agent, model)
+        session, agent = self.session, self._get_agent(request.agent, model)
         tools: MessageId | None = None
         if request.tools_hash is not None:
             tools = session.state.tools.get(request.tools_hash) or session.append(
@@ -51,8 +52,8 @@ class CassetteLog:
                     tools=[dict(tool) for tool in request.tools], tools_hash=request.tools_hash
                 )
             )
-        self._read(agent, request.messages)
-        asked = ev.LlmRequest(
+        self._set_context(agent, request.messages)
+        event = ev.LlmRequest(
             agent_id=agent,
             context=session.agent(agent).segments(),
             count=len(request.messages),
@@ -61,34 +62,34 @@ class CassetteLog:
             parameters=dict(request.parameters) or None,
             tools=tools,
         )
-        return RecordedExchange(session, agent, session.append(asked))
+        return RecordedExchange(session, agent, session.append(event))
 
-    def _agent(self, name: str, model: str) -> AgentId:
-        """Return whose call it is: one agent of a name, unless that waits for an answer."""
+    def _get_agent(self, name: str, model: str) -> AgentId:
+        """Return the agent for a call: the one with this name, unless it has an open request."""
         session = self.session
         for id_, state in session.agents.items():
             if state.name == name and id_ not in session.state.requests:
                 return id_
-        new, root = session.allocate_agent_id(), session.state.root
+        agent_id, root = session.allocate_agent_id(), session.state.root
         cause = None if root is None else session.agents[root].birth
-        session.log_agent_created(new, cause, name, model, spec={"recorded": RECORDED})
-        return new
+        session.log_agent_created(agent_id, cause, name, model, spec={"recorded": RECORDED})
+        return agent_id
 
-    def _read(self, agent: AgentId, messages: Sequence[ChatMessage]) -> None:
-        """Let the agent read these messages; what it has read already is not written again."""
-        had = self.session.context(agent)
-        same = _same(map(_key, had), map(_key, messages))
-        kept = len(had)
-        new = [self.session.append(entry_of(agent, message)) for message in messages[same:]]
-        if same < kept:
-            segments = [ev.Segment(start=0, stop=same)] if same else []
-            segments += [ev.Segment(entries=new)] if new else []
+    def _set_context(self, agent: AgentId, messages: Sequence[ChatMessage]) -> None:
+        """Set the agent's context to these messages. Messages that it has are not written again."""
+        previous = self.session.context(agent)
+        common = _common_prefix(map(_message_key, previous), map(_message_key, messages))
+        previous_count = len(previous)
+        new_ids = [self.session.append(entry_of(agent, message)) for message in messages[common:]]
+        if common < previous_count:
+            segments = [ev.Segment(start=0, stop=common)] if common else []
+            segments += [ev.Segment(entries=new_ids)] if new_ids else []
             edit = ev.TranscriptEdited(agent_id=agent, segments=segments, reason="rewritten")
             self.session.append(edit)
 
 
 class RecordedExchange:
-    """A call that is written down, and the answer as it comes."""
+    """A recorded call and its response."""
 
     def __init__(self, session: Session, agent: AgentId, request: MessageId) -> None:
         self.session, self.agent, self.request = session, agent, request
@@ -96,16 +97,16 @@ class RecordedExchange:
         self._started_us = session.options.clock()
 
     def end(self) -> None:
-        """Write down a whole answer. Raises ModelError where it has no end."""
+        """Write a complete response. Raises ModelError if the stream was cut off."""
         if self.draft.finish is None:
             raise ModelError("the answer was cut off before its end: it was not recorded")
         self.say([self.draft.message()], self.draft.finish)
 
     def say(
-        self, answer: Sequence[ChatMessage], finish: Finish, more: Mapping[str, Any] | None = None
+        self, answer: Sequence[ChatMessage], finish: Finish, extra: Mapping[str, Any] | None = None
     ) -> None:
-        """Write down an answer, redacted; `more` are members that only a cassette has."""
-        entries = [self.session.append(entry_of(self.agent, clean(one))) for one in answer]
+        """Write a response, redacted. `more` has additional members of the response event."""
+        entries = [self.session.append(entry_of(self.agent, clean(message))) for message in answer]
         response = ev.LlmResponse(
             agent_id=self.agent,
             request=self.request,
@@ -115,53 +116,53 @@ class RecordedExchange:
             usage=finish.usage,
             cost_usd=finish.cost_usd,
             latency_s=(self.session.options.clock() - self._started_us) / 1e6,
-            unknown=dict(more) if more else None,
+            unknown=dict(extra) if extra else None,
         )
         self.session.append(response)
 
 
 def redacted(request: ModelRequest) -> ModelRequest:
-    """Return a request without credentials; one that has none is the same by its hash."""
+    """Return a request without credentials. Its hash is unchanged if there are none."""
     messages = [clean(message) for message in request.messages]
-    tools: list[ToolSchema] = [_without(dict(tool)) for tool in request.tools]
+    tools: list[ToolSchema] = [_redact_value(dict(tool)) for tool in request.tools]
     return replace(
         request,
         messages=messages,
         tools=tools,
-        parameters=_without(dict(request.parameters)),
+        parameters=_redact_value(dict(request.parameters)),
         context_hash=reduce(extend_context_hash, messages, ""),
         tools_hash=tools_hash(tools) if request.tools_hash is not None else None,
     )
 
 
 def clean(message: ChatMessage) -> Message:
-    """Return a message without credentials, wherever they stand in it."""
-    alone = without_entry_fields(message)
-    data = canonical.to_json_line(alone)
-    without = _in_json(data)
-    return alone if without == data else message_from(canonical.from_json(without))
+    """Return a message without credentials."""
+    message_ = without_entry_fields(message)
+    data = canonical.to_json_line(message_)
+    redacted_data = _redact_json(data)
+    return message_ if redacted_data == data else message_from(canonical.from_json(redacted_data))
 
 
-def _without(value: Any) -> Any:
+def _redact_value(value: Any) -> Any:
     data = canonical.to_json_line(value)
-    without = _in_json(data)
-    return value if without == data else canonical.from_json(without)
+    redacted_data = _redact_json(data)
+    return value if redacted_data == data else canonical.from_json(redacted_data)
 
 
-def _in_json(data: bytes) -> bytes:
+def _redact_json(data: bytes) -> bytes:
     return in_json(data, lambda text: redact(text).text)
 
 
-def _same(one: Iterable[object], two: Iterable[object]) -> int:
-    """Return with how many equal items both begin."""
-    same = 0
-    for left, right in zip(one, two, strict=False):
+def _common_prefix(left_items: Iterable[object], right_items: Iterable[object]) -> int:
+    """Return the length of the common prefix."""
+    length = 0
+    for left, right in zip(left_items, right_items, strict=False):
         if left != right:
             break
-        same += 1
-    return same
+        length += 1
+    return length
 
 
-def _key(message: ChatMessage) -> tuple[str, tuple[str, ...], str | None]:
+def _message_key(message: ChatMessage) -> tuple[str, tuple[str, ...], str | None]:
     ids = tuple(call.id for call in message.tool_calls or ())
     return message_hash(message), ids, message.tool_call_id

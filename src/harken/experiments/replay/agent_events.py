@@ -1,9 +1,9 @@
-"""Lanes: a session as one list of events for each agent, in which two runs can be compared.
+"""Group the events of a session by agent, so that two runs can be compared.
 
-Agents run at the same time, so two runs of the same have their events in another order, and other
-ids. What is the same in both is what each agent went through, in its order. An agent is known by
-where it was born (`main/Jack`, the second of that name `main/Jack#2`), an event by its agent and
-its place there. Times, latencies and commits are left out.
+Agents run concurrently, so two equal runs may differ in the order and ids of events. The order of
+each agent's own events is the same in both. An agent is identified by its creation path
+(`main/Jack`, the second of that name `main/Jack#2`), and an event by its agent and its index there.
+Times, latencies and commits are ignored.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from harken.core.messages import Content, TextPart, text_of
 
 Lane: TypeAlias = str
 Place: TypeAlias = tuple[Lane, int]
-"""A lane, and which of its events, from 0."""
+"""A lane, and the index of an event in it, from 0."""
 COMPACTOR = "compactor"
-"""The kind of the agents that sum up."""
-_ASIDE = (
+"""Kind of the agents that write summaries for compactions."""
+_IGNORED = (
     ev.SessionStarted
     | ev.SessionEnded
     | ev.SessionRepaired
@@ -34,74 +34,74 @@ _ASIDE = (
     | ev.ToolsDefined
     | ev.UnknownEvent
 )
-"""What is in no lane."""
-_NOT_COMPARED = ("message_id", "time", "latency_s", "context", "wire", "agent_id")
-_REFERENCES = ("substance", "entry", "request", "summary", "call")
-_AGENTS = ("parent", "speakers", "listeners")
+"""Events that belong to no lane."""
+_IGNORED_MEMBERS = ("message_id", "time", "latency_s", "context", "wire", "agent_id")
+_REFERENCE_MEMBERS = ("substance", "entry", "request", "summary", "call")
+_AGENT_MEMBERS = ("parent", "speakers", "listeners")
 
 
 @dataclass(slots=True)
 class AgentEventLists:
-    """The events of a session by agent; events are taken as they come."""
+    """The events of a session by agent, in the order in which they are added."""
 
     events: dict[Lane, list[ev.Event]] = field(default_factory=dict)
     places: dict[MessageId, Place] = field(default_factory=dict)
     order: dict[MessageId, int] = field(default_factory=dict)
-    """Which event of the session it is."""
+    """Event id -> index in the session."""
     of_agent: dict[AgentId, Lane] = field(default_factory=dict)
     agents: dict[Lane, AgentId] = field(default_factory=dict)
     births: dict[Lane, list[ev.AgentCreated]] = field(default_factory=dict)
-    """The agents that were born below one, in order."""
+    """Lane -> creation events of its children, in order."""
     tools: dict[MessageId, ev.ToolsDefined] = field(default_factory=dict)
-    _named: Counter[Lane] = field(default_factory=Counter)
+    _name_counts: Counter[Lane] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, events: Iterable[ev.Event]) -> AgentEventLists:
-        """Sort all events of a session."""
+        """Group all events of a session."""
         lanes = cls()
         for event in events:
             lanes.take(event)
         return lanes
 
     def take(self, event: ev.Event) -> None:
-        """Take the next event."""
+        """Add the next event."""
         if isinstance(event, ev.ToolsDefined):
             self.tools[event.message_id] = event
-        if isinstance(event, _ASIDE):
+        if isinstance(event, _IGNORED):
             return
         if isinstance(event, ev.AgentCreated):
-            self._birth(event)
-        lane = self._lane(event)
-        row = self.events.setdefault(lane, [])
-        self.places[event.message_id] = (lane, len(row))
+            self._add_birth(event)
+        lane = self._lane_of(event)
+        lane_events = self.events.setdefault(lane, [])
+        self.places[event.message_id] = (lane, len(lane_events))
         self.order[event.message_id] = len(self.order)
-        row.append(event)
+        lane_events.append(event)
 
     def size(self, lane: Lane) -> int:
-        """Return how many events an agent has."""
+        """Return the number of events of an agent."""
         return len(self.events.get(lane, ()))
 
     def count(self, lane: Lane, kind: type) -> int:
-        """Return how many events of a type an agent has."""
+        """Return the number of events of a type of an agent."""
         return sum(isinstance(event, kind) for event in self.events.get(lane, ()))
 
     def born(self, lane: Lane, kind: str) -> list[ev.AgentCreated]:
-        """Return the births of a kind below an agent."""
+        """Return the creation events of children with this kind."""
         births = self.births.get(lane, ())
         return [birth for birth in births if kind_of(birth) == kind]
 
     def subagents(self, lane: Lane) -> list[ev.AgentCreated]:
-        """Return the births below an agent that are neither of hooks nor of those who sum up."""
-        summing = self.born(lane, COMPACTOR)
+        """Return the creation events of children that are neither hooks nor compactors."""
+        compactors = self.born(lane, COMPACTOR)
         births = self.births.get(lane, ())
-        return [one for one in births if one.relation != "hook" and one not in summing]
+        return [birth for birth in births if birth.relation != "hook" and birth not in compactors]
 
     def hooks(self, lane: Lane) -> list[ev.AgentCreated]:
-        """Return the births of hooks of an agent."""
-        return [one for one in self.births.get(lane, ()) if one.relation == "hook"]
+        """Return the creation events of an agent's hooks."""
+        return [birth for birth in self.births.get(lane, ()) if birth.relation == "hook"]
 
     def system_prompt(self, birth: ev.AgentCreated) -> str | None:
-        """Return the system prompt that an agent was born with."""
+        """Return the initial system prompt of an agent."""
         lane = self.of_agent.get(birth.agent_id or AgentId(""), "")
         for event in self.events.get(lane, ())[1:2]:
             if isinstance(event, ev.TranscriptEntry) and event.role == "system":
@@ -109,34 +109,38 @@ class AgentEventLists:
         return None
 
     def initial(self, lane: Lane) -> int:
-        """Return how many of an agent's first events gave it a transcript to start from."""
-        for at, event in enumerate(self.events.get(lane, ())):
+        """Return the number of events that set the agent's initial transcript."""
+        for index, event in enumerate(self.events.get(lane, ())):
             if isinstance(event, ev.TranscriptEdited) and event.reason == "init_prompt":
-                return at
+                return index
             if isinstance(event, ev.LlmRequest):
                 break
         return 0
 
     def is_compacted_after(self, request: ev.LlmRequest) -> bool:
-        """Whether a context was compacted, or tried again to be, between this call and its next."""
-        lane, at = self.places[request.message_id]
+        """Whether a compaction was started between this call and the agent's next one."""
+        lane, index = self.places[request.message_id]
         start, stop = self.order[request.message_id], len(self.order)
         parent = self.parent(lane)
         if parent is not None and kind_of(self.events[lane][0]) == COMPACTOR:
-            lane, later = parent, [e for e in self.events[parent] if self.at(e) > start]
+            lane, later = parent, [event for event in self.events[parent] if self.at(event) > start]
         else:
-            later = [e for e in self.events[lane][at + 1 :] if isinstance(e, ev.LlmRequest)]
+            later = [
+                event
+                for event in self.events[lane][index + 1 :]
+                if isinstance(event, ev.LlmRequest)
+            ]
         stop = self.at(later[0]) if later else stop
         return any(start < self.at(birth) < stop for birth in self.born(lane, COMPACTOR))
 
     def after(self, event: ev.Event) -> ev.Event | None:
-        """Return the event after one of the same agent."""
-        lane, at = self.places[event.message_id]
-        row = self.events[lane]
-        return row[at + 1] if at + 1 < len(row) else None
+        """Return the next event of the same agent."""
+        lane, index = self.places[event.message_id]
+        lane_events = self.events[lane]
+        return lane_events[index + 1] if index + 1 < len(lane_events) else None
 
     def is_asked_next(self, lane: Lane, event: ev.Event) -> bool:
-        """Whether an agent's model was asked after an event, before the agent heard anything."""
+        """Whether the agent's next event after this one is a request, not a user message."""
         for later in self.events.get(lane, ()):
             if self.at(later) < self.at(event):
                 continue
@@ -147,87 +151,101 @@ class AgentEventLists:
         return False
 
     def by_hand(self) -> set[MessageId]:
-        """Return the entries that some program logged, and no agent made: it called no model.
+        """Return the entries that a program logged without a call of the agent's model.
 
-        An answer stands between its request and how that ended; a result is as its call.
+        An assistant entry of a model is between its request and response; a result follows its
+        call.
         """
-        found: set[MessageId] = set()
-        for row in self.events.values():
-            if not row or kind_of(row[0]) != "smart":
+        entry_ids: set[MessageId] = set()
+        for lane_events in self.events.values():
+            if not lane_events or kind_of(lane_events[0]) != "smart":
                 continue
-            is_asking, calls = False, set[str | None]()
-            for event in row:
+            has_open_request, manual_calls = False, set[str | None]()
+            for event in lane_events:
                 if isinstance(event, ev.LlmRequest | ev.LlmResponse):
-                    is_asking = isinstance(event, ev.LlmRequest)
+                    has_open_request = isinstance(event, ev.LlmRequest)
                 elif isinstance(event, ev.TranscriptEntry) and event.role == "assistant":
                     ids = {call.id for call in event.tool_calls or ()}
-                    calls = calls - ids if is_asking else calls | ids
-                    found |= set() if is_asking else {event.message_id}
+                    manual_calls = manual_calls - ids if has_open_request else manual_calls | ids
+                    entry_ids |= set() if has_open_request else {event.message_id}
                 elif isinstance(event, ev.TranscriptEntry) and event.role == "tool":
-                    found |= {event.message_id} if event.tool_call_id in calls else set()
-        return found
+                    entry_ids |= {event.message_id} if event.tool_call_id in manual_calls else set()
+        return entry_ids
 
     def at(self, event: ev.Event) -> int:
-        """Return which event of the session it is."""
+        """Return the index of an event in the session."""
         return self.order[event.message_id]
 
     def tools_from(self, event: ev.Event) -> list[MessageId]:
-        """Return the lists of tools that agents were offered from an event on, as far as known.
+        """Return the tool lists of agents from an event on, as far as they are logged.
 
-        The first agent that may use all tools says which there were; where none may, all lists.
+        The first agent with all tools has the complete list; without such an agent, return all
+        lists.
         """
         start = self.order[event.message_id]
-        everything: dict[MessageId, None] = {}
-        for lane, row in self.events.items():
-            birth = row[0] if row else None
+        tool_lists: dict[MessageId, None] = {}
+        for lane, lane_events in self.events.items():
+            birth = lane_events[0] if lane_events else None
             spec = (birth.spec or {}) if isinstance(birth, ev.AgentCreated) else {}
-            for one in row:
-                if isinstance(one, ev.LlmRequest) and self.order[one.message_id] >= start:
-                    if one.tools is not None:
-                        everything[one.tools] = None
+            for request in lane_events:
+                if isinstance(request, ev.LlmRequest) and self.order[request.message_id] >= start:
+                    if request.tools is not None:
+                        tool_lists[request.tools] = None
                     if spec.get("tools") is None and spec.get("kind") != COMPACTOR and lane:
-                        return [] if one.tools is None else [one.tools]
+                        return [] if request.tools is None else [request.tools]
                     break
-        return list(everything)
+        return list(tool_lists)
 
     def first_tools(self, lane: Lane) -> list[MessageId]:
-        """Return the list of tools that an agent was offered first; none where it never was."""
+        """Return the first tool list of an agent. Empty if it has no tools."""
         for event in self.events.get(lane, ()):
             if isinstance(event, ev.LlmRequest):
                 return [] if event.tools is None else [event.tools]
         return []
 
     def listing(self, defined: Iterable[MessageId]) -> str:
-        """Return what models were told of templates, in these lists of tools."""
-        schemas = [schema for one in defined for schema in self.tools[one].tools]
-        told = (str(one.get("description")) for one in schemas if one.get("name") == "task")
-        return next(filter(None, map(listing_in, told)), "")
+        """Return the description of templates in these tool lists."""
+        schemas = [schema for defined_id in defined for schema in self.tools[defined_id].tools]
+        descriptions = (
+            str(defined_id.get("description"))
+            for defined_id in schemas
+            if defined_id.get("name") == "task"
+        )
+        return next(filter(None, map(listing_in, descriptions)), "")
 
     def parent(self, lane: Lane) -> Lane | None:
-        """Return the lane below which an agent was born."""
+        """Return the lane of the parent of an agent."""
         first = self.events[lane][0] if self.events.get(lane) else None
-        return self._below(first) if isinstance(first, ev.AgentCreated) else None
+        return self._parent_lane(first) if isinstance(first, ev.AgentCreated) else None
 
     def plain(self, event: ev.Event) -> dict[str, Any]:
-        """Return an event as it is compared: without ids, times and latencies.
+        """Return the comparable members of an event, without ids, times and latencies.
 
-        The context of a request stands for itself by its length and hash.
+        The context of a request is represented by its length and hash.
         """
-        data = {k: v for k, v in ev.event_dict(event).items() if k not in _NOT_COMPARED}
+        data = {
+            member: member_value
+            for member, member_value in ev.event_dict(event).items()
+            if member not in _IGNORED_MEMBERS
+        }
         if isinstance(event, ev.TranscriptEntry):
-            data["content"] = _plain_content(event.content)
-        for name in _REFERENCES:
+            data["content"] = _normalize_content(event.content)
+        for name in _REFERENCE_MEMBERS:
             if isinstance(data.get(name), str):
                 data[name] = self.named(data[name])
         if "cause" in data:
             cause = data["cause"]
-            many = isinstance(cause, list)
-            data["cause"] = [self.named(one) for one in cause] if many else self.named(cause)
-        for name in _AGENTS:
+            is_list = isinstance(cause, list)
+            data["cause"] = (
+                [self.named(reference) for reference in cause] if is_list else self.named(cause)
+            )
+        for name in _AGENT_MEMBERS:
             if name in data:
-                of = data[name]
-                many = isinstance(of, list)
-                data[name] = [*map(self._called, of)] if many else self._called(of)
+                agent_ids = data[name]
+                is_list = isinstance(agent_ids, list)
+                data[name] = (
+                    [*map(self._agent_lane, agent_ids)] if is_list else self._agent_lane(agent_ids)
+                )
         if isinstance(event, ev.LlmRequest):
             data.pop("tools", None)
             defined = self.tools.get(event.tools) if event.tools else None
@@ -235,40 +253,42 @@ class AgentEventLists:
                 data["tools"] = defined.tools_hash
         for segment in data.get("segments", ()):
             if "entries" in segment:
-                segment["entries"] = [self.named(one) for one in segment["entries"]]
+                segment["entries"] = [self.named(reference) for reference in segment["entries"]]
         return data
 
     def named(self, reference: str) -> str:
-        """Return how a message is called in both runs: its lane and place, and its call."""
+        """Format a reference by lane and index, so that it is equal in both runs."""
         message = reference_message_id(reference)
         place = self.places.get(message)
         if place is None:
             return reference
         return f"{place[0]} {place[1]}{reference.removeprefix(message)}"
 
-    def _called(self, agent: str) -> str:
+    def _agent_lane(self, agent: str) -> str:
         return self.of_agent.get(AgentId(agent), agent)
 
-    def _birth(self, event: ev.AgentCreated) -> None:
-        agent, below = event.agent_id or AgentId(""), self._below(event)
-        lane = f"{below}/{event.name or 'agent'}" if below else event.name or "agent"
-        self._named[lane] += 1
-        if self._named[lane] > 1:
-            lane = f"{lane}#{self._named[lane]}"
+    def _add_birth(self, event: ev.AgentCreated) -> None:
+        agent, parent_lane = event.agent_id or AgentId(""), self._parent_lane(event)
+        lane = f"{parent_lane}/{event.name or 'agent'}" if parent_lane else event.name or "agent"
+        self._name_counts[lane] += 1
+        if self._name_counts[lane] > 1:
+            lane = f"{lane}#{self._name_counts[lane]}"
         self.of_agent[agent], self.agents[lane] = lane, agent
-        if below is not None:
-            self.births.setdefault(below, []).append(event)
+        if parent_lane is not None:
+            self.births.setdefault(parent_lane, []).append(event)
 
-    def _below(self, event: ev.AgentCreated) -> Lane | None:
+    def _parent_lane(self, event: ev.AgentCreated) -> Lane | None:
         causes = [event.cause] if isinstance(event.cause, str) else event.cause or []
         place = self.places.get(reference_message_id(causes[0])) if causes else None
         return None if place is None else place[0]
 
-    def _lane(self, event: ev.Event) -> Lane:
-        """Return whose an event is; what the user heard and said is of the agent it is about."""
+    def _lane_of(self, event: ev.Event) -> Lane:
+        """Return the lane of an event. Events of the user belong to a lane per agent."""
         if event.agent_id == USER:
-            named = [getattr(event, "cause", None), getattr(event, "substance", None)]
-            first = next((one for one in named if isinstance(one, str)), None)
+            references = [getattr(event, "cause", None), getattr(event, "substance", None)]
+            first = next(
+                (reference for reference in references if isinstance(reference, str)), None
+            )
             place = self.places.get(reference_message_id(first)) if first is not None else None
             lane = USER if place is None else place[0]
             return lane if lane.startswith(USER) else f"{USER} of {lane}"
@@ -277,13 +297,13 @@ class AgentEventLists:
 
 
 def kind_of(birth: ev.Event) -> str:
-    """Return the kind that a birth records; `smart` where it does not say."""
+    """Return the kind in a creation event. The default is `smart`."""
     spec = birth.spec if isinstance(birth, ev.AgentCreated) else None
     return str((spec or {}).get("kind", "smart"))
 
 
-def _plain_content(content: Content) -> object:
-    """Return a content in one form: a text may stand in a log as a list with it alone."""
+def _normalize_content(content: Content) -> object:
+    """Return a content in a normalized form: a single text part equals a string."""
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], TextPart):
         return content[0].text if content[0].meta is None else msgspec.to_builtins(content)
     return msgspec.to_builtins(content)
@@ -291,45 +311,56 @@ def _plain_content(content: Content) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventDivergence:
-    """The first event of an agent that is not the same in two runs."""
+    """The first event of an agent that differs between two runs."""
 
     lane: Lane
     place: int
     recorded: ev.Event | None
-    """None: the record has no such event."""
+    """None if the recorded run has no such event."""
     again: ev.Event | None
-    """None: it did not happen again."""
+    """None if the replayed run has no such event."""
     before: Mapping[str, Any]
-    """The recorded one as it is compared."""
+    """Comparable members of the recorded event."""
     after: Mapping[str, Any]
 
 
 def first_difference(recorded: AgentEventLists, again: AgentEventLists) -> EventDivergence | None:
-    """Return where two runs part first, in the order of the record; None: they are the same.
+    """Return the first difference of two runs, in recorded order, or None if they are equal.
 
-    What happened otherwise comes before what did not happen at all: that may be because of it.
+    Different events take precedence over missing ones, which may be a consequence.
     """
     lanes = {**recorded.events, **again.events}
-    found = [one for lane in lanes if (one := _of(lane, recorded, again))]
+    divergences = [
+        divergence for lane in lanes if (divergence := _compare_lane(lane, recorded, again))
+    ]
 
-    def when(one: EventDivergence) -> tuple[bool, int]:
-        is_missing = one.recorded is None or one.again is None
+    def when(divergence: EventDivergence) -> tuple[bool, int]:
+        is_missing = divergence.recorded is None or divergence.again is None
         end = len(recorded.order)
-        return is_missing, end if one.recorded is None else recorded.order[one.recorded.message_id]
+        return is_missing, end if divergence.recorded is None else recorded.order[
+            divergence.recorded.message_id
+        ]
 
-    return min(found, key=when, default=None)
+    return min(divergences, key=when, default=None)
 
 
-def _of(lane: Lane, recorded: AgentEventLists, again: AgentEventLists) -> EventDivergence | None:
-    """Return where one agent's runs part."""
-    one, two = recorded.events.get(lane, []), again.events.get(lane, [])
-    for place in range(max(len(one), len(two))):
-        old = one[place] if place < len(one) else None
-        new = two[place] if place < len(two) else None
-        before = {} if old is None else recorded.plain(old)
-        after = {} if new is None else again.plain(new)
-        if before != after:
+def _compare_lane(
+    lane: Lane, recorded: AgentEventLists, again: AgentEventLists
+) -> EventDivergence | None:
+    """Return the first difference in one lane."""
+    recorded_events, replayed_events = recorded.events.get(lane, []), again.events.get(lane, [])
+    for place in range(max(len(recorded_events), len(replayed_events))):
+        recorded_event = recorded_events[place] if place < len(recorded_events) else None
+        replayed_event = replayed_events[place] if place < len(replayed_events) else None
+        recorded_members = {} if recorded_event is None else recorded.plain(recorded_event)
+        replayed_members = {} if replayed_event is None else again.plain(replayed_event)
+        if recorded_members != replayed_members:
             return EventDivergence(
-                lane=lane, place=place, recorded=old, again=new, before=before, after=after
+                lane=lane,
+                place=place,
+                recorded=recorded_event,
+                again=replayed_event,
+                before=recorded_members,
+                after=replayed_members,
             )
     return None

@@ -1,8 +1,8 @@
-"""Determinism: a session is played again, and everything has to happen again.
+"""Check that a session is deterministic: replay it, and compare all events.
 
-Models and world answer as they did; so what differs is what was changed since in Harken, in a
-prompt, a template, or in code that was brought along. Nothing outside is touched: no model, no
-tool and no network. Times, latencies, commits and the order among agents do not count.
+Models and tools answer as recorded. So a difference is caused by a change in Harken, in a prompt,
+in a template, or in code of the caller. No model, tool or network is accessed. Times, latencies,
+commits and the order between agents are ignored.
 
     outcome = check(SessionViewer("session.jsonl").events)
     assert outcome.difference is None, outcome.difference
@@ -33,32 +33,32 @@ from harken.views.steps import RequestSteps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayCheck:
-    """What came of playing a session again."""
+    """The result of replaying a session."""
 
     agents: int
     requests: int
     events: int
-    """How many were compared."""
+    """Number of compared events."""
     difference: EventDivergence | None = None
-    """Where it went another way first; None: it went the same."""
+    """The first difference, or None if the runs are equal."""
     missed: str = ""
-    """How the first request that was not recorded differs from the nearest that was."""
+    """The difference between the first unrecorded request and the nearest recorded one."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildCheck:
-    """What came of rebuilding every request of a session that another program ran."""
+    """The result of rebuilding the requests of a session that another program ran."""
 
     requests: int
     bodies: int
-    """How many are back as they were on the wire; others were not recorded there."""
+    """Number of request bodies that were rebuilt as on the wire; others were not recorded."""
     failures: tuple[tuple[str, str], ...] = ()
-    """The requests that could not be rebuilt, or are not what was logged, and why."""
+    """Request ids with the reason why they could not be rebuilt, or differ from the log."""
 
 
 def rebuild(events: Iterable[ev.Event], resolver: Resolver | None = None) -> RebuildCheck:
-    """Rebuild every request of a session, and compare it with what was logged of it."""
+    """Rebuild every request of a session and compare it with the log."""
     links = Links.of(events)
     steps = RequestSteps(links, resolver=resolver or placeholders)
     rebuilder = RequestRebuilder(links)
@@ -77,31 +77,31 @@ def rebuild(events: Iterable[ev.Event], resolver: Resolver | None = None) -> Reb
 
 
 def check(events: Iterable[ev.Event], own: ReplayExtras | None = None) -> ReplayCheck:
-    """Play a session again and compare. `own`: code of agents that runs, and what else is known.
+    """Replay a session and compare it. `own` has agent classes and other options.
 
-    Raises ConfigError where it cannot be played: nothing is in it, or other programs made it.
+    Raises ConfigError if the session is empty, or another program ran its agents.
     """
     links = Links.of(events)
     _check_playable(links, own or ReplayExtras())
     with TemporaryDirectory(prefix="harken-check-") as folder:
-        playing = Replayer(links, Path(folder) / "again.jsonl", own or ReplayExtras())
+        replayer = Replayer(links, Path(folder) / "again.jsonl", own or ReplayExtras())
         try:
-            asyncio.run(playing.play())
+            asyncio.run(replayer.play())
         finally:
-            playing.close()
-    lanes: AgentEventLists = playing.recorded
+            replayer.close()
+    lanes: AgentEventLists = replayer.recorded
     return ReplayCheck(
         agents=len(lanes.agents),
         requests=sum(lanes.count(lane, ev.LlmRequest) for lane in lanes.events),
         events=len(lanes.order),
-        difference=first_difference(lanes, playing.script.again),
-        missed=playing.answers.missed,
-        notes=tuple(dict.fromkeys(playing.notes)),
+        difference=first_difference(lanes, replayer.script.again),
+        missed=replayer.answers.missed,
+        notes=tuple(dict.fromkeys(replayer.notes)),
     )
 
 
 def is_recorded(events: Iterable[ev.Event]) -> bool:
-    """Whether other programs ran the agents of a session: then it cannot be played again."""
+    """Whether other programs ran the agents of a session, so that it cannot be replayed."""
     births = (event for event in events if isinstance(event, ev.AgentCreated))
     return any("recorded" in (birth.spec or {}) for birth in births)
 

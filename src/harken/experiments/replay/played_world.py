@@ -1,4 +1,4 @@
-"""The world of a session that is played again: calls end, and files are read, as they were."""
+"""The world of a replayed session: calls finish, and files are read, in recorded order."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _TEMPLATE = "template:"
 
 
 class PlayedWorld(RecordedWorld):
-    """Answers as the world of a recorded session did, call by call."""
+    """Answers tool calls as in the recorded session."""
 
     def __init__(self, events: Links, script: ReplayProgress) -> None:
         """Answer from these events."""
         super().__init__(RecordedCalls.of(events))
         self._script = script
-        self._cut_off = {
+        self._interrupted_calls = {
             script.recorded.named(made.reference): made.reference
-            for made in _made(events)
+            for made in _collect_calls(events)
             if made.result is None or made.error.startswith(INTERRUPTED.format(made.result.name))
         }
         self._by_call = {
@@ -48,60 +48,60 @@ class PlayedWorld(RecordedWorld):
             for key, calls in self.calls.by_key.items()
             for call in calls
         }
-        self._not_again = {
+        self._interrupted_tools = {
             made.call.function.name
-            for made in _made(events)
+            for made in _collect_calls(events)
             if made.error.startswith(INTERRUPTED.format(made.call.function.name))
         }
         self._ends = RecordedEnds(events)
-        self._texts = _instructions(events, script.recorded)
+        self._texts = _collect_instructions(events, script.recorded)
 
     def offer(self, schemas: Iterable[Mapping[str, Any]], like: Iterable[Tool]) -> None:
-        """Let agents see these tools from now on; `like`: as in `recorded_tools`.
+        """Set the tools of agents. `like` is as in `recorded_tools`.
 
-        A tool that was cut off, and not run again, may not be: others may, as far as one can see.
+        A tool that was interrupted and not run again is marked as not idempotent.
         """
         self.tools = {
-            tool.name: replace(tool, idempotent=tool.name not in self._not_again)
+            tool.name: replace(tool, idempotent=tool.name not in self._interrupted_tools)
             for tool in recorded_tools(schemas, like)
         }
 
     async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
-        """Answer a call as it was answered. It ends where it was cut off before that."""
-        made = self._script.again.named(caller.call)
-        key, recorded = self._by_call.get(made, (None, None))
+        """Return the recorded result of a call. Stops the process if the call was interrupted."""
+        call_name = self._script.again.named(caller.call)
+        key, recorded = self._by_call.get(call_name, (None, None))
         if recorded is not None and key == call_key(caller.agent.name, action):
-            await self._turn(recorded)
-            return self.answer(recorded, caller)  # also the second time, after a crash
-        reference = self._cut_off.get(made)
+            await self._wait_for_end(recorded)
+            return self.answer(recorded, caller)  # Also for a repeated call after a crash.
+        reference = self._interrupted_calls.get(call_name)
         if reference is not None:
             self.say_again(reference, self.calls.said.get(reference, ()), caller)
             await self._script.until(None)
             self._script.crash()
         return await super().call_tool(action, caller)
 
-    async def _turn(self, call: RecordedCall) -> None:
-        """Wait until a call ended in the record: others act meanwhile as they did then."""
-        own = self.tools.get(call.result.name or "")
+    async def _wait_for_end(self, call: RecordedCall) -> None:
+        """Wait for the recorded end of a call; other agents act meanwhile as recorded."""
+        tool = self.tools.get(call.result.name or "")
 
         def waits(name: str) -> bool:
-            other = self.tools.get(name)
-            both_read = own and own.reads_only and other and other.reads_only
-            return other is not None and not both_read
+            other_tool = self.tools.get(name)
+            both_read = tool and tool.reads_only and other_tool and other_tool.reads_only
+            return other_tool is not None and not both_read
 
-        said = next(iter(call.said), None)
-        await self._script.until(said or self._ends.of(call.reference, waits))
+        first_event = next(iter(call.said), None)
+        await self._script.until(first_event or self._ends.of(call.reference, waits))
 
     def here(self, reference: str) -> str | None:
-        """Return what a message of the record is called in the session that is played."""
+        """Return the id in the replayed session of a recorded message."""
         return self._script.here(reference)
 
-    async def instructions(self, given: str, caller: ToolContext) -> str:
-        """Return what instructions that were named said, in a file or elsewhere."""
-        return self.read_instructions(given.removeprefix("file:"), caller)
+    async def instructions(self, ref: str, caller: ToolContext) -> str:
+        """Return the recorded text of instructions from a file or another source."""
+        return self.read_instructions(ref.removeprefix("file:"), caller)
 
     def read_instructions(self, path: str, caller: ToolContext | None = None) -> str:
-        """Return what stood in a file when an agent was made of it. Raises ToolError as then."""
+        """Return the recorded content of a file with instructions. Raises ToolError as recorded."""
         call = "" if caller is None else self._script.again.named(caller.call)
         text, is_error = self._texts.get(call, (f"{path} was not read in the record", True))
         if is_error:
@@ -111,33 +111,37 @@ class PlayedWorld(RecordedWorld):
 
 def templates_of(events: Links, lanes: AgentEventLists) -> RecordedTemplates:
     """Return the templates that were used in a session."""
-    prompts = _prompts(events, lanes)
+    prompts = _collect_prompts(events, lanes)
     uses: list[tuple[str, Template | str]] = []
-    for made in _made(events):
-        given = str(parse_arguments_or_empty(made.call.function.arguments).get("instructions", ""))
-        name = given.removeprefix(_TEMPLATE).strip()
-        birth = prompts.get(lanes.named(made.reference))
-        found = None if birth is None else template_of(*birth)
-        if found is not None:
-            uses.append((found.name, found))
-        elif given.startswith(_TEMPLATE) and f"{given}{_UNUSABLE}" in made.error:
-            uses.append((name, made.error.partition(f"{given}{_UNUSABLE}")[2]))
+    for tool_call in _collect_calls(events):
+        instructions = str(
+            parse_arguments_or_empty(tool_call.call.function.arguments).get("instructions", "")
+        )
+        name = instructions.removeprefix(_TEMPLATE).strip()
+        birth = prompts.get(lanes.named(tool_call.reference))
+        template = None if birth is None else template_of(*birth)
+        if template is not None:
+            uses.append((template.name, template))
+        elif instructions.startswith(_TEMPLATE) and f"{instructions}{_UNUSABLE}" in tool_call.error:
+            uses.append((name, tool_call.error.partition(f"{instructions}{_UNUSABLE}")[2]))
     return RecordedTemplates(uses)
 
 
-def _instructions(links: Links, lanes: AgentEventLists) -> Mapping[str, tuple[str, bool]]:
-    """Return, by call, the system prompt of the agent that was made, or why a file was not read."""
-    prompts = _prompts(links, lanes)
-    found = {call: (text, False) for call, (_, text) in prompts.items()}
-    for made in _made(links):
-        if _UNREADABLE in made.error:
-            text = made.error.partition(_UNREADABLE)[2]
-            found.setdefault(lanes.named(made.reference), (text, True))
-    return found
+def _collect_instructions(links: Links, lanes: AgentEventLists) -> Mapping[str, tuple[str, bool]]:
+    """Return, by call, the system prompt of the created agent, or the error of reading its file."""
+    prompts = _collect_prompts(links, lanes)
+    texts = {call: (text, False) for call, (_, text) in prompts.items()}
+    for tool_call in _collect_calls(links):
+        if _UNREADABLE in tool_call.error:
+            text = tool_call.error.partition(_UNREADABLE)[2]
+            texts.setdefault(lanes.named(tool_call.reference), (text, True))
+    return texts
 
 
-def _prompts(links: Links, lanes: AgentEventLists) -> dict[str, tuple[ev.AgentCreated, str]]:
-    """Return, by call, the agent that it made, and its system prompt."""
+def _collect_prompts(
+    links: Links, lanes: AgentEventLists
+) -> dict[str, tuple[ev.AgentCreated, str]]:
+    """Return, by call, the agent that it created and the agent's system prompt."""
     births = [event for event in links if isinstance(event, ev.AgentCreated)]
     return {
         lanes.named(birth.cause): (birth, lanes.system_prompt(birth) or "")
@@ -147,8 +151,8 @@ def _prompts(links: Links, lanes: AgentEventLists) -> dict[str, tuple[ev.AgentCr
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """A call that an agent made."""
+class _ToolCall:
+    """A tool call of an agent and its result."""
 
     reference: ev.Reference
     call: ToolCall
@@ -156,19 +160,19 @@ class _Made:
 
     @property
     def error(self) -> str:
-        """What its result says, where it failed."""
+        """Text of the result if the call failed, otherwise empty."""
         failed = self.result is not None and self.result.is_error
         return text_of(self.result.content) if failed and self.result is not None else ""
 
 
-def _made(links: Links) -> list[_Made]:
-    """Return every call that an agent made, in order, with its result."""
+def _collect_calls(links: Links) -> list[_ToolCall]:
+    """Return all tool calls of agents in order, with their results."""
     results: dict[str, ev.TranscriptEntry] = {}
-    made: list[tuple[ev.Reference, ToolCall]] = []
+    calls: list[tuple[ev.Reference, ToolCall]] = []
     for event in links:
         if not isinstance(event, ev.TranscriptEntry):
             continue
         if event.role == "tool":
             results |= {link.reference: event for link in links.up(event) if link.kind == "call"}
-        made += [(reference_to(event, call.id), call) for call in event.tool_calls or ()]
-    return [_Made(reference, call, results.get(reference)) for reference, call in made]
+        calls += [(reference_to(event, call.id), call) for call in event.tool_calls or ()]
+    return [_ToolCall(reference, call, results.get(reference)) for reference, call in calls]
