@@ -1,11 +1,11 @@
-"""`rerun`: from a recorded model call on, the run goes another way, or the same way again.
+"""`rerun`: run a session again from a recorded model call, with or without changes.
 
     point = ForkPoint.find("coffee", events, "-1")
     done = await rerun(point, "again.jsonl", Change(model="openai/gpt-6"), runtime=Runtime())
 
-The context of the call, with what is changed in it, is a commit with which the agent of a new
-session begins. Its tool calls are answered from the record where they are the same; others are
-refused, or run live where a world is given. The session that it comes from is not touched.
+The changed context of the call becomes a commit, from which the agent of a new session starts. Tool
+calls that are equal to recorded ones get the recorded results; others are refused, or run in a
+given world. The original session is not changed.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from harken.store.base import Store
 from harken.world.world import World
 
 REASON = "rerun"
-"""How a session ends that was a rerun and came to its end."""
+"""Reason of the end of a successful rerun's session."""
 FAILED = "rerun failed"
-"""How one ends whose model failed: it can be resumed."""
-_TASTES = frozenset(
+"""Reason of the end of a session whose model failed. It can be resumed."""
+_COMMON_PARAMETERS = frozenset(
     {
         *("max_tokens", "max_output_tokens", "max_completion_tokens"),
         *("temperature", "top_p", "top_k", "seed", "stop", "stop_sequences"),
     }
 )
-"""Parameters that mean the same to whoever is asked."""
-_BY_PREFIX = {"claude": "anthropic", **dict.fromkeys(("gpt", "o1", "o3", "o4"), "openai")}
+"""Parameters with the same meaning for all providers."""
+_PROVIDERS_BY_PREFIX = {"claude": "anthropic", **dict.fromkeys(("gpt", "o1", "o3", "o4"), "openai")}
 
 
 @dataclass(frozen=True, slots=True)
 class RerunResult:
-    """How a rerun ended."""
+    """The result of a rerun."""
 
     log: Path
     answer: str | None = None
-    """What the agent said in the end; None: its model failed."""
+    """Final answer of the agent, or None if its model failed."""
     error: str | None = None
-    """How its model failed."""
+    """Error of the model."""
     differing: Sequence[tuple[str, FunctionCall]] = ()
-    """Calls that the record does not have: the agent's name and the call, in order."""
+    """Agent name and call of each unrecorded call, in order."""
 
 
 async def rerun(
@@ -69,30 +69,33 @@ async def rerun(
     live: World | None = None,
     follow: bool = False,
 ) -> RerunResult:
-    """Take the other road into a new log, until the turn ends; return how it went.
+    """Run the agent in a new log until the end of its turn; return the result.
 
-    runtime: gives models and hooks by name; its world is not used. live: runs the calls that the
-    record does not have; None: they are refused. follow: what the agent was told later is said
-    again, in order. Raises ContextRefused, NameNotFound or ConfigError before anything is asked;
-    StoreError, LogError. A failing model is no exception here: the session says so, and so does
-    what is returned.
+    `runtime` resolves models and hooks by name; its world is not used. `live` runs unrecorded
+    calls; without it they are refused. With `follow`, later inputs of the recorded agent are sent
+    again, in order. Raises ContextRefused, NameNotFound or ConfigError before the first model call;
+    StoreError, LogError. An error of the model is not raised, but returned and logged.
     """
     change = change or Change()
     messages, model = check(point, change, runtime)
     if log.exists() and log.stat().st_size:
         raise ConfigError(f"{log}: there is a session already; a rerun begins a new one")
-    world = _world(point, live)
+    world = _build_world(point, live)
     actions = recorded_actions(point.tools) if point.is_own else runtime.actions
     runtime = replace(runtime, world=world, model=model, actions=actions)
     options = SessionOptions(resolver=None if store is None else resolver(store))
     with Session(log, options=options) as session:
-        forking = SessionForker(point, _fitting(point, change), session, runtime, store)
+        forking = SessionForker(
+            point, _without_specific_parameters(point, change), session, runtime, store
+        )
         agent = forking.begin(messages, offered_tools(point, model))
         if not point.is_own:
             agent.hear_with(world, point.told_with())
-            agent.take(tool for who, tool, _ in world.calls.by_key if who == point.name)
+            agent.take(
+                tool for agent_name, tool, _ in world.calls.by_key if agent_name == point.name
+            )
         inputs = point.inputs_after() if follow else []
-        answer, error = await _live(agent, inputs)
+        answer, error = await _run_agent(agent, inputs)
         if runtime.checkpoints is not None:
             runtime.checkpoints.finish(session, runtime.notify)
         session.end(REASON if error is None else FAILED)
@@ -100,17 +103,17 @@ async def rerun(
 
 
 def check(point: ForkPoint, change: Change, runtime: AgentRuntime) -> tuple[list[Message], Model]:
-    """Return the context and the model of a rerun that can begin. Raises as `rerun`."""
+    """Return the context and model of a rerun after checking them. Raises as `rerun`."""
     messages = edited(point, change)
     check_hooks(point, change, runtime)
     return messages, model_for(point, change, runtime)
 
 
 def edited(point: ForkPoint, change: Change) -> list[Message]:
-    """Return the context of a fork point as it is changed.
+    """Return the changed context of a fork point.
 
-    Raises ContextRefused where its provider would refuse it, NameNotFound for a message that is
-    not there, HarkenError where the log lacks some of the context.
+    Raises ContextRefused if it violates a rule of the provider, NameNotFound for an unknown
+    message, HarkenError if the log lacks part of the context.
     """
     if any(row.loaded for row in point.context) and not point.is_whole:
         raise ConfigError(
@@ -123,10 +126,17 @@ def edited(point: ForkPoint, change: Change) -> list[Message]:
 
 
 def model_for(point: ForkPoint, change: Change, runtime: AgentRuntime) -> Model:
-    """Return the model to ask: a new one, or the recorded one. Raises ConfigError."""
+    """Return the changed or the recorded model. Raises ConfigError."""
     name = change.model or point.request.model
     if change.model is None and not point.is_own and "/" not in name and ":" not in name:
-        provider = next((p for start, p in _BY_PREFIX.items() if name.startswith(start)), None)
+        provider = next(
+            (
+                prefix_provider
+                for prefix, prefix_provider in _PROVIDERS_BY_PREFIX.items()
+                if name.startswith(prefix)
+            ),
+            None,
+        )
         if provider is None:
             raise ConfigError(f"who answers for the model {name!r}? Say so with --model")
         name = f"{provider}/{name}"
@@ -134,47 +144,51 @@ def model_for(point: ForkPoint, change: Change, runtime: AgentRuntime) -> Model:
 
 
 def offered_tools(point: ForkPoint, model: Model) -> list[dict[str, Any]]:
-    """Return the schemas that the agent is offered: the recorded ones.
+    """Return the tool schemas of the rerun, which are the recorded ones.
 
-    What a program offered is not in the files that it keeps. A provider refuses calls of tools that
-    are not offered: then those are, of which there is a call, by their names alone.
+    Files of other programs do not contain tool schemas. Providers reject calls of unknown tools, so
+    in that case each called tool gets a schema with its name only.
     """
     if point.is_own or point.request.tools is not None or model.name.startswith("replay:"):
         return point.tools
-    made = [call.function.name for row in point.messages for call in row.tool_calls or ()]
-    anything = {"type": "object", "additionalProperties": True}
+    called_names = [call.function.name for row in point.messages for call in row.tool_calls or ()]
+    any_object = {"type": "object", "additionalProperties": True}
     return [
-        {"name": name, "description": "", "parameters": anything} for name in dict.fromkeys(made)
+        {"name": name, "description": "", "parameters": any_object}
+        for name in dict.fromkeys(called_names)
     ]
 
 
-def _fitting(point: ForkPoint, change: Change) -> Change:
-    """Return a change without the parameters that only the program meant that sent them.
+def _without_specific_parameters(point: ForkPoint, change: Change) -> Change:
+    """Return a change without provider-specific parameters of the recorded request.
 
-    Those of a recorded request are all that its body said. A replay is asked with them, for they
-    are a part of the request; another model with what every model understands.
+    A recorded request of another program has all members of its body as parameters. A replay needs
+    all of them, because they are part of the request's identity. Other models get only common
+    parameters.
     """
     if point.is_own or (change.model or "").startswith("replay:"):
         return change
-    others = {name: None for name in point.parameters if name not in _TASTES}
-    return replace(change, parameters={**others, **change.parameters})
+    dropped = {name: None for name in point.parameters if name not in _COMMON_PARAMETERS}
+    return replace(change, parameters={**dropped, **change.parameters})
 
 
-def _world(point: ForkPoint, live: World | None) -> RecordedWorld:
-    """Return a world that answers as it did after the call."""
+def _build_world(point: ForkPoint, live: World | None) -> RecordedWorld:
+    """Return a world with the recorded results after the fork point."""
     actions = frozenset(ACTIONS) if point.is_own else frozenset[str]()
     calls = RecordedCalls.of(point.stepping.links, point.request.message_id, actions)
-    there = {} if live is None else live.tools
-    tools = [tool for tool in recorded_tools(point.tools) if tool.name not in there]
+    live_tools = {} if live is None else live.tools
+    tools = [tool for tool in recorded_tools(point.tools) if tool.name not in live_tools]
     return RecordedWorld(calls, tools=tools, live=live)
 
 
-async def _live(agent: Agent, inputs: Sequence[Sequence[str]]) -> tuple[str | None, str | None]:
-    """Let an agent go on, and hear these inputs; return its last answer, or how it failed."""
+async def _run_agent(
+    agent: Agent, inputs: Sequence[Sequence[str]]
+) -> tuple[str | None, str | None]:
+    """Run the agent with further inputs. Return its last answer, or its error."""
     try:
         answer = await agent.response()
-        for *before, last in inputs:
-            for text in before:
+        for *earlier, last in inputs:
+            for text in earlier:
                 agent.harken(text)
             answer = await agent.response(last)
     except (ModelError, BudgetExceeded) as error:

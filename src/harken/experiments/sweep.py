@@ -1,10 +1,10 @@
-"""`sweep`: one fork point, many roads: a grid of models, prompts, hooks and seeds.
+"""`sweep`: run many reruns of one fork point: a grid of models, prompts, hooks and seeds.
 
     results = await sweep(point, folder, Grid(models=["openai/gpt-6", None]), runtime=runtime)
     pandas.DataFrame(results.table())
 
-Each cell is a session of its own, named by what it is: a sweep that is begun again runs only what
-has not come to its end, and one with a larger grid only what is new.
+Each cell is a session whose name is derived from its settings. So a repeated sweep only runs
+unfinished cells, and a larger grid only new ones.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from harken.store.base import Store
 from harken.world.world import World
 
 AT_ONCE = 4
-"""So many cells are under way at one time, if nobody says otherwise."""
+"""Default number of concurrent cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """What is tried: each with each. In all of them None, or nothing, is as it was recorded."""
+    """The settings to combine. None, or an empty value, means as recorded."""
 
     models: Sequence[str | None] = (None,)
     prompts: Sequence[str | None] = (None,)
     """System prompts."""
     without_hooks: Sequence[Sequence[str]] = ((),)
-    """Names of hooks that do not watch."""
+    """Names of hooks to remove."""
     seeds: Sequence[int | None] = (None,)
-    """The parameter `seed`, where the model's provider knows one; else only so many repetitions."""
+    """Values of the parameter `seed`; without support of the provider, just repetitions."""
     change: Change = field(default_factory=Change)
-    """What is different in every cell."""
+    """A change that applies to every cell."""
     follow: bool = False
-    """Whether what the agent was told later is said again."""
+    """Whether later inputs of the recorded agent are sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepCell:
-    """One of the things that are tried."""
+    """A combination of settings."""
 
     change: Change
     prompt: str | None
@@ -62,9 +62,9 @@ class SweepCell:
     follow: bool
 
     def key(self, point: ForkPoint) -> str:
-        """Return its name: the same for the same cell of the same point."""
+        """Return the name of the cell, derived from its settings and the fork point."""
         change = self.change
-        told = {
+        settings = {
             "session": point.session,
             "request": point.request.message_id,
             "context": point.request.context_hash,
@@ -77,24 +77,24 @@ class SweepCell:
             "seed": self.seed,
             "follow": self.follow,
         }
-        return "cell-" + canonical.hash_value(canonical.REQUEST, told)[:16]
+        return "cell-" + canonical.hash_value(canonical.REQUEST, settings)[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What came of a sweep: a row for each cell, in the order of the grid."""
+    """The results of a sweep, with a row for each cell in the order of the grid."""
 
     rows: list[dict[str, Any]]
     ran: int
-    """How many cells were run now; the others had come to their end before."""
+    """Number of cells that were run now; the others were complete."""
 
     def table(self) -> list[dict[str, Any]]:
-        """Return the rows as plain dicts with the same members: for pandas, polars or a CSV."""
+        """Return the rows as dicts with equal members, for pandas, polars or CSV."""
         return [dict(row) for row in self.rows]
 
 
 def cells(grid: Grid) -> Iterator[SweepCell]:
-    """Yield the cells of a grid, the last list turning fastest."""
+    """Yield the cells of a grid; the last list varies fastest."""
     base = grid.change
     for model, prompt, hooks, seed in product(
         grid.models, grid.prompts, grid.without_hooks, grid.seeds
@@ -118,10 +118,10 @@ async def sweep(
     live: Callable[[], World] | None = None,
     at_once: int = AT_ONCE,
 ) -> Results:
-    """Run all cells of a grid that have not come to their end in this folder; return all results.
+    """Run all cells that are not complete in this folder; return the results of all cells.
 
-    runtime, store: as for `rerun`. live: makes a world for each cell. Raises, before any cell is
-    run, what `rerun` raises, and ConfigError for a folder that cannot be made.
+    `runtime` and `store` are as for `rerun`. `live` creates a world for each cell. Before the first
+    cell, raises the errors of `rerun`, and ConfigError if the folder cannot be created.
     """
     if at_once < 1:
         raise ValueError(f"at least one cell runs at a time, not {at_once}")
@@ -133,45 +133,45 @@ async def sweep(
     except OSError as error:
         raise ConfigError(f"{folder}: it cannot be made ({error.strerror})") from None
     recorded = ComparedRun(point.session, point.stepping, point.request.message_id)
-    turn, ran = asyncio.Semaphore(at_once), 0
+    semaphore, ran = asyncio.Semaphore(at_once), 0
 
     async def one(cell: SweepCell) -> dict[str, Any]:
         nonlocal ran
-        async with turn:
-            log = _done(folder, cell.key(point))
+        async with semaphore:
+            log = _find_complete(folder, cell.key(point))
             if log is None:
                 ran += 1
                 world = None if live is None else live()
-                log = _new(folder, cell.key(point))
+                log = _new_log_path(folder, cell.key(point))
                 await rerun(
                     point,
                     log,
-                    _seeded(point, cell),
+                    _with_seed(point, cell),
                     runtime=runtime,
                     store=store,
                     live=world,
                     follow=cell.follow,
                 )
-            return _row(point, cell, log, recorded, store)
+            return _build_row(point, cell, log, recorded, store)
 
-    rows = await asyncio.gather(*map(one, _once(all_cells, point)))
+    rows = await asyncio.gather(*map(one, _unique_cells(all_cells, point)))
     return Results(list(rows), ran)
 
 
-def _once(all_cells: Sequence[SweepCell], point: ForkPoint) -> list[SweepCell]:
-    """Return the cells without those that are another one again."""
+def _unique_cells(all_cells: Sequence[SweepCell], point: ForkPoint) -> list[SweepCell]:
+    """Return the cells without duplicates."""
     return list({cell.key(point): cell for cell in all_cells}.values())
 
 
-def _seeded(point: ForkPoint, cell: SweepCell) -> Change:
+def _with_seed(point: ForkPoint, cell: SweepCell) -> Change:
     model = cell.change.model or point.request.model
     if cell.seed is None or family_of(model) == "anthropic":
         return cell.change
     return replace(cell.change, parameters={**cell.change.parameters, "seed": cell.seed})
 
 
-def _done(folder: Path, key: str) -> Path | None:
-    """Return the session of a cell that came to its end; None: there is none."""
+def _find_complete(folder: Path, key: str) -> Path | None:
+    """Return the log of a completed cell, or None if there is none."""
     for log in sorted(folder.glob(f"{key}*.jsonl")):
         try:
             *_, last = events(log)
@@ -182,8 +182,8 @@ def _done(folder: Path, key: str) -> Path | None:
     return None
 
 
-def _new(folder: Path, key: str) -> Path:
-    """Return where the session of a cell goes; one that failed stays as it is."""
+def _new_log_path(folder: Path, key: str) -> Path:
+    """Return the path of a new log. Logs of failed runs are kept."""
     log, number = folder / f"{key}.jsonl", 1
     while log.exists():
         number += 1
@@ -191,18 +191,18 @@ def _new(folder: Path, key: str) -> Path:
     return log
 
 
-def _row(
+def _build_row(
     point: ForkPoint, cell: SweepCell, log: Path, recorded: ComparedRun, store: Store | None
 ) -> dict[str, Any]:
-    """Return what came of a cell."""
-    found = list(events(log))
+    """Return the result row of a cell."""
+    log_events = list(events(log))
     run = ComparedRun.of(
-        log.stem, found, **({} if store is None else {"resolver": resolver(store)})
+        log.stem, log_events, **({} if store is None else {"resolver": resolver(store)})
     )
-    parted = first_parting(recorded, run)
-    last = found[-1] if found else None
+    divergence = first_parting(recorded, run)
+    last = log_events[-1] if log_events else None
     failed = isinstance(last, ev.SessionEnded) and last.reason == FAILED
-    responses = [one for one in found if isinstance(one, ev.LlmResponse)]
+    responses = [event for event in log_events if isinstance(event, ev.LlmResponse)]
     return {
         "session": log.stem,
         "log": str(log),
@@ -212,6 +212,6 @@ def _row(
         "seed": cell.seed,
         "answer": None if failed else run.outcome.answer,
         "error": (responses[-1].error if responses else None) if failed else None,
-        "parts_after": None if parted is None else parted[1],
+        "parts_after": None if divergence is None else divergence[1],
         **figures(run.outcome),
     }

@@ -1,4 +1,4 @@
-"""The application: an open store, its routes, and what becomes of every failure."""
+"""The ASGI application: an open store, its routes, and error handling."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harken.store.base import Store
 from harken.store.remote.errors import ErrorBody, Problem, problem_of
 from harken.store.remote.wire import JSON
 
-# Nobody but whoever asks learns anything of what is asked. (Older versions of FastAPI have none.)
+# The service must not report requests to others. Older versions of FastAPI ignore this.
 _NO_TELEMETRY: Any = {
     "tracing": False,
     "metrics": False,
@@ -45,9 +45,9 @@ def make_app(
     read_only: bool = False,
     sessions: Path | None = None,
 ) -> ErrorMiddleware:
-    """Return the service over an open store, as an ASGI application. Closing is the caller's.
+    """Return the service for an open store as an ASGI application. The caller closes the store.
 
-    Logs that are shipped here go into the folder `sessions`; None: it takes none.
+    Received logs are written to the folder `sessions`. Without it, logs are rejected.
     """
     limits = limits or ServiceLimits()
 
@@ -77,16 +77,16 @@ def make_app(
         log_routes.routes,
     ):
         app.include_router(routes, dependencies=[Depends(only_known)])
-    _add_own(app)
+    _add_service_routes(app)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
-        app.add_exception_handler(kind, _failed)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _no_route)
+        app.add_exception_handler(kind, _handle_error)
+    app.add_exception_handler(RequestValidationError, _handle_invalid)
+    app.add_exception_handler(HTTPException, _handle_no_route)
     return ErrorMiddleware(app, gate, limits)
 
 
-def _add_own(app: FastAPI) -> None:
-    """Add what is said of the service itself."""
+def _add_service_routes(app: FastAPI) -> None:
+    """Add the routes of the service itself."""
     responses: dict[int | str, dict[str, Any]] = {
         200: {"description": "It is there.", "content": {JSON: {"schema": SCHEMAS.of(Health)}}},
         **{status: failure(status) for status in (403, 500, 503)},
@@ -110,23 +110,23 @@ def _add_own(app: FastAPI) -> None:
         return Json(describe(app))
 
 
-def _answer(problem: Problem) -> Json:
+def _build_response(problem: Problem) -> Json:
     return Json(ErrorBody(problem), problem.status, hints(problem))
 
 
-async def _failed(_: Request, error: Exception) -> Json:
-    return _answer(problem_of(error))
+async def _handle_error(_: Request, error: Exception) -> Json:
+    return _build_response(problem_of(error))
 
 
-async def _invalid(_: Request, error: Exception) -> Json:
-    """Say which parameter of a request is wrong."""
+async def _handle_invalid(_: Request, error: Exception) -> Json:
+    """Return an error response that names the invalid parameters."""
     assert isinstance(error, RequestValidationError)
-    said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-    return _answer(Problem("invalid", "; ".join(said)))
+    details = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]
+    return _build_response(Problem("invalid", "; ".join(details)))
 
 
-async def _no_route(request: Request, error: Exception) -> Json:
-    """Say that there is no such path, or not with this method."""
+async def _handle_no_route(request: Request, error: Exception) -> Json:
+    """Return an error response for an unknown path or method."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         methods = ", ".join(methods_of(request.app, request.url.path))
@@ -136,4 +136,4 @@ async def _no_route(request: Request, error: Exception) -> Json:
         problem = Problem("not_found", "there is no such path; /v1/openapi.json describes all")
     else:
         problem = Problem("invalid", str(error.detail))
-    return _answer(problem)
+    return _build_response(problem)

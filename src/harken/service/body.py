@@ -1,6 +1,6 @@
-"""What comes in and goes out: bodies read within limits, answers in JSON or MessagePack.
+"""Read request bodies within limits, and send responses as JSON or MessagePack.
 
-JSON goes through `core.codec`, so that a lone surrogate in a text comes and goes as any other.
+JSON is encoded by `core.canonical`, which supports lone surrogates in texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Json(JSONResponse):
-    """An answer in JSON."""
+    """A response in JSON."""
 
     def render(self, content: Any) -> bytes:
         return canonical.to_json_line(content)
@@ -31,48 +31,48 @@ class Json(JSONResponse):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What somebody sent, and in which form they want the answer."""
+    """A request body, and the requested format of the response."""
 
     data: bytes
     is_packed: bool
     wants_packed: bool
 
     def json(self, kind: type[T]) -> T:
-        """Read it as JSON. Raises ValueError, Refused."""
+        """Decode the body as JSON. Raises ValueError, RequestRefused."""
         if self.is_packed:
             raise RequestRefused("unsupported_media", f"this takes {JSON} only")
         return read_json(self.data, kind)
 
     def answer(self, packed: Callable[[], object], plain: Callable[[], object]) -> Response:
-        """Return an answer in the form that is wanted."""
+        """Return a response in the requested format."""
         if self.wants_packed:
             return Response(pack(packed()), media_type=PACKED)
         return Json(plain())
 
 
 async def read(request: Request) -> Body:
-    """Read a body. Raises Refused for one that is too large, too slow or in another form."""
-    kind = _kind(request, JSON, PACKED)
-    data = await _read_whole(request)
+    """Read a body. Raises RequestRefused if it is too large, too slow, or in another format."""
+    kind = _get_content_type(request, JSON, PACKED)
+    data = await _read_body(request)
     accepts = request.headers.get("accept", "")
     return Body(data, kind == PACKED, wants_packed=PACKED in accepts)
 
 
 async def read_bytes(request: Request) -> bytes:
-    """Read a body that is bytes. Raises as `read`."""
-    _kind(request, BYTES)
-    return await _read_whole(request)
+    """Read a body of raw bytes. Raises as `read`."""
+    _get_content_type(request, BYTES)
+    return await _read_body(request)
 
 
-def _kind(request: Request, *taken: str) -> str:
-    """Return what a body is said to be; the first where nothing is. Raises Refused."""
-    kind = request.headers.get("content-type", taken[0]).partition(";")[0].strip().lower()
-    if kind not in taken:
-        raise RequestRefused("unsupported_media", f"send {' or '.join(taken)}")
-    return kind
+def _get_content_type(request: Request, *accepted: str) -> str:
+    """Return the content type of a body, by default the first one. Raises RequestRefused."""
+    media_type = request.headers.get("content-type", accepted[0]).partition(";")[0].strip().lower()
+    if media_type not in accepted:
+        raise RequestRefused("unsupported_media", f"send {' or '.join(accepted)}")
+    return media_type
 
 
-async def _read_whole(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     limits: ServiceLimits = request.app.state.limits
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise RequestRefused("unsupported_media", "send it as it is, not compressed")
@@ -94,16 +94,16 @@ async def _read_whole(request: Request) -> bytes:
 
 
 async def only_known(request: Request) -> None:
-    """Raise Refused for a parameter that an operation does not have, or has twice: a slip."""
-    known = {one.alias for one in request.scope["route"].dependant.query_params}
-    given = [name for name, _ in request.query_params.multi_items()]
-    for name in given:
-        if name not in known:
-            there = ", ".join(sorted(known)) or "none"
+    """Raise RequestRefused for an unknown or repeated query parameter."""
+    known_names = {param.alias for param in request.scope["route"].dependant.query_params}
+    given_names = [name for name, _ in request.query_params.multi_items()]
+    for name in given_names:
+        if name not in known_names:
+            listed = ", ".join(sorted(known_names)) or "none"
             raise RequestRefused(
-                "invalid", f"there is no parameter {name!r} here; there is: {there}"
+                "invalid", f"there is no parameter {name!r} here; there is: {listed}"
             )
-        if given.count(name) > 1:
+        if given_names.count(name) > 1:
             raise RequestRefused("invalid", f"{name} is given more than once")
 
 

@@ -1,6 +1,6 @@
-"""What routes work with: the open store, and whether it may be changed.
+"""Dependencies and limits of routes.
 
-How much the service takes at once, and how long it waits for whoever is slow.
+`ServiceLimits` has the limits for sizes, times and concurrency.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from harken.store.remote.wire import BATCH_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:
-    """What nobody may go beyond. Whoever does is refused, and nothing of it is done."""
+    """Limits of the service. A request that exceeds one is rejected without effect."""
 
     body_bytes: int = BATCH_BYTES
     body_s: float = 60
-    """How long a body may take to arrive."""
+    """Maximum time for receiving a body, in seconds."""
     silence_s: float = 60
-    """How long a connection may do nothing: neither ask whole nor take what it is given."""
+    """Maximum time without progress on a connection, in seconds."""
     requests: int = 256
-    """How many are answered at once; those above are told to come again."""
+    """Maximum number of concurrent requests; others get status 503."""
     connections: int = 512
     threads: int = 32
-    """How many requests use the store at once: writes of that time share one sync of the disk."""
+    """Maximum number of concurrent store operations; concurrent writes share one fsync."""
     streams: int = 8
-    """How many long answers are made at once, in threads of their own."""
+    """Maximum number of concurrent streaming responses, each with its own thread."""
 
 
 async def store_of(request: Request) -> Store:
@@ -40,12 +40,12 @@ async def store_of(request: Request) -> Store:
 
 
 async def streams_of(request: Request) -> anyio.CapacityLimiter:
-    """Return what counts the threads of long answers."""
+    """Return the capacity limiter for streaming responses."""
     return cast(anyio.CapacityLimiter, request.app.state.streams)
 
 
 async def may_change(request: Request) -> None:
-    """Raise Refused where the service only reads."""
+    """Raise RequestRefused if the service is read-only."""
     if request.app.state.read_only:
         raise RequestRefused(
             "read_only", "this service only reads: it was started with --read-only"

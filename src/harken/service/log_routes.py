@@ -1,8 +1,8 @@
-"""Logs over HTTP: how much of one is there, and lines that come after it.
+"""Session logs over HTTP: query the length of a log, and append lines.
 
 Source: docs/formats/service.md, "Logs".
 
-The folder of logs that come from elsewhere, and who adds to them: one at a time for each log.
+`Logs` is the folder of received logs, with a lock for each log.
 """
 
 from __future__ import annotations
@@ -22,35 +22,37 @@ from harken.session.log.receive import LogEnd
 from harken.store.remote import wire
 from harken.store.remote.errors import RequestRefused
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
-_LOCKS = 64
+_LOCK_COUNT = 64
 
 
 class Logs:
-    """The logs of sessions in a folder; None: there is none, and no log is taken."""
+    """The received logs in a folder. With None, all requests are rejected."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._locks = [Lock() for _ in range(_LOCKS)]
-        """A request that was cut off may still be running when it is asked again: it is waited for,
-        while other programs that write a log are not."""
+        self._locks = [Lock() for _ in range(_LOCK_COUNT)]
+        """A cancelled request may still be running when it is repeated.
+
+        The repeated request waits for it, but not for other programs that write the log.
+        """
 
     def end(self, name: str) -> LogEnd:
-        """Return how far a log goes. Raises Refused, InvalidLog."""
+        """Return the length of a log. Raises RequestRefused, InvalidLog."""
         return received.end_of(self._path(name))
 
     def receive(self, name: str, at: int, lines: bytes) -> LogEnd:
-        """Add lines to a log. Raises Refused, and as `session.received.receive`."""
+        """Append lines to a log. Raises RequestRefused, and as `session.log.receive.receive`."""
         path = self._path(name)
-        with self._locks[hash(name) % _LOCKS]:
+        with self._locks[hash(name) % _LOCK_COUNT]:
             return received.receive(path, at, lines)
 
     def _path(self, name: str) -> Path:
         if self._folder is None:
             raise RequestRefused("not_found", "this service keeps no logs")
-        if not _NAME.fullmatch(name):
+        if not _NAME_PATTERN.fullmatch(name):
             raise ValueError("the name of a log has letters, digits, '.', '_' and '-' only")
         return self._folder / f"{name}.jsonl"
 
@@ -70,7 +72,7 @@ Kept = Annotated[Logs, Depends(logs_of)]
 @routes.get("/{name}", **operation(wire.LogEndBody, names=True))
 def end(logs: Kept, name: str) -> Json:
     """Say how much is there of the log of a session; nothing, where there is none."""
-    return _told(logs.end(name))
+    return _build_response(logs.end(name))
 
 
 @routes.post(
@@ -81,8 +83,8 @@ def append(logs: Kept, name: str, at: Offset, given: Sent) -> Json:
 
     Lines that are there already are not added again; others in their place are refused.
     """
-    return _told(logs.receive(name, at, given))
+    return _build_response(logs.receive(name, at, given))
 
 
-def _told(found: LogEnd) -> Json:
-    return Json(wire.LogEndBody(found.size_bytes, found.last_sum.decode("ascii", "replace")))
+def _build_response(log_end: LogEnd) -> Json:
+    return Json(wire.LogEndBody(log_end.size_bytes, log_end.last_sum.decode("ascii", "replace")))

@@ -1,7 +1,7 @@
-"""The border of the service: who is refused before anything is read, and what becomes of a bug.
+"""The outermost layer of the service: check access, and convert exceptions to responses.
 
-One idea: whatever happens, the caller gets one JSON line and the process goes on. Nothing of a
-request is written anywhere: neither its token nor its content is in any log.
+Every error becomes a JSON response, and the process continues. No part of a request is logged,
+neither its token nor its content.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger("harken.service")
 
 
 class ErrorMiddleware:
-    """The ASGI application around the routes."""
+    """The ASGI application that wraps the routes."""
 
     def __init__(self, inner: FastAPI, gate: AccessCheck, limits: ServiceLimits) -> None:
         self.inner = inner
@@ -35,25 +35,25 @@ class ErrorMiddleware:
 
     @property
     def idle_s(self) -> float:
-        """For how long nobody has asked for anything."""
+        """Seconds since the last request ended, or 0 during a request."""
         return 0.0 if self._running else time.monotonic() - self._last
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
             return
-        answer = _Answer(send)
+        sender = _ResponseSender(send)
         self._running += 1
         try:
-            self._check(scope)
-            await self.inner(scope, receive, answer.send)
+            self._check_request(scope)
+            await self.inner(scope, receive, sender.send)
         except Exception as error:  # noqa: BLE001 - the border: no traceback, and the next is served
-            await self._failed(error, scope, answer)
+            await self._send_error(error, scope, sender)
         finally:
             self._running -= 1
             self._last = time.monotonic()
 
-    def _check(self, scope: Scope) -> None:
+    def _check_request(self, scope: Scope) -> None:
         headers = {
             name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
         }
@@ -61,22 +61,24 @@ class ErrorMiddleware:
         if self._running > self._limits.requests:
             raise RequestRefused("busy", "too much is asked at once: ask again in a second")
 
-    async def _failed(self, error: Exception, scope: Scope, answer: _Answer) -> None:
+    async def _send_error(self, error: Exception, scope: Scope, sender: _ResponseSender) -> None:
         problem = problem_of(error)
         if isinstance(error, StreamInterrupted):
             log.warning("an answer was cut off: %s", error)
             return
         if problem.code == "internal":
             last = extract_tb(error.__traceback__)[-1]
-            where = f"{Path(last.filename).name}, line {last.lineno}"
-            log.error("a bug in Harken (%s in %s): please report it", type(error).__name__, where)
+            location = f"{Path(last.filename).name}, line {last.lineno}"
+            log.error(
+                "a bug in Harken (%s in %s): please report it", type(error).__name__, location
+            )
             log.debug("all of it", exc_info=error)
-        if not answer.is_begun:
-            await answer.say(problem)
+        if not sender.is_begun:
+            await sender.say(problem)
 
 
-class _Answer:
-    """What was sent of one answer."""
+class _ResponseSender:
+    """Tracks whether a response has started."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -88,16 +90,21 @@ class _Answer:
 
     async def say(self, problem: Problem) -> None:
         body = canonical.to_json_line(ErrorBody(problem))
-        headers = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body))]
-        headers += [(name.encode(), text.encode()) for name, text in hints(problem).items()]
+        response_headers = [
+            (b"content-type", JSON.encode()),
+            (b"content-length", b"%d" % len(body)),
+        ]
+        response_headers += [
+            (name.encode(), text.encode()) for name, text in hints(problem).items()
+        ]
         await self.send(
-            {"type": "http.response.start", "status": problem.status, "headers": headers}
+            {"type": "http.response.start", "status": problem.status, "headers": response_headers}
         )
         await self.send({"type": "http.response.body", "body": body})
 
 
 def hints(problem: Problem) -> dict[str, str]:
-    """Return the headers that tell a client what it may do."""
+    """Return the response headers for an error."""
     match problem.code:
         case "unauthorized":
             return {"www-authenticate": 'Bearer realm="harken"'}

@@ -1,7 +1,7 @@
-"""The OpenAPI description: what each operation takes and gives, and all the ways it may fail.
+"""Generate the OpenAPI description: requests, responses and errors of each operation.
 
-One idea: schemas are made from the very types that requests are read into and answers written
-from, so the description says what is true.
+Schemas are generated from the types that requests are decoded into and responses encoded from, so
+that the description is accurate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harken.service.body import Json
 from harken.store.remote.errors import ErrorBody
 from harken.store.remote.wire import BYTES, JSON, PACKED
 
-_REF = "#/components/schemas/{name}"
+_REF_TEMPLATE = "#/components/schemas/{name}"
 FAILURES = {
     401: "There is no token, or another one.",
     403: "Not from a page of a browser, not under another host's name, not in a read-only service.",
@@ -32,21 +32,21 @@ FAILURES = {
     503: "Too much is asked at once, or the store cannot be used.",
     507: "The disk refused: nothing was written.",
 }
-_ALWAYS = (401, 403, 500, 503)
-_OF_STORES = (409, 422, 507)
-_OF_BODIES = (408, 413, 415)
+_COMMON_STATUSES = (401, 403, 500, 503)
+_STORE_STATUSES = (409, 422, 507)
+_BODY_STATUSES = (408, 413, 415)
 
 
 class OpenApiSchemas:
-    """The JSON schemas of all types that the API takes and gives, each once."""
+    """Collects the JSON schemas of all request and response types."""
 
     def __init__(self) -> None:
         self.components: dict[str, Any] = {}
 
     def of(self, kind: Any) -> dict[str, Any]:
-        """Return the schema of a type; those that it refers to are among the components."""
-        (schema,), found = msgspec.json.schema_components([kind], ref_template=_REF)
-        self.components |= found
+        """Return the schema of a type. Referenced types are added to the components."""
+        (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF_TEMPLATE)
+        self.components |= components
         return schema
 
 
@@ -62,30 +62,42 @@ def operation(
     takes_packed: bool = False,
     takes_bytes: bool = False,
 ) -> dict[str, Any]:
-    """Return what FastAPI is told of a route of the store.
+    """Return the FastAPI arguments of a route.
 
-    `gives`: the type of the answer, None: bytes. `takes`: the type of the body, None: there is
-    none. `names`: something is named that may not be there. `packed`: the answer has a form in
-    MessagePack, `takes_packed`: the body also. `takes_bytes`: the body is bytes.
+    `gives` is the type of the response; None means bytes. `takes` is the type of the body; None
+    means no body. `names` means that the operation may not find a name. `packed` means that the
+    response is available as MessagePack, `takes_packed` the same for the body. `takes_bytes` means
+    that the body is bytes.
     """
     has_body = takes is not None or takes_bytes
-    fails = [*_ALWAYS, *_OF_STORES, *([404] if names else []), *(_OF_BODIES if has_body else ())]
-    responses: dict[int, Any] = {200: {"description": "Done.", "content": _given(gives, packed)}}
-    responses |= {status: failure(status) for status in sorted(fails)}
-    told: dict[str, Any] = {"response_class": Json, "response_model": None, "responses": responses}
+    statuses = [
+        *_COMMON_STATUSES,
+        *_STORE_STATUSES,
+        *([404] if names else []),
+        *(_BODY_STATUSES if has_body else ()),
+    ]
+    responses: dict[int, Any] = {
+        200: {"description": "Done.", "content": _response_content(gives, packed)}
+    }
+    responses |= {status: failure(status) for status in sorted(statuses)}
+    arguments: dict[str, Any] = {
+        "response_class": Json,
+        "response_model": None,
+        "responses": responses,
+    }
     if takes is not None:
         content: dict[str, Any] = {JSON: {"schema": SCHEMAS.of(takes)}}
         if takes_packed:
             content[PACKED] = {"schema": _BINARY}
-        told["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
+        arguments["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
     elif takes_bytes:
         content = {BYTES: {"schema": _BINARY}}
-        told["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
-    return told
+        arguments["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
+    return arguments
 
 
 def failure(status: int) -> dict[str, Any]:
-    """Return what the description says of a failure."""
+    """Return the OpenAPI response of an error status."""
     return {
         "description": FAILURES[status],
         "content": {JSON: {"schema": SCHEMAS.of(ErrorBody)}},
@@ -95,30 +107,30 @@ def failure(status: int) -> dict[str, Any]:
 def describe(app: FastAPI) -> Mapping[str, Any]:
     """Return the OpenAPI description of the service."""
     if app.openapi_schema is None:
-        made = get_openapi(
+        description = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        components = made.setdefault("components", {})
+        components = description.setdefault("components", {})
         components["schemas"] = dict(sorted(SCHEMAS.components.items()))
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        made["security"] = [{"token": []}]
-        app.openapi_schema = made
+        description["security"] = [{"token": []}]
+        app.openapi_schema = description
     return app.openapi_schema
 
 
 def methods_of(app: FastAPI, path: str) -> list[str]:
-    """Return the methods with which a path is asked, sorted."""
-    found: list[str] = []
+    """Return the methods of a path, sorted."""
+    methods: list[str] = []
     for template, operations in describe(app)["paths"].items():
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
-            found += [method.upper() for method in operations]
-    return sorted(found)
+            methods += [method.upper() for method in operations]
+    return sorted(methods)
 
 
 _BINARY = {"type": "string", "format": "binary"}
 
 
-def _given(gives: Any, packed: bool) -> dict[str, Any]:  # noqa: FBT001 - named by its caller
+def _response_content(gives: Any, packed: bool) -> dict[str, Any]:  # noqa: FBT001 - named by its caller
     if gives is None:
         return {BYTES: {"schema": _BINARY}}
     content: dict[str, Any] = {JSON: {"schema": SCHEMAS.of(gives)}}

@@ -1,6 +1,6 @@
-"""The server: uvicorn around the application, which waits for nobody for ever and ends well.
+"""The server: uvicorn with timeouts for idle connections and a graceful shutdown.
 
-On SIGTERM or Ctrl-C it takes no new requests, answers those that are running, and returns.
+On SIGTERM or Ctrl-C it stops accepting requests, finishes the running ones, and returns.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
 
-_KEPT_S = 30
-"""How long a connection that does nothing is kept: clients let go of theirs before."""
-_LOOKS = 20
-"""How often a connection is looked at within the time of silence that is allowed."""
-_LAST_S = 45
-"""How long those that are running may take in the end: a locked store is waited for 30 s."""
+_KEEP_ALIVE_S = 30
+"""Keep-alive timeout in seconds. Clients close idle connections earlier."""
+_CHECKS_PER_TIMEOUT = 20
+"""Number of checks of a connection within the idle timeout."""
+_SHUTDOWN_TIMEOUT_S = 45
+"""Maximum time for running requests at shutdown; waiting for a locked store takes up to 30 s."""
 
 
 def serve(
@@ -36,7 +36,7 @@ def serve(
     limits: ServiceLimits | None = None,
     idle_s: float | None = None,
 ) -> None:
-    """Serve until a signal comes, or until nobody has asked for anything for `idle_s`."""
+    """Serve until a signal arrives, or until there was no request for `idle_s` seconds."""
     _Server(
         app, limits or ServiceLimits(), ends=lambda: idle_s is not None and app.idle_s >= idle_s
     ).run(sockets=list(listeners))
@@ -46,7 +46,7 @@ def serve(
 def serving(
     app: ASGIApp, listeners: Sequence[socket.socket], *, limits: ServiceLimits | None = None
 ) -> Iterator[None]:
-    """Serve in a thread, to the end of the block."""
+    """Serve in a background thread until the end of the block."""
     server = _Server(app, limits or ServiceLimits())
     thread = threading.Thread(target=server.run, args=(list(listeners),), name="harken-service")
     thread.start()
@@ -60,34 +60,37 @@ def serving(
 
 
 class _Server(uvicorn.Server):
-    """A server that ends by itself, and whose signals end with it."""
+    """A uvicorn server with a condition to stop, and its own signal handling."""
 
     def __init__(
         self, app: ASGIApp, limits: ServiceLimits, ends: Callable[[], bool] = lambda: False
     ) -> None:
-        super().__init__(_config(app, limits))
-        self._ends = ends
+        super().__init__(_build_config(app, limits))
+        self._should_end = ends
 
     async def on_tick(self, counter: int) -> bool:
-        return self._ends() or await super().on_tick(counter)
+        return self._should_end() or await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the signals that end the server; unlike uvicorn's, raise none of them again."""
+        """Handle the signals that stop the server; unlike uvicorn, do not raise them again."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        ends = (signal.SIGINT, signal.SIGTERM)
-        before = {one: signal.signal(one, self.handle_exit) for one in ends}
+        stop_signals = (signal.SIGINT, signal.SIGTERM)
+        previous = {
+            stop_signal: signal.signal(stop_signal, self.handle_exit)
+            for stop_signal in stop_signals
+        }
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for stop_signal, handler in previous.items():
+                signal.signal(stop_signal, handler)
 
 
-def _config(app: ASGIApp, limits: ServiceLimits) -> uvicorn.Config:
-    class Patience(_Patience):
+def _build_config(app: ASGIApp, limits: ServiceLimits) -> uvicorn.Config:
+    class Patience(_TimeoutProtocol):
         most = limits.connections
         silence_s = limits.silence_s
 
@@ -100,26 +103,26 @@ def _config(app: ASGIApp, limits: ServiceLimits) -> uvicorn.Config:
         log_config=None,
         log_level="critical",
         access_log=False,
-        workers=1,  # said here, neither is looked for in the environment
+        workers=1,  # Both are set here, so that uvicorn does not read them from the environment.
         forwarded_allow_ips=[],
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=_KEPT_S,
-        timeout_graceful_shutdown=_LAST_S,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
 
 
-class _Patience(H11Protocol):
-    """A connection that is cut off when nothing has come of it for too long.
+class _TimeoutProtocol(H11Protocol):
+    """An HTTP/1.1 connection that is aborted if it makes no progress for too long.
 
-    uvicorn waits for ever for the rest of a request's head, and for a reader to take its answer.
+    uvicorn has no timeout for an incomplete request head, nor for a client that does not read.
     """
 
     most: int
     silence_s: float
-    _seen: tuple[object, ...] = ()
+    _last_state: tuple[object, ...] = ()
     _changed_s = 0.0
-    """When the connection last made progress, by the clock of the event loop."""
+    """Time of the last progress, by the clock of the event loop."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -127,33 +130,33 @@ class _Patience(H11Protocol):
         if len(self.connections) > self.most:
             transport.abort()
             return
-        self._seen, self._changed_s = self._state(), self.loop.time()
-        self._look()
+        self._last_state, self._changed_s = self._state(), self.loop.time()
+        self._check_progress()
 
-    def _look(self) -> None:
-        """Abort the connection if it made no progress for `silence_s`, else look again soon.
+    def _check_progress(self) -> None:
+        """Abort the connection if it made no progress for `silence_s`, otherwise check again later.
 
-        Bytes of a head that is not complete are no progress, however slowly they come.
+        Bytes of an incomplete request head do not count as progress.
         """
         if self not in self.connections:
             return
-        seen = self._state()
-        if seen != self._seen or self._works():
-            self._seen, self._changed_s = seen, self.loop.time()
+        state = self._state()
+        if state != self._last_state or self._is_processing():
+            self._last_state, self._changed_s = state, self.loop.time()
         elif self.loop.time() - self._changed_s >= self.silence_s:
             self.transport.abort()
             return
-        self.loop.call_later(self.silence_s / _LOOKS, self._look)
+        self.loop.call_later(self.silence_s / _CHECKS_PER_TIMEOUT, self._check_progress)
 
     def _state(self) -> tuple[object, ...]:
-        """Return what changes when the connection makes progress."""
+        """Return values that change when the connection makes progress."""
         cycle: Any = self.cycle
         is_complete = cycle is not None and cycle.response_complete
         unsent_bytes = self.transport.get_write_buffer_size()
         return cycle, is_complete, self.transport.is_closing(), unsent_bytes
 
-    def _works(self) -> bool:
-        """Whether the service is at work for it: then silence is not the client's."""
+    def _is_processing(self) -> bool:
+        """Whether the service is processing a request, so that the client is not idle."""
         cycle: Any = self.cycle
         is_writing = self.transport.get_write_buffer_size() > 0
         return cycle is not None and not cycle.response_complete and not is_writing

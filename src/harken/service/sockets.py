@@ -1,4 +1,4 @@
-"""Where the service listens: a port of this machine, or a Unix socket of its owner alone."""
+"""Open the listening socket: a TCP port, or a Unix socket that only its owner can access."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from pathlib import Path
 from harken.core.loopback import is_loopback
 from harken.errors import ConfigError
 
-_MOST_BYTES = 100
-"""How long the path of a Unix socket may be; the systems differ between 104 and 108."""
+_MAX_PATH_BYTES = 100
+"""Maximum length of a Unix socket path; systems allow between 104 and 108 bytes."""
 
-_WAITING = 128
+_BACKLOG = 128
 
 
 @contextmanager
 def listen_at(host: str, port: int, *, to_all: bool = False) -> Iterator[socket.socket]:
-    """Listen at a port; 0: any that is free. Raises ConfigError.
+    """Listen at a port; 0 selects a free one. Raises ConfigError.
 
-    Other machines could reach the service where `host` is not of this one only: that is refused
-    unless it is said (`to_all`).
+    A host that other machines can reach is rejected unless `to_all` is set.
     """
     if not to_all and not is_loopback(host):
         raise ConfigError(
@@ -32,7 +31,7 @@ def listen_at(host: str, port: int, *, to_all: bool = False) -> Iterator[socket.
         )
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        # asyncio sends small answers at once (TCP_NODELAY) only where the protocol is named
+        # asyncio sets TCP_NODELAY only if the protocol is given explicitly.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
         raise ConfigError(f"{host}: is no address of this machine ({error.strerror})") from None
@@ -45,35 +44,35 @@ def listen_at(host: str, port: int, *, to_all: bool = False) -> Iterator[socket.
             raise ConfigError(
                 f"{host}:{port}: cannot be listened at ({reason}); choose another --port"
             ) from None
-        listener.listen(_WAITING)  # who comes before the service is ready, waits
+        listener.listen(_BACKLOG)  # Earlier connections wait until the service is ready.
         yield listener
 
 
 @contextmanager
 def listen_in(path: Path) -> Iterator[socket.socket]:
-    """Listen at a Unix socket, which is removed in the end. Raises ConfigError.
+    """Listen at a Unix socket, which is removed at the end. Raises ConfigError.
 
-    Its folder is made, or must be, its owner's alone: between making a socket and closing it to
-    others there is a moment.
+    The folder must be accessible to its owner only, because the socket gets its permissions after
+    its creation.
     """
-    if len(bytes(path)) > _MOST_BYTES:
-        raise ConfigError(f"{path}: is too long for a socket; take one of {_MOST_BYTES} bytes")
+    if len(bytes(path)) > _MAX_PATH_BYTES:
+        raise ConfigError(f"{path}: is too long for a socket; take one of {_MAX_PATH_BYTES} bytes")
     _check_folder(path.parent)
-    _remove_left(path)
+    _remove_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with listener:
         try:
             listener.bind(str(path))
             path.chmod(0o600)
-            listener.listen(_WAITING)
+            listener.listen(_BACKLOG)
         except OSError as error:
             raise ConfigError(f"{path}: no socket can be made ({error.strerror})") from None
-        ours = path.stat().st_ino
+        inode = path.stat().st_ino
         try:
             yield listener
         finally:
             with suppress(OSError):
-                if path.stat().st_ino == ours:
+                if path.stat().st_ino == inode:
                     path.unlink()
 
 
@@ -95,17 +94,17 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _remove_left(path: Path) -> None:
-    """Remove a socket that nobody listens at any more. Raises ConfigError for all else."""
+def _remove_stale(path: Path) -> None:
+    """Remove a socket without a listening process. Raises ConfigError for any other file."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise ConfigError(f"{path}: is there, and no socket: name another")
     except FileNotFoundError:
         return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(1)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
         try:
-            asking.connect(str(path))
+            probe.connect(str(path))
         except OSError as error:
             if error.errno == errno.ECONNREFUSED:
                 path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The store's own contract over HTTP, method by method: what `RemoteStore` asks.
+"""The store interface over HTTP, one route per method, as used by `RemoteStore`.
 
-Everything is a POST with the arguments as a JSON object: names are many, and texts are odd. Bodies
-come in JSON as values, in MessagePack as the canonical bytes that are hashed.
+All routes are POST requests with a JSON object, because there may be many names and texts of any
+kind. Stored objects are JSON values, or in MessagePack the canonical bytes that are hashed.
 
 Source: docs/formats/service.md.
 """
@@ -24,7 +24,7 @@ from harken.store.base import StoredCommit
 from harken.store.remote import wire
 
 routes = APIRouter(prefix="/v1/store", tags=["store"])
-_AT_ONCE = 500
+_BATCH_NAMES = 500
 T = TypeVar("T")
 Depth = Annotated[int, msgspec.Meta(ge=0, le=wire.MOST_NAMES)]
 Listed = Annotated[int, msgspec.Meta(ge=0, le=wire.MOST_LISTED)]
@@ -139,7 +139,7 @@ def write(store: Open, given: Given) -> Json:
 def objects(store: Open, given: Given) -> Response:
     """Give parts and messages."""
     names = given.json(wire.AskedNames).names
-    found, asked = _some(names, store.objects, len)
+    found, asked = _read_some(names, store.objects, len)
     return given.answer(
         lambda: wire.PackedFound(found, asked),
         lambda: Objects(wire.values_of(found), asked),
@@ -150,7 +150,7 @@ def objects(store: Open, given: Given) -> Response:
 def deltas(store: Open, given: Given) -> Response:
     """Give deltas."""
     names = given.json(wire.AskedNames).names
-    found, asked = _some(names, store.deltas, lambda entries: 200 * len(entries))
+    found, asked = _read_some(names, store.deltas, lambda entries: 200 * len(entries))
     return given.answer(
         lambda: wire.PackedFound({k: commits.encode_delta(v)[1] for k, v in found.items()}, asked),
         lambda: Deltas(found, asked),
@@ -161,7 +161,7 @@ def deltas(store: Open, given: Given) -> Response:
 def sequences(store: Open, given: Given) -> Response:
     """Give sequences."""
     names = given.json(wire.AskedNames).names
-    found, asked = _some(names, store.sequences, lambda refs: 70 * len(refs))
+    found, asked = _read_some(names, store.sequences, lambda refs: 70 * len(refs))
     return given.answer(
         lambda: wire.PackedFound(
             {k: commits.encode_sequence(v)[1] for k, v in found.items()}, asked
@@ -174,8 +174,8 @@ def sequences(store: Open, given: Given) -> Response:
 def known(store: Open, given: Given) -> Response:
     """Give commits."""
     names = given.json(wire.AskedNames).names
-    found, asked = _some(names, store.commits, lambda _: 1000)
-    return _commits(given, [found[name] for name in names if name in found], asked)
+    found, asked = _read_some(names, store.commits, lambda _: 1000)
+    return _build_response(given, [found[name] for name in names if name in found], asked)
 
 
 @routes.post("/chain", **operation(KnownCommits, AskedChain, names=True, packed=True))
@@ -183,7 +183,7 @@ def chain(store: Open, given: Given) -> Response:
     """Give a commit and those before it, newest first."""
     asked = given.json(AskedChain)
     found = store.chain(asked.name, asked.depth)
-    return _commits(given, found, len(found))
+    return _build_response(given, found, len(found))
 
 
 @routes.post("/children", **operation(wire.CommitList, AskedName))
@@ -232,24 +232,30 @@ def derived(store: Open, given: Given) -> Json:
     return Json(wire.Derived(store.find_derived(given.json(AskedKeys).keys)))
 
 
-def _some(
+def _read_some(
     names: list[str],
     read: Callable[[list[Any]], Mapping[Any, T]],
     size: Callable[[T], int],
 ) -> tuple[dict[str, T], int]:
-    """Return what of the first names is there, and how many of them an answer has room for."""
+    """Read the objects of as many names as fit into a response; return them and that number."""
     found: dict[str, T] = {}
     asked = size_bytes = 0
     while asked < len(names) and size_bytes < wire.ANSWER_BYTES:
-        some = read(names[asked : asked + _AT_ONCE])
-        found.update(some)
-        size_bytes += sum(map(size, some.values()))
-        asked += _AT_ONCE
+        batch = read(names[asked : asked + _BATCH_NAMES])
+        found.update(batch)
+        size_bytes += sum(map(size, batch.values()))
+        asked += _BATCH_NAMES
     return found, min(asked, len(names))
 
 
-def _commits(given: Given, stored: list[StoredCommit], asked: int) -> Response:
+def _build_response(given: Given, stored: list[StoredCommit], asked: int) -> Response:
     return given.answer(
         lambda: wire.PackedCommits(wire.packed_commits(stored), asked),
-        lambda: KnownCommits([KnownCommit(one.id, one.commit, one.notes) for one in stored], asked),
+        lambda: KnownCommits(
+            [
+                KnownCommit(stored_commit.id, stored_commit.commit, stored_commit.notes)
+                for stored_commit in stored
+            ],
+            asked,
+        ),
     )

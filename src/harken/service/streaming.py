@@ -1,7 +1,7 @@
-"""Answers that are made while they are read: one thread makes them, a few pieces ahead at most.
+"""Streaming responses that are generated in a thread while they are sent.
 
-One idea: what blocks, blocks in a thread of its own from beginning to end, since a store may read
-with what belongs to one thread. Whoever reads slowly holds that thread back, and nobody else.
+A blocking generator runs in one thread from start to end, because a store may use objects that
+belong to one thread. A slow client blocks only that thread.
 """
 
 from __future__ import annotations
@@ -15,54 +15,54 @@ from anyio import from_thread, to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 from fastapi.responses import Response, StreamingResponse
 
-_AHEAD = 2
+_MAX_BUFFERED_PIECES = 2
 _PIECE_BYTES = 64 * 1024
 
 
-class StreamInterrupted(Exception):  # no HarkenError: nobody can be told any more
-    """An answer that had begun could not be ended."""
+class StreamInterrupted(Exception):  # Not a HarkenError: the client can no longer be informed.
+    """A response failed after it had started."""
 
 
 async def streamed(
     make: Callable[[], Iterable[bytes]], threads: anyio.CapacityLimiter, kind: str
 ) -> Response:
-    """Return an answer with what `make` yields.
+    """Return a response with the bytes that `make` yields.
 
-    What it raises before its first piece is raised here; later, the connection is cut.
+    An exception before the first piece is raised; a later one closes the connection.
     """
-    pieces = _from_thread(make, threads)
+    pieces = _iter_from_thread(make, threads)
     first = await anext(pieces, b"")
-    return StreamingResponse(_chained(first, pieces), media_type=kind)
+    return StreamingResponse(_prepend(first, pieces), media_type=kind)
 
 
 def gathered(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Put small pieces together, so that few are passed on."""
-    waiting: list[bytes] = []
+    """Join small pieces into larger ones."""
+    pending: list[bytes] = []
     size = 0
     for frame in frames:
-        waiting.append(frame)
+        pending.append(frame)
         size += len(frame)
         if size >= _PIECE_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    yield b"".join(waiting)
+            yield b"".join(pending)
+            pending, size = [], 0
+    yield b"".join(pending)
 
 
-async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _prepend(first: bytes, remaining: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
     try:
-        async for piece in rest:
+        async for piece in remaining:
             yield piece
     except Exception as error:
         raise StreamInterrupted(type(error).__name__) from error
 
 
-async def _from_thread(
+async def _iter_from_thread(
     make: Callable[[], Iterable[bytes]], threads: anyio.CapacityLimiter
 ) -> AsyncIterator[bytes]:
-    outgoing, incoming = anyio.create_memory_object_stream[bytes](_AHEAD)
-    work = asyncio.create_task(to_thread.run_sync(_pass_on, make, outgoing, limiter=threads))
-    # Where the reader is gone, the thread ends at its next piece, and nobody asks how.
+    outgoing, incoming = anyio.create_memory_object_stream[bytes](_MAX_BUFFERED_PIECES)
+    work = asyncio.create_task(to_thread.run_sync(_send_pieces, make, outgoing, limiter=threads))
+    # If the client disconnects, the thread ends at its next piece, and its error is ignored.
     work.add_done_callback(lambda done: done.cancelled() or done.exception())
     with incoming:
         async for piece in incoming:
@@ -70,12 +70,14 @@ async def _from_thread(
     await work
 
 
-def _pass_on(make: Callable[[], Iterable[bytes]], outgoing: MemoryObjectSendStream[bytes]) -> None:
+def _send_pieces(
+    make: Callable[[], Iterable[bytes]], outgoing: MemoryObjectSendStream[bytes]
+) -> None:
     try:
         for piece in make():
             from_thread.run(outgoing.send, piece)
     except anyio.BrokenResourceError:
-        pass  # the reader is gone
+        pass  # The client has disconnected.
     finally:
-        with suppress(RuntimeError):  # and so may the loop be
+        with suppress(RuntimeError):  # The event loop may be closed.
             from_thread.run_sync(outgoing.close)

@@ -1,4 +1,4 @@
-"""The script: the record of a session, and how far it has been played again."""
+"""`ReplayProgress`: the recorded events, and how far they have been replayed."""
 
 from __future__ import annotations
 
@@ -13,127 +13,159 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, reference_message_id
 from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, Lane
 
-_NUMBER = re.compile(r" \(\d+\)$")
-"""What a copy's name has more than that of its original, where that was taken."""
-_PATIENCE = 5_000
-"""So often others may go a step on, before what they were to do is not waited for any more."""
+_COPY_SUFFIX_PATTERN = re.compile(r" \(\d+\)$")
+"""The suffix of a copy's name if the original name was taken."""
+_MAX_WAIT_STEPS = 5_000
+"""Maximum number of event loop iterations to wait for other agents."""
 
 
 class Crash(BaseException):
-    """The process ended here in the record: nothing more is logged, and nobody goes on."""
+    """The process ended at this point of the record. Nothing more is logged."""
 
 
 def crash() -> NoReturn:
-    """End here. Raises Crash."""
+    """Stop the replay. Raises Crash."""
     raise Crash
 
 
 @dataclass(slots=True)
 class ReplayProgress:
-    """The record, and how far it has been played again."""
+    """The recorded events and the replayed events."""
 
     recorded: AgentEventLists
     again: AgentEventLists = field(default_factory=AgentEventLists)
     kinds: dict[str, type[Agent]] = field(default_factory=dict)
-    """The class of each kind of agent in it."""
+    """Class of each kind of agent."""
     parted: bool = False
-    """Whether something happened otherwise than in the record."""
+    """Whether a replayed event differed from the record."""
     crash: Callable[[], NoReturn] = crash
-    """Ends everything, as the process did."""
+    """Stops the replay at a recorded crash."""
     _events: list[ev.Event] = field(default_factory=list)
     _questions: dict[tuple[Lane, str], list[ev.TranscriptEntry]] = field(default_factory=dict)
-    """What an agent was asked about a message, or call, as it is called in both."""
-    _at: int = 0
+    """Lane and subject -> the recorded questions to the agent about that message or call."""
+    _position: int = 0
 
     def __post_init__(self) -> None:
-        """List the events in the order of the record."""
-        rows = self.recorded.events.values()
-        self._events = sorted((event for row in rows for event in row), key=self.recorded.at)
+        """Sort the recorded events by their order in the log."""
+        lanes = self.recorded.events.values()
+        self._events = sorted(
+            (event for lane_events in lanes for event in lane_events), key=self.recorded.at
+        )
         for event in self._events:
             if isinstance(event, ev.TranscriptEntry) and isinstance(event.cause, str):
                 lane, _ = self.recorded.places[event.message_id]
-                about = self.recorded.named(event.cause)
-                self._questions.setdefault((lane, about), []).append(event)
+                subject = self.recorded.named(event.cause)
+                self._questions.setdefault((lane, subject), []).append(event)
 
     def hear(self, event: ev.Event) -> Lane | None:
-        """Take what happened now; return whose it is, None for what is nobody's."""
+        """Add a replayed event. Return its lane, or None if it belongs to none."""
         self.again.take(event)
         place = self.again.places.get(event.message_id)
         if place is None:
             return None
-        lane, at = place
-        row = self.recorded.events.get(lane, ())
-        if at >= len(row) or self.recorded.plain(row[at]) != self.again.plain(event):
+        lane, index = place
+        lane_events = self.recorded.events.get(lane, ())
+        if index >= len(lane_events) or self.recorded.plain(lane_events[index]) != self.again.plain(
+            event
+        ):
             self.parted = True
         return lane
 
     def next(self) -> ev.Event | None:
-        """Return the first event of the record that has not happened again."""
-        while self._at < len(self._events) and self.is_done(self._events[self._at]):
-            self._at += 1
-        return self._events[self._at] if self._at < len(self._events) else None
+        """Return the first recorded event that was not replayed yet."""
+        while self._position < len(self._events) and self.is_done(self._events[self._position]):
+            self._position += 1
+        return self._events[self._position] if self._position < len(self._events) else None
 
     def is_done(self, event: ev.Event) -> bool:
-        """Whether an event of the record has happened again."""
-        lane, at = self.recorded.places[event.message_id]
-        return self.again.size(lane) > at
+        """Whether a recorded event was replayed."""
+        lane, index = self.recorded.places[event.message_id]
+        return self.again.size(lane) > index
 
     async def until(self, event: ev.Event | None) -> None:
-        """Let others act until all has happened that came before this one; None: all there is.
+        """Wait until all events before this one were replayed. None means all events.
 
-        Where they have gone another way, and it will not happen, wait no longer.
+        Returns early if the replay has diverged, or if other agents make no progress.
         """
         order = len(self._events) if event is None else self.recorded.at(event)
-        for _ in range(_PATIENCE):
-            coming = self.next()
-            if self.parted or coming is None or self.recorded.at(coming) >= order:
+        for _ in range(_MAX_WAIT_STEPS):
+            next_event = self.next()
+            if self.parted or next_event is None or self.recorded.at(next_event) >= order:
                 return
             await asyncio.sleep(0)
 
     def here(self, recorded: str) -> str | None:
-        """Return what a message, or a call, of the record is called here; None: it is not here."""
+        """Return the replayed id of a recorded message or call. Return None if there is none."""
         message = reference_message_id(recorded)
-        lane, at = self.recorded.places.get(message, ("", 0))
-        row = self.again.events.get(lane, ())
-        return row[at].message_id + recorded.removeprefix(message) if at < len(row) else None
+        lane, index = self.recorded.places.get(message, ("", 0))
+        lane_events = self.again.events.get(lane, ())
+        return (
+            lane_events[index].message_id + recorded.removeprefix(message)
+            if index < len(lane_events)
+            else None
+        )
 
     def lane(self, agent: Agent) -> Lane:
-        """Return an agent's lane, which is the same in both."""
+        """Return an agent's lane, which is the same in both runs."""
         return self.again.of_agent.get(agent.agent_id, "")
 
     def coming(self, lane: Lane) -> list[ev.Event]:
-        """Return what an agent is still to do."""
+        """Return the recorded events of an agent that were not replayed yet."""
         return self.recorded.events.get(lane, [])[self.again.size(lane) :]
 
-    def questions_coming(self, lane: Lane, about: str) -> list[ev.TranscriptEntry]:
-        """Return what an agent is still to hear because of a message, or call."""
-        caused = self._questions.get((lane, about), ())
-        return [one for one in caused if one.role == "user" and not self.is_done(one)]
+    def questions_coming(self, lane: Lane, subject: str) -> list[ev.TranscriptEntry]:
+        """Return the remaining recorded questions to an agent about a message or call."""
+        questions = self._questions.get((lane, subject), ())
+        return [
+            question
+            for question in questions
+            if question.role == "user" and not self.is_done(question)
+        ]
 
     def is_compacted_next(self, lane: Lane) -> bool:
         """Whether an agent's context was compacted before its next model call."""
-        asked = [e for e in self.recorded.events.get(lane, ()) if isinstance(e, ev.LlmRequest)]
+        requests = [
+            event
+            for event in self.recorded.events.get(lane, ())
+            if isinstance(event, ev.LlmRequest)
+        ]
         done = self.again.count(lane, ev.LlmRequest)
         order = self.recorded.order
-        until = order[asked[done].message_id] if done < len(asked) else len(order)
-        due = [b for b in self.recorded.born(lane, COMPACTOR) if order[b.message_id] < until]
-        return len(self.again.born(lane, COMPACTOR)) < len(due)
+        until = order[requests[done].message_id] if done < len(requests) else len(order)
+        expected = [
+            birth
+            for birth in self.recorded.born(lane, COMPACTOR)
+            if order[birth.message_id] < until
+        ]
+        return len(self.again.born(lane, COMPACTOR)) < len(expected)
 
     def hook_of_next(
         self, lane: Lane, name: str, *, is_hook: bool = False
     ) -> ev.AgentCreated | None:
-        """Return the birth of the hook with this name above an agent's next subagent, or hook."""
-        rows = self.recorded, self.again
-        born, made = (lanes.hooks(lane) if is_hook else lanes.subagents(lane) for lanes in rows)
-        if len(made) >= len(born):
+        """Return the next creation event of a hook of this name on an agent's next child."""
+        runs = self.recorded, self.again
+        recorded_births, replayed_births = (
+            lanes.hooks(lane) if is_hook else lanes.subagents(lane) for lanes in runs
+        )
+        if len(replayed_births) >= len(recorded_births):
             return None
-        child = self.recorded.of_agent[born[len(made)].agent_id or AgentId("")]
+        child = self.recorded.of_agent[
+            recorded_births[len(replayed_births)].agent_id or AgentId("")
+        ]
         return self.next_hook(child, name)
 
     def next_hook(self, lane: Lane, name: str) -> ev.AgentCreated | None:
-        """Return the birth of the next hook above an agent that is a copy of one with this name."""
-        born, made = (
-            [birth for birth in lanes.hooks(lane) if _NUMBER.sub("", birth.name or "") == name]
+        """Return the next creation event of an agent's hook that has this name, or is a copy."""
+        recorded_births, replayed_births = (
+            [
+                birth
+                for birth in lanes.hooks(lane)
+                if _COPY_SUFFIX_PATTERN.sub("", birth.name or "") == name
+            ]
             for lanes in (self.recorded, self.again)
         )
-        return born[len(made)] if len(made) < len(born) else None
+        return (
+            recorded_births[len(replayed_births)]
+            if len(replayed_births) < len(recorded_births)
+            else None
+        )

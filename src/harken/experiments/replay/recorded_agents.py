@@ -1,9 +1,9 @@
-"""Agents that do again what code did in a recorded session, without that code.
+"""Stand-ins for the agents of a recorded session whose code is not available.
 
-A dumb agent or a hook is a class of somebody's program, which need not be here, nor what it looked
-at. What it said and which state it saved stands in the record: a stand-in says it again, in its
-order, where it is asked the same. A smart agent is the real one; only when its context is compacted
-is taken from the record, since what a model reads at once is not in it.
+A dumb agent or a hook is a class of another program, which may not be available. Its answers and
+saved states are in the log: a stand-in repeats them in order when it gets the same questions. A
+smart agent runs its real code, except that compactions happen as recorded, because the log does not
+tell the size of a model's context window.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harken.session.state import AgentState
 
 
 class NotRecorded(HarkenError):
-    """An agent was asked what it was not asked in the record."""
+    """An agent got a question that it did not get in the record."""
 
 
 class RecordedAgent(Hook):
@@ -37,70 +37,76 @@ class RecordedAgent(Hook):
 
     script: ClassVar[ReplayProgress]
     given: Mapping[str, Any] | None = None
-    """What its birth recorded, of one that is about to be born."""
+    """The recorded spec of an agent that is being created."""
 
     def begin(self) -> None:
-        """Nothing is to be saved yet."""
+        """Initialize the saved state."""
         self._saves: ev.AgentStateSaved | None = None
 
     def load_spec(self, state: AgentState) -> None:
-        """Nothing depends on the options of its birth: what it said stands in the record."""
+        """Use default options: the answers are recorded."""
         self.options = HookOptions()
 
     def restore(self, state: AgentState) -> None:
-        """All that it would take back stands in the record."""
+        """Do nothing: no state is needed."""
 
     def spec(self) -> dict[str, Any]:
-        """Return what the birth recorded."""
+        """Return the recorded spec."""
         return dict(self.given or super().spec())
 
     def dump_state(self) -> Any:
-        """Return the state that was saved then, else the one that is saved now."""
+        """Return the state that was saved at this point, or else the current one."""
         return self.state.saved_state if self._saves is None else self._saves.state
 
     def with_state(self, entry: ev.TranscriptEntry) -> list[ev.Event]:
-        """Return what it says and the state in the order of the record: the older one differs."""
-        is_first = self._saves is not None and self._saves.cause is not None
-        saved = self._changed_state(entry.cause if is_first else None)
-        return [*saved, entry] if is_first else [entry, *saved]
+        """Return an entry and the saved state in recorded order, which differs in older logs."""
+        is_state_first = self._saves is not None and self._saves.cause is not None
+        saved = self._changed_state(entry.cause if is_state_first else None)
+        return [*saved, entry] if is_state_first else [entry, *saved]
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether it is still to be asked just this; what is asked at once waits its turn."""
+        """Whether a remaining recorded question of this subject has the same text."""
         subject = self.script.again.named(question.subject)
-        asked = self.script.questions_coming(self.script.lane(self), subject)
-        return any(one.content == question.words for one in asked)
+        questions = self.script.questions_coming(self.script.lane(self), subject)
+        return any(recorded_question.content == question.words for recorded_question in questions)
 
     async def judge(self, question: HookQuestion) -> Verdict:
-        """Return the verdict that it gave, or fail as it did; leave after it, where it left."""
-        await self._turn()
-        if any(isinstance(one, ev.AgentMoved) and one.place == "gone" for one in self._coming(4)):
+        """Return the recorded verdict, or raise the recorded error.
+
+        Quit if the hook quit after it.
+        """
+        await self._wait_for_turn()
+        if any(
+            isinstance(event, ev.AgentMoved) and event.place == "gone"
+            for event in self._next_events(4)
+        ):
             self.quit()
-        words = self._next_words()
-        if words.startswith(FAILED):
-            kind, _, text = words.removeprefix(FAILED).partition(": ")
-            raise type(kind, (Exception,), {})(text)
-        said = exactly(words)
-        if said is None:
-            raise ValueError(words)
-        return verdict_of(said)
+        text_ = self._next_text()
+        if text_.startswith(FAILED):
+            kind, _, message = text_.removeprefix(FAILED).partition(": ")
+            raise type(kind, (Exception,), {})(message)
+        verdict = exactly(text_)
+        if verdict is None:
+            raise ValueError(text_)
+        return verdict_of(verdict)
 
     async def answer(self, heard: str) -> str:
-        """Return what it said."""
-        await self._turn()
-        return self._next_words()
+        """Return the recorded answer."""
+        await self._wait_for_turn()
+        return self._next_text()
 
     def note_leaving(self, asked: MessageId) -> None:
-        """Log it where the record has it: older ones do not."""
-        if isinstance(next(iter(self._coming(1)), None), ev.AgentConfigured):
+        """Log it only if the record has the event; older logs do not."""
+        if isinstance(next(iter(self._next_events(1)), None), ev.AgentConfigured):
             super().note_leaving(asked)
 
     def copy_for(self, agent: Agent) -> Hook | None:
-        """Return a stand-in for the copy that it made for an agent; None where it made none."""
-        there = self.script.again.of_agent
-        if agent.agent_id in there:
-            birth = self.script.next_hook(there[agent.agent_id], self.name)
+        """Return a stand-in for the copy that was made for an agent, or None if there was none."""
+        lanes = self.script.again.of_agent
+        if agent.agent_id in lanes:
+            birth = self.script.next_hook(lanes[agent.agent_id], self.name)
         else:
-            lane = there.get(self.state.parent or AgentId(""), "")
+            lane = lanes.get(self.state.parent or AgentId(""), "")
             is_hook = is_made(agent.born_with)
             birth = self.script.hook_of_next(lane, self.name, is_hook=is_hook)
         if birth is None:
@@ -112,51 +118,59 @@ class RecordedAgent(Hook):
             copy.given = birth.spec
         return copy
 
-    async def _turn(self) -> None:
-        """Wait until it said in the record what it says next: others act meanwhile."""
-        said = next(iter(self._coming(1)), None)
-        if said is not None:
-            await self.script.until(said)
+    async def _wait_for_turn(self) -> None:
+        """Wait until the recorded time of the next answer; other agents act meanwhile."""
+        next_event = next(iter(self._next_events(1)), None)
+        if next_event is not None:
+            await self.script.until(next_event)
 
-    def _coming(self, most: int) -> list[ev.Event]:
-        """Return its next events, at most so many: what it says, its state, its leaving."""
-        return self.script.coming(self.script.lane(self))[:most]
+    def _next_events(self, limit: int) -> list[ev.Event]:
+        """Return the next recorded events of the agent: its answer, state, or removal."""
+        return self.script.coming(self.script.lane(self))[:limit]
 
-    def _next_words(self) -> str:
-        """Return what it says next; the state that it saves with it is saved, too."""
-        coming = [one for one in self._coming(3) if not isinstance(one, ev.AgentConfigured)][:2]
-        saved = next((one for one in coming if isinstance(one, ev.AgentStateSaved)), None)
-        is_first = saved is not None and saved is coming[0]
-        self._saves = saved if is_first or (saved is not None and saved.cause is None) else None
-        said = next(iter(coming[is_first:]), None)
-        if isinstance(said, ev.TranscriptEntry) and said.role == "user":
-            if is_first and saved is not None and isinstance(saved.cause, str):
-                self.session.append_all(self._changed_state(self.script.here(saved.cause)))
-            self.script.crash()  # it was asked again after that: the process ended meanwhile
-        if not isinstance(said, ev.TranscriptEntry):
+    def _next_text(self) -> str:
+        """Return the next recorded text, and set the state that was saved with it."""
+        next_events = [
+            event for event in self._next_events(3) if not isinstance(event, ev.AgentConfigured)
+        ][:2]
+        saved_state = next(
+            (event for event in next_events if isinstance(event, ev.AgentStateSaved)), None
+        )
+        is_state_first = saved_state is not None and saved_state is next_events[0]
+        self._saves = (
+            saved_state
+            if is_state_first or (saved_state is not None and saved_state.cause is None)
+            else None
+        )
+        entry = next(iter(next_events[is_state_first:]), None)
+        if isinstance(entry, ev.TranscriptEntry) and entry.role == "user":
+            if is_state_first and saved_state is not None and isinstance(saved_state.cause, str):
+                self.session.append_all(self._changed_state(self.script.here(saved_state.cause)))
+            self.script.crash()  # The question was repeated after it: the process ended in between.
+        if not isinstance(entry, ev.TranscriptEntry):
             raise NotRecorded(f"{self.name} was not asked this in the record")
-        return text_of(said.content)
+        return text_of(entry.content)
 
 
 class RecordedSmartAgent(SmartAgent):
-    """A smart agent whose context is compacted when it was."""
+    """A smart agent whose context is compacted as recorded."""
 
     script: ClassVar[ReplayProgress]
 
     def is_full(self) -> bool:
-        """Whether its context was compacted here."""
+        """Whether its context was compacted at this point."""
         return self.script.is_compacted_next(self.script.lane(self))
 
 
 def kinds_for(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
-    """Return a class for each kind of agent in the record, those of `own` as they are."""
+    """Return a class for each kind of recorded agent. Classes in `own` are used unchanged."""
     kinds: dict[str, type[Agent]] = {}
     for lane in script.recorded.agents:
         kind = kind_of(script.recorded.events[lane][0])
         if kind == COMPACTOR or kind in kinds:
             continue
-        asks = script.recorded.count(lane, ev.LlmRequest) > 0
-        base = RecordedSmartAgent if asks or kind == SmartAgent.kind else RecordedAgent
+        has_requests = script.recorded.count(lane, ev.LlmRequest) > 0
+        base = RecordedSmartAgent if has_requests or kind == SmartAgent.kind else RecordedAgent
         stand_in = type(base.__name__, (base,), {"kind": kind, "script": script})
         kinds[kind] = own.get(kind, stand_in)
     script.kinds = kinds
@@ -164,34 +178,34 @@ def kinds_for(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[st
 
 
 class RecordedTemplates(Templates):
-    """The templates that agents were made from, as they were then."""
+    """The templates of recorded agents."""
 
     def __init__(self, uses: Iterable[tuple[str, Template | str]]) -> None:
-        """Give back, by name and in their order, what was found, or why it could not be used."""
+        """Return these templates, or raise these errors, by name and in order of their use."""
         super().__init__()
         self.shown = ""
-        """What models are told of them."""
+        """Description of the templates for models."""
         self._uses: dict[str, list[Template | str]] = {}
-        for name, found in uses:
-            self._uses.setdefault(name, []).append(found)
+        for name, template in uses:
+            self._uses.setdefault(name, []).append(template)
 
     def find(self, name: str) -> Template:
-        """Return the template as it was when it was used the next time. Raises as it did then."""
+        """Return the template for its next recorded use. Raises the recorded error."""
         uses = self._uses.get(name)
         if not uses:
             raise NameNotFound("template", name, sorted(self._uses))
-        found = uses.pop(0)
-        if isinstance(found, str):
-            raise HarkenError(found)
-        return found
+        template = uses.pop(0)
+        if isinstance(template, str):
+            raise HarkenError(template)
+        return template
 
     def listing(self) -> str:
-        """Return what models are told of templates."""
+        """Return the description of the templates for models."""
         return self.shown
 
 
 def template_of(birth: ev.AgentCreated, instructions: str) -> Template | None:
-    """Return the template that an agent was made from, as far as its birth tells."""
+    """Return the template of an agent, as far as its creation event has it."""
     spec = birth.spec or {}
     origin, tools = spec.get("template"), spec.get("tools")
     if not isinstance(origin, Mapping):

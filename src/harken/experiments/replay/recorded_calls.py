@@ -1,14 +1,14 @@
-"""Recorded calls: what each tool call of a session gave, found again by what was asked.
+"""Recorded tool calls of a session, looked up by agent, tool and arguments.
 
-A call is the same where the agent's name, the tool and the arguments, as JSON, are the same; where
-it was made several times, the n-th time gets what the n-th gave. What a hook made of a call is
-what was run. What never reached the world (a structural action, a call that a hook blocked or that
-was cut off) is no call here: the record does not know what the world would have said.
+Calls are equal if the agent's name, the tool and the JSON arguments are equal; for repeated calls,
+the n-th call gets the n-th result. The call is used as it was run, after rewrites by hooks. Calls
+that did not reach the world (structural actions, blocked and interrupted calls) are excluded,
+because their results are unknown.
 
-When calls ended in a recorded session, as far as its log tells.
+`RecordedEnds` determines when calls ended, as far as the log tells.
 
-The calls of one message run beside each other, and their results are logged in order. So a call may
-have ended long before its result: where a later call had to wait for it, before that one began.
+Calls of one message run concurrently, and their results are logged in order. So a call may have
+ended long before its result was logged, if a later call had to wait for it.
 """
 
 from __future__ import annotations
@@ -29,48 +29,55 @@ from harken.views.links import Links, causes_of, substance_of
 
 
 class RecordedEnds:
-    """What must not have happened yet when a call ends."""
+    """Finds the first recorded event after the end of a call."""
 
     def __init__(self, events: Links) -> None:
-        """Take the calls of a session."""
+        """Index the calls of a session."""
         self._events, self._at = events.events, events.at
-        self._first: dict[ev.Reference, ev.Event] = {}
-        """The first that came of a call; of one that nobody was asked about, its result."""
-        self._result: dict[ev.Reference, ev.Event] = {}
-        self._later: dict[ev.Reference, Sequence[tuple[ev.Reference, str]]] = {}
-        """The calls after it in the same message, and their tools."""
+        self._first_events: dict[ev.Reference, ev.Event] = {}
+        """Call -> the first event that it caused, or its result."""
+        self._results_by_call: dict[ev.Reference, ev.Event] = {}
+        self._later_calls: dict[ev.Reference, Sequence[tuple[ev.Reference, str]]] = {}
+        """Call -> later calls of the same message with their tools."""
         for event in events:
             for link in events.up(event):
-                self._first.setdefault(link.reference, event)
+                self._first_events.setdefault(link.reference, event)
                 if link.kind == "call":
-                    self._result[link.reference] = event
+                    self._results_by_call[link.reference] = event
             if isinstance(event, ev.TranscriptEntry) and event.tool_calls:
                 calls = event.tool_calls
-                named = [(reference_to(event, call.id), call.function.name) for call in calls]
-                self._later |= {name: named[at + 1 :] for at, (name, _) in enumerate(named)}
+                references = [(reference_to(event, call.id), call.function.name) for call in calls]
+                self._later_calls |= {
+                    name: references[index + 1 :] for index, (name, _) in enumerate(references)
+                }
 
     def of(self, call: ev.Reference, waits: Callable[[str], bool]) -> ev.Event | None:
-        """Return the first event of the record that came after the end of a call; None: none did.
+        """Return the first event after the end of a call, or None if there is none.
 
-        waits: whether a later call of this tool had to wait for it.
+        `waits` tells whether a later call of a tool had to wait for this one.
         """
-        waiting = [one for one, tool in self._later.get(call, ()) if waits(tool)]
-        after = [self._results_with(call), *(self._first.get(one) for one in waiting)]
-        known = [event for event in after if event is not None]
-        return min(known, key=lambda event: self._at[event.message_id], default=None)
+        waiting_calls = [
+            reference for reference, tool in self._later_calls.get(call, ()) if waits(tool)
+        ]
+        candidates = [
+            self._first_result_of_group(call),
+            *(self._first_events.get(reference) for reference in waiting_calls),
+        ]
+        events = [event for event in candidates if event is not None]
+        return min(events, key=lambda event: self._at[event.message_id], default=None)
 
-    def _results_with(self, call: ev.Reference) -> ev.Event | None:
-        """Return the first of the results that were logged at once with that of a call.
+    def _first_result_of_group(self, call: ev.Reference) -> ev.Event | None:
+        """Return the first of the consecutive results that contain the result of a call.
 
-        What ended earlier than a call before it got its result just after that one's.
+        A call that ended before an earlier call of the message is logged directly after it.
         """
-        result = self._result.get(call)
+        result = self._results_by_call.get(call)
         if result is None:
             return None
-        at = self._at[result.message_id]
-        while _is_result(self._events[at - 1], result):
-            at -= 1
-        return self._events[at]
+        index = self._at[result.message_id]
+        while _is_result(self._events[index - 1], result):
+            index -= 1
+        return self._events[index]
 
 
 def _is_result(event: ev.Event, other: ev.Event) -> bool:
@@ -79,30 +86,29 @@ def _is_result(event: ev.Event, other: ev.Event) -> bool:
 
 
 Key: TypeAlias = tuple[str, str, bytes]
-"""The agent's name, the tool, the arguments."""
+"""Agent name, tool name, and encoded arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A call that the world answered."""
+    """A call with its recorded result."""
 
     reference: ev.Reference
     result: ev.TranscriptEntry
     said: tuple[ev.Event, ...] = ()
-    """What was logged while it ran and came of nothing but it, in order: questions to the user and
-    the answers, texts that the tool made and who heard them, what it did with memory."""
+    """Events that the call caused while it ran, in order, such as questions to the user."""
 
 
 @dataclass(slots=True)
 class RecordedCalls:
-    """All calls of a session, each to be given once, in the order of the log."""
+    """All calls of a session. Each is returned once, in the order of the log."""
 
     by_key: dict[Key, list[RecordedCall]]
     names: Mapping[AgentId, str]
-    """What the recorded agents are called."""
+    """Names of the recorded agents."""
     said: Mapping[ev.Reference, Sequence[ev.Event]] = field(default_factory=dict)
-    """What was logged while a call ran, also one that was cut off."""
-    _given: dict[Key, int] = field(default_factory=dict)
+    """Events that a call caused while it ran, also for interrupted calls."""
+    _used_counts: dict[Key, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -111,19 +117,19 @@ class RecordedCalls:
         after: MessageId | None = None,
         actions: Collection[str] = frozenset(ACTIONS),
     ) -> RecordedCalls:
-        """Take the calls of a session; `after`: only those made after this event.
+        """Collect the calls of a session. With `after`, only calls after this event.
 
-        `actions`: the names of calls that are structural actions. Other programs have none.
+        `actions` are the names of structural actions. Other programs have none.
         """
         links = Links.of(events)
         first = -1 if after is None else links.at[after]
         found: dict[Key, list[RecordedCall]] = {}
-        said = _said(links)
-        for reference, result in _results(links):
-            call = _as_run(links, reference)
+        said = _collect_caused_events(links)
+        for reference, result in _iter_results(links):
+            call = _get_executed(links, reference)
             if links.at[links.target(reference)] <= first or call is None:
                 continue
-            if call.name in actions or _is_none(call, result):
+            if call.name in actions or _is_unanswered(call, result):
                 continue
             agent = links.names.of(result.agent_id) or ""
             recorded = RecordedCall(reference, result, tuple(said.get(reference, ())))
@@ -131,23 +137,25 @@ class RecordedCalls:
         return cls(found, links.names.called, said)
 
     def take(self, agent: str, call: FunctionCall) -> RecordedCall | None:
-        """Return what this call gave, the next time in turn; None: it was not made so often."""
+        """Return the next recorded call with this key, or None if there is no other."""
         key = call_key(agent, call)
-        calls, given = self.by_key.get(key, ()), self._given.get(key, 0)
-        if given >= len(calls):
+        calls, used_count = self.by_key.get(key, ()), self._used_counts.get(key, 0)
+        if used_count >= len(calls):
             return None
-        self._given[key] = given + 1
-        return calls[given]
+        self._used_counts[key] = used_count + 1
+        return calls[used_count]
 
     def left(self) -> list[RecordedCall]:
-        """Return the calls that nobody made again."""
+        """Return the calls that were not repeated."""
         return [
-            one for key, calls in self.by_key.items() for one in calls[self._given.get(key, 0) :]
+            call
+            for key, calls in self.by_key.items()
+            for call in calls[self._used_counts.get(key, 0) :]
         ]
 
 
 def call_key(agent: str, call: FunctionCall) -> Key:
-    """Return what makes a call the same; arguments that are no JSON are compared as text."""
+    """Return the identity of a call. Arguments that are not JSON are compared as text."""
     text = call.arguments.encode("utf-8", "surrogatepass")
     try:
         arguments = canonical.to_canonical_bytes(
@@ -158,20 +166,20 @@ def call_key(agent: str, call: FunctionCall) -> Key:
     return agent, call.name, arguments
 
 
-def _results(links: Links) -> Iterator[tuple[ev.Reference, ev.TranscriptEntry]]:
-    """Yield each result with the call that it answers, in the order of the calls."""
-    found = [
+def _iter_results(links: Links) -> Iterator[tuple[ev.Reference, ev.TranscriptEntry]]:
+    """Yield each result with its call, in the order of the calls."""
+    results = [
         (link.reference, event)
         for event in links
         if isinstance(event, ev.TranscriptEntry) and event.role == "tool"
         for link in links.up(event)
         if link.kind == "call"
     ]
-    return iter(sorted(found, key=lambda pair: links.at[links.target(pair[0])]))
+    return iter(sorted(results, key=lambda pair: links.at[links.target(pair[0])]))
 
 
-def _as_run(links: Links, reference: ev.Reference) -> FunctionCall | None:
-    """Return a call as it was run: as hooks have rewritten it."""
+def _get_executed(links: Links, reference: ev.Reference) -> FunctionCall | None:
+    """Return a call as it was run, after rewrites by hooks."""
     call = links.called(reference)
     function = None if call is None else call.function
     for event in links.down(links.target(reference)):
@@ -180,35 +188,40 @@ def _as_run(links: Links, reference: ev.Reference) -> FunctionCall | None:
     return function
 
 
-def _is_none(call: FunctionCall, result: ev.TranscriptEntry) -> bool:
-    """Whether the world has not answered this call."""
+def _is_unanswered(call: FunctionCall, result: ev.TranscriptEntry) -> bool:
+    """Whether the call was blocked or interrupted, so that it has no result of the world."""
     text = text_of(result.content)
-    never = (BLOCKED.partition("{")[0], INTERRUPTED.format(call.name))
-    return result.is_error and text.startswith(never)
+    prefixes = (BLOCKED.partition("{")[0], INTERRUPTED.format(call.name))
+    return result.is_error and text.startswith(prefixes)
 
 
-def _said(links: Links) -> dict[ev.Reference, list[ev.Event]]:
-    """Return, by call, what was logged because of it beside its result."""
-    said: dict[ev.Reference, list[ev.Event]] = {}
-    because: dict[str, ev.Reference] = {}
+def _collect_caused_events(links: Links) -> dict[ev.Reference, list[ev.Event]]:
+    """Return, by call, the events that it caused besides its result."""
+    events_by_call: dict[ev.Reference, list[ev.Event]] = {}
+    call_by_event: dict[str, ev.Reference] = {}
     for event in links:
-        named = [*causes_of(event), *filter(None, [substance_of(event)])]
-        call = next((because[one] for one in named if one in because), None)
+        references = [*causes_of(event), *filter(None, [substance_of(event)])]
+        call = next(
+            (call_by_event[reference] for reference in references if reference in call_by_event),
+            None,
+        )
         if call is None:
-            call = next((one for one in named if links.called(one) is not None), None)
-        if call is None or not _is_beside(event):
+            call = next(
+                (reference for reference in references if links.called(reference) is not None), None
+            )
+        if call is None or not _is_logged_by_tool(event):
             continue
-        because[event.message_id] = call
-        said.setdefault(call, []).append(event)
-    return said
+        call_by_event[event.message_id] = call
+        events_by_call.setdefault(call, []).append(event)
+    return events_by_call
 
 
-def _is_beside(event: ev.Event) -> bool:
-    """Whether a tool logs such an event while it runs."""
+def _is_logged_by_tool(event: ev.Event) -> bool:
+    """Whether an event is of a kind that tools log while they run."""
     if isinstance(event, ev.TranscriptEntry):
         return event.agent_id == USER or (event.role == "user" and event.substance is not None)
     if isinstance(event, ev.PieceOfText):
-        return event.trigger is None  # what happened outside came when it came
+        return event.trigger is None  # Events of triggers are external.
     if isinstance(event, ev.AgentConfigured):
         return "triggers" in (event.spec or {})
     return isinstance(event, ev.MemoryOperation)

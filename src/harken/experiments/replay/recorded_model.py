@@ -1,7 +1,7 @@
-"""A model that answers as a recorded session went, also where it failed or was cut off.
+"""A model that replays the responses of a recorded session, including failures and interruptions.
 
-`ReplayModel` gives whole answers to whoever asks. To run a session again as it was, a call that
-failed has to fail again, and one that somebody cut off has to be cut off at the same place.
+`ReplayModel` replays complete responses only. To repeat a session, a failed call must fail again,
+and a cancelled call must be cancelled at the same point.
 """
 
 from __future__ import annotations
@@ -33,53 +33,57 @@ FAILED, CANCELLED, INTERRUPTED = "error", "cancelled", "interrupted"
 
 @dataclass(slots=True)
 class RecordedAnswers:
-    """What the models of a session answered, each time once; shared by all of them."""
+    """The recorded responses of all models of a session. Each is used once."""
 
     recording: ReplayLog
     too_long: frozenset[MessageId] = frozenset()
-    """The requests whose failure was that the context is too long."""
+    """Requests that failed because the context was too long."""
     unended: Mapping[MessageId, ev.TranscriptEntry] = field(default_factory=dict)
-    """Answers of which a crash cut off how they ended, by their requests."""
+    """Request -> its answer, if a crash prevented the response event."""
     script: ReplayProgress | None = None
-    """What says when it is an answer's turn, where several agents act; None: at once."""
+    """Determines the order of responses between agents. None means no waiting."""
     stop: Callable[[], None] = lambda: None
-    """Cuts off the turn that runs, as the user did."""
+    """Cancels the current turn, as the user did."""
     missed: str = ""
-    """What the first request that is not in the record has for a difference."""
-    _waiting: dict[tuple[str, str], list[ev.LlmRequest]] = field(default_factory=dict)
+    """The difference between the first unrecorded request and the nearest recorded one."""
+    _unused_requests: dict[tuple[str, str], list[ev.LlmRequest]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Sort the requests by who asked what."""
+        """Group the requests by agent name and hash."""
         for request in self.recording.requests.values():
             hash_ = self.recording.hash_of(request)
             if hash_ is not None:
                 agent = request.agent_id or AgentId("")
                 name = self.recording.names.get(agent, agent)
-                self._waiting.setdefault((name, hash_), []).append(request)
+                self._unused_requests.setdefault((name, hash_), []).append(request)
 
     def take(self, request: ModelRequest) -> ev.LlmRequest | None:
-        """Return the recorded request that this one is, each once, in the order of the log."""
-        waiting = self._waiting.get((request.agent, request.hash), [])
-        ended = (n for n, one in enumerate(waiting) if not self._was_interrupted(one))
-        return waiting.pop(next(ended, 0)) if waiting else None
+        """Return the recorded request that equals this one. Each is returned once, in log order."""
+        candidates = self._unused_requests.get((request.agent, request.hash), [])
+        ended = (
+            index
+            for index, candidate in enumerate(candidates)
+            if not self._was_interrupted(candidate)
+        )
+        return candidates.pop(next(ended, 0)) if candidates else None
 
     async def turn(self, request: ev.LlmRequest) -> None:
-        """Wait until a recorded request was answered, in the order of the record."""
+        """Wait until all events before the response were replayed."""
         await asyncio.sleep(0)
         if self.script is not None:
             await self.script.until(self.script.recorded.after(request))
 
     def crash(self) -> NoReturn:
-        """End everything, as the process did. Raises Crash."""
+        """Stop the replay at a recorded crash. Raises Crash."""
         raise Crash if self.script is None else self.script.crash()
 
     def _was_interrupted(self, request: ev.LlmRequest) -> bool:
-        """Whether a crash ended a call: whoever plays the session again ends there, too."""
+        """Whether a crash interrupted the call; such a request is used last."""
         response = self.recording.responses.get(request.message_id)
         return response is None or response.stop_reason == INTERRUPTED
 
     def whole(self, request: ev.LlmRequest) -> RecordedAnswer | None:
-        """Return the answer to a recorded request, also one of which a crash cut off the end."""
+        """Return the complete answer to a request, even if its response event is missing."""
         entry = self.unended.get(request.message_id)
         if entry is not None:
             return RecordedAnswer(entry, ev.LlmResponse(request=request.message_id))
@@ -87,44 +91,44 @@ class RecordedAnswers:
 
 
 class RecordedModel:
-    """One of the models of a recorded session."""
+    """A model of a recorded session."""
 
     def __init__(self, answers: RecordedAnswers, name: str) -> None:
-        """Answer as the model `name` did."""
+        """Replay the model called `name`."""
         self.name = name
         self._answers = answers
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Answer as recorded. Raises ModelError as then, ReplayMiss for what was not asked."""
+        """Replay the response. Raises ModelError as recorded, ReplayMiss for an unknown request."""
         answers = self._answers
-        asked = answers.take(request)
-        if asked is None:
-            async for chunk in self._miss(request):
+        recorded = answers.take(request)
+        if recorded is None:
+            async for chunk in self._raise_miss(request):
                 yield chunk
             return
-        await answers.turn(asked)
-        whole = answers.whole(asked)
-        response = answers.recording.responses.get(asked.message_id)
-        if whole is not None:
-            for chunk in chunks_of(whole.entry):
+        await answers.turn(recorded)
+        answer = answers.whole(recorded)
+        response = answers.recording.responses.get(recorded.message_id)
+        if answer is not None:
+            for chunk in chunks_of(answer.entry):
                 yield chunk
-            yield whole.finish
+            yield answer.finish
             return
         if response is None or response.stop_reason == INTERRUPTED:
             answers.crash()
-        for chunk in self._arrived(response):
+        for chunk in self._iter_partial(response):
             yield chunk
         if response.stop_reason == CANCELLED:
             answers.stop()
-            await asyncio.Event().wait()  # the turn is cut off meanwhile
-        is_too_long = asked.message_id in answers.too_long
-        why: Failure = "context_too_long" if is_too_long else "failed"
-        raise ModelError(response.error or "", why=why)
+            await asyncio.Event().wait()  # The turn is cancelled while this waits.
+        is_too_long = recorded.message_id in answers.too_long
+        failure: Failure = "context_too_long" if is_too_long else "failed"
+        raise ModelError(response.error or "", why=failure)
 
-    def _arrived(self, response: ev.LlmResponse) -> Iterator[Chunk]:
-        """Yield what had arrived of an answer that did not end."""
-        said = self._answers.recording.entries.get(response.entry or MessageId(""))
-        text = text_in(response.partial) if said is None else text_of(said.content)
+    def _iter_partial(self, response: ev.LlmResponse) -> Iterator[Chunk]:
+        """Yield the recorded part of an incomplete response."""
+        entry = self._answers.recording.entries.get(response.entry or MessageId(""))
+        text = text_in(response.partial) if entry is None else text_of(entry.content)
         if thinking := thinking_in(response.partial):
             yield ThinkingDelta(thinking)
         if text:
@@ -137,12 +141,12 @@ class RecordedModel:
                 model=response.model,
             )
 
-    async def _miss(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Say how a request differs from the nearest that was recorded."""
+    async def _raise_miss(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Raise ReplayMiss with the difference from the nearest recorded request."""
         replayed = ReplayModel(self._answers.recording, name="the record")
         try:
             async for chunk in replayed.stream(request):
-                yield chunk  # another agent asked the same
+                yield chunk  # Another agent sent the same request.
         except ReplayMiss as miss:
             self._answers.missed = self._answers.missed or str(miss)
             raise

@@ -1,9 +1,9 @@
-"""A world in which things go as they went: tools answer what they answered in a recorded session.
+"""A world whose tools return the results of a recorded session.
 
     world = RecordedWorld(RecordedCalls.of(events), tools=recorded_tools(schemas))
 
-Nothing outside is touched while calls are those of the record. What the record does not have is
-asked of another world where there is one, else it is refused with a text that says so.
+Recorded calls have no external effects. Calls that are not recorded are passed to another world if
+there is one; otherwise they are refused with an explanation.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ NOT_RECORDED = (
 
 
 class _Anything(msgspec.Struct):
-    """The arguments of a tool that checks none: the record knows what it said to them."""
+    """Accepts any arguments of a recorded tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedTool(Tool):
-    """A tool of which there is only what a model was shown."""
+    """A tool that is known by its recorded schema only."""
 
     shown: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Take any name: some model was shown it."""
+        """Accept any tool name."""
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What the model was shown."""
+        """The recorded schema."""
         return dict(self.shown)
 
 
@@ -59,24 +59,24 @@ def recorded_tools(
 ) -> list[RecordedTool]:
     """Return tools with exactly these schemas, without the structural actions of agents.
 
-    A schema does not say whether a tool only reads, or may be run again: that is taken from the
-    tool of the same name in `like`, and not so where there is none.
+    A schema does not tell whether a tool is read-only or idempotent. These properties are copied
+    from the tool of the same name in `like`; by default they are false.
     """
-    known = {tool.name: tool for tool in like}
+    tools_by_name = {tool.name: tool for tool in like}
     tools: dict[str, RecordedTool] = {}
     for schema in schemas:
-        inner = schema.get("function")
-        named = inner if isinstance(inner, Mapping) else schema
-        name = str(named.get("name", ""))
+        function = schema.get("function")
+        tool_schema = function if isinstance(function, Mapping) else schema
+        name = str(tool_schema.get("name", ""))
         if name not in actions and name not in tools:
-            tools[name] = _recorded_tool(name, schema, known.get(name))
+            tools[name] = _recorded_tool(name, schema, tools_by_name.get(name))
     return list(tools.values())
 
 
 def recorded_actions(schemas: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the structural actions of agents without a list, from what one was offered.
+    """Return the structural actions of agents without a tool list, from the tools of one agent.
 
-    Where that one stood as a hook, it was not offered what hooks have only if they are granted it.
+    If that agent was a hook, actions that hooks have only by permission are added.
 
     >>> sorted(recorded_actions([{"name": "task"}, {"name": "read"}]))
     ['task']
@@ -92,7 +92,7 @@ def _recorded_tool(name: str, schema: Mapping[str, Any], like: Tool | None) -> R
         name=name,
         description=str(schema.get("description", "")),
         parameters={},
-        function=_nothing,
+        function=_not_callable,
         arguments=_Anything,
         reads_only=like is not None and like.reads_only,
         idempotent=like is not None and like.idempotent,
@@ -100,34 +100,34 @@ def _recorded_tool(name: str, schema: Mapping[str, Any], like: Tool | None) -> R
     )
 
 
-def _nothing() -> str:
+def _not_callable() -> str:
     raise AssertionError("a recorded tool is answered by its world")
 
 
 class RecordedWorld(World):
-    """Answers calls from the record; others live, where it may, or not at all."""
+    """Answers calls from the record. Others run in another world or are refused."""
 
     def __init__(
         self, calls: RecordedCalls, *, tools: Iterable[Tool] = (), live: World | None = None
     ) -> None:
-        """Answer from `calls`; what is not there is asked of `live`, or refused.
+        """Answer from `calls`. Other calls are passed to `live`, or refused without it.
 
-        `tools` are those that agents see, beside those of `live` (which are as they are there).
-        Raises ValueError where two tools have one name.
+        `tools` are visible to agents in addition to those of `live`, which take precedence. Raises
+        ValueError if two tools have the same name.
         """
         super().__init__(tools, folder=None if live is None else live.folder)
         self.calls, self.live = calls, live
         self.differing: list[tuple[str, FunctionCall]] = []
-        """Calls that are not in the record: the agent's name and the call, in order."""
+        """Agent name and call of each call that is not in the record, in order."""
         self.given: list[RecordedCall] = []
-        """Calls that were answered from it, in order."""
+        """The recorded calls that were used, in order."""
         if live is not None:
             self.tools |= live.tools
             self.user, self.permissions = live.user, live.permissions
             self.variables, self.known = live.variables, live.known
 
     async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
-        """Answer a call from the record, with all that was logged because of it."""
+        """Return the recorded result, after logging the events that the call caused."""
         recorded = self.calls.take(caller.agent.name, action)
         if recorded is not None:
             self.given.append(recorded)
@@ -138,58 +138,61 @@ class RecordedWorld(World):
         return ToolResult(NOT_RECORDED.format(action.name), is_error=True)
 
     def answer(self, recorded: RecordedCall, caller: ToolContext) -> ToolResult:
-        """Log what was logged while the call ran; return its result."""
+        """Log the events that the call caused, and return its result."""
         ids = self.say_again(recorded.reference, recorded.said, caller)
         result = recorded.result
         return ToolResult(
             result.content,
-            substance=self._new_id(result.substance, ids),
-            cause=self._new_cause(result.cause, ids),
+            substance=self._map_id(result.substance, ids),
+            cause=self._map_cause(result.cause, ids),
             is_error=result.is_error,
         )
 
     def here(self, reference: str) -> str | None:
-        """Return what a message of the record is called here, where it is here at all."""
+        """Return the current id of a recorded message, or None. Subclasses override this."""
         del reference
         return None
 
     def say_again(
-        self, call: ev.Reference, said: Iterable[ev.Event], caller: ToolContext
+        self, call: ev.Reference, events: Iterable[ev.Event], caller: ToolContext
     ) -> Mapping[str, str]:
-        """Log what was logged while a recorded call ran; return what its messages are now."""
+        """Log the events that a recorded call caused. Return a map from old to new ids."""
         ids = {call: caller.call}
-        for event in said:
-            again = self._again(event, ids, caller.agent.session)
-            if again is not None:
-                with suppress(InvalidEvent):  # who heard it there cannot hear it here
-                    ids[event.message_id] = caller.agent.session.append(again)
+        for event in events:
+            new_event = self._with_new_ids(event, ids, caller.agent.session)
+            if new_event is not None:
+                # A recipient in the record may not be able to receive it here.
+                with suppress(InvalidEvent):
+                    ids[event.message_id] = caller.agent.session.append(new_event)
         return ids
 
-    def _again(self, event: ev.Event, ids: Mapping[str, str], session: Session) -> ev.Event | None:
-        """Return the event as it is to be logged here; None where nobody is here whose it is."""
+    def _with_new_ids(
+        self, event: ev.Event, ids: Mapping[str, str], session: Session
+    ) -> ev.Event | None:
+        """Return an event with current ids, or None if its agent does not exist here."""
         name = self.calls.names.get(event.agent_id or AgentId(""))
         states = reversed(list(session.agents.values()))
-        named = (state.id for state in states if (state.name or state.id) == name)
-        agent_id = USER if event.agent_id == USER else next(named, None)
+        matching_ids = (state.id for state in states if (state.name or state.id) == name)
+        agent_id = USER if event.agent_id == USER else next(matching_ids, None)
         if agent_id is None or not isinstance(
             event,
             ev.TranscriptEntry | ev.PieceOfText | ev.MemoryOperation | ev.AgentConfigured,
         ):
             return None
-        again = msgspec.structs.replace(
-            event, agent_id=agent_id, unknown=None, cause=self._new_cause(event.cause, ids)
+        new_event = msgspec.structs.replace(
+            event, agent_id=agent_id, unknown=None, cause=self._map_cause(event.cause, ids)
         )
-        if isinstance(again, ev.TranscriptEntry):
-            again.substance = self._new_id(again.substance, ids)
-        return again
+        if isinstance(new_event, ev.TranscriptEntry):
+            new_event.substance = self._map_id(new_event.substance, ids)
+        return new_event
 
-    def _new_id(self, id_: MessageId | None, ids: Mapping[str, str]) -> MessageId | None:
-        new = None if id_ is None else ids.get(id_) or self.here(id_)
-        return None if new is None else MessageId(new)
+    def _map_id(self, id_: MessageId | None, ids: Mapping[str, str]) -> MessageId | None:
+        new_id = None if id_ is None else ids.get(id_) or self.here(id_)
+        return None if new_id is None else MessageId(new_id)
 
-    def _new_cause(self, cause: ev.Cause, ids: Mapping[str, str]) -> ev.Cause:
-        """Return a cause as it is called here; None where nothing of it is here."""
-        named: Sequence[str] = [cause] if isinstance(cause, str) else cause or []
-        found = [ids.get(one) or self.here(one) for one in named]
-        here = [one for one in found if one is not None]
-        return (here or None) if isinstance(cause, list) else next(iter(here), None)
+    def _map_cause(self, cause: ev.Cause, ids: Mapping[str, str]) -> ev.Cause:
+        """Map the references of a cause. Return None if none of them exists here."""
+        references: Sequence[str] = [cause] if isinstance(cause, str) else cause or []
+        new_ids = [ids.get(reference) or self.here(reference) for reference in references]
+        existing = [reference for reference in new_ids if reference is not None]
+        return (existing or None) if isinstance(cause, list) else next(iter(existing), None)

@@ -1,7 +1,8 @@
-"""The turns of agents that something outside woke, while a session is played again.
+"""Replay the turns that external triggers started.
 
-In the record they ran beside the turn of another. So they do here: whoever comes next in the record
-because of what it was told, and is in no turn, begins one; who is in a turn hears it between steps.
+In the record these turns ran concurrently with other turns. In the replay, an agent that acts next
+because of a trigger, and is idle, starts a turn; an agent in a turn receives the input between
+steps.
 """
 
 from __future__ import annotations
@@ -21,50 +22,55 @@ from harken.experiments.replay.agent_events import Lane
 from harken.experiments.replay.progress import Crash, ReplayProgress
 from harken.views.links import Links
 
-_PAUSE = 20
-"""So many steps others have before somebody is woken: maybe one of them lets it answer."""
-_PATIENCE = 5_000
+_START_DELAY_STEPS = 20
+"""Number of event loop iterations before a turn is started, in case another agent starts it."""
+_MAX_WAIT_STEPS = 5_000
 _turn: ContextVar[MessageId] = ContextVar("turn", default=MessageId(""))
 
 
 class TriggeredTurns:
-    """Of one session that is played again."""
+    """The triggered turns of a replayed session."""
 
     def __init__(
         self, script: ReplayProgress, events: Links, agent: Callable[[str | None], Agent]
     ) -> None:
-        """Prepare it. agent: gives the agent here by its id in the record."""
+        """Prepare the turns. `agent` returns the replayed agent for a recorded id."""
         self._script, self._links, self._agent = script, events, agent
         self._turns: dict[MessageId, asyncio.Task[None]] = {}
-        """By what somebody is to hear first in it."""
+        """Id of the first input -> task of the turn."""
         self._acting: dict[MessageId, AgentId] = {}
-        self._told: set[MessageId] = set()
+        self._delivered: set[MessageId] = set()
 
     def look(self, lane: Lane, coming: ev.Event | None) -> None:
-        """See to it that everybody hears what was heard then.
+        """Deliver recorded inputs that are due.
 
-        lane: who has just done something; coming: what comes next in the record.
+        `lane` is the agent of the last event; `coming` is the next recorded event.
         """
-        after = self._script.coming(lane)[:1]
-        for event in [*after, *filter(None, [coming])]:
-            if isinstance(event, ev.TranscriptEntry) and self._is_news(event):
-                self._let_hear(event, may_wake=event is coming)
+        next_events = self._script.coming(lane)[:1]
+        for event in [*next_events, *filter(None, [coming])]:
+            if isinstance(event, ev.TranscriptEntry) and self._is_triggered_input(event):
+                self._deliver(event, may_wake=event is coming)
 
-    def _let_hear(self, first: ev.TranscriptEntry, *, may_wake: bool) -> None:
+    def _deliver(self, first: ev.TranscriptEntry, *, may_wake: bool) -> None:
         agent = self._agent(first.agent_id)
-        is_primary = agent.state.place == "primary"  # whoever talks with it lets it answer
+        is_primary = agent.state.place == "primary"  # Its turn is started by its caller.
         if is_primary and agent.gate.is_open:
             return
-        for entry in takewhile(self._is_news, self._script.coming(self._script.lane(agent))):
-            if isinstance(entry, ev.TranscriptEntry) and not self._is_piece(entry):
-                self._tell(agent, entry)
+        for entry in takewhile(
+            self._is_triggered_input, self._script.coming(self._script.lane(agent))
+        ):
+            if isinstance(entry, ev.TranscriptEntry) and not self._is_trigger_text(entry):
+                self._add_news(agent, entry)
         if may_wake and not is_primary and first.message_id not in self._turns:
             self._acting[first.message_id] = agent.agent_id
             self._turns[first.message_id] = asyncio.create_task(self._turn(agent, first))
 
     async def settle(self, acting: Callable[[ev.Event], Agent]) -> None:
-        """Return when nobody who was woken comes next. acting: who acts for an event to happen."""
-        for _ in range(_PATIENCE):
+        """Wait until no triggered turn is next.
+
+        `acting` returns the agent that must act for an event.
+        """
+        for _ in range(_MAX_WAIT_STEPS):
             coming = self._script.next()
             if not self._turns or self._script.parted:
                 break
@@ -76,22 +82,24 @@ class TriggeredTurns:
         await asyncio.gather(*turns, return_exceptions=True)
 
     def cancel(self) -> None:
-        """Cut off all turns, as the end of the process did."""
+        """Cancel all turns, as at the end of the process."""
         for turn in self._turns.values():
             turn.cancel()
 
     def own(self) -> asyncio.Task[Any] | None:
-        """Return the turn that runs here, where it is one of those."""
+        """Return the current task if it is a triggered turn."""
         return self._turns.get(_turn.get())
 
     def drop(self, agent: Agent, substance: str | None) -> None:
-        """Forget news of an agent, which hears it in another way."""
-        agent.news = [one for one in agent.news if substance is None or one.substance != substance]
+        """Remove pending inputs of an agent that it receives in another way."""
+        agent.news = [
+            entry for entry in agent.news if substance is None or entry.substance != substance
+        ]
 
     async def _turn(self, agent: Agent, coming: ev.Event) -> None:
         _turn.set(coming.message_id)
         try:
-            for _ in range(_PAUSE):
+            for _ in range(_START_DELAY_STEPS):
                 await asyncio.sleep(0)
             await agent.gate.opened()
             if self._script.is_done(coming) or self._script.parted:
@@ -103,28 +111,30 @@ class TriggeredTurns:
         finally:
             del self._turns[coming.message_id], self._acting[coming.message_id]
 
-    def _tell(self, agent: Agent, entry: ev.TranscriptEntry) -> None:
-        here = self._script.here(entry.substance or "")
-        if here is not None and entry.message_id not in self._told:
-            self._told.add(entry.message_id)
-            told = ev.TranscriptEntry(agent_id=agent.agent_id, role="user", content=entry.content)
-            told.substance = MessageId(here)
-            agent.news.append(told)
+    def _add_news(self, agent: Agent, entry: ev.TranscriptEntry) -> None:
+        replayed_id = self._script.here(entry.substance or "")
+        if replayed_id is not None and entry.message_id not in self._delivered:
+            self._delivered.add(entry.message_id)
+            news_entry = ev.TranscriptEntry(
+                agent_id=agent.agent_id, role="user", content=entry.content
+            )
+            news_entry.substance = MessageId(replayed_id)
+            agent.news.append(news_entry)
 
-    def _is_news(self, event: ev.Event) -> bool:
-        """Whether an agent heard what happened outside, or what a subagent made of that."""
+    def _is_triggered_input(self, event: ev.Event) -> bool:
+        """Whether an entry is the input of a trigger, or the answer of a subagent to one."""
         if not isinstance(event, ev.TranscriptEntry) or event.agent_id == USER:
             return False
         if event.role != "user" or event.substance is None:
             return False
-        said = self._links.get(event.substance)
-        return self._is_piece(event) or (
-            isinstance(said, ev.TranscriptEntry)
-            and said.role == "assistant"
-            and said.agent_id not in (USER, event.agent_id)
-            and self._agent(said.agent_id).state.parent == self._agent(event.agent_id).agent_id
+        source = self._links.get(event.substance)
+        return self._is_trigger_text(event) or (
+            isinstance(source, ev.TranscriptEntry)
+            and source.role == "assistant"
+            and source.agent_id not in (USER, event.agent_id)
+            and self._agent(source.agent_id).state.parent == self._agent(event.agent_id).agent_id
         )
 
-    def _is_piece(self, event: ev.TranscriptEntry) -> bool:
+    def _is_trigger_text(self, event: ev.TranscriptEntry) -> bool:
         piece = self._links.get(event.substance)
         return isinstance(piece, ev.PieceOfText) and piece.trigger is not None
