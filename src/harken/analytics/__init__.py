@@ -1,1 +1,1 @@
-"""Numbers and tables over the facts: what happened, how often, how long, and what it cost."""
+"""Statistics and exported tables of the session index: activity, duration, tools and cost."""

@@ -1,1 +1,1 @@
-"""What can be found out again: which sources were read, and what they became."""
+"""Derived data: the import catalogue, the session index, and full-text search."""

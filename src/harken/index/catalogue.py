@@ -156,12 +156,12 @@ class Catalogue:
         return None if row is None else CommitId(row[0])
 
     def spawned(self, runtime: str, session: str) -> list[str]:
-        """Return the agents of a session whose conversations are in separate files."""
+        """Return the agents of a session that have their conversations in separate files."""
         query = "SELECT agent FROM spawned WHERE runtime = ? AND session = ? ORDER BY agent"
         return [agent for (agent,) in self._database.execute(query, (runtime, session))]
 
     def note_spawner(self, runtime: str, session: str, agent: str, ctx: CommitId) -> None:
-        """Record the commit that spawned an agent whose conversation is in a separate file."""
+        """Record the commit that spawned an agent with a conversation in a separate file."""
         self._spawned[runtime, session, agent] = ctx
 
     def commit(self) -> None:

@@ -40,7 +40,7 @@ _MAX_PROBLEMS = 20
 _EXTENSION, _VFS = "cksumvfs", "cksmvfs"
 
 Repair = Callable[[Path], None]
-"""Makes a damaged database usable again: deletes it, or keeps what can still be read."""
+"""Make a damaged database usable again: delete it, or keep its readable records."""
 
 
 @dataclass(frozen=True, slots=True)

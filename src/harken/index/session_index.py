@@ -271,7 +271,7 @@ class SessionIndex:
         return LogOffset("" if is_copy or is_indexed else session)
 
     def _apply_links(self) -> None:
-        """Set the commit of logged messages whose commits are indexed by now."""
+        """Set the commit of logged messages after their commits are indexed."""
         if self.database.execute("SELECT 1 FROM links LIMIT 1").fetchone() is None:
             return
         with self._write_transaction() as ledger:

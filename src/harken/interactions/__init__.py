@@ -1,4 +1,4 @@
-"""The interaction log: what each model call saw, for any program; and out to others."""
+"""The interaction log: the context of each model call of any program, and its export."""
 
 from __future__ import annotations
 

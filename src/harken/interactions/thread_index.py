@@ -241,7 +241,7 @@ class ThreadIndex:
 
     @contextmanager
     def _write_transaction(self) -> Iterator[apsw.Connection]:
-        """Hold a transaction. Raises StoreWriteError; of a damaged file, what the database says."""
+        """Run a transaction. Raises StoreWriteError, or apsw.Error if the file is damaged."""
         write = self._database
         try:
             write.execute("BEGIN IMMEDIATE")

@@ -44,19 +44,19 @@ Most: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NAMES)]
 @routes.post(
     "/checkpoint", **operation(CommitCreated, CommitRequest, names=True), dependencies=CHANGES
 )
-def checkpoint(store: Open, given: Given) -> Json:
+def checkpoint(store: Open, body: Given) -> Json:
     """Make a commit; once answered it is durable. The same request gives the same commit."""
-    asked = given.json(CommitRequest)
-    parent = None if asked.parent is None else find(store, asked.parent)
+    fields = body.json(CommitRequest)
+    parent = None if fields.parent is None else find(store, fields.parent)
     draft = replace(
-        asked.draft(parent),
-        messages=asked.messages,
-        artifact=asked.artifact,
-        type=asked.type,
-        trigger=asked.trigger,
-        format=asked.format,
-        message_count=asked.message_count,
-        token_count=asked.token_count,
+        fields.draft(parent),
+        messages=fields.messages,
+        artifact=fields.artifact,
+        type=fields.type,
+        trigger=fields.trigger,
+        format=fields.format,
+        message_count=fields.message_count,
+        token_count=fields.token_count,
     )
     return Json(CommitCreated(checkpoints.checkpoint(store, draft)))
 
@@ -75,9 +75,13 @@ def materialized(
     """
     name = None if ctx is None else find(store, ctx)
     until = stop if stop in ("compaction", "root") else find(store, stop)
-    found = materialize(store, name, until)
-    whole = found.messages if messages else None
-    return Json(ConversationBody(found.ref, found.message_count, found.token_count, whole))
+    conversation = materialize(store, name, until)
+    included = conversation.messages if messages else None
+    return Json(
+        ConversationBody(
+            conversation.ref, conversation.message_count, conversation.token_count, included
+        )
+    )
 
 
 @routes.get("/render", **operation(RenderedBody, names=True))
@@ -88,9 +92,9 @@ def rendered(store: Open, format: str, ctx: str | None = None, stop: str = "comp
     """
     name = None if ctx is None else find(store, ctx)
     until = stop if stop in ("compaction", "root") else find(store, stop)
-    made = render(store, name, format, until)
-    counts = made.message_count, made.token_count
-    return Json(RenderedBody(made.ref, made.tier, made.format, *counts))
+    conversation = render(store, name, format, until)
+    counts = conversation.message_count, conversation.token_count
+    return Json(RenderedBody(conversation.ref, conversation.tier, conversation.format, *counts))
 
 
 @routes.get("/resolve", **operation(MaybeCommit))
@@ -103,8 +107,8 @@ def resolve(store: Open, principal: str, time: str) -> Json:
 def newest(store: Open, limit: Most = 20) -> Json:
     """List the commits that were written last, the last first."""
     names = store.newest_commits(limit)
-    found = store.commits(names)
-    return Json(CommitInfoList([row_of(found[name]) for name in names if name in found]))
+    commits = store.commits(names)
+    return Json(CommitInfoList([row_of(commits[name]) for name in names if name in commits]))
 
 
 @routes.get("/commits/{ctx}", **operation(CommitInfo, names=True))
@@ -116,12 +120,12 @@ def show(store: Open, ctx: str) -> Json:
 @routes.patch(
     "/commits/{ctx}", **operation(CommitNotes, NewNotes, names=True), dependencies=CHANGES
 )
-def annotate(store: Open, ctx: str, given: Given) -> Json:
+def annotate(store: Open, ctx: str, body: Given) -> Json:
     """Replace the summary or the labels of a commit: nothing else of it can change."""
-    asked = given.json(NewNotes)
+    fields = body.json(NewNotes)
     name = find(store, ctx)
     notes = history.update_metadata(
-        store, name, summary=asked.summary, labels=asked.labels, by=asked.by
+        store, name, summary=fields.summary, labels=fields.labels, by=fields.by
     )
     return Json(notes)
 
@@ -145,13 +149,15 @@ def children(store: Open, ctx: str) -> Json:
 @routes.post(
     "/commits/{ctx}/fork", **operation(CommitCreated, NewFork, names=True), dependencies=CHANGES
 )
-def fork(store: Open, ctx: str, given: Given) -> Json:
+def fork(store: Open, ctx: str, body: Given) -> Json:
     """Begin a branch: a commit on top of this one with nothing new in it."""
-    asked = given.json(NewFork)
+    fields = body.json(NewFork)
     name = find(store, ctx)
-    time = asked.created_at or history.show(store, name).commit.created_at
-    made = forks.fork(store, name, asked.origin, time, summary=asked.summary, labels=asked.labels)
-    return Json(CommitCreated(made))
+    time = fields.created_at or history.show(store, name).commit.created_at
+    fork_id = forks.fork(
+        store, name, fields.origin, time, summary=fields.summary, labels=fields.labels
+    )
+    return Json(CommitCreated(fork_id))
 
 
 @routes.post(
@@ -159,11 +165,11 @@ def fork(store: Open, ctx: str, given: Given) -> Json:
     **operation(CommitCreated, NewCompaction, names=True),
     dependencies=CHANGES,
 )
-def compact(store: Open, ctx: str, given: Given) -> Json:
+def compact(store: Open, ctx: str, body: Given) -> Json:
     """Commit what is pending, then what stands for all before it from now on."""
-    asked = given.json(NewCompaction)
-    pending = replace(asked.draft(find(store, ctx)), messages=asked.pending)
-    return Json(CommitCreated(compaction.compact(store, pending, asked.context)))
+    fields = body.json(NewCompaction)
+    pending = replace(fields.draft(find(store, ctx)), messages=fields.pending)
+    return Json(CommitCreated(compaction.compact(store, pending, fields.context)))
 
 
 @routes.post(
@@ -177,8 +183,8 @@ def snapshot(store: Open, ctx: str) -> Json:
 @routes.get("/diff", **operation(CommitDiffBody, names=True))
 def diff(store: Open, ours: str, theirs: str) -> Json:
     """Give where two commits went apart, and what each saw since."""
-    found = history.diff(store, find(store, ours), find(store, theirs))
-    return Json(CommitDiffBody(found.ancestor, found.ours, found.theirs))
+    result = history.diff(store, find(store, ours), find(store, theirs))
+    return Json(CommitDiffBody(result.ancestor, result.ours, result.theirs))
 
 
 @routes.get("/labels", **operation(LabelList))

@@ -55,4 +55,4 @@ async def may_change(request: Request) -> None:
 Open = Annotated[Store, Depends(store_of)]
 Streams = Annotated[anyio.CapacityLimiter, Depends(streams_of)]
 CHANGES = [Depends(may_change)]
-"""The dependencies of a route that changes what is stored."""
+"""The dependencies of a route that modifies the store."""

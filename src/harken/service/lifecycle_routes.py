@@ -1,4 +1,4 @@
-"""The store as a whole over HTTP: all that is there, how long it is kept, and what goes.
+"""The store as a whole over HTTP: export, statistics, retention, garbage collection and purges.
 
 Source: docs/formats/service.md.
 """
@@ -43,26 +43,28 @@ def stats(store: Open) -> Json:
 @routes.get("/kept", **operation(wire.RetentionBody))
 def kept(store: Open) -> Json:
     """List what is kept otherwise than usual."""
-    found = store.retention()
-    return Json(wire.RetentionBody({name: found[name] for name in found}))
+    policies = store.retention()
+    return Json(wire.RetentionBody({name: policies[name] for name in policies}))
 
 
 @routes.post(
     "/keep", **operation(wire.DoneBody, wire.RetentionBody, names=True), dependencies=CHANGES
 )
-def keep(store: Open, given: Given) -> Json:
+def keep(store: Open, body: Given) -> Json:
     """Say how long commits and artifacts are kept; null: as all others."""
-    asked = given.json(wire.RetentionBody).kept
-    store.set_retention({ArtifactRef(name): keeping for name, keeping in asked.items()})
+    fields = body.json(wire.RetentionBody).kept
+    store.set_retention({ArtifactRef(name): policy for name, policy in fields.items()})
     return Json(wire.DoneBody())
 
 
 @routes.post("/collect", **operation(GcResult, wire.Collection), dependencies=CHANGES)
-def collect(store: Open, given: Given) -> Json:
+def collect(store: Open, body: Given) -> Json:
     """Remove what nothing needs, and what has expired. It may be cut off, and asked for again."""
-    asked = given.json(wire.Collection)
-    taken = store.collect(asked.roots, now=asked.now, grace_s=asked.grace_s, dry_run=asked.dry_run)
-    return Json(taken)
+    fields = body.json(wire.Collection)
+    result = store.collect(
+        fields.roots, now=fields.now, grace_s=fields.grace_s, dry_run=fields.dry_run
+    )
+    return Json(result)
 
 
 @routes.post(
@@ -70,17 +72,17 @@ def collect(store: Open, given: Given) -> Json:
     **operation(wire.DoneBody, wire.PlainPurge, names=True, takes_packed=True),
     dependencies=CHANGES,
 )
-def purge(store: Open, given: Given) -> Json:
+def purge(store: Open, body: Given) -> Json:
     """Put other content in the place of things, for good."""
-    if given.is_packed:
-        packed = wire.unpack(given.data, wire.PackedPurge)
+    if body.is_packed:
+        packed = wire.unpack(body.data, wire.PackedPurge)
         store.purge(packed.stand_ins, wire.read_json(packed.tombstone, Tombstone))
     else:
-        asked = given.json(wire.PlainPurge)
+        fields = body.json(wire.PlainPurge)
         values = {
-            name: canonical.to_canonical_bytes(value) for name, value in asked.stand_ins.items()
+            name: canonical.to_canonical_bytes(value) for name, value in fields.stand_ins.items()
         }
-        store.purge({**values, **asked.raw}, asked.tombstone)
+        store.purge({**values, **fields.raw}, fields.tombstone)
     return Json(wire.DoneBody())
 
 
@@ -91,6 +93,6 @@ def tombstones(store: Open) -> Json:
 
 
 def _frames(things: Iterator[StoredObject]) -> Iterator[bytes]:
-    for thing in things:
-        yield wire.frame(wire.PackedThing(thing.kind, thing.body))
+    for stored_object in things:
+        yield wire.frame(wire.PackedThing(stored_object.kind, stored_object.body))
     yield wire.END

@@ -78,12 +78,12 @@ def end(logs: Kept, name: str) -> Json:
 @routes.post(
     "/{name}", **operation(wire.LogEndBody, names=True, takes_bytes=True), dependencies=CHANGES
 )
-def append(logs: Kept, name: str, at: Offset, given: Sent) -> Json:
+def append(logs: Kept, name: str, at: Offset, lines: Sent) -> Json:
     """Add whole lines after the first `from` bytes; once answered they are durable.
 
     Lines that are there already are not added again; others in their place are refused.
     """
-    return _build_response(logs.receive(name, at, given))
+    return _build_response(logs.receive(name, at, lines))
 
 
 def _build_response(log_end: LogEnd) -> Json:

@@ -1,4 +1,4 @@
-"""What people and other runtimes ask of the service, and what they are told: plain JSON objects."""
+"""The JSON objects of requests and responses for people and other runtimes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ticket_id: str = ""
     thread_id: str = ""
     summary: str = ""
-    """Where it is empty, one is derived."""
+    """If empty, a summary is derived."""
     labels: tuple[str, ...] = ()
     created_at: str | None = None
     """RFC 3339; null: the time of the last message."""
 
     @property
     def origin(self) -> CommitOrigin:
-        """Where the commit comes from."""
+        """The origin of the commit."""
         return CommitOrigin(
             template=self.template,
             principal=self.principal,
@@ -50,7 +50,7 @@ class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def draft(self, parent: CommitId | None) -> CommitDraft:
-        """Return the commit with nothing in it yet."""
+        """Return a draft of the commit without content."""
         return CommitDraft(
             parent=parent,
             origin=self.origin,
@@ -64,7 +64,7 @@ class CommitRequest(_About, frozen=True, kw_only=True):
     """A commit to be made, of `messages` or of an `artifact` that is stored already."""
 
     parent: str | None = None
-    """The name of a commit, or any unique beginning of one; null: the conversation begins here."""
+    """Name of a commit, or a unique prefix of it; null starts a conversation."""
     messages: list[TimedMessage] = []
     artifact: ArtifactRef | None = None
     type: CommitType = "delta"
@@ -84,9 +84,9 @@ class NewCompaction(_About, frozen=True, kw_only=True):
     """What stands from now on for all before it."""
 
     context: str | list[TimedMessage]
-    """A summary, or what the agent reads from now on."""
+    """A summary, or the new context of the agent."""
     pending: list[TimedMessage] = []
-    """What is new since the commit: committed first."""
+    """New messages since the commit, which are committed first."""
 
 
 class NewNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,9 +124,9 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     summary: str
     derived: bool
-    """Whether the summary was made from the last answer, since nobody gave one."""
+    """Whether the summary was derived from the last answer, because none was given."""
     summarized_by: str
-    """The model that wrote the summary; empty: a person, or nobody."""
+    """The model that wrote the summary; empty for a person, or if unknown."""
     labels: tuple[str, ...]
 
 
@@ -140,11 +140,11 @@ class ConversationBody(msgspec.Struct, frozen=True):
     """What a commit stands for."""
 
     ref: ArtifactRef
-    """The sequence that it is stored as."""
+    """The stored sequence."""
     message_count: int
     token_count: int
     messages: list[Message] | None = None
-    """Oldest first; null where they were not asked for."""
+    """Oldest first; null if they were not requested."""
 
 
 class RenderedBody(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class RenderedBody(msgspec.Struct, frozen=True):
     tier: Tier
     """1: as it is; 2: fields of an older version mapped; 3: rendered; 4: raw."""
     format: str
-    """What the bytes are: the format that was asked for, else a narrative, or raw."""
+    """Format of the bytes: the requested one, a narrative, or raw."""
     message_count: int
     token_count: int
 

@@ -81,7 +81,7 @@ class NewNotesOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: CommitId
     notes: CommitNotes
     was: CommitNotes | None = None
-    """What they must be now; null: whatever they are."""
+    """The required current notes; null accepts any."""
 
 
 class Objects(msgspec.Struct, frozen=True):
@@ -125,111 +125,115 @@ class KnownCommits(msgspec.Struct, frozen=True):
     **operation(wire.DoneBody, wire.PlainBatch, names=True, takes_packed=True),
     dependencies=CHANGES,
 )
-def write(store: Open, given: Given) -> Json:
+def write(store: Open, body: Given) -> Json:
     """Write a batch, all or nothing; once answered it is durable."""
-    if given.is_packed:
-        batch = wire.batch_from(given.data)
+    if body.is_packed:
+        batch = wire.batch_from(body.data)
     else:
-        batch = wire.batch_of(given.json(wire.PlainBatch))
+        batch = wire.batch_of(body.json(wire.PlainBatch))
     store.write(batch)
     return Json(wire.DoneBody())
 
 
 @routes.post("/objects", **operation(Objects, wire.AskedNames, packed=True))
-def objects(store: Open, given: Given) -> Response:
+def objects(store: Open, body: Given) -> Response:
     """Give parts and messages."""
-    names = given.json(wire.AskedNames).names
-    found, asked = _read_some(names, store.objects, len)
-    return given.answer(
-        lambda: wire.PackedFound(found, asked),
-        lambda: Objects(wire.values_of(found), asked),
+    names = body.json(wire.AskedNames).names
+    objects_by_name, name_count = _read_some(names, store.objects, len)
+    return body.answer(
+        lambda: wire.PackedFound(objects_by_name, name_count),
+        lambda: Objects(wire.values_of(objects_by_name), name_count),
     )
 
 
 @routes.post("/deltas", **operation(Deltas, wire.AskedNames, packed=True))
-def deltas(store: Open, given: Given) -> Response:
+def deltas(store: Open, body: Given) -> Response:
     """Give deltas."""
-    names = given.json(wire.AskedNames).names
-    found, asked = _read_some(names, store.deltas, lambda entries: 200 * len(entries))
-    return given.answer(
-        lambda: wire.PackedFound({k: commits.encode_delta(v)[1] for k, v in found.items()}, asked),
-        lambda: Deltas(found, asked),
+    names = body.json(wire.AskedNames).names
+    deltas_by_name, name_count = _read_some(names, store.deltas, lambda entries: 200 * len(entries))
+    return body.answer(
+        lambda: wire.PackedFound(
+            {k: commits.encode_delta(v)[1] for k, v in deltas_by_name.items()}, name_count
+        ),
+        lambda: Deltas(deltas_by_name, name_count),
     )
 
 
 @routes.post("/sequences", **operation(Sequences, wire.AskedNames, packed=True))
-def sequences(store: Open, given: Given) -> Response:
+def sequences(store: Open, body: Given) -> Response:
     """Give sequences."""
-    names = given.json(wire.AskedNames).names
-    found, asked = _read_some(names, store.sequences, lambda refs: 70 * len(refs))
-    return given.answer(
+    names = body.json(wire.AskedNames).names
+    sequences_by_name, name_count = _read_some(names, store.sequences, lambda refs: 70 * len(refs))
+    return body.answer(
         lambda: wire.PackedFound(
-            {k: commits.encode_sequence(v)[1] for k, v in found.items()}, asked
+            {k: commits.encode_sequence(v)[1] for k, v in sequences_by_name.items()}, name_count
         ),
-        lambda: Sequences(found, asked),
+        lambda: Sequences(sequences_by_name, name_count),
     )
 
 
 @routes.post("/commits", **operation(KnownCommits, wire.AskedNames, packed=True))
-def known(store: Open, given: Given) -> Response:
+def known(store: Open, body: Given) -> Response:
     """Give commits."""
-    names = given.json(wire.AskedNames).names
-    found, asked = _read_some(names, store.commits, lambda _: 1000)
-    return _build_response(given, [found[name] for name in names if name in found], asked)
+    names = body.json(wire.AskedNames).names
+    commits_by_name, name_count = _read_some(names, store.commits, lambda _: 1000)
+    return _build_response(
+        body, [commits_by_name[name] for name in names if name in commits_by_name], name_count
+    )
 
 
 @routes.post("/chain", **operation(KnownCommits, AskedChain, names=True, packed=True))
-def chain(store: Open, given: Given) -> Response:
+def chain(store: Open, body: Given) -> Response:
     """Give a commit and those before it, newest first."""
-    asked = given.json(AskedChain)
-    found = store.chain(asked.name, asked.depth)
-    return _build_response(given, found, len(found))
+    fields = body.json(AskedChain)
+    stored_commits = store.chain(fields.name, fields.depth)
+    return _build_response(body, stored_commits, len(stored_commits))
 
 
 @routes.post("/children", **operation(wire.CommitList, AskedName))
-def children(store: Open, given: Given) -> Json:
+def children(store: Open, body: Given) -> Json:
     """List the commits whose parent this is, oldest first."""
-    return Json(wire.CommitList(store.children(given.json(AskedName).name)))
+    return Json(wire.CommitList(store.children(body.json(AskedName).name)))
 
 
 @routes.post("/latest", **operation(wire.MaybeCommit, AskedLatest))
-def latest(store: Open, given: Given) -> Json:
+def latest(store: Open, body: Given) -> Json:
     """Give a principal's last commit at or before a time; null where it has none."""
-    asked = given.json(AskedLatest)
-    return Json(wire.MaybeCommit(store.latest_commit(asked.principal, asked.at)))
+    fields = body.json(AskedLatest)
+    return Json(wire.MaybeCommit(store.latest_commit(fields.principal, fields.at)))
 
 
 @routes.post("/newest", **operation(wire.CommitList, AskedNewest))
-def newest(store: Open, given: Given) -> Json:
+def newest(store: Open, body: Given) -> Json:
     """List the commits that were written last, the last first."""
-    return Json(wire.CommitList(store.newest_commits(given.json(AskedNewest).limit)))
+    return Json(wire.CommitList(store.newest_commits(body.json(AskedNewest).limit)))
 
 
 @routes.post("/named", **operation(wire.NameList, AskedNamed))
-def list_names(store: Open, given: Given) -> Json:
+def list_names(store: Open, body: Given) -> Json:
     """List the names of commits and artifacts that begin so, sorted."""
-    asked = given.json(AskedNamed)
-    return Json(wire.NameList([*store.names_with_prefix(asked.beginning, asked.limit)]))
+    fields = body.json(AskedNamed)
+    return Json(wire.NameList([*store.names_with_prefix(fields.beginning, fields.limit)]))
 
 
 @routes.post("/annotate", **operation(wire.DoneBody, NewNotesOf, names=True), dependencies=CHANGES)
-def annotate(store: Open, given: Given) -> Json:
+def annotate(store: Open, body: Given) -> Json:
     """Replace what of a commit may change."""
-    asked = given.json(NewNotesOf)
-    store.update_notes(asked.name, asked.notes, was=asked.was)
+    fields = body.json(NewNotesOf)
+    store.update_notes(fields.name, fields.notes, was=fields.was)
     return Json(wire.DoneBody())
 
 
 @routes.post("/labelled", **operation(wire.LabelList, AskedLabel))
-def labelled(store: Open, given: Given) -> Json:
+def labelled(store: Open, body: Given) -> Json:
     """List labels and the commits that have them, oldest first."""
-    return Json(wire.LabelList(store.commits_by_label(given.json(AskedLabel).label)))
+    return Json(wire.LabelList(store.commits_by_label(body.json(AskedLabel).label)))
 
 
 @routes.post("/derived", **operation(wire.Derived, AskedKeys))
-def derived(store: Open, given: Given) -> Json:
+def derived(store: Open, body: Given) -> Json:
     """Give what was derived under these keys and is still there."""
-    return Json(wire.Derived(store.find_derived(given.json(AskedKeys).keys)))
+    return Json(wire.Derived(store.find_derived(body.json(AskedKeys).keys)))
 
 
 def _read_some(
@@ -238,24 +242,24 @@ def _read_some(
     size: Callable[[T], int],
 ) -> tuple[dict[str, T], int]:
     """Read the objects of as many names as fit into a response; return them and that number."""
-    found: dict[str, T] = {}
-    asked = size_bytes = 0
-    while asked < len(names) and size_bytes < wire.ANSWER_BYTES:
-        batch = read(names[asked : asked + _BATCH_NAMES])
-        found.update(batch)
+    result: dict[str, T] = {}
+    name_count = size_bytes = 0
+    while name_count < len(names) and size_bytes < wire.ANSWER_BYTES:
+        batch = read(names[name_count : name_count + _BATCH_NAMES])
+        result.update(batch)
         size_bytes += sum(map(size, batch.values()))
-        asked += _BATCH_NAMES
-    return found, min(asked, len(names))
+        name_count += _BATCH_NAMES
+    return result, min(name_count, len(names))
 
 
-def _build_response(given: Given, stored: list[StoredCommit], asked: int) -> Response:
-    return given.answer(
-        lambda: wire.PackedCommits(wire.packed_commits(stored), asked),
+def _build_response(body: Given, stored: list[StoredCommit], name_count: int) -> Response:
+    return body.answer(
+        lambda: wire.PackedCommits(wire.packed_commits(stored), name_count),
         lambda: KnownCommits(
             [
                 KnownCommit(stored_commit.id, stored_commit.commit, stored_commit.notes)
                 for stored_commit in stored
             ],
-            asked,
+            name_count,
         ),
     )

@@ -1,4 +1,4 @@
-"""Views: pure functions from events to something that a person wants to look at.
+"""Views: pure functions that compute readable results from events.
 
 Each takes events (a list, or `Links` that several views share) and returns rows that are JSON as
 they stand. A view knows no terminal and no file, follows links and never reads a tool's

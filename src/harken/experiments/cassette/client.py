@@ -54,7 +54,7 @@ class CassetteProtocol(Shape):
 
 
 def wrapped(client: Client, cassette: CassetteProtocol) -> Client:
-    """Return a client like this one whose calls use a cassette."""
+    """Return a client like this one that uses a cassette."""
     if is_http_client(client):
         return cast(Client, _wrap_http_client(client, cassette))
     inner: Any = getattr(client, "_client", None)  # There is no public attribute for it.

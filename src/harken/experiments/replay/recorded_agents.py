@@ -1,4 +1,4 @@
-"""Stand-ins for the agents of a recorded session whose code is not available.
+"""Stand-ins for recorded agents without available code.
 
 A dumb agent or a hook is a class of another program, which may not be available. Its answers and
 saved states are in the log: a stand-in repeats them in order when it gets the same questions. A

@@ -1,4 +1,4 @@
-"""A world whose tools return the results of a recorded session.
+"""A world with tools that return the results of a recorded session.
 
     world = RecordedWorld(RecordedCalls.of(events), tools=recorded_tools(schemas))
 

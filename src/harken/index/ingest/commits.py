@@ -114,7 +114,7 @@ class CommitIngest:
     messages: Messages
     requests: ResponseIngest
     logged: set[int]
-    """Sessions whose log is indexed."""
+    """Row ids of sessions with an indexed log."""
     _roots: dict[CommitId, tuple[int, int, int]] = field(default_factory=dict)
     """Commit -> row ids of the commit, its root and its agent."""
     _continued: set[int] = field(default_factory=set)

@@ -49,7 +49,7 @@ class LogChanged(Exception):
 
 @dataclass(slots=True)
 class LogOffset:
-    """How much of a log has been read."""
+    """The offset up to which a log has been read."""
 
     session: str = ""
     """Empty if the log has no session id; then nothing of it is indexed."""
@@ -191,7 +191,7 @@ class LogRows:
         self.ledger.add("log_agents", self.native, id_, self._agents[id_], birth)
 
     def _find_parent(self, event: AgentCreated) -> int | None:
-        """Return the agent whose call or creation event caused this agent to be created."""
+        """Return the parent of an agent: the agent that caused its creation."""
         causes = event.cause if isinstance(event.cause, list) else [event.cause]
         cause = next(filter(None, causes), None)
         number = None if cause is None else parse_id_number(reference_message_id(cause), "msg_")

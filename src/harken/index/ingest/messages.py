@@ -47,7 +47,7 @@ class Messages:
     _open: dict[tuple[int, str], tuple[int, int | None]] = field(default_factory=dict)
     """Agent and native id of a call without a result -> its row and time."""
     _loaded: set[int] = field(default_factory=set)
-    """Sessions whose open calls are in `_open`."""
+    """Sessions with open calls in `_open`."""
     _new_calls: dict[int, set[int]] = field(default_factory=dict)
     """Session -> its new tool calls."""
     _results: list[tuple[int, bool | None, int | None, int]] = field(default_factory=list)

@@ -150,7 +150,7 @@ class _AsyncClient:
 
 
 class _SyncStream:
-    """The stream of a response, whose bytes are copied to the tap."""
+    """The stream of a response. Its bytes are copied to the tap."""
 
     def __init__(self, inner: Any, tap: HttpTap) -> None:
         self._inner, self._create_tap = inner, tap

@@ -1,4 +1,4 @@
-"""`wrap_client`: return a provider's client whose model calls are recorded.
+"""`wrap_client`: return a provider's client that records its model calls.
 
     with recording(folder) as record:
         client = wrap(Anthropic(), record)
@@ -62,7 +62,7 @@ Client = TypeVar("Client")
 
 
 def wrap_client(client: Client, into: BackgroundRecorder | CallSink) -> Client:
-    """Return a client like this one whose calls are recorded. The original is not changed.
+    """Return a client like this one that records its calls. The original is not changed.
 
     `client` is a synchronous or asynchronous client of `openai` or `anthropic` with any options, or
     an httpx client. Closing either client closes both.
