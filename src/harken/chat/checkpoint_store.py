@@ -1,7 +1,7 @@
-"""Keeping: the store that a chat commits to, or why it cannot.
+"""The store to which a chat commits, or the error that prevents it.
 
-A store that is damaged, locked or too new stops no chat: the log is the truth, and a resume commits
-what is pending.
+A store that is corrupted, locked or too new does not stop a chat: the log is authoritative, and a
+resume commits the pending events.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from harken.errors import ConfigError, StoreError
 from harken.store.base import Store
 
 PATIENCE_S = 3.0
-"""How long a chat waits for others who write: meanwhile it does nothing else."""
+"""The time that a chat waits for the store's lock. The chat is blocked meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStore:
-    """A store, or the error that stands in its place."""
+    """A store, or the error that prevents its use."""
 
     store: Store | None = None
     error: StoreError | None = None
@@ -41,7 +41,7 @@ class CheckpointStore:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should be told."""
+        """Messages for the user about the store."""
         return (f"Nothing is committed: {self.error}",) if self.error is not None else ()
 
     def need(self) -> Store:
@@ -55,7 +55,7 @@ class CheckpointStore:
         return resolver(self.need())(event)
 
     def checkpoints(self, home: Home) -> Checkpointer | None:
-        """Return what commits to it; None: nothing does."""
+        """Return the checkpointer of the store. Return None if the store cannot be used."""
         if self.store is None:
             return None
         return Checkpointer(

@@ -1,7 +1,7 @@
-"""The first agent of a session, made from a template: it has all that a subagent would have of it.
+"""Configure the first agent of a session from a template, as completely as a subagent.
 
-A person who names a template means its guards and its limits, too: what of it cannot be had is an
-error, and nothing of it is left out in silence.
+The guards and limits of a template apply, too: a part of the template that is not available is an
+error and is never ignored.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from harken.world.result import InvalidArguments
 
 
 def make_from(template: Template | None, root: Agent) -> None:
-    """Log what an agent has of its template, and let the template's hooks watch it.
+    """Log the configuration of an agent from its template, and install the template's hooks.
 
-    Raises ConfigError where something that the template names is not here.
+    Raises ConfigError if something that the template names is not available.
     """
     if template is None:
         return
     assert isinstance(root, ToolAgent)
-    known = {*ACTIONS, *root.runtime.world.tools}
-    whole = [server_in(name) for name in template.tools or () if name.endswith("__*")]
-    servers = filter(None, whole)  # none of them has been started: their tools are not known yet
-    template = replace(template, mcp=(*template.mcp, *servers)).expanded(known)
+    tool_names = {*ACTIONS, *root.runtime.world.tools}
+    server_names = [server_in(name) for name in template.tools or () if name.endswith("__*")]
+    # The servers are not started yet, so their tools are not known.
+    servers = filter(None, server_names)
+    template = replace(template, mcp=(*template.mcp, *servers)).expanded(tool_names)
     for name in template.tools or ():
-        if name not in known:
-            there = ", ".join(sorted(known))
-            raise ConfigError(f"{template.path}: no tool {name!r} is here; there is: {there}")
+        if name not in tool_names:
+            available = ", ".join(sorted(tool_names))
+            raise ConfigError(f"{template.path}: no tool {name!r} is here; there is: {available}")
     try:
         spec: dict[str, Any] = {
             "template": template.origin,
@@ -48,8 +49,8 @@ def make_from(template: Template | None, root: Agent) -> None:
         hooks = hooks_of(template, root, [hook.name for hook in root.hooks])
     except InvalidArguments as error:
         raise ConfigError(str(error)) from None
-    given = {name: value for name, value in spec.items() if value is not None}
-    root.session.append(AgentConfigured(agent_id=root.agent_id, spec=given))
+    agent_spec = {name: value for name, value in spec.items() if value is not None}
+    root.session.append(AgentConfigured(agent_id=root.agent_id, spec=agent_spec))
     install(hooks, root)
     for note in template.notes:
         root.runtime.notify(note)

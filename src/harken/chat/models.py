@@ -1,6 +1,6 @@
-"""Models at hand: which model a chat talks with: the one that a person named, or that is there.
+"""Select the model of a chat: the named one, the configured one or an available one.
 
-Models that can be used now, for a user who chooses one.
+It also lists the models that can be used now.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harken.llm.replay import ReplayLog, ReplayModel
 from harken.session.log.reader import events
 
 MODELS_OF_PROVIDER = 9
-"""How many models of each provider `/model` lists."""
+"""The maximum number of models per provider in the list of `/model`."""
 
 
 def list_models(settings: Settings) -> list[str]:
@@ -41,7 +41,9 @@ def list_models(settings: Settings) -> list[str]:
 
 def found_model(settings: Settings) -> str:
     """Return the model to use where none is configured. Raises ConfigError where there is none."""
-    choice = choose([one for one in discover(settings.providers.values()) if one.ready])
+    choice = choose(
+        [provider for provider in discover(settings.providers.values()) if provider.ready]
+    )
     if choice is None:
         raise ConfigError(
             "which model? Pass --model NAME; `harken models` lists what there is, "
@@ -51,7 +53,7 @@ def found_model(settings: Settings) -> str:
 
 
 def model_finder(home: Home, settings: Settings) -> ModelResolver:
-    """Return what gives models by name, one a name; `replay:` takes sessions by id too."""
+    """Return a function that resolves model names, cached. `replay:` accepts session ids, too."""
     resolve = settings.models()
 
     @cache
@@ -77,7 +79,7 @@ def _replay(home: Home, session: str, name: str) -> ReplayModel:
 
 
 def anchored(name: str) -> str:
-    """Return a scripted model's name with the whole path: a resume may come from elsewhere."""
+    """Return a scripted model's name with an absolute path: a resume may run in another folder."""
     kind, _, file = name.partition(":")
     if kind == "scripted" and name != MODEL_NAME and Path(file).is_file():
         return f"{kind}:{Path(file).absolute()}"

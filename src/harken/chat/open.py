@@ -1,6 +1,6 @@
-"""Opening: the agent to talk with, its session and all that they need, from what a person wants.
+"""Open a chat: the agent to talk with, its session, world, store and hooks.
 
-The one place where all of it is put together: `models_at_hand`, `chat_world`, the store, the hooks.
+All parts of a chat are created and connected in this module.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from harken.world.environment import visible_variables
 from harken.world.tool import Tool
 from harken.world.user import User
 
-# A chat shows the failures of hooks itself; a traceback would stand in the middle of its screen.
+# A chat prints the failures of hooks itself; a traceback would overwrite its screen.
 logging.getLogger("harken.agents.hooks.hook").addHandler(logging.NullHandler())
 
 BUDGET = Budget(depth=8, live_subagents=64)
-"""What a new session may become without asking: agents that make agents would not end."""
+"""The limits of a new session: without them, agents that create agents would not end."""
 
 
 def open_chat(
@@ -58,11 +58,11 @@ def open_chat(
     on_notice: Tell | None = None,
     tools: Sequence[Tool] | None = None,
 ) -> OpenChat:
-    """Return the agent to talk with, of a new session or an old one.
+    """Return the agent to talk with, of a new or an existing session.
 
-    `user` is whom agents can ask; `tools` stand in for those of this machine. A store that cannot
-    be used is no reason not to talk: `notes` says so. Raises ConfigError
-    where no model is named, or what is named is not at hand, and what `load_session` raises.
+    `user` answers the questions of agents; `tools` replace the tools of this machine. A store that
+    cannot be used does not prevent a chat: `notes` reports it. Raises ConfigError if no model is
+    named or a named object is not available, and the errors of `load_session`.
     """
     old = wish.old
     settings = load_settings(
@@ -72,17 +72,19 @@ def open_chat(
     check_there(old)
     find = model_finder(home, settings)
     model = chosen_model(find, name)
-    permissions, own = permissions_of(settings, home.folder), prompt_for(home, name)
+    permissions, prompt = permissions_of(settings, home.folder), prompt_for(home, name)
     home.make()
     with ExitStack() as opening:
         where = (wish.store or settings.store, settings.backing)
-        kept = CheckpointStore.opened(lambda: open_store(home, *where, patience_s=PATIENCE_S))
-        opening.callback(kept.close)
-        ctx = None if wish.ctx is None else NameResolver(home, kept.need()).commit(wish.ctx)
-        # The options of the user are right: only now a session is made.
+        checkpoints = CheckpointStore.opened(
+            lambda: open_store(home, *where, patience_s=PATIENCE_S)
+        )
+        opening.callback(checkpoints.close)
+        ctx = None if wish.ctx is None else NameResolver(home, checkpoints.need()).commit(wish.ctx)
+        # The session is created after the options were validated.
         path = old or home.new_session(wish.name)
         if old is None:
-            opening.callback(path.unlink, missing_ok=True)  # nobody looks for what did not begin
+            opening.callback(path.unlink, missing_ok=True)  # an unstarted session is deleted
         around = around_of(home, wish, settings, path, tools, on_notice)
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
@@ -91,7 +93,7 @@ def open_chat(
         runtime = replace(
             runtime_of(settings),
             allowed_commands=AllowedCommands(home),
-            checkpoints=kept.checkpoints(home),
+            checkpoints=checkpoints.checkpoints(home),
             model=model,
             models=find,
             world=world,
@@ -101,10 +103,10 @@ def open_chat(
         root, session = load_session(
             path,
             runtime=runtime,
-            system_prompt=wish.system_prompt or (own.text if ctx is None else None),
+            system_prompt=wish.system_prompt or (prompt.text if ctx is None else None),
             name="main",
             budget=BUDGET if old is None else None,
-            options=SessionOptions(resolver=kept.resolve, folder=current_folder()),
+            options=SessionOptions(resolver=checkpoints.resolve, folder=current_folder()),
         )
         opening.callback(session.close)
         if ctx is not None:
@@ -114,33 +116,35 @@ def open_chat(
             watch_with_hooks(root, settings)
             make_from(wish.template, root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
-        said = (*notes_for(wish, settings, kept, root), *around.box.notes)
-        has_own = old is None and ctx is None and not wish.system_prompt and own.note
-        notes = (*said, *([own.note] if has_own else ()), *armed_notes(session, wish))
+        messages = (*notes_for(wish, settings, checkpoints, root), *around.box.notes)
+        has_own = old is None and ctx is None and not wish.system_prompt and prompt.note
+        notes = (*messages, *([prompt.note] if has_own else ()), *armed_notes(session, wish))
         shell = user_shell(settings, around)
-        opened = OpenChat(root, session, runtime, settings, kept.store, shell, notes)
-        check_agent(opened.primary)
+        chat = OpenChat(root, session, runtime, settings, checkpoints.store, shell, notes)
+        check_agent(chat.primary)
         opening.pop_all()
-    return opened
+    return chat
 
 
 def notes_for(
-    wish: ChatOptions, settings: Settings, kept: CheckpointStore, root: Agent
+    wish: ChatOptions, settings: Settings, checkpoints: CheckpointStore, root: Agent
 ) -> tuple[str, ...]:
-    """Return what the user should be told at the beginning, also which hooks are unusual."""
-    states = [root.session.agents[one] for one in root.state.hooks]
-    names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
+    """Return the messages for the user at the start of a chat, such as about unusual hooks."""
+    states = [root.session.agents[hook_id] for hook_id in root.state.hooks]
+    names = [
+        state.name or state.id for state in states if state.spec.get("kind") != ChangedFiles.kind
+    ]
     watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
     scripts = [
-        root.agent_by_id(one.id) for one in states if one.spec.get("kind") == CommandHook.kind
+        root.agent_by_id(state.id) for state in states if state.spec.get("kind") == CommandHook.kind
     ]
-    foreign = [f"hook {one.name}: {NOT_RUN}" for one in scripts if _is_foreign(one)]
+    foreign = [f"hook {hook.name}: {NOT_RUN}" for hook in scripts if _is_foreign(hook)]
     notes = (
         *foreign,
         wish.note,
         *settings.notes,
         *prompt_file_notes(settings.prompt_files),
-        *kept.notes,
+        *checkpoints.notes,
         watched,
     )
     return tuple(filter(None, notes))
@@ -151,7 +155,7 @@ def _is_foreign(hook: Agent) -> bool:
 
 
 def check_there(old: Path | None) -> None:
-    """Raise what is wrong with a log that is not there, or empty."""
+    """Raise ConfigError if the log is missing or empty."""
     if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
         Session.load(old).close()
 
@@ -160,7 +164,7 @@ def watch_with_hooks(root: Agent, settings: Settings) -> None:
     """Let the hooks that are configured watch an agent. Raises ConfigError."""
     for name in settings.use_hooks:
         if name == ChangedFiles.kind:
-            continue  # it watches already
+            continue  # the hook is already installed
         try:
             hook = settings.hooks.make(name, root)
         except NameNotFound as error:
@@ -176,7 +180,7 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
     if (
         entries
         and is_new
-        and not any(isinstance(one, CommandHook) and one.is_let for one in root.hooks)
+        and not any(isinstance(hook, CommandHook) and hook.is_let for hook in root.hooks)
     ):
         options = let_run(root.runtime, Commands(entries, settings.claude_may_allow))
         hook = CommandHook(root.session, runtime=root.runtime, options=options)
@@ -184,7 +188,7 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
 
 
 def runtime_of(settings: Settings) -> AgentRuntime:
-    """Return what the agents of a run share, as far as it is configured."""
+    """Return the runtime of the agents, as configured."""
     return AgentRuntime(
         templates=settings.templates,
         hooks=settings.hooks,
@@ -201,14 +205,14 @@ def runtime_of(settings: Settings) -> AgentRuntime:
 
 
 def armed_notes(session: Session, wish: ChatOptions) -> list[str]:
-    """Say what wakes the agents of an old session again."""
+    """Return a note about the triggers of an existing session."""
     armed = armed_triggers(session) if wish.wakes else {}
-    said = ", ".join(f"{name} ({one.words})" for (_, name, _), one in armed.items())
-    return [f"Armed again: {said}"] if said else []
+    summary = ", ".join(f"{name} ({trigger.words})" for (_, name, _), trigger in armed.items())
+    return [f"Armed again: {summary}"] if summary else []
 
 
 def check_agent(agent: Agent) -> None:
-    """Raise ConfigError, before anything is said, where its model or a hook is not at hand."""
+    """Raise ConfigError, before the first message, if its model or a hook is not available."""
     try:
         _ = agent.model if isinstance(agent, SmartAgent) else None
     except HarkenError as error:

@@ -17,27 +17,27 @@ from harken.world.shell.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class OpenChat:
-    """A chat that can begin. `session` is closed by whoever opened it."""
+    """A chat that is ready to begin. The caller that opened it closes `session`."""
 
     agent: Agent
     session: Session
     runtime: AgentRuntime
     settings: Settings
     store: Store | None = None
-    """Where its commits go; None where it cannot be used."""
+    """The store to which the session commits. None if it cannot be used."""
     shell: Shell | None = None
     """The shell for commands of the user, outside the sandbox."""
     notes: tuple[str, ...] = ()
-    """What the user should be told at the beginning, a line each."""
+    """Messages for the user at the beginning, one per line."""
     conversation: Conversation = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "conversation", Conversation(self.agent))
 
     def end(self, *, by_user: bool = False) -> None:
-        """Commit what is pending, log that the session ended on purpose, and close all.
+        """Commit pending events, log the end of the session, and close session and store.
 
-        by_user: whether the user typed that it shall end.
+        by_user: whether the user typed a command that ends it.
         """
         reason = "prompt_input_exit" if by_user else "other"
         for hook in self.primary.hooks:

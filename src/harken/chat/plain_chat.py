@@ -1,8 +1,7 @@
-"""The chat in plain lines: for pipes, scripts and terminals that can do no more.
+"""The chat in plain lines: for pipes, scripts and terminals without cursor control.
 
-Answers, and nothing else, go to standard output; all that is no answer goes to standard error.
-
-The user at a terminal that can only print lines: questions are lines, and so are answers.
+Only answers go to standard output; everything else goes to standard error. Questions to the user
+are lines, and so are the replies.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from harken.world.result import ToolError
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, UserUnavailable
 
 Read = Callable[[str], str | None]
-"""Shows a prompt and returns a line; None at the end of the input."""
+"""Prints a prompt and returns a line. Returns None at the end of the input."""
 
 
 CHOICES = "yes, no, or why not / what instead"
@@ -56,32 +55,34 @@ class PlainUser:
         tell: Callable[[str], None],
         keep_type_ahead: Callable[[], None] = lambda: None,
     ) -> None:
-        """Call `keep_type_ahead` before a question is shown: what was typed is no answer to it."""
+        """Call `keep_type_ahead` before a question is shown: type-ahead is not a reply to it."""
         self._read, self._tell = read, tell
         self._keep_type_ahead = keep_type_ahead
         self._one = asyncio.Lock()
 
-    async def ask(self, asked: UserQuestion) -> str:
+    async def ask(self, question: UserQuestion) -> str:
         """Return the answer to a question. Raises UserUnavailable at the end of the input."""
         async with self._one:
             self._keep_type_ahead()
-            self._tell(f"{asked.agent} asks: {asked.question}")
-            for number, option in enumerate(asked.options, 1):
+            self._tell(f"{question.agent} asks: {question.question}")
+            for number, option in enumerate(question.options, 1):
                 self._tell(f"  {number} {option}")
             answer = self._line("answer> ")
-        is_number = answer.isascii() and answer.isdigit() and 0 < int(answer) <= len(asked.options)
-        return asked.options[int(answer) - 1] if is_number else answer
+        is_number = (
+            answer.isascii() and answer.isdigit() and 0 < int(answer) <= len(question.options)
+        )
+        return question.options[int(answer) - 1] if is_number else answer
 
-    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, request: ApprovalRequest) -> ApprovalDecision:
         """Allow an action or not. Raises UserUnavailable at the end of the input."""
         async with self._one:
             self._keep_type_ahead()
-            self._tell(f"{wanted.agent} wants to use {wanted.tool}:\n{wanted.preview}")
-            if wanted.note:
-                self._tell(wanted.note)
-            for number, rule in enumerate(wanted.rules, 1):
+            self._tell(f"{request.agent} wants to use {request.tool}:\n{request.preview}")
+            if request.note:
+                self._tell(request.note)
+            for number, rule in enumerate(request.rules, 1):
                 self._tell(f"  {number} always, for {rule}")
-            return _leave(self._line(f"{CHOICES}> "), wanted)
+            return _parse_decision(self._line(f"{CHOICES}> "), request)
 
     def _line(self, prompt: str) -> str:
         while (line := self._read(prompt)) is not None:
@@ -90,15 +91,15 @@ class PlainUser:
         raise UserUnavailable("the input has ended")
 
 
-def _leave(said: str, wanted: ApprovalRequest) -> ApprovalDecision:
-    """Read what was typed: whatever is neither a yes nor a rule is a no, and says why."""
-    if said.lower() in ("y", "yes"):
+def _parse_decision(reply: str, request: ApprovalRequest) -> ApprovalDecision:
+    """Parse a reply. A text that is neither a yes nor a rule is a denial with that reason."""
+    if reply.lower() in ("y", "yes"):
         return ApprovalDecision(allowed=True)
-    if said.lower() in ("n", "no"):
+    if reply.lower() in ("n", "no"):
         return ApprovalDecision(allowed=False)
-    if said.isascii() and said.isdigit() and 0 < int(said) <= len(wanted.rules):
-        return ApprovalDecision(allowed=True, rule=wanted.rules[int(said) - 1])
-    return ApprovalDecision(allowed=False, reason=said)
+    if reply.isascii() and reply.isdigit() and 0 < int(reply) <= len(request.rules):
+        return ApprovalDecision(allowed=True, rule=request.rules[int(reply) - 1])
+    return ApprovalDecision(allowed=False, reason=reply)
 
 
 KEYS = """\
@@ -106,23 +107,23 @@ KEYS = """\
   Enter alone  let a turn that was cut off go on
   Ctrl-D       end"""
 _STOPS = {"denial": "denies", "failure": "failed"}
-"""What hooks say that may be why there is no answer."""
+"""Kinds of hook verdicts that may be the reason for a missing answer."""
 
 How: TypeAlias = Callable[[Coroutine[Any, Any, LoggedString]], Coroutine[Any, Any, LoggedString]]
 
 
-def report(opened: OpenChat, *, resumed: bool) -> None:
-    """Say on standard error which session this is, and what was found in its log."""
-    session = opened.session
+def report(chat: OpenChat, *, resumed: bool) -> None:
+    """Print the session and the notes about its log on standard error."""
+    session = chat.session
     tell(f"{'Session resumed from' if resumed else 'Session'} {session.path}")
-    for line in opened.notes:
+    for line in chat.notes:
         tell(line)
     if session.torn is not None:
         tell(f"A half-written last line was set aside in {session.torn}")
 
 
 def tell(text: str) -> None:
-    """Print on standard error what is no answer."""
+    """Print a text that is not an answer on standard error."""
     click.echo(escape_control_characters(text), err=True)
 
 
@@ -139,7 +140,7 @@ class PlainChat:
 
     def __init__(
         self,
-        opened: OpenChat,
+        chat: OpenChat,
         runner: asyncio.Runner,
         *,
         as_json: bool,
@@ -150,10 +151,10 @@ class PlainChat:
 
         most_calls: how often an agent may call its model in one turn.
         """
-        self.opened, self.runner, self.as_json = opened, runner, as_json
+        self.opened, self.runner, self.as_json = chat, runner, as_json
         self._typed = typed or StdinReader()
-        self.session, self.runtime = opened.session, opened.runtime
-        self.shell = opened.shell
+        self.session, self.runtime = chat.session, chat.runtime
+        self.shell = chat.shell
         self.failed = False
         """Whether a turn ended without an answer."""
         self.onward: NextSession | None = None
@@ -178,7 +179,7 @@ class PlainChat:
             self.tell_refusals()
 
     def talk(self) -> None:
-        """Say what is typed, until the end of the input; what happens outside is answered, too."""
+        """Send lines of input until the end of the input. Trigger events are answered, too."""
         if self.opened.primary.has_open_calls:
             self.explain("The last turn was cut off")
         is_typed = stdin_is_interactive()
@@ -192,7 +193,7 @@ class PlainChat:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Listen to what happens outside, whenever the event loop runs."""
+        """Process trigger events whenever the event loop runs."""
         stack = AsyncExitStack()
         self.runner.run(stack.enter_async_context(self.opened.conversation.listen()))
         try:
@@ -201,7 +202,7 @@ class PlainChat:
             self.runner.run(stack.aclose())
 
     def _line(self) -> str | None:
-        """Return the next line; what happens before it comes is answered."""
+        """Return the next line. Trigger events before it are answered."""
         conversation = self.opened.conversation
         while conversation.is_waiting:
             came, line = self.runner.run(self._typed.line_unless(conversation.news()))
@@ -220,27 +221,28 @@ class PlainChat:
             agent = self.session.agents[event.agent_id or AgentId("")]
             tell(f"{agent.name or agent.id}: the context was compacted")
         elif isinstance(event, TranscriptEntry):
-            self._hear_entry(event)
+            self._print_refusal(event)
 
-    def _hear_entry(self, entry: TranscriptEntry) -> None:
-        """Tell what a hook refused, or that it failed: why an answer is missing."""
+    def _print_refusal(self, entry: TranscriptEntry) -> None:
+        """Print that a hook denied or failed: it explains a missing answer."""
         agent = self.session.agents.get(entry.agent_id or AgentId(""))
         if agent is None or agent.place != "hook" or entry.role == "user":
             return
-        said = read_words(entry)
-        if said is not None and said.kind in _STOPS:
-            tell(f"hook {agent.name or agent.id} {_STOPS[said.kind]}: {one_line(said.words, 300)}")
+        verdict = read_words(entry)
+        if verdict is not None and verdict.kind in _STOPS:
+            words = one_line(verdict.words, 300)
+            tell(f"hook {agent.name or agent.id} {_STOPS[verdict.kind]}: {words}")
 
     def usable_models(self) -> Sequence[str]:
         """Return names of models that can be used now."""
         return list_models(self.opened.settings)
 
     def say(self, text: str) -> None:
-        """Show what a slash command says."""
+        """Print the output of a slash command."""
         say(text)
 
     def compact(self, instructions: str) -> None:
-        """Let the agent sum up what it has in its context. Raises ModelError, ConfigError."""
+        """Compact the context of the agent. Raises ModelError, ConfigError."""
         agent = self.opened.primary
         if not isinstance(agent, SmartAgent):
             raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
@@ -265,7 +267,7 @@ class PlainChat:
         return {**self._prompts, **prompt_file_commands(self.opened.settings.prompt_files)}
 
     def act(self, doing: Doing) -> None:
-        """Do something with the agents, and say what came of it; who takes over may answer."""
+        """Run an operation on the agents and print its result. A new primary agent may answer."""
         before, first = self.primary.agent_id, self.session.next_id()
         try:
             self.say(text_of(self.runner.run(doing()).content))
@@ -308,7 +310,7 @@ class PlainChat:
         self._ended = True
 
     def try_to_ask(self, line: str | None) -> None:
-        """Say one thing; a failed model call, or Ctrl-C, is told, and the chat goes on."""
+        """Send a message. A failed model call or Ctrl-C is printed, and the chat continues."""
         try:
             self.ask(line)
         except ModelError as error:
@@ -321,13 +323,13 @@ class PlainChat:
             self.explain("Interrupted")
 
     def print_failure(self, error: ModelError) -> None:
-        """Print what `--json` says instead of an answer, for programs; people are told else."""
+        """Print the error object of `--json`. Without `--json` the error is printed elsewhere."""
         if self.as_json:
             row = {"session": self.session.state.session_id, "error": str(error), "why": error.why}
             print_json(row, indent=None)
 
     def tell_refusals(self) -> None:
-        """Say how many actions were refused because nobody could be asked."""
+        """Print the number of actions that were denied because no user could be asked."""
         permissions = self.runtime.world.permissions
         if permissions is not None and (refused := permissions.unasked):
             were = "was" if refused == 1 else "were"
@@ -340,7 +342,7 @@ class PlainChat:
         tell(f"{text}; an empty line lets it go on" if is_open else text)
 
     def ask(self, line: str | None, how: How = as_it_is) -> None:
-        """Say one thing and print the answer; `how` says in which way the work is done."""
+        """Send a message and print the answer. `how` runs the coroutine of the turn."""
         self._tally = UsageTotal()
         began = time.monotonic()
         conversation = self.opened.conversation
@@ -352,7 +354,7 @@ class PlainChat:
             say(str(answer))
 
     def row(self, agent_id: AgentId, answer: LoggedString, seconds: float) -> dict[str, Any]:
-        """Return an answer as the object that `--json` prints, with what its turn used."""
+        """Return an answer as the object that `--json` prints, with the usage of its turn."""
         state = self.session.state
         return {
             "session": state.session_id,

@@ -1,4 +1,4 @@
-"""Where the commands of agents run: in a sandbox, or not, and what a person is told of it."""
+"""The sandbox of the agents' commands, and notes for the user about it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _BARE = "Commands run without a sandbox: the shell of an agent can do all that y
 
 @dataclass(frozen=True, slots=True)
 class ShellSandbox:
-    """How commands are run."""
+    """The sandbox of shell commands, or the reason for having none."""
 
     sandbox: Sandbox | None = None
     refusal: str = ""
     """Why none is run."""
     notes: tuple[str, ...] = ()
-    """What a person should know, a line each."""
+    """Messages for the user, one per line."""
 
 
 def confined(
@@ -48,19 +48,19 @@ def confined(
         network=settings.network,
     )
     try:
-        found = wanted_walls.found(environment())
+        sandbox = wanted_walls.found(environment())
     except ConfigError as error:
         if wanted == "auto":
             return ShellSandbox(notes=(f"{_BARE} ({error}).",))
         refusal = f"it may run in a sandbox only, and there is none: {error}"
         return ShellSandbox(refusal=refusal, notes=(f"Commands do not run: {error}.",))
-    return ShellSandbox(found)
+    return ShellSandbox(sandbox)
 
 
 def walls(home: Home, settings: Settings, outputs: Path) -> Sandbox:
-    """Return what any sandbox is here: what it hides, and what nobody changes from inside.
+    """Return the configuration of every sandbox: hidden and read-only paths.
 
-    Raises ConfigError where the list of trusted folders cannot be read.
+    Raises ConfigError if the list of trusted folders cannot be read.
     """
     return Sandbox(
         folder=current_folder(),

@@ -1,4 +1,4 @@
-"""The system prompt of a chat: who the agent is, where, and how it works here."""
+"""The system prompt of a chat: the agent's role, environment and rules."""
 
 from __future__ import annotations
 
@@ -62,15 +62,17 @@ def system_prompt(folder: Path, today: date, trust: Trust | None = None) -> Chat
     text = TEXT.format(
         folder=display_name(str(folder)), system=platform.system(), today=today.isoformat()
     )
-    found = project_instructions(folder)
-    if found is None:
+    instructions = project_instructions(folder)
+    if instructions is None:
         return ChatPrompt(text)
-    text = f"{text}\n\nFrom {INSTRUCTIONS} of this project:\n\n{found.text}"
-    if trust is not None and trust.covers(found.file.parent):
+    text = f"{text}\n\nFrom {INSTRUCTIONS} of this project:\n\n{instructions.text}"
+    if trust is not None and trust.covers(instructions.file.parent):
         return ChatPrompt(text)
-    size = size_text(found.size_bytes)
-    how = f"{program_name()} trust {shlex.quote(str(found.file.parent))}"
-    note = f"{found.file} ({size}) is part of the system prompt, and its folder is not trusted"
+    size = size_text(instructions.size_bytes)
+    how = f"{program_name()} trust {shlex.quote(str(instructions.file.parent))}"
+    note = (
+        f"{instructions.file} ({size}) is part of the system prompt, and its folder is not trusted"
+    )
     return ChatPrompt(text, f"{note}: read it, then `{how}`")
 
 
@@ -83,15 +85,15 @@ def project_instructions(folder: Path, user_home: Path | None = None) -> Instruc
     try:
         end = (user_home or Path("~").expanduser()).resolve()
         folders = (folder.resolve(), *upwards(folder.resolve(), end))
-        found = next((one for one in folders if os.path.lexists(one / INSTRUCTIONS)), None)
-        if found is None:
+        ancestor = next((path for path in folders if os.path.lexists(path / INSTRUCTIONS)), None)
+        if ancestor is None:
             return None
-        file = found / INSTRUCTIONS
-        if not file.is_file() or not file.resolve().is_relative_to(_project(found)):
+        file = ancestor / INSTRUCTIONS
+        if not file.is_file() or not file.resolve().is_relative_to(_project(ancestor)):
             return None
-        with file.open("rb") as opened:
-            data = opened.read(LONGEST + 1)
-            size_bytes = os.fstat(opened.fileno()).st_size
+        with file.open("rb") as stream:
+            data = stream.read(LONGEST + 1)
+            size_bytes = os.fstat(stream.fileno()).st_size
     except OSError:
         return None
     text = data[:LONGEST].decode("utf-8-sig", "replace").replace("\r\n", "\n").strip()
@@ -102,4 +104,6 @@ def project_instructions(folder: Path, user_home: Path | None = None) -> Instruc
 
 def _project(folder: Path) -> Path:
     """Return the folder of the git repository around a folder; without one, the folder."""
-    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+    return next(
+        (ancestor for ancestor in (folder, *folder.parents) if (ancestor / ".git").exists()), folder
+    )

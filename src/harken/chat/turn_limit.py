@@ -1,4 +1,4 @@
-"""`TurnLimit`: a turn that nobody watches does not go on for ever.
+"""`TurnLimit`: end an unattended turn that makes too many model calls.
 
 A model that always calls a tool, such as a script with one rule too general, would never answer.
 """
@@ -27,7 +27,7 @@ class TurnLimit:
 
     most: int = MOST_CALLS
     over: AgentId | None = None
-    """Who made more."""
+    """The agent that exceeded the limit."""
     _calls: Counter[AgentId] = field(default_factory=Counter)
     _task: asyncio.Task[object] | None = None
 

@@ -1,7 +1,7 @@
-"""Tally: what model calls used, of a turn, of an agent, of a session.
+"""The usage of model calls, of a turn, of an agent, of a session.
 
-What is not known is not nothing: a cost is None as soon as one call did not say its own, and so
-are tokens that nobody counted.
+Unknown is not zero: a cost is None if the cost of any call is not known, and so are tokens that no
+provider counted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class UsageTotal:
     cache_write_tokens: int | None = None
     known_usd: float = 0.0
     priced: int = 0
-    """Calls whose cost is known."""
+    """The number of calls with a known cost."""
     unpriced: int = 0
     """Calls that may have cost something unknown."""
     model_calls: int = 0
     actions: int = 0
     """Calls of tools, and structural actions."""
     agents: set[AgentId] = field(default_factory=set)
-    """Who called a model."""
+    """The agents that called a model."""
 
     def add(self, event: Event) -> None:
         """Count an event."""
@@ -65,7 +65,7 @@ class UsageTotal:
 
     @property
     def cost_usd(self) -> float | None:
-        """What all calls cost together; None where that is not known of one of them."""
+        """The cost of all calls. None if the cost of any of them is not known."""
         return self.known_usd if self.priced and not self.unpriced else None
 
     def usage(self) -> dict[str, Any]:
@@ -100,9 +100,11 @@ def cost_text(sums: UsageTotal) -> str:
     """
     if not sums.priced:
         return "cost unknown" if sums.unpriced else ""
-    least = "at least " if sums.unpriced else ""
+    prefix = "at least " if sums.unpriced else ""
     return (
-        f"{least}${sums.known_usd:.2f}" if sums.known_usd >= 1 else f"{least}${sums.known_usd:.4f}"
+        f"{prefix}${sums.known_usd:.2f}"
+        if sums.known_usd >= 1
+        else f"{prefix}${sums.known_usd:.4f}"
     )
 
 

@@ -1,6 +1,6 @@
-"""The world of a chat: the folder where we are, its tools, its servers, what may be done there.
+"""The world of a chat: its folder, tools, MCP servers and permissions.
 
-The tools with which agents read the web, as far as it is configured and installed.
+Web tools are part of it if they are configured and installed.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from harken.world.world import World
 
 
 def web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
-    """Return `fetch`, and `websearch` where somebody is configured to find pages, and its web.
+    """Return `fetch`, and `websearch` if a search provider is configured, and its web.
 
-    Nothing where the extra `web` is not installed. Raises ConfigError where a key is missing.
+    Return nothing if the extra `web` is not installed. Raises ConfigError if a key is missing.
     """
     provider = provider_of(table)
     if not is_installed():
@@ -55,7 +55,7 @@ def web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
 
 
 def provider_of(table: WebTable) -> SearchProvider | None:
-    """Return who finds pages; None: nobody is configured to. Raises ConfigError."""
+    """Return the search provider. Return None if none is configured. Raises ConfigError."""
     if table.search == "searxng" and table.url is not None:
         return Searxng(table.url)
     if table.search == "brave" and table.key_env is not None:
@@ -67,19 +67,19 @@ def provider_of(table: WebTable) -> SearchProvider | None:
 
 
 USER_COMMAND_S = 86_400.0
-"""How long a command of the user may take; Ctrl-C ends it."""
+"""The time limit of a command of the user. Ctrl-C ends it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorldSettings:
-    """What a world is opened in."""
+    """The settings with which a world is opened."""
 
     outputs: Path
-    """Where output goes that is too long for a result."""
+    """The folder for outputs that are too long for a result."""
     box: ShellSandbox
-    """How commands are run."""
+    """The sandbox of commands."""
     tell: Tell | None
-    """Told what a person should know of MCP servers."""
+    """Called with notes about MCP servers for the user."""
     home: Home
 
 
@@ -91,7 +91,7 @@ def around_of(
     tools: Sequence[Tool] | None,
     tell: Tell | None,
 ) -> WorldSettings:
-    """Return what the world of a session with this log is opened in."""
+    """Return the settings for the world of the session with this log."""
     outputs = home.folder / "outputs" / path.stem
     box = ShellSandbox()
     if tools is None:
@@ -126,8 +126,8 @@ def open_world(
             outputs=outputs,
             shell=shell,
         )
-        more, web = web_tools(settings.web)
-        tools = [*tools, skill_tool(settings.skills), *more]
+        more_tools, web = web_tools(settings.web)
+        tools = [*tools, skill_tool(settings.skills), *more_tools]
         if wish.wakes:
             sources = local_triggers(
                 current_folder(), allowed=allowed, outputs=outputs, shell=shell
@@ -161,7 +161,7 @@ def connections_of(
     *,
     home: Home,
 ) -> McpServers:
-    """Return the connections to MCP servers; none of them is started before it is needed."""
+    """Return the connections to MCP servers. A server is started when it is needed."""
     around = McpHost(
         folder=current_folder(),
         outputs=outputs,
@@ -175,13 +175,13 @@ def connections_of(
 
 
 def _unheard(_: str) -> None:
-    """Tell nobody."""
+    """Ignore a notice."""
 
 
 def permissions_of(settings: Settings, *steering: Path) -> Permissions:
-    """Return what agents may do without asking. Raises ConfigError for a rule that is none.
+    """Return the permissions of agents. Raises ConfigError for an invalid rule.
 
-    steering: sensitive folders beside those of the user and the system.
+    steering: sensitive folders in addition to those of the user and the system.
     """
     rules = PermissionRules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
     environ = environment()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """Where a command is defined, and its one-line help."""
+    """The module of a command, and its one-line help."""
 
     target: str
     """`module:attribute`; empty for a group that consists of its subcommands only."""

@@ -23,7 +23,7 @@ _SHOWN_DIGITS = 12
 
 
 def names_for(type_name: str, home: str | None, incomplete: str) -> list[str]:
-    """Return the names of a parameter type that begin with what was typed, newest first."""
+    """Return the names of a parameter type with this prefix, newest first."""
     place = Home(home)
     names: list[str] = []
     if not incomplete.startswith(_COMMIT_PREFIX):
@@ -53,7 +53,7 @@ def recorded_names(home: Home) -> list[str]:
 
 def imported_names(home: Home) -> list[str]:
     """Return the names of the imported sessions, the last ended first."""
-    ended: dict[str, str] = {}
+    ended_at: dict[str, str] = {}
     for path, data in _rows(home.index_file, "SELECT path, record FROM source"):
         try:
             record = json.loads(data)
@@ -62,10 +62,10 @@ def imported_names(home: Home) -> list[str]:
             runtime = record.get("runtime") or record["format"]
             session = record.get("session") or Path(os.fsdecode(path)).stem
             name = f"{runtime}:{session}"
-            ended[name] = max(ended.get(name, ""), str(record.get("ended", "")))
+            ended_at[name] = max(ended_at.get(name, ""), str(record.get("ended", "")))
         except (ValueError, AttributeError):
             continue  # A record of another version; the next import replaces it.
-    return sorted(ended, key=lambda name: ended[name], reverse=True)
+    return sorted(ended_at, key=lambda name: ended_at[name], reverse=True)
 
 
 def label_names(home: Home) -> list[str]:
@@ -75,7 +75,7 @@ def label_names(home: Home) -> list[str]:
 
 
 def commit_names(home: Home, incomplete: str) -> list[str]:
-    """Return the names of the newest commits that begin with what was typed."""
+    """Return the names of the newest commits with this prefix."""
     digits = incomplete.removeprefix(_COMMIT_PREFIX) if len(incomplete) > len("ctx-") else ""
     if not all(letter in "0123456789abcdef" for letter in digits):
         return []
@@ -89,7 +89,7 @@ def commit_names(home: Home, incomplete: str) -> list[str]:
 
 
 def _rows(file: Path, query: str, parameters: Iterable[object] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query; none if the file is missing, damaged or of another version."""
+    """Yield the rows of a query; none if the file is missing, corrupted or of another version."""
     if not file.is_file():
         return
     try:

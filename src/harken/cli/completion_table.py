@@ -37,7 +37,7 @@ def stub_tree(table: dict[str, Row]) -> click.Group:
     """Return a tree of commands with the parameters of a table."""
     commands: dict[str, click.Command] = {}
     for path, row in table.items():
-        parameters = [_parameter(one) for one in row["parameters"]]
+        parameters = [_parameter(parameter) for parameter in row["parameters"]]
         name = path.rpartition(" ")[2]
         make = click.Group if row["is_group"] else click.Command
         commands[path] = make(
@@ -66,7 +66,7 @@ def _describe(
 ) -> None:
     table[path] = {
         "is_group": isinstance(command, click.Group),
-        "parameters": [_row(one) for one in command.get_params(context)],
+        "parameters": [_row(parameter) for parameter in command.get_params(context)],
     }
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

@@ -1,8 +1,8 @@
-"""`harken`: the commands, and the one place where errors become a line and an exit code.
+"""`harken`: the commands, and the only place that converts errors to a line and an exit code.
 
-A command's module is imported only when it runs, so that `harken --help` stays fast.
-Exit codes: 0 done; 1 it ran and failed (a model call, a failed check); 2 bad input, or a file or
-disk that cannot be used; 70 a bug in Harken; 130 interrupted.
+A command's module is imported only when it runs, so that `harken --help` stays fast. Exit codes: 0
+success; 1 it ran and failed (a model call, a failed check); 2 bad input, or a file or disk that
+cannot be used; 70 a bug in Harken; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _fill_standard_streams() -> None:
-    """Open what was closed: else a file, or a socket, would be taken for input or output."""
+    """Open closed standard streams: else an opened file or socket would get their descriptor."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -72,9 +72,9 @@ def _fill_standard_streams() -> None:
 
 
 def run_cli(arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
-    """Run the command line; return the exit code. The border where errors become one line.
+    """Run the command line; return the exit code. All errors are printed as one line here.
 
-    `environ` is read for keys and settings; None: that of this process.
+    `environ`: the variables for keys and settings, by default those of this process.
     """
     try:
         code = cli.main(arguments, prog_name="harken", standalone_mode=False, obj=environ)
@@ -106,7 +106,7 @@ def run_cli(arguments: list[str], environ: Mapping[str, str] | None = None) -> i
 
 
 def _report_misuse(error: click.ClickException) -> int:
-    """Print the error of a wrong command line, with what was probably meant."""
+    """Print the error of a wrong command line, with a suggestion."""
     if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
         error.show()  # the help
         return 2

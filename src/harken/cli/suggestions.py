@@ -58,7 +58,7 @@ def explain_no_such_option(error: click.NoSuchOption) -> str:
         for option in parameter.opts
         if option.startswith("--")
     ]
-    best = _best([one for one in close if one.ratio >= _MIN_SIBLING_RATIO])
+    best = _best([suggestion for suggestion in close if suggestion.ratio >= _MIN_SIBLING_RATIO])
     if best and _ratio(name, best[0]) >= _MIN_RATIO:
         return f"{text}. Did you mean {_join(best)}?"
     owners = [

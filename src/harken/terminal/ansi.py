@@ -1,4 +1,4 @@
-"""Ink: styles become the codes of a terminal; the one place where such codes are made.
+"""Convert styled text to ANSI escape codes. No other module writes escape codes.
 
 Only the sixteen colours that every theme defines: readable on light and dark. Without colour
 (`NO_COLOR`) bold, dim and italic stay.
@@ -27,12 +27,12 @@ _TRAILING = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class AnsiStyler:
-    """Turns styled text into what is written to a terminal."""
+    """Formats styled text for a terminal."""
 
     colour: bool = True
 
     def draw(self, line: Iterable[Span]) -> str:
-        r"""Return a line with codes around what has a style.
+        r"""Return a line with escape codes around its styled spans.
 
         >>> AnsiStyler().draw([("bold", "a"), ("", "b")])
         '\x1b[1ma\x1b[0mb'
@@ -47,8 +47,8 @@ class AnsiStyler:
 @cache
 def _codes(style: str, *, colour: bool) -> str:
     """Return the codes of a style; words that are no style are passed over."""
-    known = {**_PLAIN, **_COLOURS} if colour else _PLAIN
-    return ";".join(known[word] for word in style.split() if word in known)
+    codes_by_word = {**_PLAIN, **_COLOURS} if colour else _PLAIN
+    return ";".join(codes_by_word[word] for word in style.split() if word in codes_by_word)
 
 
 def trimmed(drawn: str) -> str:
@@ -60,7 +60,7 @@ def trimmed(drawn: str) -> str:
     return _TRAILING.sub(_reset, drawn)
 
 
-def _reset(found: re.Match[str]) -> str:
+def _reset(match: re.Match[str]) -> str:
     """Keep the code that ends a style, except on a row where nothing else is."""
-    begins_row = found.start() == 0 or found.string[found.start() - 1] == "\n"
-    return "\x1b[0m" if "\x1b" in found[0] and not begins_row else ""
+    begins_row = match.start() == 0 or match.string[match.start() - 1] == "\n"
+    return "\x1b[0m" if "\x1b" in match[0] and not begins_row else ""

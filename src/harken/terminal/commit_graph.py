@@ -19,7 +19,7 @@ from harken.terminal.styled_text import Line, Span, clean, shorten, truncate_lin
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")
 """Of lanes, in turn."""
 NARROWEST = 20
-"""How many cells a graph may always take, however narrow the terminal."""
+"""The minimum width of a graph in cells, even on a narrower terminal."""
 UNLIMITED = 10_000
 SHOWN_ID, SHOWN_AGENT = 8, 12
 """Characters of a native session id and of a subagent in a graph."""
@@ -27,29 +27,29 @@ SHOWN_ID, SHOWN_AGENT = 8, 12
 
 @dataclass(frozen=True, slots=True)
 class CommitGlyphs:
-    """What stands for a commit in its lane."""
+    """The character that marks a commit in its column of the graph."""
 
     delta: str = "*"
     compaction: str = "="
     snapshot: str = "+"
     spawn: str = ">"
 
-    def of(self, one: StoredCommit) -> str:
+    def of(self, stored: StoredCommit) -> str:
         """Return the sign of a commit."""
-        if is_spawn(one):
+        if is_spawn(stored):
             return self.spawn
         signs = {"compaction": self.compaction, "snapshot": self.snapshot}
-        return signs.get(one.commit.type, self.delta)
+        return signs.get(stored.commit.type, self.delta)
 
 
 PLAIN = CommitGlyphs()
-# Letters that are one cell wide everywhere, also where East Asian terminals take two for others.
+# These characters are one cell wide in all terminals, also in East Asian ones.
 DRAWN = CommitGlyphs(compaction="\u25ca", snapshot="\u25ab", spawn="\u25ba")
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalStyle:
-    """What a terminal can show."""
+    """The width, colours and encoding that a terminal supports."""
 
     width: int = UNLIMITED
     """In cells."""
@@ -62,9 +62,9 @@ class TerminalStyle:
         """Whether it can show all letters."""
         return self.encoding.lower().replace("-", "") == "utf8"
 
-    def sign(self, one: StoredCommit) -> str:
+    def sign(self, stored: StoredCommit) -> str:
         """Return the sign of a commit."""
-        return (DRAWN if self.is_wide else PLAIN).of(one)
+        return (DRAWN if self.is_wide else PLAIN).of(stored)
 
     def fit(self, line: Line) -> Line:
         """Return a line as it will be printed, cut to the width."""
@@ -82,7 +82,10 @@ class TerminalStyle:
 def look_of(
     stream: TextIO | None = None, environ: Mapping[str, str] | None = None
 ) -> TerminalStyle:
-    """Return what the terminal at a stream can show (None: standard output); a file is not cut."""
+    """Return the capabilities of the terminal at a stream, standard output by default.
+
+    The width of a file is unlimited.
+    """
     stream = sys.stdout if stream is None else stream
     environ = os.environ if environ is None else environ
     encoding = getattr(stream, "encoding", None) or "ascii"
@@ -108,11 +111,11 @@ def graph_lines(
 
 def drawn(row: GraphRow, look: TerminalStyle) -> Line:
     """Return the lanes of a row, at most half as wide as the terminal: `~` where they are cut."""
-    most = max(look.width // 2, NARROWEST)
+    limit = max(look.width // 2, NARROWEST)
     cells = row.cells
     sign = look.sign(row.commit) if row.commit is not None else ""
-    spans = [_cell(cell, sign) for cell in cells[:most]]
-    return [*spans[:-1], ("", "~")] if len(cells) > most else spans
+    spans = [_cell(cell, sign) for cell in cells[:limit]]
+    return [*spans[:-1], ("", "~")] if len(cells) > limit else spans
 
 
 def _cell(cell: GraphCell, sign: str) -> Span:
@@ -122,9 +125,9 @@ def _cell(cell: GraphCell, sign: str) -> Span:
     return colour, cell.glyph
 
 
-def described(one: StoredCommit, name: str) -> Line:
-    """Return a commit on one line: its name, when, who, what it is, what it is about."""
-    commit, notes = one.commit, one.notes
+def described(stored: StoredCommit, name: str) -> Line:
+    """Return a commit on one line: its name, time, principal, type, labels and summary."""
+    commit, notes = stored.commit, stored.notes
     line: Line = [
         ("yellow", name),
         ("dim", f"  {commit.created_at[:16].replace('T', ' ')}  "),
@@ -133,20 +136,20 @@ def described(one: StoredCommit, name: str) -> Line:
     if commit.template:
         line.append(("cyan", f" ({_one_line(commit.template, 24)})"))
     if commit.type != "delta":
-        line.append(("magenta", f" {'spawn' if is_spawn(one) else commit.type}"))
+        line.append(("magenta", f" {'spawn' if is_spawn(stored) else commit.type}"))
     line += [("bold green", f" [{_one_line(label, 40)}]") for label in notes.labels]
     return [*line, ("", f"  {_one_line(notes.summary)}")]
 
 
 def _short_principal(principal: str) -> str:
-    """Return a principal with the first characters of a native session id, as `sessions` has it.
+    """Return a principal with its native session id shortened, as `sessions` shows it.
 
-    A whole id would leave no room for the summary in a terminal of 80 cells.
+    The full id would leave no room for the summary in a terminal of 80 cells.
     """
-    runtime, colon, rest = principal.partition(":")
+    runtime, colon, tail = principal.partition(":")
     if not colon:
         return _one_line(principal, 40)
-    session, slash, agent = rest.partition("/")
+    session, slash, agent = tail.partition("/")
     return _one_line(f"{runtime}:{session[:SHOWN_ID]}{slash}{_one_line(agent, SHOWN_AGENT)}", 40)
 
 

@@ -1,4 +1,4 @@
-"""Surroundings: what the screen takes from the environment, read once, in one place."""
+"""The terminal settings that the chat reads from the environment, once."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _REFLOWING_PROGRAMS = frozenset({"iTerm.app", "Apple_Terminal", "WezTerm", "ghos
 
 @dataclass(frozen=True, slots=True)
 class TerminalEnvironment:
-    """Where the chat runs."""
+    """The folder, history file and terminal capabilities of a chat."""
 
     folder: Path
-    """Where agents act, and files are completed."""
+    """The folder in which agents act and file names are completed."""
     user_home: str = ""
     history: Path | None = None
-    """Where what the user said is kept."""
+    """The file with the user's earlier input."""
     colour: bool = True
     reflows: bool = False
-    """Whether the terminal breaks rows anew when it becomes narrower."""
+    """Whether the terminal rewraps lines when it becomes narrower."""
     term: str | None = None
 
     @classmethod

@@ -1,6 +1,6 @@
-"""Lines: how events and what hooks did look in a terminal.
+"""Format events, contexts and hook actions as lines for a terminal.
 
-How a model's name is shown to a person.
+It also shortens model names for display.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def entry_text(entry: TranscriptEntry) -> str:
 
 
 def event_line(viewer: SessionViewer, event: Event) -> str:
-    """Return an event on one line: whose it is, links, role or type, and text or members."""
-    who = viewer.events.names.of(event.agent_id) or ""
+    """Return an event on one line: agent, links, role or type, and text or members."""
+    agent_name = viewer.events.names.of(event.agent_id) or ""
     kind, text = event_type(event), ""
     if isinstance(event, TranscriptEntry):
         kind, text = heading(event), written(event)
     else:
         data = viewer.raw(event)
         text = data["content"] if isinstance(data.get("content"), str) else _members(data)
-    line = f"{event.message_id} {who} {_links(event)}{kind}: {one_line(text, 160)}"
+    line = f"{event.message_id} {agent_name} {_links(event)}{kind}: {one_line(text, 160)}"
     return line.replace("  ", " ")
 
 
@@ -91,15 +91,15 @@ def context_line(row: ContextMessage, mark: str | None = None) -> str:
 def offered(view: ContextView) -> str:
     """Return with which tools and parameters a model was called."""
     parameters = [f"{name}={value_text(value)}" for name, value in (view.parameters or {}).items()]
-    tools, given = tool_names(view.tools or ()), ", ".join(parameters)
-    return f"tools: {tools or 'none'}; parameters: {given or 'none'}"
+    tools, parameter_text = tool_names(view.tools or ()), ", ".join(parameters)
+    return f"tools: {tools or 'none'}; parameters: {parameter_text or 'none'}"
 
 
 def hook_lines(row: Watch | VerdictRow | Intervention) -> Iterator[str]:
-    """Yield what a hook did, or what happened to it."""
+    """Yield lines about the action of a hook, or about a change of the hook."""
     if isinstance(row, Watch):
         yield watch_line(row)
-        if row.told and row.how != "copied":  # a copy is told what the first one was
+        if row.told and row.how != "copied":  # a copy has the instructions of the original
             yield f"  told: {one_line(row.told)}"
     elif isinstance(row, VerdictRow):
         yield from verdict_lines(row)
@@ -108,11 +108,11 @@ def hook_lines(row: Watch | VerdictRow | Intervention) -> Iterator[str]:
 
 
 def verdict_lines(row: VerdictRow) -> Iterator[str]:
-    """Yield what was proposed, who said what to it, and what became of it."""
+    """Yield the proposal, the verdict of the hook and its outcomes."""
     proposed = _PROPOSED.get(row.point or "", "proposed")
     yield f"{row.subject} {row.name or '?'} {proposed}: {one_line(row.proposed)}"
-    said = ": ".join(filter(None, [_SAID[row.kind], one_line(row.words)]))
-    yield f"  {row.message_id} {row.hook_name} {said}"
+    verdict = ": ".join(filter(None, [_SAID[row.kind], one_line(row.words)]))
+    yield f"  {row.message_id} {row.hook_name} {verdict}"
     for outcome in row.outcomes:
         yield f"  {outcome.message_id} {outcome.name} got: {one_line(outcome.text)}"
     if not row.outcomes and row.kind != "ok":
@@ -120,39 +120,39 @@ def verdict_lines(row: VerdictRow) -> Iterator[str]:
 
 
 def watch_line(row: Watch) -> str:
-    """Return who began to watch whom, or left, and whose doing it was."""
-    hook, watched, by = row.hook_name, row.name, _whose(row)
-    done = f" ({row.cause})" if row.cause else ""
+    """Return a line about a hook that starts or stops watching an agent, and the cause."""
+    hook, watched, by = row.hook_name, row.name, _actor_name(row)
+    cause = f" ({row.cause})" if row.cause else ""
     if row.kind == "installed":
-        said = f"{hook} watches {watched}, {put_there(row)}{done}"
+        text = f"{hook} watches {watched}, {put_there(row)}{cause}"
     elif row.how == "ended":
-        said = f"{hook} watches {watched} no longer: ended by {by}{done}"
+        text = f"{hook} watches {watched} no longer: ended by {by}{cause}"
     else:
         why = "it quit" if row.how == "quit" else _move_of(row)
-        said = f"{hook} watches {watched} no longer: {why}{done}"
-    return f"{row.message_id} {said}"
+        text = f"{hook} watches {watched} no longer: {why}{cause}"
+    return f"{row.message_id} {text}"
 
 
 def put_there(row: Watch) -> str:
-    """Say how a hook came to watch an agent."""
+    """Return how a hook came to watch an agent."""
     return {
-        "made": f"by {_whose(row)}",
+        "made": f"by {_actor_name(row)}",
         "copied": "a copy of its parent's",
         "moved": f"by {_move_of(row)}",
     }.get(row.how, "from the beginning")
 
 
-def _whose(row: Watch) -> str:
-    """Say whose doing it was; who reads a log is the user of it."""
+def _actor_name(row: Watch) -> str:
+    """Return the name of the agent that caused the change, or "you" for the user."""
     return "you" if row.by == USER else row.by_name or "nobody known"
 
 
 def _move_of(row: Watch) -> str:
-    return "your move" if row.by == USER else f"a move of {_whose(row)}"
+    return "your move" if row.by == USER else f"a move of {_actor_name(row)}"
 
 
 def intervention_lines(row: Intervention) -> Iterator[str]:
-    """Yield what was proposed and what became of it."""
+    """Yield the proposal of an intervention and its outcome."""
     yield f"{row.message_id} {row.name} proposed: {one_line(row.proposed)}"
     yield f"  {row.became_id} {row.heard_by_name} got: {one_line(row.became)}"
 
@@ -164,9 +164,9 @@ def value_text(value: Any) -> str:
 
 def _links(event: Event) -> str:
     causes, substance = causes_of(event), substance_of(event)
-    found = [f"substance={substance}"] if substance else []
-    found += [f"cause={','.join(causes)}"] if causes else []
-    return f"[{' '.join(found)}] " if found else ""
+    links = [f"substance={substance}"] if substance else []
+    links += [f"cause={','.join(causes)}"] if causes else []
+    return f"[{' '.join(links)}] " if links else ""
 
 
 def _members(data: dict[str, Any]) -> str:

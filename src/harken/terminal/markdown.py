@@ -1,8 +1,8 @@
-"""Typesetting: a finished block of Markdown becomes rows for a terminal.
+"""Render a finished block of Markdown as rows for a terminal.
 
-The work is rich's, in another manner: headings stand left, code has no frame, a newline is one
-(models mean theirs), and what looks like HTML is text, not lost. Links show where they lead; no
-terminal hyperlinks. Whatever a block holds, nothing but styles comes out.
+Rich does the work, with other settings: headings are aligned left, code has no frame, a newline in
+the text is kept, and text that looks like HTML is printed as it is. Links show their target; there
+are no terminal hyperlinks. The output contains no escape codes but those of styles.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Code(CodeBlock):
 
 
 class _Item(ListItem):
-    """An item whose number has its dot."""
+    """A list item that has a dot after its number."""
 
     def render_number(
         self, console: Console, options: ConsoleOptions, number: int, last_number: int
@@ -80,8 +80,8 @@ class _Item(ListItem):
         mark = f" {number:>{len(str(last_number - 1))}}. "
         inner = options.update(width=max(options.max_width - len(mark), 1))
         rows = console.render_lines(self.elements, inner)
-        for at, row in enumerate(rows):
-            yield Segment(mark if at == 0 else " " * len(mark))
+        for index, row in enumerate(rows):
+            yield Segment(mark if index == 0 else " " * len(mark))
             yield from row
             yield Segment("\n")
 
@@ -110,11 +110,11 @@ class _Prose(Markdown):
 
     def __init__(self, text: str) -> None:
         super().__init__("", hyperlinks=False)
-        self.parsed = _harmless(_PARSER.parse(text))
+        self.parsed = _clean_tokens(_PARSER.parse(text))
 
 
-def _harmless(tokens: Sequence[Token]) -> list[Token]:
-    """Clean what entities may have brought in, and let a newline be a newline."""
+def _clean_tokens(tokens: Sequence[Token]) -> list[Token]:
+    """Remove control characters that entities contain, and keep newlines."""
     for token in tokens:
         token.content, token.info = clean(token.content), clean(token.info)
         for name, value in token.attrs.items():
@@ -127,7 +127,7 @@ def _harmless(tokens: Sequence[Token]) -> list[Token]:
             token.type, token.tag, token.children = "text", "", None
             token.content = f"[image: {token.content or where}] ({where})"
         if token.children:
-            _harmless(token.children)
+            _clean_tokens(token.children)
     return list(tokens)
 
 
@@ -149,7 +149,7 @@ def typeset(text: str, width: int, *, colour: bool = True) -> str:
     with console.capture() as captured:
         try:
             console.print(_Prose(text) if len(text) <= LONGEST else Text(text))
-        except Exception:  # noqa: BLE001 - the border: odd Markdown is shown as it is
+        except Exception:  # noqa: BLE001 - Markdown that cannot be parsed is printed as it is
             console.print(Text(text))
     drawn = trimmed(_NO_STYLE.sub("", captured.get()))
     return drawn.strip("\n") + "\n"

@@ -1,8 +1,8 @@
-"""Blocks: Markdown that streams in, cut into blocks that are complete and do not change any more.
+"""Split streamed Markdown into blocks that are complete and do not change any more.
 
-One idea: whatever follows, a finished block would be shown the same. So it can be shown at once,
-and only the block at the end is provisional. A list ends with each item, and a long fence is cut
-into pieces between lines: these say that they belong to the block before (`joined`).
+A finished block is rendered the same whatever text follows. So it can be printed at once, and only
+the last block is provisional. A list ends with each item, and a long fence is split into pieces
+between lines: these have `joined` set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Block:
 
     text: str
     joined: bool = False
-    """Whether it goes on with the block before: an item of its list, a piece of its fence."""
+    """Whether it continues the block before: an item of the same list, a part of the same fence."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Blocks:
     _kind: str = ""
     """Of the open block: "" for none, `text`, `item`, `fence`."""
     _fence: str = ""
-    """How the open fence began, also one inside an item."""
+    """The opening line of the open fence, also of a fence inside an item."""
     _joined: bool = False
     _last: str = ""
     """The kind of the block given last; "" after a blank line or another kind."""
@@ -53,7 +53,7 @@ class Blocks:
 
     @property
     def joined(self) -> bool:
-        """Whether the open block goes on with the one before."""
+        """Whether the open block continues the block before."""
         return self._joined
 
     @property
@@ -70,7 +70,7 @@ class Blocks:
         return [block for line in lines for block in self._line(line.rstrip("\r"))]
 
     def finish(self) -> list[Block]:
-        """Return what is left as finished: no more text comes."""
+        """Return the remaining text as finished blocks: no more text comes."""
         blocks = list(self._line(self.partial)) if self.partial else []
         self.partial = ""
         blocks += self._end()
@@ -78,7 +78,7 @@ class Blocks:
         return blocks
 
     def _line(self, line: str) -> Iterator[Block]:
-        """Take a whole line."""
+        """Process a complete line."""
         if self._kind == "fence":
             yield from self._in_fence(line)
         elif self._kind == "item":
@@ -137,8 +137,8 @@ class Blocks:
         yield from self._end()
         self._joined = kind == "item" and self._last == "item"
         self._kind, self._lines = kind, [line]
-        found = _FENCE.match(line) if kind == "fence" else None
-        self._fence = found[2] if found else ""
+        match = _FENCE.match(line) if kind == "fence" else None
+        self._fence = match[2] if match else ""
 
     def _end(self) -> Iterator[Block]:
         lines, kind = self._lines, self._kind

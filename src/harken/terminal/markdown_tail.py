@@ -50,10 +50,10 @@ def _prose(line: str, width: int) -> list[Line]:
     if heading := _HEADING.match(line):
         return wrap([("bold", line[heading.end() :])], width)
     for pattern in (_BULLET, _NUMBER):
-        if found := pattern.match(line):
-            mark = "•" if pattern is _BULLET else found[2]
-            lead = f" {found[1]}{mark} "
-            spans = [("", lead), *inline(line[found.end() :])]
+        if match := pattern.match(line):
+            mark = "•" if pattern is _BULLET else match[2]
+            lead = f" {match[1]}{mark} "
+            spans = [("", lead), *inline(line[match.end() :])]
             return wrap(spans, width, " " * len(lead))
     return wrap([*inline(line)], width)
 
@@ -64,16 +64,16 @@ def inline(text: str) -> Iterator[Span]:
     >>> [*inline("a **b** `c` *")]
     [('', 'a '), ('bold', 'b'), ('', ' '), ('cyan', 'c'), ('', ' *')]
     """
-    at = 0
-    for found in _INLINE.finditer(text):
-        if found.start() > at:
-            yield "", text[at : found.start()]
-        if found["code"]:
-            yield "cyan", found["code"][1:-1]
-        elif found["bold"]:
-            yield "bold", found["bold"]
+    position = 0
+    for match in _INLINE.finditer(text):
+        if match.start() > position:
+            yield "", text[position : match.start()]
+        if match["code"]:
+            yield "cyan", match["code"][1:-1]
+        elif match["bold"]:
+            yield "bold", match["bold"]
         else:
-            yield "italic", found["italic"]
-        at = found.end()
-    if at < len(text):
-        yield "", text[at:]
+            yield "italic", match["italic"]
+        position = match.end()
+    if position < len(text):
+        yield "", text[position:]

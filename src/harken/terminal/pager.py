@@ -1,4 +1,4 @@
-"""The pager: long output of a terminal goes through `$PAGER`, else through `less -FRX`."""
+"""Send long output to `$PAGER`, by default to `less -FRX`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def columns(default: int = 80) -> int:
 
 
 def page(texts: Iterable[str]) -> None:
-    """Print texts; if they are longer than the terminal is high, let the user page through them.
+    """Print texts; page them if they are longer than the terminal is high.
 
-    They may hold the codes of styles, which only a terminal gets, and nothing else that could harm
-    it. With `less -F` what fits on the screen is simply printed.
+    The texts may contain escape codes of styles, which are printed only to a terminal. `less -F`
+    prints a text that fits on the screen without paging.
     """
     if not sys.stdout.isatty() or not sys.stdin.isatty():
         for text in texts:
@@ -36,7 +36,7 @@ def page(texts: Iterable[str]) -> None:
 
 @contextmanager
 def paged(*, is_wanted: bool = True) -> Iterator[None]:
-    """Page all that the block prints, if it goes to a terminal and is longer than that."""
+    """Page all output of the block if it goes to a terminal and is longer than the screen."""
     if not is_wanted or not sys.stdout.isatty() or not sys.stdin.isatty():
         yield
         return

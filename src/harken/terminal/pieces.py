@@ -1,6 +1,6 @@
-"""Pieces: what is printed when something is finished, before a width and codes are known.
+"""Pieces of output, independent of the terminal's width and codes, and their printer.
 
-The printer: pieces become text for the terminal, with the empty lines between them.
+The printer formats pieces for the terminal, with the empty lines between them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ INDENT = "  "
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A finished block of Markdown that an agent said."""
+    """A finished block of Markdown from the answer of an agent."""
 
     text: str
     joined: bool = False
-    """Whether it stands right below the block before."""
+    """Whether no empty line separates it from the block before."""
     kind: Kind = "prose"
 
 
@@ -33,18 +33,18 @@ class TextRows:
     kind: Kind
     lines: list[Line]
     depth: int = 0
-    """How far it is indented: how deep in the tree it happened."""
+    """The indentation level: the depth of the agent in the tree."""
     hanging: int = 0
-    """How many cells further rows of a line are indented."""
+    """The indentation, in cells, of wrapped rows of a line."""
     is_wide: bool = False
-    """Whether it takes all columns there are: what was asked for, rather than prose."""
+    """Whether it uses all columns of the terminal: requested data instead of prose."""
 
 
 Piece: TypeAlias = Prose | TextRows
 
 
 def note(text: str, style: str = "dim", *, depth: int = 0) -> TextRows:
-    """Return a short line that says what happened."""
+    """Return a short line about an event."""
     return TextRows("note", [[(style, line)] for line in text.split("\n")], depth, hanging=2)
 
 
@@ -61,7 +61,7 @@ _DENSE: frozenset[Kind] = frozenset({"action", "note"})
 
 @dataclass(slots=True)
 class Printer:
-    """Writes pieces one after the other; it remembers what kind the last one was."""
+    """Prints pieces in order. It remembers the kind of the last piece."""
 
     ink: AnsiStyler
     last: Kind | None = None
@@ -73,13 +73,15 @@ class Printer:
         gap = "" if self._follows(piece) else "\n"
         self.last = piece.kind
         if isinstance(piece, Prose):
-            from harken.terminal.markdown import typeset  # slow to import: when text comes
+            from harken.terminal.markdown import (
+                typeset,  # imported late because it is slow to import
+            )
 
             return gap + typeset(piece.text, width, colour=self.ink.colour)
         return gap + self._rows(piece, width)
 
     def _follows(self, piece: Piece) -> bool:
-        """Whether a piece stands right below the one before, without an empty line."""
+        """Whether a piece is printed without an empty line after the one before."""
         if isinstance(piece, Prose) and piece.joined:
             return True
         return self.last is None or (piece.kind in _DENSE and self.last in _DENSE)
@@ -94,7 +96,7 @@ class Printer:
 
 
 def _hanging(piece: TextRows, line: Line, width: int) -> str:
-    """Return what stands before further rows of a line: a row of a list stays below its head."""
+    """Return the prefix of wrapped rows of a line: a table row stays below its head."""
     hang = piece.hanging
     if piece.is_wide and line:
         hang = _below("".join(part for _, part in line), width)

@@ -1,6 +1,7 @@
-"""A bar on standard error for what takes longer than a second, where somebody watches.
+"""A progress bar on standard error for work that takes longer than a second.
 
-It never mixes with what a command prints, and it is gone when the work is done, failed or stopped.
+It is printed only to a terminal, never mixes with the output of a command, and is erased when the
+work ends.
 """
 
 from __future__ import annotations
@@ -15,29 +16,31 @@ if TYPE_CHECKING:
     import rich.progress
 
 AFTER_S = 1.0
-"""What is done before is not worth a bar."""
+"""Work that takes less time than this gets no bar."""
 
 
 class ProgressCallback(Protocol):
-    """Says how far the work is; it may be said as often as one likes."""
+    """A callback that reports progress. It may be called as often as needed."""
 
     def __call__(self, done: int, total: int | None = None, text: str = "") -> None:
-        """Show how much is done, of so much; None: it is not known of how much.
+        """Show that `done` of `total` units are processed. `total` is None if it is not known.
 
-        text: stands in place of the two numbers.
+        text: replaces the two numbers.
         """
         ...
 
 
 @contextmanager
 def progress(
-    what: str, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    label: str, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[ProgressCallback]:
-    """Give what tells a person how far it is. `what`: a word or two, such as `Copying`.
+    """Yield a callback that reports progress to the user.
 
-    Without a terminal at `stream` (None: standard error) nothing is printed. `clock`: seconds.
+    `label`: a word or two, such as `Copying`.
+
+    Nothing is printed unless `stream` (by default standard error) is a terminal. `clock`: seconds.
     """
-    bar = _Bar(what, stream or sys.stderr, clock)
+    bar = _Bar(label, stream or sys.stderr, clock)
     try:
         yield bar.tell
     finally:
@@ -45,36 +48,36 @@ def progress(
 
 
 class _Bar:
-    """The bar, which comes into being when it is told something late enough."""
+    """The bar. It is created by the first report after `AFTER_S`."""
 
-    def __init__(self, what: str, stream: TextIO, clock: Callable[[], float]) -> None:
-        self._what, self._stream, self._clock = what, stream, clock
+    def __init__(self, label: str, stream: TextIO, clock: Callable[[], float]) -> None:
+        self._label, self._stream, self._clock = label, stream, clock
         self._begins = clock() + AFTER_S
-        self._shown: rich.progress.Progress | None = None
+        self._progress: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
         self._is_watched = stream.isatty()
 
     def tell(self, done: int, total: int | None = None, text: str = "") -> None:
         """See `ProgressCallback`."""
-        if not self._is_watched or (self._shown is None and self._clock() < self._begins):
+        if not self._is_watched or (self._progress is None and self._clock() < self._begins):
             return
-        if self._shown is None or self._task is None:
-            self._shown = _made(self._stream)
-            self._task = self._shown.add_task(self._what, total=total, text="")
-            self._shown.start()
+        if self._progress is None or self._task is None:
+            self._progress = _create_bar(self._stream)
+            self._task = self._progress.add_task(self._label, total=total, text="")
+            self._progress.start()
         if not text:
             text = f"{done}/{'?' if total is None else total}"
-        self._shown.update(self._task, completed=done, total=total, text=text)
+        self._progress.update(self._task, completed=done, total=total, text=text)
 
     def close(self) -> None:
-        """Take the bar away."""
-        if self._shown is not None:
-            self._shown.stop()
-            self._shown = None
+        """Erase the bar."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
         self._is_watched = False
 
 
-def _made(stream: TextIO) -> rich.progress.Progress:
+def _create_bar(stream: TextIO) -> rich.progress.Progress:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as Remaining

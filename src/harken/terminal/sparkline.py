@@ -1,4 +1,4 @@
-"""Strokes: numbers drawn with letters, for a terminal that may know neither colours nor blocks."""
+"""Draw numbers with characters, for terminals with or without colours and block characters."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """The letters that stand for more and more; the first for nothing at all."""
+    """The characters for increasing values. The first one means zero."""
 
     heights: str
     shades: str
     bar: str
 
     def line(self, values: Sequence[float], full: float | None = None) -> str:
-        """Return a letter for each value. `full`: the highest; None: the largest of the values.
+        """Return a character for each value. `full`: the maximum, by default the largest value.
 
-        What is more than nothing is seen, however little it is.
+        A value above zero never gets the character for zero.
 
         >>> DRAWN.line([0, 1, 4, 8])
         ' ▁▄█'
@@ -47,7 +47,7 @@ PLAIN = Sparkline(" _.-=+*%#", ".:+*#", "=")
 
 
 def strokes_for(encoding: str | None) -> Sparkline:
-    """Return what a terminal or file with this encoding can show."""
+    """Return the characters that a terminal or file with this encoding can represent."""
     is_wide = (encoding or "").lower().replace("-", "").startswith("utf")
     return DRAWN if is_wide else PLAIN
 
@@ -59,7 +59,7 @@ def fitted(values: Sequence[float], width: int) -> list[float]:
     ([3, 7, 5], [1, 2])
     """
     step = -(-len(values) // max(width, 1)) or 1
-    return [sum(values[at : at + step]) for at in range(0, len(values), step)]
+    return [sum(values[start : start + step]) for start in range(0, len(values), step)]
 
 
 def _letter(letters: str, value: float, full: float) -> str:

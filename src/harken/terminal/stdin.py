@@ -1,11 +1,10 @@
-"""What is typed into a plain chat, line by line, also while something else may happen.
+"""Read the input of a plain chat line by line, also while other events may happen.
 
-What is being typed when something happens is not lost: it is the next line.
+Input that is being typed when an event happens is not lost: it is the next line.
 
-Type-ahead: text that waits in the terminal, typed before a prompt or a question was shown.
-
-It must not answer a question. The terminal hands out whole lines only; it is switched to single
-characters to read it, so that a line that is half typed is found, too.
+Type-ahead is text that was typed before a prompt or a question was shown. It must not answer a
+question. The terminal returns only complete lines; it is switched to single characters to read
+type-ahead, so that an incomplete line is read, too.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from harken.terminal.text import escape_control_characters
 try:
     import termios
     import tty
-except ImportError:  # no POSIX terminals here
+except ImportError:  # the platform has no POSIX terminals
     termios = None  # type: ignore[assignment]
 
 
 def take_type_ahead(descriptor: int | None = None) -> str:
-    """Read and return what was typed into a terminal until now, of standard input by default.
+    """Return the text typed into a terminal so far, by default of standard input.
 
     Return an empty text if the descriptor is not a terminal. Never blocks.
     """
@@ -49,13 +48,13 @@ def take_type_ahead(descriptor: int | None = None) -> str:
 
 
 def read_waiting(descriptor: int) -> str:
-    """Read what a terminal without line mode has, without blocking."""
+    """Read the available input of a terminal in character mode, without blocking."""
     data = b""
     while select.select([descriptor], [], [], 0)[0]:
-        read = os.read(descriptor, 65_536)
-        if not read:
+        chunk = os.read(descriptor, 65_536)
+        if not chunk:
             break
-        data += read
+        data += chunk
     return data.decode("utf-8", "replace")
 
 
@@ -69,7 +68,7 @@ def stdin_is_interactive() -> bool:
 
 
 class StdinReader:
-    """Reads standard input; nobody else does."""
+    """The only reader of standard input."""
 
     def __init__(self) -> None:
         self._coming: Future[Line] | None = None
@@ -77,7 +76,7 @@ class StdinReader:
         self._rest = b""
         self._earlier: list[str] = []
         """Lines that were typed before a question, and are no answer to it."""
-        try:  # a thread that waits in `sys.stdin` would hold its lock when the program ends
+        try:  # a thread blocked in `sys.stdin` would hold its lock at exit
             self._descriptor: int | None = sys.stdin.fileno()
         except (io.UnsupportedOperation, AttributeError):
             self._descriptor = None
@@ -97,12 +96,12 @@ class StdinReader:
             return
         text = take_type_ahead(self._descriptor)
         if self._coming is not None and self._coming.done():
-            text = f"{self._came(self._coming.result()) or ''}\n{text}"
-        *lines, begun = text.split("\n")
+            text = f"{self._take_line(self._coming.result()) or ''}\n{text}"
+        *lines, partial = text.split("\n")
         self._earlier += [line for line in lines if line.strip()]
-        if begun.strip():
+        if partial.strip():
             click.echo(
-                f"\ntyped before the question, and dropped: {escape_control_characters(begun)}",
+                f"\ntyped before the question, and dropped: {escape_control_characters(partial)}",
                 err=True,
             )
 
@@ -117,7 +116,7 @@ class StdinReader:
         if self._coming is None and (self._descriptor is None or sys.stdin.isatty()):
             return read_line(prompt)
         self._invite(prompt)
-        return self._read() if self._coming is None else self._came(self._coming.result())
+        return self._read() if self._coming is None else self._take_line(self._coming.result())
 
     async def line_unless(self, happens: Coroutine[Any, Any, object]) -> tuple[bool, Line]:
         """Return whether a line came before something happened, and the line.
@@ -132,23 +131,23 @@ class StdinReader:
             self._coming = coming = Future[Line]()
             Thread(target=self._wait, args=(coming,), name="harken input", daemon=True).start()
         typed = asyncio.wrap_future(self._coming)
-        other: asyncio.Future[object] = asyncio.ensure_future(happens)
-        either: set[asyncio.Future[Any]] = {typed, other}
+        event_task: asyncio.Future[object] = asyncio.ensure_future(happens)
+        either: set[asyncio.Future[Any]] = {typed, event_task}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if typed.done():
-                return True, self._came(typed.result())
-            other.result()
+                return True, self._take_line(typed.result())
+            event_task.result()
             return False, None
         finally:
-            other.cancel()
+            event_task.cancel()
 
-    def _came(self, line: Line) -> Line:
+    def _take_line(self, line: Line) -> Line:
         self._coming = None
         return line
 
     def _wait(self, coming: Future[Line]) -> None:
-        """Read a line, in a thread of its own."""
+        """Read a line in a separate thread."""
         try:
             coming.set_result(self._read())
         except BaseException as error:  # noqa: BLE001 - raised where the line is waited for
@@ -168,7 +167,7 @@ class StdinReader:
 
     def _invite(self, prompt: str) -> None:
         if sys.stdin.isatty():
-            click.echo(prompt, nl=False, err=True)  # answers alone go to standard output
+            click.echo(prompt, nl=False, err=True)  # standard output contains only answers
 
 
 def read_line(prompt: str = "> ") -> Line:
@@ -177,7 +176,7 @@ def read_line(prompt: str = "> ") -> Line:
         if stdin_is_interactive():
             return input(prompt)
         if sys.stdin.isatty():
-            click.echo(prompt, nl=False, err=True)  # answers alone go to standard output
+            click.echo(prompt, nl=False, err=True)  # standard output contains only answers
         return input()
     except EOFError:
         if sys.stdin.isatty():

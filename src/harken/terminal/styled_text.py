@@ -1,9 +1,7 @@
-"""Styled text: what is drawn, before a terminal's codes are in it; cut into rows by cells.
+"""Styled text before it is converted to escape codes, and its wrapping into rows.
 
 A line is a list of spans, a style and a text each. Widths count cells, as terminals do: a wide
-character has two.
-
-Diffs: lines of a unified diff in their colours.
+character has two. `diff_lines` colours the lines of a unified diff.
 """
 
 from __future__ import annotations
@@ -22,15 +20,15 @@ Line: TypeAlias = list[Span]
 
 TAB = "    "
 PROMPT = "\u203a "
-"""What stands before all that the user says."""
+"""The prefix of the user's messages."""
 _JOINERS = re.compile("[\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]")
 _WORD = re.compile(r"\s*\S+|\s+")
 
 
 def clean(text: str) -> str:
-    r"""Return a text that is safe to draw: without control characters, tabs as spaces.
+    r"""Return a text that is safe to print: without control characters, tabs as spaces.
 
-    Invisible joiners are left out: terminals disagree about the width of what they join.
+    Invisible joiners are removed: terminals disagree about the width of the joined characters.
 
     >>> clean("a\tb\x1b[2J")
     'a    b\\x1b[2J'
@@ -74,13 +72,13 @@ def shorten(text: str, width: int) -> str:
     """
     if cells(text) <= width:
         return text
-    kept, used = 0, 1
+    length, width_used = 0, 1
     for char in text:
-        used += cells(char)
-        if used > width:
+        width_used += cells(char)
+        if width_used > width:
             break
-        kept += 1
-    return text[:kept] + "…"
+        length += 1
+    return text[:length] + "…"
 
 
 def truncate_line(line: Sequence[Span], width: int) -> Line:
@@ -88,51 +86,52 @@ def truncate_line(line: Sequence[Span], width: int) -> Line:
     if cells("".join(text for _, text in line)) <= width:
         return list(line)
     row: Line = []
-    left = width
+    remaining = width
     for style, text in line:
-        if cells(text) >= left:
-            row.append((style, shorten(text + "…", left)))
+        if cells(text) >= remaining:
+            row.append((style, shorten(text + "…", remaining)))
             break
         row.append((style, text))
-        left -= cells(text)
+        remaining -= cells(text)
     return row
 
 
-def _breaks(text: str, first: int, rest: int) -> Iterator[tuple[int, int]]:
+def _breaks(text: str, first: int, further: int) -> Iterator[tuple[int, int]]:
     """Yield where rows begin and end; spaces at a break are in no row."""
-    start = stop = used = 0
+    start = stop = row_width = 0
     width = first
-    for found in _WORD.finditer(text):
-        word = found[0]
+    for match in _WORD.finditer(text):
+        word = match[0]
         size = cells(word)
-        if used + size <= width:
-            stop, used = found.end(), used + size
+        if row_width + size <= width:
+            stop, row_width = match.end(), row_width + size
             continue
-        at = found.start()
-        if at and cells(word.lstrip()) <= rest:  # it has a row to stand in
+        position = match.start()
+        if position and cells(word.lstrip()) <= further:  # the word fits into the next row
             if stop > start:
                 yield start, stop
-                width = rest
-            at = start = found.end() - len(word.lstrip())
-            used = 0
-        for here in range(at, found.end()):  # longer than any row, or the indent and a long word
-            size = cells(text[here])
-            if used + size > width and here > start:
-                yield start, here
-                width, used = rest, 0
-                start = here + text[here].isspace()
-            used += size if here >= start else 0
-        stop = found.end()
+                width = further
+            position = start = match.end() - len(word.lstrip())
+            row_width = 0
+        # The word is longer than a row, or than a row after the indent.
+        for index in range(position, match.end()):
+            size = cells(text[index])
+            if row_width + size > width and index > start:
+                yield start, index
+                width, row_width = further, 0
+                start = index + text[index].isspace()
+            row_width += size if index >= start else 0
+        stop = match.end()
     if stop > start:
         yield start, stop
 
 
 def _slice(line: Sequence[Span], start: int, stop: int) -> Iterator[Span]:
-    at = 0
+    offset = 0
     for style, text in line:
-        if at < stop and at + len(text) > start:
-            yield style, text[max(start - at, 0) : stop - at]
-        at += len(text)
+        if offset < stop and offset + len(text) > start:
+            yield style, text[max(start - offset, 0) : stop - offset]
+        offset += len(text)
 
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")

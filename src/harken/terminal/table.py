@@ -1,6 +1,6 @@
-"""A sheet of figures in a terminal: headings, lines and tables, as wide as it is.
+"""Headings, lines and tables of figures, fitted to the width of the terminal.
 
-Nothing that is told is taken for markup, and no letter of it reaches the terminal as a command.
+Text is never interpreted as markup, and control characters in it are escaped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from harken.terminal.sparkline import PLAIN, Sparkline, strokes_for
 from harken.terminal.text import one_line
 
 NARROW = 60
-"""With fewer cells a table leaves out what is not needed most."""
+"""On a terminal with fewer cells a table leaves out its less important columns."""
 WIDEST = 120
-"""What is wider is hard to read."""
+"""The maximum width in cells. Wider lines are hard to read."""
 LEAST = 8
-"""So many cells a text keeps, if it has them, where others want to be whole."""
+"""The number of cells that a text column keeps when other columns need space."""
 _PAD = 2
-"""So many cells stand after each column."""
+"""The number of cells after each column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,20 @@ class TextColumn:
 
     head: str
     is_text: bool = False
-    """On the left, and cut where there is no room; else it is a number, and whole."""
+    """Whether it is aligned left and truncated if necessary.
+
+    Numbers are aligned right and complete.
+    """
     from_width: int = 0
     """In a narrower terminal it is left out."""
     style: str = ""
 
 
 class Sheet:
-    """Writes to a stream; None: standard output. Colours where it is a terminal that has them."""
+    """Writes to a stream, standard output by default. Uses colours if the terminal has them."""
 
     def __init__(self, stream: TextIO | None = None, width: int | None = None) -> None:
-        """Use this width in cells; None: that of the terminal."""
+        """Use this width in cells, by default that of the terminal."""
         stream = stream or sys.stdout
         self._console = Console(
             file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False
@@ -63,18 +66,20 @@ class Sheet:
         line = Text(overflow="fold")
         for span in spans:
             text, style = (span, "") if isinstance(span, str) else span
-            line.append(self._shown(text), style)
-        for one in line.wrap(self._console, self.width - indent):
-            self._console.print(Text(" " * indent) + one, no_wrap=True, overflow="ellipsis")
+            line.append(self._as_printable(text), style)
+        for row in line.wrap(self._console, self.width - indent):
+            self._console.print(Text(" " * indent) + row, no_wrap=True, overflow="ellipsis")
 
     def table(self, columns: Sequence[TextColumn], rows: Iterable[Sequence[str]]) -> None:
         """Print a table; a row has a text for each column."""
-        shown = [at for at, one in enumerate(columns) if self.width >= one.from_width]
+        visible = [index for index, column in enumerate(columns) if self.width >= column.from_width]
         table = Table(box=None, pad_edge=False, padding=(0, _PAD, 0, 0), header_style="dim")
         table.add_column("", width=0)
-        cells = [[self._shown(row[at]) for at in shown] for row in rows]
-        kept = [columns[at] for at in shown]
-        for column, width in zip(kept, _widths(kept, cells, self.width - _PAD), strict=True):
+        cells = [[self._as_printable(row[index]) for index in visible] for row in rows]
+        visible_columns = [columns[index] for index in visible]
+        for column, width in zip(
+            visible_columns, _widths(visible_columns, cells, self.width - _PAD), strict=True
+        ):
             table.add_column(
                 column.head,
                 justify="left" if column.is_text else "right",
@@ -83,10 +88,10 @@ class Sheet:
                 width=width,
             )
         for row in cells:
-            table.add_row("", *(Text(one, no_wrap=True, overflow="ellipsis") for one in row))
+            table.add_row("", *(Text(text, no_wrap=True, overflow="ellipsis") for text in row))
         self._console.print(table)
 
-    def _shown(self, text: str) -> str:
+    def _as_printable(self, text: str) -> str:
         """Return a text as this terminal can show it; spaces stay."""
         safe = text if text.isprintable() else one_line(text, len(text) * 6)
         encoding = self._console.encoding
@@ -98,26 +103,30 @@ class Sheet:
 def _widths(
     columns: Sequence[TextColumn], cells: Sequence[Sequence[str]], room: int
 ) -> list[int | None]:
-    """Return how wide columns are: where there is no room for all, heads and texts are cut.
+    """Return the widths of columns. Heads and texts are truncated if the room is too small.
 
-    Numbers stay whole, texts keep `LEAST`; what is left over, heads of numbers share, then texts.
-    None: as wide as it likes to be.
+    Numbers stay complete, texts keep `LEAST`; the remaining cells go to heads of numbers, then to
+    texts. A width of None is unlimited.
     """
     heads = [cell_len(column.head) for column in columns]
-    widest = [max(map(cell_len, own), default=0) for own in zip(*cells, strict=True)]
-    widest = widest or [0] * len(columns)
-    wanted = [max(pair) for pair in zip(heads, widest, strict=True)]
-    least = [
-        min(LEAST, wish) if column.is_text else max(1, width)
-        for column, wish, width in zip(columns, wanted, widest, strict=True)
+    widest = [
+        max(map(cell_len, column_cells), default=0) for column_cells in zip(*cells, strict=True)
     ]
-    left = room - sum(least) - _PAD * len(columns)
-    if left < 0 or room >= sum(wanted) + _PAD * len(columns):
+    widest = widest or [0] * len(columns)
+    natural = [max(pair) for pair in zip(heads, widest, strict=True)]
+    widths = [
+        min(LEAST, wish) if column.is_text else max(1, width)
+        for column, wish, width in zip(columns, natural, widest, strict=True)
+    ]
+    remaining = room - sum(widths) - _PAD * len(columns)
+    if remaining < 0 or room >= sum(natural) + _PAD * len(columns):
         return [None] * len(columns)
     for is_text in (False, True):
-        own = [at for at, column in enumerate(columns) if column.is_text == is_text]
-        while left and (lacking := [at for at in own if least[at] < wanted[at]]):
-            for at in lacking[:left]:
-                least[at] += 1
-            left -= len(lacking[:left])
-    return [*least]
+        indexes = [index for index, column in enumerate(columns) if column.is_text == is_text]
+        while remaining and (
+            lacking := [index for index in indexes if widths[index] < natural[index]]
+        ):
+            for index in lacking[:remaining]:
+                widths[index] += 1
+            remaining -= len(lacking[:remaining])
+    return [*widths]

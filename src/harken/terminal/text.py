@@ -1,4 +1,4 @@
-"""What is printed: everything from a log is hostile until its control characters are harmless."""
+"""Escape and print text. Text from a log is untrusted until its control characters are escaped."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff"
     r"\U000e0000-\U000e007f]"
 )
-"""Also what hides a text from people that models read: tags, which look like nothing at all."""
+"""It also matches invisible tag characters, which models read but people do not see."""
 
 
 def escape_control_characters(text: str) -> str:
-    r"""Return a text whose control characters are written out; lines and tabs stay.
+    r"""Return a text with its control characters escaped, except newlines and tabs.
 
     A transcript could otherwise recolour, rewrite or retitle the terminal that shows it.
 
     >>> print(escape_control_characters("a\x1b[31mb"))
     a\x1b[31mb
     """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str, width: int = 100) -> str:
@@ -47,19 +47,19 @@ def print_text(text: str = "") -> None:
 
 
 def print_json(value: Any, indent: int | None = 2) -> None:
-    """Print a value as JSON, what could harm a terminal escaped; without `indent` on one line."""
+    """Print a value as JSON with control characters escaped. Without `indent`: on one line."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    click.echo(_CONTROL.sub(lambda found: _escaped(found[0]), text))
+    click.echo(_CONTROL.sub(lambda match: _escape_for_json(match[0]), text))
 
 
-def _escaped(char: str) -> str:
+def _escape_for_json(char: str) -> str:
     r"""Return a character as JSON can write it in ASCII.
 
-    >>> print(_escaped("\x7f"), _escaped("\U000e0041"))
+    >>> print(_escape_for_json("\x7f"), _escape_for_json("\U000e0041"))
     \u007f \udb40\udc41
     """
     data = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
+    return "".join(f"\\u{data[start : start + 2].hex()}" for start in range(0, len(data), 2))
 
 
 def restore_interrupt() -> None:
@@ -72,12 +72,12 @@ def restore_interrupt() -> None:
 
 
 def program_name() -> str:
-    """Return what a person types to run this program again, in the folder where it was run."""
-    called = Path(sys.argv[0])
-    is_hidden = called.name == "harken" and shutil.which("harken") is None
-    return shlex.quote(str(called)) if is_hidden else "harken"
+    """Return the command that runs this program again in the folder where it was run."""
+    program = Path(sys.argv[0])
+    is_hidden = program.name == "harken" and shutil.which("harken") is None
+    return shlex.quote(str(program)) if is_hidden else "harken"
 
 
 def indent(text: str, by: str) -> str:
-    """Return a text whose further lines stand below its first."""
+    """Return a text with all lines but the first indented."""
     return text.replace("\n", "\n" + by)

@@ -1,4 +1,4 @@
-"""All slash commands: whoever imports this has them in `commands.COMMANDS`."""
+"""Import all modules of slash commands, which adds them to `commands.COMMANDS`."""
 
 from harken.chat.commands import agents, forks, mcp, model, tree, views
 
@@ -10,4 +10,4 @@ MODULES = (
     forks,
     model,
 )
-"""Which enter the commands when they are imported."""
+"""The modules that register commands when they are imported."""

@@ -1,6 +1,6 @@
-"""Whereabouts: which agents live, where each stands from the one that the user talks with.
+"""The living agents and their paths, relative to the agent that the user talks with.
 
-A path leads from there: `critic`, `editor/critic`. It is what `talk_with` takes.
+Examples of paths: `critic`, `editor/critic`. `talk_with` accepts them.
 """
 
 from __future__ import annotations
@@ -22,61 +22,63 @@ def paths(session: Session) -> dict[AgentId, str]:
     The path of the agent that the user talks with is empty.
     """
     start = session.state.primary or session.state.root
-    found: dict[AgentId, str] = {} if start is None else {start: ""}
-    waiting = list(found)
-    for agent_id in waiting:  # grows
-        state, above = session.agents[agent_id], found[agent_id]
+    paths_by_id: dict[AgentId, str] = {} if start is None else {start: ""}
+    waiting = list(paths_by_id)
+    for agent_id in waiting:  # the loop appends the agents below
+        state, above = session.agents[agent_id], paths_by_id[agent_id]
         for below in (*state.hooks, *state.subagents):
-            if below not in found:
-                found[below] = f"{above}/{_name(session, below)}".removeprefix("/")
+            if below not in paths_by_id:
+                paths_by_id[below] = f"{above}/{_name(session, below)}".removeprefix("/")
                 waiting.append(below)
-    return found
+    return paths_by_id
 
 
-def find_agent(talk: CommandContext, named: str) -> AgentId:
-    """Return the living agent that a path, a name or an id means.
+def find_agent(talk: CommandContext, ref: str) -> AgentId:
+    """Return the living agent that matches a path, a name or an id.
 
-    Nothing means the one that the user talks with, whose own name may begin a path. Raises
-    NameNotFound, which names the paths where several have the name.
+    An empty text is the agent that the user talks with; its name may begin a path. Raises
+    NameNotFound, which lists the paths if several agents have the name.
     """
-    session, there = talk.session, paths(talk.session)
-    if not named:
+    session, paths_by_id = talk.session, paths(talk.session)
+    if not ref:
         return talk.primary.agent_id
-    below = named.removeprefix(f"{talk.primary.name}/")
-    for wanted in (named, below):
-        for agent_id, path in there.items():
-            if wanted in (agent_id, path):
+    below = ref.removeprefix(f"{talk.primary.name}/")
+    for wanted_path in (ref, below):
+        for agent_id, path in paths_by_id.items():
+            if wanted_path in (agent_id, path):
                 return agent_id
-    called = {id_: path for id_, path in there.items() if _name(session, id_) == named}
-    if not called:
-        names = dict.fromkeys(_name(session, one) for one in there)
-        raise NameNotFound("agent", named, names)
-    if len(called) > 1:
-        several = [path or named for path in called.values()]
-        raise NameNotFound("single agent named", named, several)
-    return next(iter(called))
+    by_name = {id_: path for id_, path in paths_by_id.items() if _name(session, id_) == ref}
+    if not by_name:
+        names = dict.fromkeys(_name(session, id_) for id_ in paths_by_id)
+        raise NameNotFound("agent", ref, names)
+    if len(by_name) > 1:
+        several = [path or ref for path in by_name.values()]
+        raise NameNotFound("single agent named", ref, several)
+    return next(iter(by_name))
 
 
-def names_of(who: Who) -> Completes:
-    """Return what completes the name of an agent, and nothing after it."""
+def names_of(scope: Who) -> Completes:
+    """Return a completer for the name of an agent, as the first word only."""
 
     def completes(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
-        return () if before else agent_names(talk, who)
+        return () if before else agent_names(talk, scope)
 
     return completes
 
 
-def agent_names(talk: CommandContext, who: Who) -> list[str]:
+def agent_names(talk: CommandContext, scope: Who) -> list[str]:
     """Return the names of agents: below or above the one that the user talks with, or all."""
     session = talk.session
     state = session.agents.get(session.state.primary or AgentId(""))
-    if who in ("subagents", "hooks") and state is not None:
-        ids = state.subagents if who == "subagents" else state.hooks
-        return [_name(session, one) for one in ids]
-    there = paths(session)
-    if who == "others":  # whom one can talk with
-        return [path for one, path in there.items() if path and session.agents[one].language_model]
-    return [path or _name(session, one) for one, path in there.items()]
+    if scope in ("subagents", "hooks") and state is not None:
+        ids = state.subagents if scope == "subagents" else state.hooks
+        return [_name(session, id_) for id_ in ids]
+    paths_by_id = paths(session)
+    if scope == "others":  # agents that the user can talk with
+        return [
+            path for id_, path in paths_by_id.items() if path and session.agents[id_].language_model
+        ]
+    return [path or _name(session, id_) for id_, path in paths_by_id.items()]
 
 
 def _name(session: Session, agent_id: AgentId) -> str:

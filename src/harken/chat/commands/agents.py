@@ -1,6 +1,6 @@
-"""Slash commands about agents: who is there, who watches, who may do what, what each has heard.
+"""Slash commands that show agents, their hooks, permissions and transcripts.
 
-They read what the session has at this moment, so they work while a turn runs, too.
+They read the current state of the session, so they work while a turn runs, too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ LONGEST_LINE = 1000
     "[AGENT]",
     completes=names_of("everybody"),
 )
-def _subagents(talk: CommandContext, rest: str) -> None:
-    state = talk.session.agents[find_agent(talk, rest)]
+def _subagents(talk: CommandContext, argument: str) -> None:
+    state = talk.session.agents[find_agent(talk, argument)]
     lines: list[str] = []
     for agent_id in state.subagents:
         below = talk.session.agents[agent_id]
@@ -51,22 +51,24 @@ def _subagents(talk: CommandContext, rest: str) -> None:
 
 
 def hooks_lines(talk: CommandContext, agent_id: AgentId) -> Iterator[str]:
-    """Yield what is known of the hooks of an agent, in the order in which they are asked."""
+    """Yield lines about the hooks of an agent, in the order in which they are called."""
     session = talk.session
     rows = SessionViewer(session.path).watches()
     came = {row.hook: row for row in rows if row.kind == "installed"}
     for hook_id in session.agents[agent_id].hooks:
         state, hook = session.agents[hook_id], talk.primary.agent_by_id(hook_id)
         points = [
-            one for one in ("input", "action", "result", "response") if one in hook.hook_points
+            point
+            for point in ("input", "action", "result", "response")
+            if point in hook.hook_points
         ]
-        asked = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
+        point_text = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
         kind = f"code ({state.spec.get('kind')})"
         if state.language_model is not None:
             kind = model_text(state.language_model)
-        yield f"{_called(state)}  {kind} · {asked} · {put_there(came[hook_id])}"
-        if (said := _last_said(talk, hook_id)) is not None:
-            yield f"  last: {one_line(said, 90)}"
+        yield f"{_called(state)}  {kind} · {point_text} · {put_there(came[hook_id])}"
+        if (last_text := _last_said(talk, hook_id)) is not None:
+            yield f"  last: {one_line(last_text, 90)}"
 
 
 def _last_said(talk: CommandContext, agent_id: AgentId) -> str | None:
@@ -82,29 +84,29 @@ def _last_said(talk: CommandContext, agent_id: AgentId) -> str | None:
     "[AGENT]",
     completes=names_of("everybody"),
 )
-def _tools(talk: CommandContext, rest: str) -> None:
-    ids = [find_agent(talk, rest)] if rest else [*paths(talk.session)]
-    agents = [talk.primary.agent_by_id(one) for one in ids]
-    said: dict[tuple[str, ...], str] = {}
+def _tools(talk: CommandContext, argument: str) -> None:
+    ids = [find_agent(talk, argument)] if argument else [*paths(talk.session)]
+    agents = [talk.primary.agent_by_id(id_) for id_ in ids]
+    by_tools: dict[tuple[str, ...], str] = {}
     lines: list[str] = []
     for agent, path in zip(agents, map(paths(talk.session).get, ids), strict=True):
-        named = path or agent.name
+        label = path or agent.name
         mine = tuple(agent.tools) if isinstance(agent, ToolAgent) else ()
-        if isinstance(agent, ToolAgent) and mine in said:
-            lines.append(f"{named}: as {said[mine]}")
+        if isinstance(agent, ToolAgent) and mine in by_tools:
+            lines.append(f"{label}: as {by_tools[mine]}")
         elif isinstance(agent, ToolAgent):
-            said[mine] = named
-            lines += [f"{named}:", *_granted(mine, talk.runtime.world.tools)]
-        elif rest:
-            lines.append(f"{named} is code, which needs no tools")
+            by_tools[mine] = label
+            lines += [f"{label}:", *_granted(mine, talk.runtime.world.tools)]
+        elif argument:
+            lines.append(f"{label} is code, which needs no tools")
     talk.say("\n".join(lines))
 
 
 def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
-    """Yield what an agent may use, of what there is, and what it may not."""
-    of_world = [one for one in mine if one in tools]
-    actions = [one for one in mine if one in ACTIONS]
-    missing = [one for one in (*tools, *ACTIONS) if one not in mine and one not in OF_HOOKS]
+    """Yield the tools that an agent may use, and those that it may not."""
+    of_world = [name for name in mine if name in tools]
+    actions = [name for name in mine if name in ACTIONS]
+    missing = [name for name in (*tools, *ACTIONS) if name not in mine and name not in OF_HOOKS]
     yield f"  tools: {', '.join(of_world) or 'none'}"
     yield f"  actions: {', '.join(actions) or 'none'}"
     if missing:
@@ -117,22 +119,22 @@ def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
     "[AGENT]",
     completes=names_of("everybody"),
 )
-def _system(talk: CommandContext, rest: str) -> None:
-    if rest:
-        talk.say("\n".join(_bounded(_prompt(talk, find_agent(talk, rest)), MOST_LINES)))
+def _system(talk: CommandContext, argument: str) -> None:
+    if argument:
+        talk.say("\n".join(_bounded(_prompt(talk, find_agent(talk, argument)), MOST_LINES)))
         return
     lines: list[str] = []
     for agent_id in paths(talk.session):
         state = talk.session.agents[agent_id]
         if state.language_model is not None:
-            begun = _bounded(_prompt(talk, agent_id), PROMPT_LINES)
-            lines += [f"{_called(state)}:", *(f"  {line}" for line in begun)]
+            visible = _bounded(_prompt(talk, agent_id), PROMPT_LINES)
+            lines += [f"{_called(state)}:", *(f"  {line}" for line in visible)]
     talk.say("\n".join(lines))
 
 
 def _prompt(talk: CommandContext, agent_id: AgentId) -> list[str]:
-    messages = [one for one in talk.session.context(agent_id) if one.role == "system"]
-    texts = [text_of(one.content) for one in messages]
+    messages = [message for message in talk.session.context(agent_id) if message.role == "system"]
+    texts = [text_of(message.content) for message in messages]
     return "\n\n".join(texts).split("\n") if texts else ["(no system prompt)"]
 
 
@@ -142,30 +144,32 @@ def _prompt(talk: CommandContext, agent_id: AgentId) -> list[str]:
     "[AGENT] [HOW MANY]",
     completes=names_of("everybody"),
 )
-def _transcript(talk: CommandContext, rest: str) -> None:
-    name, most = _with_number(rest)
+def _transcript(talk: CommandContext, argument: str) -> None:
+    name, limit = _with_number(argument)
     agent_id = find_agent(talk, name)
-    messages = [one for one in talk.session.context(agent_id) if one.role != "system"]
-    who = _called(talk.session.agents[agent_id])
+    messages = [message for message in talk.session.context(agent_id) if message.role != "system"]
+    agent_name = _called(talk.session.agents[agent_id])
     if not messages:
-        talk.say(f"{who} has heard nothing yet")
+        talk.say(f"{agent_name} has heard nothing yet")
         return
     lines: list[str] = []
-    if left := len(messages[:-most]):
-        lines = [f"… {count(left, 'earlier message')} (/transcript {who} {len(messages)})"]
-    for message in messages[-most:]:
+    if omitted := len(messages[:-limit]):
+        lines = [
+            f"… {count(omitted, 'earlier message')} (/transcript {agent_name} {len(messages)})"
+        ]
+    for message in messages[-limit:]:
         lines += _message_lines(message)
     doing = talk.doing.get(agent_id)
-    lines += [f"({who} is at work: {doing})"] if doing else []
+    lines += [f"({agent_name} is at work: {doing})"] if doing else []
     talk.say("\n".join(lines))
 
 
-def _with_number(rest: str) -> tuple[str, int]:
-    """Return a name and a number that may stand after it."""
-    name, _, last = rest.rpartition(" ")
+def _with_number(argument: str) -> tuple[str, int]:
+    """Split an optional number from the end of a name."""
+    name, _, last = argument.rpartition(" ")
     if last.isascii() and last.isdecimal() and int(last[:9]) > 0:
         return name.strip(), int(last[:9])
-    return rest, SHOWN
+    return argument, SHOWN
 
 
 def _message_lines(message: ChatMessage) -> list[str]:
@@ -175,20 +179,20 @@ def _message_lines(message: ChatMessage) -> list[str]:
         if isinstance(message, TranscriptEntry)
         else None
     )
-    at = "" if number is None else f"{number} "
+    prefix = "" if number is None else f"{number} "
     lines = written(message).split("\n")
-    more = "" if number is None else f" (/show {number})"
-    shown = _bounded(lines, MESSAGE_LINES, more)
-    return [f"{at}{heading(message)}: {shown[0]}", *(f"  {line}" for line in shown[1:])]
+    hint = "" if number is None else f" (/show {number})"
+    visible = _bounded(lines, MESSAGE_LINES, hint)
+    return [f"{prefix}{heading(message)}: {visible[0]}", *(f"  {line}" for line in visible[1:])]
 
 
-def _bounded(lines: Sequence[str], most: int, more: str = "") -> list[str]:
+def _bounded(lines: Sequence[str], limit: int, hint: str = "") -> list[str]:
     """Return the first lines, each cut where it is very long."""
-    shown = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in lines]
-    if len(shown) <= most + 1 and not any(line.endswith("…") for line in shown):
-        return shown
-    left = len(shown) - most
-    return [*shown[:most], *([f"… {count(left, 'more line')}{more}"] if left > 0 else [])]
+    visible = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in lines]
+    if len(visible) <= limit + 1 and not any(line.endswith("…") for line in visible):
+        return visible
+    omitted = len(visible) - limit
+    return [*visible[:limit], *([f"… {count(omitted, 'more line')}{hint}"] if omitted > 0 else [])]
 
 
 def _last(talk: CommandContext, agent_id: AgentId) -> ChatMessage | None:

@@ -1,9 +1,9 @@
-"""The user's form of a structural action: what is typed after `/task` becomes its arguments.
+"""Parse the arguments of a structural action from a line that the user typed.
 
     /task Ann You are Ann, who knows tea. prompt="Which is best?" tools=read,search
 
-Arguments that have no name stand in the order of the form; the last of them is the rest of the
-line. Those with a name may stand anywhere; quotes keep words together.
+Positional arguments are in the order of the form; the last of them takes the remaining text. Named
+arguments may be anywhere; quotes group words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORD = re.compile(rf"\s*( {_QUOTED} | \S+ )", re.VERBOSE)
 
 @dataclass(frozen=True, slots=True)
 class ActionForm:
-    """How an action is typed."""
+    """The syntax of an action as a slash command."""
 
     tool: Tool
     """The action as a model is shown it."""
@@ -33,7 +33,9 @@ class ActionForm:
 
     @classmethod
     def of(cls, tool: Tool) -> ActionForm:
-        """Return the form of an action: what it needs has no name, nor has the first text after.
+        """Return the form of an action.
+
+        Required arguments and the first text after them are positional.
 
         >>> from harken.agents.action_schemas import ACTIONS
         >>> ActionForm.of(ACTIONS["task"]).bare, ActionForm.of(ACTIONS["discuss"]).bare
@@ -45,7 +47,7 @@ class ActionForm:
 
     @property
     def usage(self) -> str:
-        """What can be typed after the command.
+        """The syntax of the arguments, for help texts.
 
         >>> from harken.agents.action_schemas import ACTIONS
         >>> ActionForm.of(ACTIONS["hook"]).usage
@@ -53,8 +55,8 @@ class ActionForm:
         """
         needed = self.tool.parameters.get("required", ())
         bare = [name.upper() if name in needed else f"[{name.upper()}]" for name in self.bare]
-        named = [f"[{name}=..]" for name in _properties(self.tool) if self._takes_by_name(name)]
-        return " ".join([*bare, *named])
+        options = [f"[{name}=..]" for name in _properties(self.tool) if self._takes_by_name(name)]
+        return " ".join([*bare, *options])
 
     def _takes_by_name(self, name: str) -> bool:
         return name not in self.bare and name not in ("system_prompt", "user_prompt")
@@ -65,29 +67,29 @@ class ActionForm:
 
     @property
     def names(self) -> Sequence[str]:
-        """What can be said by name."""
+        """The arguments that can be passed by name."""
         return [*_properties(self.tool)]
 
-    def checked(self, said: dict[str, str], rest: str) -> Mapping[str, Any]:
-        """Return what was said by name, and without one, checked. Raises InvalidArguments."""
-        bare = [name for name in self.bare if name not in said]
-        words = words_in(rest, len(bare))
-        if rest.strip() and not bare:
+    def checked(self, by_name: dict[str, str], positional: str) -> Mapping[str, Any]:
+        """Return the named and positional arguments, validated. Raises InvalidArguments."""
+        bare = [name for name in self.bare if name not in by_name]
+        words = words_in(positional, len(bare))
+        if positional.strip() and not bare:
             raise InvalidArguments(f"it takes no more than: {self.usage or 'nothing'}")
-        said = {**said, **dict(zip(bare, words, strict=False))}
-        missing = [one for one in self.tool.parameters.get("required", ()) if one not in said]
+        by_name = {**by_name, **dict(zip(bare, words, strict=False))}
+        missing = [name for name in self.tool.parameters.get("required", ()) if name not in by_name]
         if missing:
             raise InvalidArguments(f"{' and '.join(missing)} missing; what it takes: {self.usage}")
-        checked: Mapping[str, Any] = self.tool.check(
-            {name: self._value(name, text) for name, text in said.items()}
+        arguments: Mapping[str, Any] = self.tool.check(
+            {name: self._value(name, text) for name, text in by_name.items()}
         )
-        return checked
+        return arguments
 
     def _value(self, name: str, text: str) -> Any:
-        """Return what was typed as the type that the action takes; it is checked later."""
+        """Return a typed text as the type of the parameter. It is validated later."""
         kinds = _kinds(self.tool, name)
         if "array" in kinds:
-            return [one.strip() for one in text.split(",") if one.strip()]
+            return [item.strip() for item in text.split(",") if item.strip()]
         if "boolean" in kinds and text.lower() in ("true", "false", "yes", "no"):
             return text.lower() in ("true", "yes")
         if "integer" in kinds and text.isascii() and text.isdecimal():
@@ -96,7 +98,7 @@ class ActionForm:
 
 
 def named_and_rest(names: Sequence[str], typed: str) -> tuple[dict[str, str], str]:
-    """Take out what was typed as `name=value`; return it, and the rest.
+    """Extract the arguments typed as `name=value`. Return them and the remaining text.
 
     >>> named_and_rest(["tools"], 'Ann tools="a, b" is it')
     ({'tools': 'a, b'}, 'Ann is it')
@@ -106,11 +108,11 @@ def named_and_rest(names: Sequence[str], typed: str) -> tuple[dict[str, str], st
     if not names:
         return {}, typed
     any_name = "|".join(map(re.escape, names))
-    named = re.compile(rf"(?:^|(?<=\s)) ({any_name}) = ( {_QUOTED} | \S* ) (?:\s+|$)", re.VERBOSE)
-    return {one[1]: _word(one[2]) for one in named.finditer(typed)}, named.sub("", typed)
+    pattern = re.compile(rf"(?:^|(?<=\s)) ({any_name}) = ( {_QUOTED} | \S* ) (?:\s+|$)", re.VERBOSE)
+    return {match[1]: _word(match[2]) for match in pattern.finditer(typed)}, pattern.sub("", typed)
 
 
-def words_in(typed: str, most: int) -> list[str]:
+def words_in(typed: str, limit: int) -> list[str]:
     """Return at most so many words; the last one is the rest of the line.
 
     >>> words_in('"Ann B" is it not', 2), words_in("Ann", 2)
@@ -119,12 +121,12 @@ def words_in(typed: str, most: int) -> list[str]:
     (['Ann B', "'is it not'"], ["Ann's", 'it'])
     """
     words: list[str] = []
-    rest = typed
-    while len(words) < most - 1 and (word := _WORD.match(rest)) is not None:
+    remaining = typed
+    while len(words) < limit - 1 and (word := _WORD.match(remaining)) is not None:
         words.append(_word(word[1]))
-        rest = rest[word.end() :]
-    if rest.strip() and most:
-        words.append(_plain(rest.strip()))
+        remaining = remaining[word.end() :]
+    if remaining.strip() and limit:
+        words.append(_plain(remaining.strip()))
     return words
 
 
@@ -146,14 +148,14 @@ def _plain(word: str) -> str:
 
 
 def _properties(tool: Tool) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = tool.parameters.get("properties", {})
-    return found
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    return properties
 
 
 def _kinds(tool: Tool, name: str) -> set[str]:
     """Return the JSON types that an argument may have."""
-    said = _properties(tool).get(name, {})
-    return {str(one.get("type")) for one in [said, *said.get("anyOf", ())]}
+    schema = _properties(tool).get(name, {})
+    return {str(variant.get("type")) for variant in [schema, *schema.get("anyOf", ())]}
 
 
 def _is_text(tool: Tool, name: str) -> bool:

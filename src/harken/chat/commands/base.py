@@ -1,8 +1,8 @@
-"""Slash commands: what a user can ask the chat itself. One function each.
+"""Slash commands of the chat, a function each, and their registry.
 
-A text is a command where it begins with `/` and its first word is no path: `/etc/hosts is odd`
-is something to say. A unique beginning of a name is enough. `every_command` names the
-modules that enter them.
+A text is a command if it begins with `/` and its first word is no path: `/etc/hosts is odd` is a
+message. A unique prefix of a name is enough. `every_command` names the modules that register
+commands.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Doing: TypeAlias = Callable[[], Coroutine[Any, Any, ToolResult]]
 
 
 class CommandContext(Protocol):
-    """What a command can see and do."""
+    """The state and operations that are available to a command."""
 
     @property
     def session(self) -> Session:
@@ -49,7 +49,7 @@ class CommandContext(Protocol):
 
     @property
     def runtime(self) -> AgentRuntime:
-        """What its agents share."""
+        """The runtime that the agents share."""
         ...
 
     def usable_models(self) -> Sequence[str]:
@@ -63,7 +63,7 @@ class CommandContext(Protocol):
 
     @property
     def doing(self) -> Mapping[AgentId, str]:
-        """What busy agents are doing."""
+        """A description of the current work of each busy agent."""
         ...
 
     def say(self, text: str) -> None:
@@ -71,9 +71,9 @@ class CommandContext(Protocol):
         ...
 
     def compact(self, instructions: str) -> None:
-        """Let the agent that the user talks with sum up what it has in its context.
+        """Compact the context of the agent that the user talks with.
 
-        Raises HarkenError where that cannot be now.
+        Raises HarkenError if that is not possible now.
         """
         ...
 
@@ -88,7 +88,7 @@ class CommandContext(Protocol):
 
     @property
     def keys(self) -> str:
-        """Which keys do what, a line each."""
+        """A description of the keys, one per line."""
         ...
 
     @property
@@ -97,7 +97,7 @@ class CommandContext(Protocol):
         ...
 
     def act(self, doing: Doing) -> None:
-        """Do something with the agents, and tell what came of it. Raises AgentBusy."""
+        """Run an operation on the agents and report its result. Raises AgentBusy."""
         ...
 
     def send(self, text: str) -> None:
@@ -119,21 +119,21 @@ class CommandContext(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextSession:
-    """Where a chat goes on: in a new session."""
+    """A new session in which the chat continues."""
 
     ctx: str | None = None
-    """The commit that it begins with; None: it begins anew."""
+    """The commit from which it starts. None: an empty context."""
     draft: str = ""
-    """What stands in the input then."""
+    """The initial text of the input."""
     note: str = ""
-    """What the user is told."""
+    """A message for the user."""
     agent_id: AgentId | None = None
-    """Whose model and instructions it has; None: those of whom the user talks with."""
+    """The agent whose model and instructions it uses. None: the one that the user talks with."""
 
 
 Action: TypeAlias = Callable[[CommandContext, str], None]
 Completes: TypeAlias = Callable[[CommandContext, Sequence[str]], Iterable[str]]
-"""Returns what may come after these words of the command, whatever the next begins with."""
+"""Returns completions after these words of the command, independent of the next word's prefix."""
 Group: TypeAlias = Literal["look", "agents", "session", "chat", "own"]
 GROUPS: dict[Group, str] = {
     "look": "Look",
@@ -182,11 +182,11 @@ def slash(
 
 
 def choice(*words: str) -> Completes:
-    """Return what completes one of these words, and nothing after it."""
+    """Return a completer for one of these words, as the first word only."""
     return lambda _, before: () if before else words
 
 
-def is_command(text: str, own: Mapping[str, Command]) -> bool:
+def is_command(text: str, user_commands: Mapping[str, Command]) -> bool:
     """Whether a text is meant for the chat itself, also if there is no such command."""
     if is_shell_command(text):
         return True
@@ -194,7 +194,7 @@ def is_command(text: str, own: Mapping[str, Command]) -> bool:
     name = word.removeprefix("/")
     if not name or "/" in name:
         return False
-    return named_command(name, own) is not None or not Path(word).exists()
+    return named_command(name, user_commands) is not None or not Path(word).exists()
 
 
 def is_shell_command(text: str) -> bool:
@@ -211,37 +211,37 @@ def split_command(text: str) -> tuple[str, str]:
     """
     if is_shell_command(text):
         return "shell", text.removeprefix(SHELL).strip()
-    word, *rest = text.strip().split(maxsplit=1)
-    return word.removeprefix("/"), "".join(rest).strip()
+    word, *tail = text.strip().split(maxsplit=1)
+    return word.removeprefix("/"), "".join(tail).strip()
 
 
-def named_command(name: str, own: Mapping[str, Command]) -> Command | None:
+def named_command(name: str, user_commands: Mapping[str, Command]) -> Command | None:
     """Return the command with this name, or the only one that begins like this.
 
     A built-in one always answers to its name.
     """
-    if name in COMMANDS or name in own:
-        return COMMANDS.get(name) or own[name]
-    found = beginning(name, own)
-    return found[0] if len(found) == 1 else None
+    if name in COMMANDS or name in user_commands:
+        return COMMANDS.get(name) or user_commands[name]
+    matches = beginning(name, user_commands)
+    return matches[0] if len(matches) == 1 else None
 
 
-def beginning(name: str, own: Mapping[str, Command]) -> list[Command]:
-    """Return the commands whose names begin like this."""
-    every = chain(COMMANDS.values(), own.values())
-    return [known for known in every if known.name.startswith(name)]
+def beginning(name: str, user_commands: Mapping[str, Command]) -> list[Command]:
+    """Return the commands that have this prefix."""
+    every = chain(COMMANDS.values(), user_commands.values())
+    return [command for command in every if command.name.startswith(name)]
 
 
 def run_command(talk: CommandContext, text: str) -> bool:
-    """Run a command; return whether there is one. What goes wrong is said."""
-    name, rest = split_command(text)
-    own = talk.own
-    command = named_command(name, own)
+    """Run a command, print its errors, and return whether the command exists."""
+    name, argument = split_command(text)
+    user_commands = talk.own
+    command = named_command(name, user_commands)
     if command is None:
-        talk.say(_which(name, own))
+        talk.say(_which(name, user_commands))
         return False
     try:
-        command.action(talk, rest)
+        command.action(talk, argument)
     except InvalidArguments as error:
         talk.say(f"/{command.name}: {error}")
     except HarkenError as error:
@@ -249,21 +249,24 @@ def run_command(talk: CommandContext, text: str) -> bool:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         talk.say(f"/{command.name}: {where}{error.strerror or error}")
-    except Exception as error:  # noqa: BLE001 - the border: the chat goes on, nothing is lost
+    except Exception as error:  # noqa: BLE001 - the error is printed and the chat continues
         talk.say(f"/{command.name}: a bug in Harken ({type(error).__name__}: {error})")
     return True
 
 
-def _which(name: str, own: Mapping[str, Command]) -> str:
+def _which(name: str, user_commands: Mapping[str, Command]) -> str:
     """Say why a name means no command, and which it may mean."""
-    several = beginning(name, own)
+    several = beginning(name, user_commands)
     if several:
-        mixed = any(one.name not in own for one in several)
-        named = [f"/{one.name}{' (your own)' * (mixed and one.name in own)}" for one in several]
-        return f"/{name} may be {' or '.join(named)}: type more of it"
-    near = get_close_matches(name, [*COMMANDS, *own], cutoff=0.5)
-    meant = f"; did you mean {' or '.join(f'/{one}' for one in near)}?" if near else ""
-    return f"there is no command /{name}{meant} (/help lists them)"
+        mixed = any(command.name not in user_commands for command in several)
+        names = [
+            f"/{command.name}{' (your own)' * (mixed and command.name in user_commands)}"
+            for command in several
+        ]
+        return f"/{name} may be {' or '.join(names)}: type more of it"
+    near = get_close_matches(name, [*COMMANDS, *user_commands], cutoff=0.5)
+    hint = f"; did you mean {' or '.join(f'/{name}' for name in near)}?" if near else ""
+    return f"there is no command /{name}{hint} (/help lists them)"
 
 
 def _complete_help(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
@@ -277,19 +280,25 @@ def _complete_help(talk: CommandContext, before: Sequence[str]) -> Iterable[str]
     group="chat",
     completes=_complete_help,
 )
-def _help(talk: CommandContext, rest: str) -> None:
-    own = talk.own
-    if rest:
-        name = rest.removeprefix("/")
-        known = named_command(name, own)
-        talk.say(_which(name, own) if known is None else _usage(known))
+def _help(talk: CommandContext, argument: str) -> None:
+    user_commands = talk.own
+    if argument:
+        name = argument.removeprefix("/")
+        command = named_command(name, user_commands)
+        talk.say(_which(name, user_commands) if command is None else _usage(command))
         return
-    every = [*COMMANDS.values(), *own.values()]
+    every = [*COMMANDS.values(), *user_commands.values()]
     for group, heading in GROUPS.items():
-        shown = sorted((one for one in every if one.group == group), key=lambda one: one.name)
-        if shown:
-            width = max(len(one.name) for one in shown)
-            lines = [f"  /{one.name:<{width}}  {one_line(one.meaning, 60)}" for one in shown]
+        in_group = sorted(
+            (command for command in every if command.group == group),
+            key=lambda command: command.name,
+        )
+        if in_group:
+            width = max(len(command.name) for command in in_group)
+            lines = [
+                f"  /{command.name:<{width}}  {one_line(command.meaning, 60)}"
+                for command in in_group
+            ]
             talk.say("\n".join([heading, *lines]))
     talk.say(f"Keys\n{talk.keys}\n/help COMMAND says what can be typed after it.")
 
@@ -298,19 +307,22 @@ def _usage(command: Command) -> str:
     return f"/{command.name} {command.arguments}".rstrip() + f"\n  {command.meaning}"
 
 
-def words_of(talk: CommandContext, name: str, rest: str) -> list[str] | None:
-    """Return what stands after a command; None, which is said, where a quotation has no end."""
+def words_of(talk: CommandContext, name: str, argument: str) -> list[str] | None:
+    """Return the words after a command.
+
+    If a quotation is not closed, print an error and return None.
+    """
     try:
-        return shlex.split(rest)
+        return shlex.split(argument)
     except ValueError as error:
         talk.say(f"{name}: {error}")
         return None
 
 
 def printed(command: click.Command, name: str, line: list[str]) -> str:
-    """Return what a command of the command line prints, with the home that was chosen there."""
-    written = io.BytesIO()
-    out = io.TextIOWrapper(written, "utf-8", errors="backslashreplace", write_through=True)
+    """Return the output of a command of the command line, run with the home of this chat."""
+    output = io.BytesIO()
+    out = io.TextIOWrapper(output, "utf-8", errors="backslashreplace", write_through=True)
     parent = click.get_current_context(silent=True)
     with redirect_stdout(out), redirect_stderr(out):
         try:
@@ -319,12 +331,12 @@ def printed(command: click.Command, name: str, line: list[str]) -> str:
             out.write(_misused(error))
         except SystemExit:
             pass  # after a --help
-    text = written.getvalue().decode("utf-8", "backslashreplace").rstrip()
+    text = output.getvalue().decode("utf-8", "backslashreplace").rstrip()
     return text if parent is None else text.replace(f"{parent.command_path} {name}", name)
 
 
 def _misused(error: click.ClickException) -> str:
-    """Say what is wrong with what was typed after a command, and what it takes instead."""
+    """Format a usage error with the syntax of the command."""
     text = error.format_message().removesuffix(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:

@@ -1,6 +1,6 @@
-"""`/fork`, `/undo`, `/export`: the conversation as the store has it goes on elsewhere.
+"""`/fork`, `/undo`, `/export`: continue the stored conversation in another session.
 
-A session is never taken back: its log stays as it is, and a new session begins with a commit.
+A log is never changed by these: a new session starts from a commit.
 """
 
 from __future__ import annotations
@@ -35,26 +35,28 @@ def _fork(talk: CommandContext, _: str) -> None:
     group="session",
 )
 def _undo(talk: CommandContext, _: str) -> None:
-    agent, at = _said_last(talk)
+    agent, index = _said_last(talk)
     talk.primary.check_free()
     context = talk.session.context(agent.agent_id)
     store, ctx = commit_conversation(agent)
-    text = text_of(context[at].content)
-    who = "" if agent.agent_id == talk.primary.agent_id else f" You talk with {agent.name} again."
+    text = text_of(context[index].content)
+    suffix = (
+        "" if agent.agent_id == talk.primary.agent_id else f" You talk with {agent.name} again."
+    )
     note = (
-        f"Before {one_line(text, 40)!r}, which stands in the input.{who} The session until then "
+        f"Before {one_line(text, 40)!r}, which stands in the input.{suffix} The session until then "
         f"is {talk.session.path.stem}; what was done to files is not undone."
         + _left_behind(talk, agent)
     )
-    before = None if _is_beginning(context[:at]) else _before(store, ctx, context[at:])
+    before = None if _is_beginning(context[:index]) else _before(store, ctx, context[index:])
     talk.go_on(NextSession(ctx=before, draft=text, note=note, agent_id=agent.agent_id))
 
 
 def _said_last(talk: CommandContext) -> tuple[Agent, int]:
-    """Return who heard what the user said last, and where that stands in its context.
+    """Return the agent that received the user's last message, and its index in that context.
 
-    Another agent may have the place now. Raises ConfigError where there is nothing, where a
-    compaction has summed it up, and where who heard it is gone.
+    Another agent may have the place now. Raises ConfigError if there is no message, if a compaction
+    has replaced it, or if the agent that received it is gone.
     """
     last = _last_heard(SessionViewer(talk.session.path).events)
     agent = talk.primary
@@ -64,19 +66,19 @@ def _said_last(talk: CommandContext) -> tuple[Agent, int]:
             raise ConfigError(f"{name}, who heard what you said last, is gone: /undo cannot go on")
         agent = agent.agent_by_id(last.agent_id)
     context = talk.session.context(agent.agent_id)
-    said = [at for at, message in enumerate(context) if _is_said(message)]
+    indexes = [index for index, message in enumerate(context) if _is_said(message)]
     id_ = None if last is None else last.message_id
     if last is not None:
-        said = [at for at in said if getattr(context[at], "message_id", None) == id_]
-    if not said:
+        indexes = [index for index in indexes if getattr(context[index], "message_id", None) == id_]
+    if not indexes:
         raise ConfigError("there is nothing to undo: nothing was said since the context began")
-    return agent, said[-1]
+    return agent, indexes[-1]
 
 
 def _last_heard(events: Iterable[Event]) -> TranscriptEntry | None:
-    """Return what the user said last to whom the user talked with then.
+    """Return the user's last message to the primary agent of that time.
 
-    What a restored agent remembers looks like it, and was not said here.
+    Messages in the context of a restored agent are not counted: they are not from this session.
     """
     primary, last = None, None
     for event in events:
@@ -93,9 +95,9 @@ def _last_heard(events: Iterable[Event]) -> TranscriptEntry | None:
 
 
 def _is_said(message: ChatMessage) -> bool:
-    """Whether the user said this to the agent: of what came from a commit, as far as one can see.
+    """Whether the user wrote this message. For messages of a commit this is a guess.
 
-    The summary of a compaction is heard by the agent, too, and nobody said it.
+    The summary of a compaction has the role `user`, too, but nobody wrote it.
     """
     if message.role != "user":
         return False
@@ -109,9 +111,9 @@ def _is_beginning(context: Sequence[ChatMessage]) -> bool:
 
 
 def commit_conversation(agent: Agent) -> tuple[Store, CommitId]:
-    """Commit what the agent has understood; return the store and the commit.
+    """Commit the context of an agent. Return the store and the commit.
 
-    Raises AgentBusy, StoreError, and ConfigError where there is no store, or nothing was said.
+    Raises AgentBusy, StoreError, and ConfigError if there is no store or the context is empty.
     """
     agent.check_free()
     if agent.runtime.checkpoints is None:
@@ -125,8 +127,8 @@ def commit_conversation(agent: Agent) -> tuple[Store, CommitId]:
 def _before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -> CommitId:
     """Return the commit that ends before these messages, the last ones of a conversation."""
     first = find_position(store, ctx).number - len(undone) + 1
-    found = find_position(store, ctx, str(first))
-    if found.entries[-1].message.content != undone[0].content:
+    position = find_position(store, ctx, str(first))
+    if position.entries[-1].message.content != undone[0].content:
         raise ConfigError(
             "the context was changed since: /undo cannot take the last exchange apart"
         )
@@ -134,9 +136,9 @@ def _before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -> Commi
 
 
 def _left_behind(talk: CommandContext, agent: Agent) -> str:
-    """Say who stays in the old session.
+    """Return a note about the agents that stay in the old session.
 
-    Not the hooks that were there from the beginning: as such the new one has its own, and says so.
+    Built-in hooks are not counted: the new session has its own and reports them.
     """
     rows = SessionViewer(talk.session.path).watches()
     configured = {row.hook for row in rows if row.how == "begun"}

@@ -43,45 +43,51 @@ def _server_lines(server: McpServerInfo) -> Iterator[str]:
 
 def prompt_commands(prompts: Iterable[Prompt]) -> dict[str, Command]:
     """Return a command for each prompt of MCP servers."""
-    found: dict[str, Command] = {}
-    for one in prompts:
+    commands: dict[str, Command] = {}
+    for prompt in prompts:
         hint = " ".join(
             argument.name.upper() if argument.required else f"[{argument.name.upper()}]"
-            for argument in one.arguments
+            for argument in prompt.arguments
         )
-        meaning = one_line(one.description, 200) or f"a prompt of {one.server}"
-        completes = partial(_named, one)
-        found[one.command] = Command(
-            one.command, meaning, partial(_say, one), hint, group="own", completes=completes
+        meaning = one_line(prompt.description, 200) or f"a prompt of {prompt.server}"
+        completes = partial(_named, prompt)
+        commands[prompt.command] = Command(
+            prompt.command, meaning, partial(_say, prompt), hint, group="own", completes=completes
         )
-    return found
+    return commands
 
 
 def _named(prompt: Prompt, _: CommandContext, before: Sequence[str]) -> Iterable[str]:
-    given = {word.partition("=")[0] for word in before}
-    return [f"{one.name}=" for one in prompt.arguments if one.name not in given]
+    used_names = {word.partition("=")[0] for word in before}
+    return [
+        f"{parameter.name}=" for parameter in prompt.arguments if parameter.name not in used_names
+    ]
 
 
-def _say(prompt: Prompt, talk: CommandContext, rest: str) -> None:
-    """Say to the agent what a prompt says. Raises InvalidArguments, AgentBusy."""
+def _say(prompt: Prompt, talk: CommandContext, argument: str) -> None:
+    """Send the text of a prompt to the agent. Raises InvalidArguments, AgentBusy."""
     mcp = talk.runtime.world.mcp
     if mcp is None:
         raise InvalidArguments(f"its server {prompt.server} is not there any more")
-    names = [one.name for one in prompt.arguments]
-    given, left = named_and_rest(names, rest)
-    bare = [name for name in names if name not in given]
-    given |= dict(zip(bare, words_in(left, len(bare)), strict=False))
-    missing = [one.name for one in prompt.arguments if one.required and one.name not in given]
+    names = [parameter.name for parameter in prompt.arguments]
+    arguments, remaining = named_and_rest(names, argument)
+    bare = [name for name in names if name not in arguments]
+    arguments |= dict(zip(bare, words_in(remaining, len(bare)), strict=False))
+    missing = [
+        parameter.name
+        for parameter in prompt.arguments
+        if parameter.required and parameter.name not in arguments
+    ]
     if missing:
         raise InvalidArguments(f"say {' and '.join(missing)} too: {' '.join(names)}")
-    talk.fetch(partial(_text, prompt, talk, given))
+    talk.fetch(partial(_text, prompt, talk, arguments))
 
 
-async def _text(prompt: Prompt, talk: CommandContext, given: dict[str, str]) -> str:
-    """Return what a prompt says. Raises ToolError."""
+async def _text(prompt: Prompt, talk: CommandContext, arguments: dict[str, str]) -> str:
+    """Return the text of a prompt. Raises ToolError."""
     mcp = talk.runtime.world.mcp
     assert mcp is not None, "it was there when the command was typed"
-    text = await mcp.get_prompt(prompt.server, prompt.name, given)
+    text = await mcp.get_prompt(prompt.server, prompt.name, arguments)
     if not text.strip():
         raise ToolError(f"the prompt {prompt.name} says nothing")
     return text

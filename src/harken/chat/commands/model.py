@@ -1,6 +1,6 @@
-"""`/model`, `/clear` and `!command`: how the user changes what the chat works with.
+"""`/model`, `/clear` and `!command`: change the model or context, or run a shell command.
 
-The user is not an agent: a command that the user types runs outside the sandbox and asks nothing.
+The user is not an agent: a command of the user runs outside the sandbox and without approval.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def _complete_model(talk: CommandContext, before: Sequence[str]) -> Iterable[str
     group="chat",
     completes=_complete_model,
 )
-def _model(talk: CommandContext, rest: str) -> None:
+def _model(talk: CommandContext, argument: str) -> None:
     agent = talk.primary
     if not isinstance(agent, SmartAgent):
         raise ConfigError(f"{agent.name} has no model: code decides for it")
-    names = talk.usable_models() if not rest or rest.isdecimal() else []
-    if not rest:
+    names = talk.usable_models() if not argument or argument.isdecimal() else []
+    if not argument:
         numbered = [f"  {number} {name}" for number, name in enumerate(names, 1)]
         how = ["/model NUMBER or /model NAME chooses one"] if names else []
         now = f"{agent.name} has {model_text(agent.language_model)}"
         talk.say("\n".join([now, *numbered, *how]))
         return
     agent.check_free()
-    name = _named(names, rest) if rest.isdecimal() else rest
+    name = _named(names, argument) if argument.isdecimal() else argument
     try:
         model = agent.runtime.get_model(anchored(name))
     except ScriptError as error:
@@ -57,10 +57,10 @@ def _named(names: Sequence[str], number: str) -> str:
 
 
 async def _set_model(agent: SmartAgent, name: str) -> ToolResult:
-    """Log that an agent goes on with a model."""
+    """Log that an agent continues with another model."""
     if name != agent.language_model:
-        changed = AgentConfigured(agent_id=agent.agent_id, language_model=name)
-        agent.session.append(changed)
+        event = AgentConfigured(agent_id=agent.agent_id, language_model=name)
+        agent.session.append(event)
         agent.session.sync()
     return ToolResult(f"{agent.name} goes on with {model_text(name)}")
 
@@ -77,15 +77,15 @@ def _clear(talk: CommandContext, _: str) -> None:
     "COMMAND",
     group="chat",
 )
-def _shell(talk: CommandContext, rest: str) -> None:
+def _shell(talk: CommandContext, argument: str) -> None:
     shell, agent = talk.shell, talk.primary
-    if not rest:
+    if not argument:
         raise InvalidArguments("which command?")
     if shell is None:
         raise ConfigError("there is no shell in this chat")
 
     async def run(_: ToolAgent, __: Reference) -> ToolResult:
-        return ToolResult((await shell.run(rest)).rstrip("\n"))
+        return ToolResult((await shell.run(argument)).rstrip("\n"))
 
     agent.check_free()
-    talk.act(lambda: obey(agent, f"{SHELL}{rest}", run))
+    talk.act(lambda: obey(agent, f"{SHELL}{argument}", run))

@@ -22,7 +22,7 @@ def prompt_file_commands(prompts: PromptFiles) -> dict[str, Command]:
 
 
 def prompt_file_notes(prompts: PromptFiles) -> list[str]:
-    """Return what the user should know: which files cannot be used, and which hide a short form."""
+    """Return warnings about prompt files that cannot be used or that hide a short command."""
     names = sorted(prompts.paths())
     hidden = [f"/{name}" for name in names if name in COMMANDS]
     notes: list[str] = []
@@ -42,10 +42,10 @@ def _command(name: str, path: Path, prompts: PromptFiles) -> Command:
     return Command(name, description, partial(_send, path), file.argument_hint, group="own")
 
 
-def _send(path: Path, talk: CommandContext, rest: str) -> None:
+def _send(path: Path, talk: CommandContext, argument: str) -> None:
     """Send the text of a prompt file to the agent. Raises ConfigError."""
-    prompt = fill_in_prompt(path, rest)
+    prompt = fill_in_prompt(path, argument)
     if prompt.is_system:
-        act(talk, f"/{path.stem} {rest}", partial(instruct, text=prompt.text))
+        act(talk, f"/{path.stem} {argument}", partial(instruct, text=prompt.text))
     else:
         talk.send(prompt.text)

@@ -1,12 +1,11 @@
-"""Slash commands that act: every structural action of agents, in the form of the user.
+"""Slash commands for the structural actions of agents.
 
-What an agent can do with an action, the user can do with a command, and the other way round. Such
-a command stands in the log as what the user said, acts at once, and passes by the hooks.
+The user can run with a command every action that an agent can call. Such a command is logged as a
+user message, runs at once, and is not checked by hooks.
 
-What is typed of a new hook: a name and what it is told, or only what it is told.
-
-One idea: no word of what somebody wants is lost, or `never push` would make a hook `never` that
-is told `push`. So the first word is the name only where it is written as one.
+The arguments of a new hook are a name and instructions, or only instructions. No word of the
+instructions may be lost: `never push` must not create a hook `never` with the instructions `push`.
+So the first word is the name only if it is written as one.
 """
 
 from __future__ import annotations
@@ -52,12 +51,14 @@ WORDS, LETTERS = 3, 30
 """So much of a text makes a name."""
 
 
-def name_and_text(typed: str, taken: Collection[str] = ()) -> tuple[str, str]:
-    """Return what a hook is called and what it is told, nothing where only a name was typed.
+def name_and_text(typed: str, used_names: Collection[str] = ()) -> tuple[str, str]:
+    """Return the name and the instructions of a hook.
 
-    A name is followed by a sentence with a capital, or by a colon, or stands in quotes; it may have
-    a `-`, a `_` or a digit. Else the hook is called after what it is told; taken: names that it
-    cannot have then.
+    The instructions are empty if only a name was typed.
+
+    A name is followed by a sentence with a capital, or by a colon, or is quoted; it may contain a
+    `-`, a `_` or a digit. Otherwise the name is made from the instructions. `used_names` are not
+    generated.
 
     >>> name_and_text("critic Watch the tea."), name_and_text("critic: watch it")
     (('critic', 'Watch the tea.'), ('critic', 'watch it'))
@@ -67,18 +68,18 @@ def name_and_text(typed: str, taken: Collection[str] = ()) -> tuple[str, str]:
     (('todo-reminder', ''), ('no-push', 'do not push'))
     """
     typed = typed.strip()
-    if marked := _MARKED.match(typed):
-        return marked[1] or marked[2], typed[marked.end() :]
+    if match := _MARKED.match(typed):
+        return match[1] or match[2], typed[match.end() :]
     plain = _PLAIN.match(typed)
     if plain is not None and _is_name(plain[1], plain[2]):
         return plain[1], typed[plain.end() :]
     if len(typed.split()) < 2:
         return typed, ""
-    return free_name(_named_after(typed), taken), typed
+    return free_name(_named_after(typed), used_names), typed
 
 
 def _is_name(word: str, next_letter: str) -> bool:
-    if any(one in "-_" or one.isdigit() for one in word):
+    if any(char in "-_" or char.isdigit() for char in word):
         return True
     return word[0].islower() and _BEGINS.fullmatch(word) is None and next_letter.isupper()
 
@@ -91,12 +92,12 @@ def _named_after(text: str) -> str:
 
 
 _OF_WATCHING = frozenset({"keep_note", "read_log"})
-"""What only a hook does: it keeps notes for itself, and the user has `/transcript` and `/view`."""
+"""Actions of hooks only: a hook keeps notes, and the user has `/transcript` and `/view`."""
 COMMAND_OF: Mapping[str, str] = {
     **{name: name.replace("_", "") for name in ACTIONS if name not in _OF_WATCHING},
-    "quit": "hooks",  # `/hooks remove NAME`: the user is no hook, and `/quit` ends the chat
+    "quit": "hooks",  # `/hooks remove NAME`; `/quit` ends the chat
 }
-"""The command with which the user does what an agent does with an action."""
+"""The slash command for each action of agents."""
 _MEANINGS = {
     "task": "make a subagent; with prompt=.. it answers at once",
     "discuss": "let subagents hear something, and speak in turn",
@@ -113,7 +114,7 @@ _NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
 
 
 def act(talk: CommandContext, command: str, doing: Doing, agent: Agent | None = None) -> None:
-    """Do what the user wants with an agent, the primary one where none is named.
+    """Run an operation of the user on an agent, by default the primary one.
 
     Raises AgentBusy in the middle of a turn.
     """
@@ -123,14 +124,16 @@ def act(talk: CommandContext, command: str, doing: Doing, agent: Agent | None = 
 
 
 def owes_since(agent: Agent, first: MessageId) -> bool:
-    """Whether an agent owes an answer to something that it has heard from this event on.
+    """Whether an agent owes an answer to a message that it received at or after this event.
 
-    Who takes a place answers what the move told it. What it overheard before that, such as the
-    end of a discussion, it answers when it is asked to.
+    An agent that takes over a place answers the message about the move. Messages before that, such
+    as the end of a discussion, it answers when it is asked to.
     """
     context = agent.session.context(agent.agent_id)
-    heard = next((one for one in reversed(context) if getattr(one, "cause", None) is None), None)
-    number = parse_id_number(getattr(heard, "message_id", ""), "msg_")
+    message = next(
+        (message for message in reversed(context) if getattr(message, "cause", None) is None), None
+    )
+    number = parse_id_number(getattr(message, "message_id", ""), "msg_")
     return (
         agent.has_open_calls
         and number is not None
@@ -142,12 +145,16 @@ def _enter(action: str) -> None:
     """Enter the command of an action that has nothing special."""
     form, name = ActionForm.of(ACTIONS[action]), COMMAND_OF[action]
 
-    def run(talk: CommandContext, rest: str) -> None:
-        arguments = form.arguments(rest)
-        act(talk, f"/{name} {rest}", lambda agent, command: RUN[action](agent, command, arguments))
+    def run(talk: CommandContext, argument: str) -> None:
+        arguments = form.arguments(argument)
+        act(
+            talk,
+            f"/{name} {argument}",
+            lambda agent, command: RUN[action](agent, command, arguments),
+        )
 
-    said = ACTIONS[action].description.partition("\n")[0].rstrip(".")
-    meaning = _MEANINGS.get(action, said)
+    summary = ACTIONS[action].description.partition("\n")[0].rstrip(".")
+    meaning = _MEANINGS.get(action, summary)
     completes = partial(_complete, form, action)
     COMMANDS[name] = Command(name, meaning, run, form.usage, group="agents", completes=completes)
 
@@ -155,7 +162,7 @@ def _enter(action: str) -> None:
 def _complete(
     form: ActionForm, action: str, talk: CommandContext, before: Sequence[str]
 ) -> Iterable[str]:
-    """Return names of subagents where one is to be named, and what can be said by name."""
+    """Return names of subagents for an agent parameter, and the names of arguments."""
     bare = form.bare[len(before)] if len(before) < len(form.bare) else ""
     if bare in _NAMES_SUBAGENTS or (bare == "name" and action == "terminate"):
         return agent_names(talk, "subagents")
@@ -164,8 +171,8 @@ def _complete(
     if action == "dump" and bare == "name":
         return agent_names(talk, "subagents")
     if before and bare not in ("file", "path"):
-        named = form.tool.parameters.get("properties", {})
-        return [f"{one}=" for one in named if one not in form.bare]
+        properties = form.tool.parameters.get("properties", {})
+        return [f"{name}=" for name in properties if name not in form.bare]
     return ()
 
 
@@ -173,10 +180,10 @@ def _files(talk: CommandContext) -> list[str]:
     """Return the files of the folder of the chat that may be dumps."""
     folder = talk.runtime.world.folder
     try:
-        found = [] if folder is None else [one.name for one in folder.iterdir() if one.is_file()]
+        names = [] if folder is None else [path.name for path in folder.iterdir() if path.is_file()]
     except OSError:
         return []
-    return sorted(name for name in found if not name.startswith(".") and " " not in name)
+    return sorted(name for name in names if not name.startswith(".") and " " not in name)
 
 
 @slash(
@@ -186,15 +193,15 @@ def _files(talk: CommandContext) -> list[str]:
     group="agents",
     completes=partial(_complete, ActionForm.of(ACTIONS["hook"]), "hook"),
 )
-def _hook(talk: CommandContext, rest: str) -> None:
+def _hook(talk: CommandContext, argument: str) -> None:
     form = ActionForm.of(ACTIONS["hook"])
-    said, bare = named_and_rest(form.names, rest)
-    if bare.strip() and not said.keys() & set(form.bare):
+    named_arguments, bare = named_and_rest(form.names, argument)
+    if bare.strip() and not named_arguments.keys() & set(form.bare):
         name, text = name_and_text(bare, [hook.name for hook in talk.primary.hooks])
-        said |= {"name": name, **({"instructions": text} if text else {})}
+        named_arguments |= {"name": name, **({"instructions": text} if text else {})}
         bare = ""
-    arguments = form.checked(said, bare)
-    act(talk, f"/hook {rest}", lambda agent, command: RUN["hook"](agent, command, arguments))
+    arguments = form.checked(named_arguments, bare)
+    act(talk, f"/hook {argument}", lambda agent, command: RUN["hook"](agent, command, arguments))
 
 
 @slash(
@@ -204,18 +211,18 @@ def _hook(talk: CommandContext, rest: str) -> None:
     group="agents",
     completes=names_of("others"),
 )
-def _talk_with(talk: CommandContext, rest: str) -> None:
-    agent_id = find_agent(talk, rest)
-    there = paths(talk.session)
+def _talk_with(talk: CommandContext, argument: str) -> None:
+    agent_id = find_agent(talk, argument)
+    paths_by_id = paths(talk.session)
     if agent_id == talk.primary.agent_id:
         talk.say(f"you talk with {talk.primary.name}; there is: {_others(talk)}")
         return
     if isinstance(talk.primary.agent_by_id(agent_id), Hook):
-        raise ConfigError(f"{rest} is a hook made of code: there is nobody to talk with")
-    arguments = ACTIONS["talk_with"].check({"name": there[agent_id]})
+        raise ConfigError(f"{argument} is a hook made of code: there is nobody to talk with")
+    arguments = ACTIONS["talk_with"].check({"name": paths_by_id[agent_id]})
     act(
         talk,
-        f"/talkwith {rest}",
+        f"/talkwith {argument}",
         lambda agent, command: RUN["talk_with"](agent, command, arguments),
     )
 
@@ -231,20 +238,20 @@ def _others(talk: CommandContext) -> str:
     group="agents",
     completes=names_of("hooks"),
 )
-def _meta(talk: CommandContext, rest: str) -> None:
+def _meta(talk: CommandContext, argument: str) -> None:
     hooks = {hook.name: hook for hook in talk.primary.hooks}
-    if rest not in hooks:
+    if argument not in hooks:
         able = [name for name, hook in hooks.items() if not isinstance(hook, Hook)]
         if not able:
             raise InvalidArguments(f"no hook that could answer watches {talk.primary.name}")
         raise InvalidArguments(f"name one of the hooks: {', '.join(able)}")
-    if isinstance(hooks[rest], Hook):
-        raise ConfigError(f"{rest} is a hook made of code: it cannot answer")
+    if isinstance(hooks[argument], Hook):
+        raise ConfigError(f"{argument} is a hook made of code: it cannot answer")
     act(
         talk,
-        f"/meta {rest}",
+        f"/meta {argument}",
         lambda agent, command: RUN["meta"](agent, command, {}),
-        hooks[rest],
+        hooks[argument],
     )
 
 
@@ -263,27 +270,27 @@ def _complete_hooks(talk: CommandContext, before: Sequence[str]) -> Iterable[str
     group="agents",
     completes=_complete_hooks,
 )
-def _hooks(talk: CommandContext, rest: str) -> None:
-    word, _, more = rest.partition(" ")
+def _hooks(talk: CommandContext, argument: str) -> None:
+    word, _, tail = argument.partition(" ")
     if word == "add":
-        _add_hook(talk, rest, more.strip())
+        _add_hook(talk, argument, tail.strip())
     elif word == "remove":
-        name = more.strip()
+        name = tail.strip()
         if not name:
             raise InvalidArguments(
                 f"name one of: {', '.join(agent_names(talk, 'hooks')) or 'none'}"
             )
-        act(talk, f"/hooks {rest}", lambda agent, command: dismiss(agent, command, name))
+        act(talk, f"/hooks {argument}", lambda agent, command: dismiss(agent, command, name))
     else:
-        agent_id = find_agent(talk, rest)
+        agent_id = find_agent(talk, argument)
         lines = list(hooks_lines(talk, agent_id))
         name = talk.session.agents[agent_id].name or agent_id
         talk.say("\n".join(lines) or f"nobody watches {name}")
 
 
-def _add_hook(talk: CommandContext, rest: str, more: str) -> None:
-    """Install a hook that is known by its name, or one that is told what to watch for."""
-    name, text = name_and_text(more, [hook.name for hook in talk.primary.hooks])
+def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
+    """Install a registered hook by name, or a hook with instructions."""
+    name, text = name_and_text(tail, [hook.name for hook in talk.primary.hooks])
     if not name:
         raise InvalidArguments(
             "say which hook: /hooks add NAME, or /hooks add [NAME] WHAT IT WATCHES FOR"
@@ -293,15 +300,15 @@ def _add_hook(talk: CommandContext, rest: str, more: str) -> None:
             f"{name} is built in: say no more than its name, or call yours otherwise"
         )
     if name == _PLANNING and not text:
-        act(talk, f"/hooks {rest}", _planned)
+        act(talk, f"/hooks {argument}", _planned)
         return
     if not text and talk.runtime.hooks is None:
         kind = hook_kind(name, talk.runtime)
-        act(talk, f"/hooks {rest}", lambda agent, command: _install(kind, name, agent, command))
+        act(talk, f"/hooks {argument}", lambda agent, command: _install(kind, name, agent, command))
         return
-    given = {"name": name, "instructions": text or f"hook:{name}"}
-    arguments = ACTIONS["hook"].check(given)
-    act(talk, f"/hooks {rest}", lambda agent, command: RUN["hook"](agent, command, arguments))
+    hook_arguments = {"name": name, "instructions": text or f"hook:{name}"}
+    arguments = ACTIONS["hook"].check(hook_arguments)
+    act(talk, f"/hooks {argument}", lambda agent, command: RUN["hook"](agent, command, arguments))
 
 
 async def _install(kind: type[Hook], name: str, agent: ToolAgent, command: Reference) -> ToolResult:
@@ -319,13 +326,13 @@ async def _install(kind: type[Hook], name: str, agent: ToolAgent, command: Refer
     group="agents",
     completes=choice("on", "off"),
 )
-def _plan(talk: CommandContext, rest: str) -> None:
+def _plan(talk: CommandContext, argument: str) -> None:
     from harken.agents.built_in.planning_mode import planning
 
     is_on = bool(planning(talk.primary))
-    if rest in _SWITCH:
-        act(talk, f"/plan {rest}", _planned if _SWITCH[rest] else _no_plan)
-    elif not rest:
+    if argument in _SWITCH:
+        act(talk, f"/plan {argument}", _planned if _SWITCH[argument] else _no_plan)
+    elif not argument:
         how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
         talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")
     else:

@@ -1,4 +1,4 @@
-"""Slash commands that look: at what the model reads, at what was used, at what happened."""
+"""Slash commands that show the context, the usage and the events of the session."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ EVENT_LINES = 60
     "[AGENT]",
     completes=names_of("everybody"),
 )
-def _context(talk: CommandContext, rest: str) -> None:
+def _context(talk: CommandContext, argument: str) -> None:
     viewer = SessionViewer(talk.session.path)
-    agent_id = find_agent(talk, rest)
-    asked = [e for e in viewer.events if isinstance(e, LlmRequest) and e.agent_id == agent_id]
+    agent_id = find_agent(talk, argument)
+    requests = [e for e in viewer.events if isinstance(e, LlmRequest) and e.agent_id == agent_id]
     messages = talk.session.context(agent_id)
     rows: dict[str, tuple[int, int]] = {}
     for message in messages:
@@ -44,16 +44,16 @@ def _context(talk: CommandContext, rest: str) -> None:
         f"  {role:<10} {number:>5}   ~{tokens_text(characters // CHARACTERS_A_TOKEN)} tokens"
         for role, (number, characters) in rows.items()
     ]
-    if asked:
-        view = viewer.context(asked[-1].message_id)
+    if requests:
+        view = viewer.context(requests[-1].message_id)
         schemas = len(str(view.tools or "")) // CHARACTERS_A_TOKEN
         lines.append(f"  {'tools':<10} {len(view.tools or ()):>5}   ~{tokens_text(schemas)} tokens")
-        lines += _really_used(viewer, asked[-1], view)
+        lines += _really_used(viewer, requests[-1], view)
     talk.say("\n".join(lines))
 
 
 def _really_used(viewer: SessionViewer, request: LlmRequest, view: ContextView) -> Iterable[str]:
-    """Yield what the provider counted of the last call, and whether its prefix was the old one."""
+    """Yield the token counts of the last call, and whether its prefix was cached."""
     responses = (e for e in viewer.events if isinstance(e, LlmResponse))
     usage = next((e.usage for e in responses if e.request == request.message_id), None)
     if usage is not None and usage.input_tokens is not None:
@@ -67,10 +67,10 @@ def _really_used(viewer: SessionViewer, request: LlmRequest, view: ContextView) 
     first_new = next((row.position for row in view.messages if row.new), len(view.messages))
     kept_after = any(not row.new for row in view.messages[first_new:])
     if view.dropped or kept_after:
-        at = min([row.position for row in view.dropped] + [first_new])
-        what = one_line(readable_text(view.dropped[0].message.content), 60) if view.dropped else ""
-        gone = f": {view.dropped[0].message.role} {what!r} is gone" if view.dropped else ""
-        yield f"its cached prefix broke at message {at}{gone}"
+        position = min([row.position for row in view.dropped] + [first_new])
+        label = one_line(readable_text(view.dropped[0].message.content), 60) if view.dropped else ""
+        dropped = f": {view.dropped[0].message.role} {label!r} is gone" if view.dropped else ""
+        yield f"its cached prefix broke at message {position}{dropped}"
     else:
         yield f"its first {first_new} messages are those of the call before: all can be cached"
 
@@ -81,16 +81,16 @@ def _really_used(viewer: SessionViewer, request: LlmRequest, view: ContextView) 
     "[what to keep]",
     group="session",
 )
-def _compact(talk: CommandContext, rest: str) -> None:
-    talk.compact(rest)
+def _compact(talk: CommandContext, argument: str) -> None:
+    talk.compact(argument)
 
 
-def compacted_text(done: CompactionResult | None) -> str:
-    """Say what a compaction did."""
-    if done is None:
+def compacted_text(result: CompactionResult | None) -> str:
+    """Format the result of a compaction."""
+    if result is None:
         return "there is too little to sum up"
-    before, after = tokens_text(done.tokens_before), tokens_text(done.tokens_after)
-    messages = count(done.messages, "message")
+    before, after = tokens_text(result.tokens_before), tokens_text(result.tokens_after)
+    messages = count(result.messages, "message")
     return f"{messages} summed up: the context takes ~{after} tokens, before ~{before}"
 
 
@@ -119,27 +119,27 @@ def _agents(talk: CommandContext, _: str) -> None:
     for row in viewer.tree():
         doing = "gone" if row.gone else talk.doing.get(row.agent_id, "")
         hook = "hook" if row.place == "hook" else ""
-        used = used_text(each[row.agent_id]) if row.agent_id in each else ""
+        usage = used_text(each[row.agent_id]) if row.agent_id in each else ""
         model = model_text(row.language_model) if row.language_model else ""
-        notes = filter(None, [hook, model or "code", doing or "idle" * (not hook), used])
+        notes = filter(None, [hook, model or "code", doing or "idle" * (not hook), usage])
         rows.append("  " * row.depth + f"{one_line(row.name, 30)}  {', '.join(notes)}")
     talk.say("\n".join(rows))
 
 
 @slash("show", "a message in full, such as a folded result", "N")
-def _show(talk: CommandContext, rest: str) -> None:
+def _show(talk: CommandContext, argument: str) -> None:
     viewer = SessionViewer(talk.session.path)
-    if not rest:
+    if not argument:
         talk.say("which message? /show 12 shows msg_012")
         return
-    event = viewer.events.get(viewer.resolve_message(rest))
+    event = viewer.events.get(viewer.resolve_message(argument))
     if isinstance(event, TranscriptEntry):
         talk.say(written(event))
     elif event is not None:
         lines = json.dumps(viewer.raw(event), ensure_ascii=False, indent=2).split("\n")
-        more = count(len(lines) - EVENT_LINES, "more line")
-        left = [f"… {more}: `/view raw` has the events"] if len(lines) > EVENT_LINES + 1 else []
-        talk.say("\n".join([*lines[:EVENT_LINES], *left] if left else lines))
+        omitted = count(len(lines) - EVENT_LINES, "more line")
+        note = [f"… {omitted}: `/view raw` has the events"] if len(lines) > EVENT_LINES + 1 else []
+        talk.say("\n".join([*lines[:EVENT_LINES], *note] if note else lines))
 
 
 @slash("thinking", "the last thought, whole")
@@ -166,17 +166,17 @@ def _thought(event: Event) -> str:
     group="chat",
     completes=choice(*MODES),
 )
-def _permission(talk: CommandContext, rest: str) -> None:
+def _permission(talk: CommandContext, argument: str) -> None:
     permissions: Any = talk.runtime.world.permissions
     if permissions is None:
         talk.say("nothing is asked in this chat")
-    elif not rest:
+    elif not argument:
         talk.say(f"{permissions.mode}: {MEANINGS[permissions.mode]}")
-    elif rest in MODES:
-        permissions.mode = rest
-        talk.say(f"{rest}: {MEANINGS[rest]}")
+    elif argument in MODES:
+        permissions.mode = argument
+        talk.say(f"{argument}: {MEANINGS[argument]}")
     else:
-        talk.say(f"there is no mode {rest}; there is: {', '.join(MODES)}")
+        talk.say(f"there is no mode {argument}; there is: {', '.join(MODES)}")
 
 
 MEANINGS: dict[str, str] = {

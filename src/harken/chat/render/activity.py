@@ -1,4 +1,4 @@
-"""Activity: what each busy agent is doing at this moment, from events and chunks alone."""
+"""The current work of each busy agent, computed from events and chunks alone."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from harken.world.tool import Tool
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FEWEST = 6
-"""How many agents are shown at least, where so many are busy; more where there is room."""
+"""The number of agents that are always shown; more if there is room."""
 
 
 @dataclass(slots=True)
 class AgentStatus:
-    """What one agent is doing."""
+    """The current work of an agent."""
 
     what: str
     since: float
-    """When that began, in seconds of the clock that the caller has."""
+    """The time of its start, in seconds of the caller's clock."""
     characters: int = 0
-    """How much has streamed in of its answer."""
+    """The number of characters of its answer received so far."""
     calls: dict[str, str] = field(default_factory=dict)
     """Calls without a result: id -> text."""
 
 
 @dataclass(slots=True)
 class AgentActivity:
-    """Who is busy. Times are those of one clock, in seconds."""
+    """The busy agents. Times are those of one clock, in seconds."""
 
     agents: dict[AgentId, AgentStatus] = field(default_factory=dict)
     tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Which know what their calls are about."""
+    """The tools, which describe the subject of their calls."""
 
     def __bool__(self) -> bool:
         return bool(self.agents)
@@ -55,11 +55,11 @@ class AgentActivity:
             case _:
                 pass
 
-    def _streams(self, agent: AgentId, what: str, characters: int, now: float) -> None:
+    def _streams(self, agent: AgentId, work: str, characters: int, now: float) -> None:
         doing = self.agents.get(agent)
-        if doing is None or doing.what != what:
+        if doing is None or doing.what != work:
             before = 0 if doing is None else doing.characters
-            doing = self.agents[agent] = AgentStatus(what, now, before)
+            doing = self.agents[agent] = AgentStatus(work, now, before)
         doing.characters += characters
 
     def hear(self, event: Event, now: float) -> None:
@@ -99,7 +99,7 @@ class AgentActivity:
         return call_text(call.name, call.arguments, self.tools.get(call.name))
 
     def clear(self) -> None:
-        """Nobody is busy any more: the turn has ended."""
+        """Remove all agents: the turn has ended."""
         self.agents.clear()
 
     def lines(
@@ -111,34 +111,34 @@ class AgentActivity:
         most: int = FEWEST,
     ) -> list[Line]:
         """Return a line for each busy agent, under its `name`; those `asking` wait for the user."""
-        shown = list(self.agents.items())[: max(most, FEWEST)]
-        called = [shorten(clean(name(agent)), 20) for agent, _ in shown]
-        waiting = [name(agent) in asking for agent, _ in shown]
-        width = max(map(len, called), default=0)
+        visible = list(self.agents.items())[: max(most, FEWEST)]
+        names = [shorten(clean(name(agent)), 20) for agent, _ in visible]
+        waiting = [name(agent) in asking for agent, _ in visible]
+        width = max(map(len, names), default=0)
         frame = FRAMES[int(now * 10) % len(FRAMES)]
         rows: list[Line] = [
             [
                 ("yellow", "? ") if asks else ("cyan", f"{frame} "),
-                ("bold", f"{who:<{width}} "),
+                ("bold", f"{agent_name:<{width}} "),
                 ("dim", "waiting for you" if asks else state_text(doing, now)),
             ]
-            for who, asks, (_, doing) in zip(called, waiting, shown, strict=True)
+            for agent_name, asks, (_, doing) in zip(names, waiting, visible, strict=True)
         ]
-        if left := len(self.agents) - len(shown):
-            rows.append([("dim", f"  … and {left} more agents")])
+        if hidden_count := len(self.agents) - len(visible):
+            rows.append([("dim", f"  … and {hidden_count} more agents")])
         return rows
 
 
 def state_text(doing: AgentStatus, now: float) -> str:
-    """Return in words what an agent is doing, for how long, how much."""
-    what = clean(doing.what)
+    """Format the work of an agent, its duration and its amount."""
+    work = clean(doing.what)
     if doing.calls:
         calls: Sequence[str] = list(doing.calls.values())
-        what = f"running {clean(calls[0])}"
+        work = f"running {clean(calls[0])}"
         if len(calls) > 1:
-            what = f"running {len(calls)} calls: {', '.join(clean(call) for call in calls)}"
+            work = f"running {len(calls)} calls: {', '.join(clean(call) for call in calls)}"
     elapsed = max(now - doing.since, 0)
     notes = [f"{elapsed:.0f}s"] if elapsed >= 1 else []
     if doing.characters:
         notes.append(f"~{tokens_text(doing.characters // CHARACTERS_A_TOKEN)} tokens")
-    return f"{shorten(what, 60)} {' · '.join(notes)}".rstrip()
+    return f"{shorten(work, 60)} {' · '.join(notes)}".rstrip()

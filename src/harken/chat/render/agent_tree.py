@@ -1,8 +1,7 @@
-"""The live tree: every agent there is, where it stands, what it does now, what it has used.
+"""The live tree: every agent with its place, its current work and its usage.
 
-It stands above the input while it is open, and is drawn from what the session has at that moment.
-Who stands above another in the tree stands above it here: an agent's hooks, then the agent, then
-its subagents, each with theirs.
+It is above the input while it is open, and is drawn from the current state of the session. The
+order is that of the tree: an agent's hooks, then the agent, then its subagents, each with theirs.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from harken.views.message_text import count
 
 LONGEST_NAME = 24
 MOST_DEPTH = 12
-"""How many steps of the tree are indented; what is deeper stands as far in."""
+"""The maximum depth of the indentation. Deeper agents are indented the same."""
 _WIDE = 40
-"""With so many columns beside the names there is room for what each has used."""
+"""The minimum number of columns beside the names for which the usage is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """An agent and where it stands."""
+    """An agent and its position in the tree."""
 
     state: AgentState
     depth: int
@@ -45,10 +44,10 @@ class LiveTree:
     _first: int = 0
     """The first agent that is shown."""
     _page: int = 1
-    """How many were shown the last time."""
+    """The number of agents shown the last time."""
 
     def hear(self, event: Event) -> None:
-        """Count what a model call used."""
+        """Add the usage of a model call."""
         if isinstance(event, LlmResponse) and event.agent_id is not None:
             self.used.setdefault(event.agent_id, UsageTotal()).add(event)
 
@@ -57,7 +56,7 @@ class LiveTree:
         self.is_open, self._first = not self.is_open, 0
 
     def scroll(self, by: int) -> None:
-        """Show what is so many pages further down."""
+        """Scroll down by so many pages."""
         self._first = max(self._first + by * self._page, 0)
 
     def lines(
@@ -71,23 +70,23 @@ class LiveTree:
         room = max(height - 1, 1)
         self._page = room
         self._first = min(self._first, max(len(places) - room, 0))
-        shown = places[self._first : self._first + room]
-        names = [_heading(one, self.session.primary) for one in shown]
+        visible = places[self._first : self._first + room]
+        names = [_heading(place, self.session.primary) for place in visible]
         column = min(max(map(_width, names), default=0), width // 2)
-        rows: list[Line] = [self._title(places, len(shown), width)]
-        for place, name in zip(shown, names, strict=True):
+        rows: list[Line] = [self._title(places, len(visible), width)]
+        for place, name in zip(visible, names, strict=True):
             rows.append(
                 [*_fitted(name, column), *self._state(place.state, width - column, now, asking)]
             )
         return rows[:height]
 
-    def _title(self, places: Sequence[TreeNode], shown: int, width: int) -> Line:
+    def _title(self, places: Sequence[TreeNode], visible_count: int, width: int) -> Line:
         hooks = sum(place.is_hook for place in places)
         every = len(places)
         text = count(every - hooks, "agent") + (f", {count(hooks, 'hook')}" if hooks else "")
-        if shown < every:
-            at = f"{self._first + 1} to {self._first + shown} of {every}"
-            text = f"{at} · PgUp PgDn · {text}"
+        if visible_count < every:
+            position = f"{self._first + 1} to {self._first + visible_count} of {every}"
+            text = f"{position} · PgUp PgDn · {text}"
         return [("dim", shorten(f"{text} · Ctrl-G closes", width))]
 
     def _places(self) -> Iterator[TreeNode]:
@@ -96,37 +95,39 @@ class LiveTree:
         waiting: list[tuple[AgentId, int, bool, bool]] = []
         if start is not None:
             waiting.append((start, 0, False, False))
-        seen: set[AgentId] = set()
+        seen_ids: set[AgentId] = set()
         while waiting:
             agent_id, depth, is_hook, are_hooks_told = waiting.pop()
             state = self.session.agents.get(agent_id)
-            if state is None or (agent_id in seen and not are_hooks_told):
+            if state is None or (agent_id in seen_ids and not are_hooks_told):
                 continue
             if state.hooks and not are_hooks_told:
-                seen.add(agent_id)
+                seen_ids.add(agent_id)
                 waiting.append((agent_id, depth, is_hook, True))
-                waiting += [(one, depth, True, False) for one in reversed(state.hooks)]
+                waiting += [(agent_id, depth, True, False) for agent_id in reversed(state.hooks)]
                 continue
-            seen.add(agent_id)
+            seen_ids.add(agent_id)
             yield TreeNode(state, depth, is_hook)
-            waiting += [(one, depth + 1, False, False) for one in reversed(state.subagents)]
+            waiting += [
+                (agent_id, depth + 1, False, False) for agent_id in reversed(state.subagents)
+            ]
 
     def _state(
         self, state: AgentState, width: int, now: float, asking: Collection[str]
     ) -> Iterator[Span]:
-        """Yield what an agent does, and at the end of the row what it has used."""
+        """Yield the work of an agent and, at the end of the row, its usage."""
         frame, doing = self._doing(state, now, asking)
-        used = self._used_text(state.id) if width >= _WIDE else ""
-        left = width - cells(used) - 4
-        text = shorten(f"{frame} {doing}".lstrip(), max(left, 1))
+        usage_text = self._used_text(state.id) if width >= _WIDE else ""
+        remaining = width - cells(usage_text) - 4
+        text = shorten(f"{frame} {doing}".lstrip(), max(remaining, 1))
         waits = (state.name or state.id) in asking
         yield "", "  "
         yield "yellow" if waits else "cyan" if frame else "dim", text
-        if used:
-            yield "dim", " " * (left - cells(text) + 1) + used
+        if usage_text:
+            yield "dim", " " * (remaining - cells(text) + 1) + usage_text
 
     def _doing(self, state: AgentState, now: float, asking: Collection[str]) -> tuple[str, str]:
-        """Return a sign that moves, where an agent is at work, and what it does."""
+        """Return a spinner if the agent is busy, and a description of its work."""
         if (state.name or state.id) in asking:
             return "?", "waits for you"
         doing = self.activity.agents.get(state.id)
@@ -140,16 +141,16 @@ class LiveTree:
         return "", "talks with you" if state.id == self.session.primary else "idle"
 
     def _used_text(self, agent_id: AgentId) -> str:
-        used = self.used.get(agent_id)
-        if used is None:
+        usage = self.used.get(agent_id)
+        if usage is None:
             return ""
-        tokens = (used.input_tokens or 0) + (used.output_tokens or 0)
-        parts = [tokens_text(tokens) if tokens else "", cost_text(used) if used.priced else ""]
+        tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        parts = [tokens_text(tokens) if tokens else "", cost_text(usage) if usage.priced else ""]
         return " · ".join(filter(None, parts))
 
 
 def _heading(place: TreeNode, primary: AgentId | None) -> Line:
-    """Return an agent's sign and name, as far in as it stands in the tree."""
+    """Return an agent's sign and name, indented by its depth in the tree."""
     state = place.state
     sign = "▲" if place.is_hook else "●" if state.id == primary else "└"
     name = shorten(clean(state.name or state.id), LONGEST_NAME)

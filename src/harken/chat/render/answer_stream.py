@@ -1,6 +1,7 @@
-"""The stream: the answer of the primary agent while it arrives.
+"""The answer of the primary agent while it is streamed.
 
-Chunks become pieces as soon as something is finished, and the rest is the tail of the live area.
+Chunks become pieces as soon as a block is finished; the remaining text is the tail of the live
+area.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class AnswerStream:
     _joined: bool = False
 
     def take(self, chunk: Chunk, now: float) -> Iterator[Piece]:
-        """Take the next chunk; yield what it finished."""
+        """Process the next chunk. Yield the blocks that it finished."""
         match chunk:
             case ThinkingDelta() if chunk.text:
                 yield from self._finish_text()
@@ -45,7 +46,7 @@ class AnswerStream:
                 pass
 
     def end(self, now: float) -> Iterator[Piece]:
-        """Yield what is left; the next chunk begins another answer."""
+        """Yield the remaining text. The next chunk begins another answer."""
         yield from self._finish_thought(now)
         yield from self._finish_text()
         self.has_shown = False
@@ -62,15 +63,15 @@ class AnswerStream:
 
     @property
     def joined(self) -> bool:
-        """Whether the tail stands right below what was printed last."""
+        """Whether the tail follows the last printed piece without an empty line."""
         return self._blocks.joined
 
     def tail(self, width: int, height: int) -> list[Line]:
         """Return the last rows of the block that is not finished."""
-        rest = self._blocks.rest
-        if not rest.strip():
+        open_block = self._blocks.rest
+        if not open_block.strip():
             return []
-        return tail(rest, width, height, in_fence=self._blocks.in_fence)
+        return tail(open_block, width, height, in_fence=self._blocks.in_fence)
 
 
 def _piece(block: Block) -> Prose:

@@ -1,10 +1,9 @@
-"""Telling: what is printed of an event when it has been logged.
+"""Print logged events in the chat.
 
-One idea: the same function serves a session that runs and one that is shown again, so a resumed
-chat looks as it would have looked. It knows nothing that the log has not; the text of an answer
-that was shown while it streamed is not told again.
+The same function prints the events of a running session and of a replayed one, so a resumed chat
+looks the same. It uses only the log; the text of an answer that was streamed is not printed again.
 
-Failures: a model call that failed, in a line for a person, and how to go on.
+A failed model call is printed as a line for the user, with a way to continue.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _ADVICE: dict[Failure, str] = {
 
 
 def failure(error: ModelError) -> TextRows:
-    """Return what is shown of a failed model call."""
+    """Return the message about a failed model call."""
     status = "" if error.status is None else f" (HTTP {error.status})"
     text = " ".join(clean(str(error)).split())
     lines: list[Line] = [[("bold red", "✗ "), ("red", f"{text}{status}")]]
@@ -74,17 +73,17 @@ def failure(error: ModelError) -> TextRows:
 
 PROMPT_LINES = 30
 OUTPUT_LINES = 40
-"""So many lines are shown of what a shell command of the user wrote."""
+"""The maximum number of output lines of the user's shell command."""
 """Lines of a prompt that are shown."""
 LONGEST_PROMPT_LINE = 4000
 _COLOURS = ("magenta", "blue", "green", "yellow", "cyan")
 _AT_ONCE = frozenset({"task", "discuss"})
-"""Calls that are told when they begin: others are told with their results."""
+"""Calls that are printed when they begin. Other calls are printed with their results."""
 _USUAL_ENDS = frozenset({"end_turn", "tool_use", "stop", "tool_calls", "stop_sequence", "error"})
 _SEEN_ANYWAY = frozenset(
     {"/task", "/discuss", "/terminate", "/hook", "/hooks", "/endo", "/meta", "/talkwith"}
 )
-"""Commands of which is told what happens, so that their results need not be."""
+"""Commands that have visible effects, so that their results need not be printed."""
 _USUAL_EDITS = frozenset({None, "init_prompt", DROPPED})
 """Why a context is changed without anything to tell: a hook drops its notes after each verdict."""
 _VERDICTS = {"comment": "comments", "denial": "denies", "rewrite": "rewrites", "failure": "failed"}
@@ -100,7 +99,7 @@ _ODD_ENDS = {
 
 @dataclass(slots=True)
 class EventPrinter:
-    """Tells events, oldest first."""
+    """Prints events, oldest first."""
 
     state: SessionState
     tools: Mapping[str, Tool]
@@ -110,21 +109,24 @@ class EventPrinter:
     """Answers that the user got in other words, for a session that is shown again."""
     folding: Folding = IN_CHAT
     last_folded: TranscriptEntry | None = None
-    """The last result that was not shown whole."""
+    """The last result that was not printed in full."""
     _announced: str = ""
-    """Whose birth the line that was told last has announced."""
+    """The agent that the last printed line has announced."""
     _born: set[AgentId] = field(default_factory=set)
-    """Whose births were told."""
+    """The agents that were announced."""
     _asked: set[AgentId] = field(default_factory=set)
-    """Whose models were called."""
+    """The agents that called a model."""
     _hooks: set[AgentId] = field(default_factory=set)
-    """Who was a hook; a hook that leaves says its last word after that."""
+    """The agents that were hooks. A removed hook may still send its last message."""
     _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
     _commands: dict[MessageId, str] = field(default_factory=dict)
-    """What the user did, by the entry that says so: the first word of it."""
+    """The user's actions: the first word of each command, by its entry."""
 
     def tell(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
-        """Yield what is printed of an event; `streamed`: its text was shown while it came."""
+        """Yield the printed form of an event.
+
+        `streamed`: its text was printed while it was streamed.
+        """
         for piece in self._told(event, streamed=streamed):
             self._announced = ""
             yield piece
@@ -132,7 +134,7 @@ class EventPrinter:
     def _told(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
         self._note_who(event)
         if self._sums_up(event.agent_id):
-            return  # what came of it is told
+            return  # its result is printed
         match event:
             case TranscriptEntry():
                 yield from self._entry(event, streamed=streamed)
@@ -141,8 +143,8 @@ class EventPrinter:
             case AgentMoved() if event.replaces is not None:
                 yield from self._move(event)
             case AgentMoved(place="gone"):
-                what = "hook " if event.agent_id in self._hooks else ""
-                yield self._noted(event.agent_id, f"- {what}{self.name(event.agent_id)} ended")
+                prefix = "hook " if event.agent_id in self._hooks else ""
+                yield self._noted(event.agent_id, f"- {prefix}{self.name(event.agent_id)} ended")
             case ActionRewritten():
                 text = f"a hook changed the call to {call_text(event.tool, event.arguments)}"
                 yield self._noted(event.agent_id, clean(text), "magenta")
@@ -175,9 +177,9 @@ class EventPrinter:
             self._hooks.discard(event.agent_id)
 
     def _is_remembered(self, agent: AgentState) -> bool:
-        """Whether what an agent said and did was before this session: it was restored."""
+        """Whether an agent was restored from an earlier session."""
         is_new = agent.id in self._born and agent.id not in self._asked
-        is_known = self.live or bool(self._asked)  # older logs do not say who was asked
+        is_known = self.live or bool(self._asked)  # older logs do not contain the requests
         return is_new and is_known and agent.language_model is not None
 
     def _entry(self, entry: TranscriptEntry, *, streamed: bool) -> Iterator[Piece]:
@@ -199,7 +201,7 @@ class EventPrinter:
             yield from self._heard(entry)
 
     def _of_user(self, entry: TranscriptEntry) -> Iterator[Piece]:
-        """Tell what the user did with a command, and decided, as far as its effect is not seen."""
+        """Yield a command or decision of the user if its effect is not visible."""
         text = text_of(entry.content)
         if entry.role == "assistant" and entry.cause is None:
             self._commands[entry.message_id] = text.split(maxsplit=1)[0]
@@ -216,19 +218,19 @@ class EventPrinter:
                 yield note(_short(text))
 
     def _output(self, entry: TranscriptEntry) -> TextRows:
-        """Show what a shell command of the user wrote, and its exit code if that is not 0."""
+        """Print the output of the user's shell command, and its exit code unless it is 0."""
         lines = clean(text_of(entry.content)).splitlines()
         if lines[:1] == ["exit code 0"]:
             del lines[0]
-        begun, left = self.folding.begun(lines, OUTPUT_LINES)
-        rows: list[Line] = [[("", INDENT + line)] for line in begun]
-        if left:
+        visible, hidden_count = self.folding.begun(lines, OUTPUT_LINES)
+        rows: list[Line] = [[("", INDENT + line)] for line in visible]
+        if hidden_count:
             self.last_folded = entry
-            rows.append(self._more(left, entry.message_id))
+            rows.append(self._more(hidden_count, entry.message_id))
         return TextRows("action", rows, hanging=4)
 
     def _move(self, event: AgentMoved) -> Iterator[Piece]:
-        """Tell who took whose place."""
+        """Yield a line about an agent that took over the place of another."""
         taker, before = self.name(event.agent_id), self.name(event.replaces)
         now = "watches as its hook" if event.replaced_as == "hook" else "is its subagent"
         if event.agent_id == self.primary:
@@ -243,7 +245,7 @@ class EventPrinter:
 
     @property
     def primary(self) -> AgentId | None:
-        """Whom the user talks with."""
+        """The agent that the user talks with."""
         return self.state.primary or self.state.root
 
     def name(self, agent_id: AgentId | None) -> str:
@@ -252,7 +254,7 @@ class EventPrinter:
         return clean((agent.name if agent else None) or agent_id or "?")
 
     def depth(self, agent_id: AgentId | None) -> int:
-        """Return how far an agent stands below the primary one."""
+        """Return the depth of an agent below the primary one."""
         for depth in range(len(self.state.agents) + 1):
             agent = self.state.agents.get(agent_id or AgentId(""))
             if agent is None or agent.parent is None or agent.id == self.primary:
@@ -268,7 +270,7 @@ class EventPrinter:
         hook = self.state.agents.get(event.agent_id or AgentId(""))
         watched = self.state.agents.get(hook.parent) if hook and hook.parent else None
         above = self.state.agents.get(watched.parent) if watched and watched.parent else None
-        names = [self.state.agents[one].name for one in above.hooks] if above else []
+        names = [self.state.agents[hook_id].name for hook_id in above.hooks] if above else []
         return event.relation == "hook" and event.name not in names
 
     def _birth(self, event: AgentCreated) -> Iterator[Piece]:
@@ -285,32 +287,34 @@ class EventPrinter:
             yield self._noted(event.agent_id, f"+ {name}{model}")
 
     def _heard(self, entry: TranscriptEntry) -> Iterator[Piece]:
-        """Yield a prompt or an event that the primary agent heard, but no comment of a hook."""
+        """Yield a prompt or an event that the primary agent received, but no comment of a hook."""
         if entry.cause is None and entry.substance is None:
             yield self._prompt(text_of(entry.content), entry.message_id)
         elif entry.cause is None:
             yield note(f"\u2190 {_short(text_of(entry.content))}", "magenta")
 
     def _prompt(self, text: str, message_id: MessageId) -> TextRows:
-        """Return the beginning of a prompt: the user knows a whole file that they pasted."""
-        (first, *rest), left = self.folding.begun(
+        """Return the beginning of a prompt: the user need not see all of a pasted file."""
+        (first, *tail), hidden_count = self.folding.begun(
             text.split("\n"), PROMPT_LINES, LONGEST_PROMPT_LINE
         )
         lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean(first))]]
-        lines += ([("bold", INDENT + clean(line))] for line in rest)
-        if left:
-            lines.append(self._more(left, message_id))
+        lines += ([("bold", INDENT + clean(line))] for line in tail)
+        if hidden_count:
+            lines.append(self._more(hidden_count, message_id))
         return TextRows("prompt", lines, hanging=2)
 
-    def _more(self, left: int, message_id: MessageId, *, is_all: bool = False) -> Line:
+    def _more(self, hidden_count: int, message_id: MessageId, *, is_all: bool = False) -> Line:
         number = parse_id_number(message_id, "msg_")
-        return self.folding.more(left, message_id if number is None else number, is_all=is_all)
+        return self.folding.more(
+            hidden_count, message_id if number is None else number, is_all=is_all
+        )
 
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
-        said = read_words(entry)
-        if entry.role != "user" and said is not None and said.kind != "ok":
-            text = f"hook {self.name(hook.id)} {_VERDICTS[said.kind]}: {_short(said.words)}"
-            style = "red" if said.kind in ("denial", "failure") else "magenta"
+        verdict = read_words(entry)
+        if entry.role != "user" and verdict is not None and verdict.kind != "ok":
+            text = f"hook {self.name(hook.id)} {_VERDICTS[verdict.kind]}: {_short(verdict.words)}"
+            style = "red" if verdict.kind in ("denial", "failure") else "magenta"
             yield note(text, style, depth=self.depth(hook.parent))
 
     def _said(
@@ -336,14 +340,14 @@ class EventPrinter:
             yield from prose(self.heard_as.get(entry.message_id, text_of(entry.content)))
 
     def _overheard(self, agent: AgentState, entry: TranscriptEntry) -> TextRows:
-        """Tell the beginning of what a subagent said."""
+        """Return the beginning of a subagent's message."""
         lines = clean(readable_text(entry.content)).splitlines()
-        shown, left = self.folding.begun(lines, FOLDED)
-        who = self._who(agent, ":")
-        rows: list[Line] = [[*who, ("", line)] for line in shown[:1]]
-        rows += [[("", INDENT + line)] for line in shown[1:]]
-        if left:
-            rows.append(self._more(left, entry.message_id))
+        visible, hidden_count = self.folding.begun(lines, FOLDED)
+        prefix = self._who(agent, ":")
+        rows: list[Line] = [[*prefix, ("", line)] for line in visible[:1]]
+        rows += [[("", INDENT + line)] for line in visible[1:]]
+        if hidden_count:
+            rows.append(self._more(hidden_count, entry.message_id))
         return TextRows("action", rows, self.depth(agent.id), hanging=2)
 
     def _result(self, agent: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
@@ -352,21 +356,21 @@ class EventPrinter:
             call = FunctionCall(entry.name or "?", "")
         was_told = call.name in _AT_ONCE
         if was_told and not entry.is_error:
-            return  # what was said, and who was born, was told then
+            return  # the messages and new agents were printed then
         tool = self.tools.get(call.name)
         was_read = tool is not None and tool.reads_only
         result = folded(
             entry.content, is_error=entry.is_error, was_read=was_read, folding=self.folding
         )
-        changed = [] if entry.is_error else change_lines(call.arguments)
-        lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changed]]
+        changes = [] if entry.is_error else change_lines(call.arguments)
+        lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changes]]
         if result.more:
             self.last_folded = entry
             lines.append(self._more(result.more, entry.message_id, is_all=not result.lines))
         if not was_told:
-            whole = argument_lines(call.arguments) if self.folding.is_full else []
+            arguments = argument_lines(call.arguments) if self.folding.is_full else []
             head = self._call_line(agent, call, is_error=entry.is_error)
-            lines = [head, *([("", INDENT), *line] for line in whole), *lines]
+            lines = [head, *([("", INDENT), *line] for line in arguments), *lines]
         yield TextRows("action", lines, self.depth(agent.id), hanging=4)
 
     def _call_line(self, agent: AgentState, call: FunctionCall, *, is_error: bool = False) -> Line:
@@ -376,7 +380,7 @@ class EventPrinter:
         return [mark, *self._who(agent), ("bold", name), ("", _cut(bracket + about))]
 
     def _who(self, agent: AgentState, colon: str = "") -> list[Span]:
-        """Return the name that stands before what a subagent says and does."""
+        """Return the name that precedes the messages and calls of a subagent."""
         if agent.id == self.primary:
             return []
         style = _COLOURS[(parse_id_number(agent.id, "agent_") or 0) % len(_COLOURS)]
@@ -388,7 +392,7 @@ class EventPrinter:
         if reason == "error" and not self.live:
             yield self._noted(response.agent_id, _short(response.error or "failed"), "red")
         elif reason == "cancelled" and self.live:
-            return  # the end of the turn says so
+            return  # the end of the turn prints it
         elif reason is not None and reason not in _USUAL_ENDS:
             text = _ODD_ENDS.get(reason, f"the answer ended: {clean(reason)}")
             yield self._noted(response.agent_id, text, "yellow")
@@ -401,21 +405,21 @@ def _announced(call: FunctionCall) -> str:
 
 
 def typed(text: str) -> TextRows:
-    """Tell what the user typed that is in no log: a command that only looks."""
-    (first, *rest), _ = shortened(text.split("\n"), LONGEST_PROMPT_LINE)
-    more = f" … {count(len(rest), 'more line')}" if rest else ""
-    return TextRows("prompt", [[("bold cyan", PROMPT), ("bold", clean(first) + more)]], hanging=2)
+    """Return a typed command that is not logged because it only shows something."""
+    (first, *tail), _ = shortened(text.split("\n"), LONGEST_PROMPT_LINE)
+    suffix = f" … {count(len(tail), 'more line')}" if tail else ""
+    return TextRows("prompt", [[("bold cyan", PROMPT), ("bold", clean(first) + suffix)]], hanging=2)
 
 
 def prose(text: str) -> Iterator[Prose]:
-    """Yield a whole text in blocks."""
+    """Yield the blocks of a complete text."""
     blocks = Blocks()
     for block in [*blocks.feed(text), *blocks.finish()]:
         yield Prose(block.text, block.joined)
 
 
 def thought(text: str, seconds: float | None = None, *, folding: Folding = IN_CHAT) -> TextRows:
-    """Return the line to which a thought is folded, or the whole thought."""
+    """Return the folded line of a thought, or the full thought."""
     if folding.is_full:
         return note(clean(text.strip()), "dim italic")
     time = "" if seconds is None else f" for {seconds:.0f} s" if seconds >= 1 else " briefly"
@@ -423,7 +427,7 @@ def thought(text: str, seconds: float | None = None, *, folding: Folding = IN_CH
 
 
 def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
-    """Return the answers that the user got in other words than they were said."""
+    """Return the answers that a hook rewrote before the user got them."""
     return {
         event.substance: text_of(event.content)
         for event in events
@@ -435,5 +439,5 @@ def _short(text: str) -> str:
     return _cut(" ".join(clean(text).split()), 300)
 
 
-def _cut(text: str, most: int = 100) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _cut(text: str, limit: int = 100) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

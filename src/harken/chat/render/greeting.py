@@ -1,4 +1,4 @@
-"""The beginning: what a chat shows first, and the end of a session that goes on, as it looked."""
+"""The first output of a chat: a greeting, or the end of a resumed session."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from harken.terminal.styled_text import Line, clean
 from harken.views.message_text import count
 
 EXCHANGES = 3
-"""How many of the last exchanges of an old session are shown."""
+"""The number of last exchanges of a resumed session that are shown."""
 
 
-def greeting(opened: OpenChat, where: TerminalEnvironment) -> Iterator[Piece]:
-    """Yield what a new user has to know: the model, the folder, and how to get help."""
-    model = model_text(opened.primary.language_model)
+def greeting(chat: OpenChat, where: TerminalEnvironment) -> Iterator[Piece]:
+    """Yield the model, the folder and a hint about help for a new user."""
+    model = model_text(chat.primary.language_model)
     folder = folder_text(str(where.folder), where.user_home)
     first: Line = [("bold", "harken"), ("dim", f" · {clean(model)} · {clean(folder)}")]
     help_: Line = [("dim", "/help lists commands and keys · Ctrl-D ends")]
     yield TextRows("note", [first, help_])
-    for line in opened.notes:
+    for line in chat.notes:
         yield note(clean(line), "yellow")
-    if opened.session.torn is not None:
-        yield note(f"A half-written last line was set aside in {clean(str(opened.session.torn))}")
+    if chat.session.torn is not None:
+        yield note(f"A half-written last line was set aside in {clean(str(chat.session.torn))}")
 
 
-def replay(opened: OpenChat, past: list[Event]) -> Iterator[Piece]:
-    """Yield the last exchanges of an old session, and where it stands."""
-    primary = opened.primary
-    prompts = [at for at, event in enumerate(past) if _is_prompt(event, primary.agent_id)]
+def replay(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
+    """Yield the last exchanges of a resumed session, and its state."""
+    primary = chat.primary
+    prompts = [index for index, event in enumerate(past) if _is_prompt(event, primary.agent_id)]
     teller = EventPrinter(
-        opened.session.state,
-        opened.runtime.world.tools,
+        chat.session.state,
+        chat.runtime.world.tools,
         live=False,
         heard_as=rewritten(past),
     )
@@ -51,9 +51,9 @@ def replay(opened: OpenChat, past: list[Event]) -> Iterator[Piece]:
         yield note("The last turn was cut off: Enter goes on with it.", "yellow")
 
 
-def past_events(opened: OpenChat) -> list[Event]:
+def past_events(chat: OpenChat) -> list[Event]:
     """Return everything that is in the log of an old session."""
-    return [*read(opened.session.path)]
+    return [*read(chat.session.path)]
 
 
 def _is_prompt(event: Event, agent_id: AgentId) -> bool:

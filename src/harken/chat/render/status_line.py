@@ -1,4 +1,4 @@
-"""The status line: what one wants to know without asking, as much of it as there is room for."""
+"""The status line: model, usage and state, as far as there is room."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_FOLDER = 40
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the status line says."""
+    """The contents of the status line."""
 
     model: str
     folder: str
@@ -23,18 +23,18 @@ class Status:
     """Of the permissions; empty where nothing is asked."""
     context_tokens: int | None = None
     context_window: int | None = None
-    """How many the model reads at once; None: not known."""
+    """The size of the model's context window in tokens. None if it is not known."""
     cost: str = ""
     talks_with: str = ""
-    """Whom the user talks with, where that is not the agent of the beginning."""
+    """The agent that the user talks with, if it is not the first one."""
     hint: str = ""
     """Something to know at this moment; it takes the place of all else."""
 
     def line(self, width: int) -> Line:
-        """Return the line; what matters least goes first where it is narrow."""
+        """Return the line. On a narrow terminal the least important parts are left out first."""
         if self.hint:
             return truncate_line([("yellow", clean(self.hint))], width)
-        parts = [  # how soon a part is left out: the highest number first
+        parts = [  # The first element is the priority: the highest number is left out first.
             (-1, clean(self.talks_with)),
             (0, clean(self.model)),
             (3, clean(self.folder)),
@@ -42,10 +42,10 @@ class Status:
             (2, self._context()),
             (4, self.cost),
         ]
-        shown = [part for part in parts if part[1]]
-        while len(shown) > 1 and cells(_joined(shown)) > width:
-            shown.remove(max(shown))
-        return truncate_line([("dim", _joined(shown))], width)
+        visible = [part for part in parts if part[1]]
+        while len(visible) > 1 and cells(_joined(visible)) > width:
+            visible.remove(max(visible))
+        return truncate_line([("dim", _joined(visible))], width)
 
     def _context(self) -> str:
         if self.context_tokens is None:

@@ -1,7 +1,7 @@
-"""Calls: how a tool call and its result look, folded to what a person wants to see.
+"""Format tool calls and their results, folded.
 
-A call is one line: `bash(ls -la)`. Its result is its first lines and how many more there are; a
-failure is red, a diff has its colours.
+A call is one line: `bash(ls -la)`. Its result is its first lines and the number of remaining ones;
+a failure is red, a diff is colored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harken.views.message_text import count, readable_text
 from harken.world.tool import Tool
 
 FOLDED = 4
-"""How many lines of a result are shown."""
+"""The maximum number of lines of a result."""
 FOLDED_DIFF = 16
 SHORT = 2
 LONGEST_LINE = 400
@@ -38,60 +38,60 @@ class FoldedResult:
 
     lines: list[Line]
     more: int
-    """How many lines are left out, or not whole."""
+    """The number of lines that are left out or truncated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """Whether long texts are folded, and how the line in place of the rest says where it is."""
+    """Whether long texts are folded, and the text that refers to the folded lines."""
 
     is_full: bool = False
-    """Whether everything is shown whole: results, thinking, prompts and the arguments of calls."""
+    """Whether results, thinking, prompts and arguments of calls are printed in full."""
     message: str = "/show {}"
-    """How to see the message of this number whole."""
+    """The command that shows the message of this number in full."""
     thought: str = "Ctrl-T shows it"
 
     def begun(
-        self, lines: Sequence[str], most: int, longest: int = LONGEST_LINE
+        self, lines: Sequence[str], limit: int, longest: int = LONGEST_LINE
     ) -> tuple[list[str], int]:
-        """Return the lines to show, and how many are left out or not whole."""
+        """Return the visible lines, and the number of lines that are left out or truncated."""
         if self.is_full:
             return [*lines], 0
-        begun = lines if len(lines) <= most + 1 else lines[:most]
-        shown, cut = shortened(begun, longest)
-        return shown, len(lines) - len(begun) + cut
+        visible = lines if len(lines) <= limit + 1 else lines[:limit]
+        truncated, truncated_count = shortened(visible, longest)
+        return truncated, len(lines) - len(visible) + truncated_count
 
-    def more(self, left: int, number: object, *, is_all: bool = False) -> Line:
-        """Return the line that stands for the lines of a message that are left out."""
-        lines = count(left, "line" if is_all else "more line")
+    def more(self, hidden_count: int, number: object, *, is_all: bool = False) -> Line:
+        """Return the line that replaces the omitted lines of a message."""
+        lines = count(hidden_count, "line" if is_all else "more line")
         return [("dim", f"{TAB[:2]}… {lines} ({self.message.format(clean(str(number)))})")]
 
 
 IN_CHAT = Folding()
-"""How the chat folds."""
+"""The folding of the chat."""
 
 
 def call_text(name: str, arguments: str, tool: Tool | None = None) -> str:
-    """Return a call on one line, with what it is about rather than all arguments.
+    """Format a call on one line, with its subject instead of all arguments.
 
     >>> call_text("bash", '{"command": "ls"}')
     'bash(ls)'
     >>> call_text("task", '{"name": "Ann", "prompt": "Tea?"}')
     'task(Ann: Tea?)'
     """
-    known = parse_arguments_or_empty(arguments)
-    if not known:
+    by_name = parse_arguments_or_empty(arguments)
+    if not by_name:
         bare = arguments.strip()
         return f"{one_line(name)}({'' if bare in ('', '{}') else one_line(bare)})"
-    return f"{one_line(name)}({one_line(_about(name, known, tool), 300)})"
+    return f"{one_line(name)}({one_line(_about(name, by_name, tool), 300)})"
 
 
 def _about(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
-    named = {_OTHER_NAMES.get(key, key): value for key, value in arguments.items()}
+    by_name = {_OTHER_NAMES.get(key, key): value for key, value in arguments.items()}
     if name == "task":
-        return _parts(str(named.get("name", "?")), named.get("prompt"))
+        return _parts(str(by_name.get("name", "?")), by_name.get("prompt"))
     if name == "discuss":
-        return _parts(_listed(named.get("speakers")), named.get("prompt"))
+        return _parts(_listed(by_name.get("speakers")), by_name.get("prompt"))
     if tool is not None and tool.subject is not None and tool.subject in arguments:
         return _value(arguments[tool.subject])
     required: Sequence[str] = tool.parameters.get("required", ()) if tool is not None else ()
@@ -102,8 +102,8 @@ def _about(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
     return ", ".join(f"{key}={shorten(_value(value), 60)}" for key, value in arguments.items())
 
 
-def _parts(who: str, said: Any) -> str:
-    return ": ".join(part for part in (who, _value(said) if said else "") if part)
+def _parts(agent_name: str, content: Any) -> str:
+    return ": ".join(part for part in (agent_name, _value(content) if content else "") if part)
 
 
 def _listed(names: Any) -> str:
@@ -113,7 +113,7 @@ def _listed(names: Any) -> str:
 def _value(value: Any) -> str:
     """Return a value in few words: of a list of other than texts, how long it is."""
     if isinstance(value, list):
-        return _listed(value) if all(isinstance(one, str) for one in value) else _size(value)
+        return _listed(value) if all(isinstance(item, str) for item in value) else _size(value)
     return value if isinstance(value, str) else repr(value)
 
 
@@ -122,15 +122,15 @@ def _size(values: list[Any]) -> str:
 
 
 def argument_lines(arguments: str) -> list[Line]:
-    r"""Return the arguments of a call whole, one below the other.
+    r"""Return all arguments of a call, one per line.
 
     >>> argument_lines('{"path": "a.txt", "content": "1\\n2"}')
     [[('dim', 'path: a.txt')], [('dim', 'content: 1')], [('dim', '  2')]]
     """
-    known = parse_arguments_or_empty(arguments)
-    if not known:
+    by_name = parse_arguments_or_empty(arguments)
+    if not by_name:
         return [[("dim", clean(line))] for line in arguments.splitlines()]
-    texts = [f"{key}: {_whole_value(value)}" for key, value in known.items()]
+    texts = [f"{key}: {_whole_value(value)}" for key, value in by_name.items()]
     return [[("dim", clean(line))] for text in texts for line in indent(text, "  ").split("\n")]
 
 
@@ -139,24 +139,24 @@ def _whole_value(value: Any) -> str:
 
 
 def change_lines(arguments: str) -> list[Line]:
-    r"""Return what an edit changed, from its arguments: the lines that went and that came.
+    r"""Return the change of an edit, from its arguments: the removed and the added lines.
 
     >>> change_lines('{"old_string": "a\\nb", "new_string": "a\\nc"}')
     [[('dim', ' a')], [('red', '-b')], [('green', '+c')]]
     """
-    known = parse_arguments_or_empty(arguments)
-    old, new = known.get("old_string"), known.get("new_string")
+    by_name = parse_arguments_or_empty(arguments)
+    old, new = by_name.get("old_string"), by_name.get("new_string")
     if not isinstance(old, str) or not isinstance(new, str):
         return []
     before, after = old.splitlines(), new.splitlines()
     if len(before) + len(after) > _COMPARED:
         return []
     lines = [*unified_diff(before, after, n=1, lineterm="")][3:]
-    begun = lines if len(lines) <= FOLDED_DIFF + 1 else lines[:FOLDED_DIFF]
-    shown, cut = shortened(begun)
-    styled = diff_lines(shown, "dim")
-    if left := len(lines) - len(begun) + cut:
-        styled.append([("dim", f"… {count(left, 'more line')} of the change")])
+    visible = lines if len(lines) <= FOLDED_DIFF + 1 else lines[:FOLDED_DIFF]
+    truncated, truncated_count = shortened(visible)
+    styled = diff_lines(truncated, "dim")
+    if hidden_count := len(lines) - len(visible) + truncated_count:
+        styled.append([("dim", f"… {count(hidden_count, 'more line')} of the change")])
     return styled
 
 
@@ -179,28 +179,30 @@ def folded(
     was_read: bool = False,
     folding: Folding = IN_CHAT,
 ) -> FoldedResult:
-    """Return the beginning of a result; of what was only read (`was_read`), nothing but how much.
+    """Return the beginning of a result.
 
-    What is short is whole.
+    For a result that was only read (`was_read`), only its size.
+
+    A short result is complete.
     """
     text = readable_text(content)
     lines = plain_lines(text) if text.strip() else []
     in_diff = not is_error and is_diff(text)
-    most = FOLDED_DIFF if in_diff else 0 if was_read and not is_error else FOLDED
-    shown, left = folding.begun(lines, most if len(lines) > SHORT else SHORT)
+    limit = FOLDED_DIFF if in_diff else 0 if was_read and not is_error else FOLDED
+    visible, hidden_count = folding.begun(lines, limit if len(lines) > SHORT else SHORT)
     style = "red" if is_error else "dim"
-    styled = diff_lines(shown, "dim") if in_diff else [[(style, clean(line))] for line in shown]
-    return FoldedResult(styled, left)
+    styled = diff_lines(visible, "dim") if in_diff else [[(style, clean(line))] for line in visible]
+    return FoldedResult(styled, hidden_count)
 
 
-def shortened(lines: Sequence[str], most: int = LONGEST_LINE) -> tuple[list[str], int]:
+def shortened(lines: Sequence[str], limit: int = LONGEST_LINE) -> tuple[list[str], int]:
     """Return lines of at most so many characters, and how many of them had to be cut.
 
     >>> shortened(["abcde", "abc"], 4)
     (['abc…', 'abc'], 1)
     """
-    begun = [line if len(line) <= most else line[: most - 1] + "…" for line in lines]
-    return begun, sum(len(line) > most for line in lines)
+    truncated = [line if len(line) <= limit else line[: limit - 1] + "…" for line in lines]
+    return truncated, sum(len(line) > limit for line in lines)
 
 
 def full_result(content: Content) -> list[Line]:

@@ -1,10 +1,10 @@
-"""The canvas: live rows above the input, and what is finished above them.
+"""The canvas: live rows above the input, and finished text above them.
 
 From top to bottom: the terminal's own scrollback, into which finished text is printed once; live
-rows, which change many times a second; prompt_toolkit's layout with the input. The layout is
-drawn by prompt_toolkit, which costs a millisecond or two; live rows are drawn here, only those
-that changed, in some 50 µs. All positions are relative to the cursor, so nothing has to be known
-of what stands above.
+rows, which change many times a second; prompt_toolkit's layout with the input. The layout is drawn
+by prompt_toolkit, which takes a millisecond or two; live rows are drawn here, only those that
+changed, in some 50 µs. All positions are relative to the cursor, so the canvas need not know the
+content above it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harken.terminal.styled_text import Line, cells, truncate_line
 
 
 class SteadyOutput(Vt100_Output):
-    """An output that can hold back what is written, so that a change of many parts is one."""
+    """An output that can buffer writes, so that several changes are drawn at once."""
 
     _holding = 0
 
@@ -48,7 +48,7 @@ class SteadyOutput(Vt100_Output):
         return len(self._buffer)
 
     def since(self, mark: int) -> str:
-        """Return what was written since then and is still held back."""
+        """Return the buffered output after this position."""
         return "".join(self._buffer[mark:])
 
     @property
@@ -69,17 +69,17 @@ class Canvas(Renderer):
     """Draws the layout, and live rows above it."""
 
     _rows: Sequence[_Row] = ()
-    """The live rows that stand on the terminal, right above the layout."""
+    """The live rows that are on the terminal, right above the layout."""
     _wanted: Sequence[_Row] = ()
     _replay: str | None = None
-    """What draws the layout again as it stands there; None where that is not known."""
+    """The output that redraws the current layout. None if it is not known."""
 
     def __init__(
         self, app: Application[Any], output: SteadyOutput, ink: AnsiStyler, *, reflows: bool
     ) -> None:
         """Take over the drawing of `app`.
 
-        `reflows` says whether the terminal breaks rows anew when it becomes narrower.
+        `reflows`: whether the terminal rewraps lines when it becomes narrower.
         """
         self._app, self._ink, self._reflows = app, ink, reflows
         self._steady = output
@@ -124,15 +124,15 @@ class Canvas(Renderer):
                 self.output.write_raw(text)
 
     def _draw_again(self, text: str) -> None:
-        """Print a text where live rows and layout stand, and draw these below it.
+        """Print a text in place of the live rows and the layout, and draw these below it.
 
-        The layout is not worked out again where it was drawn in one go and has not changed since.
+        The layout is not computed again if it was drawn at once and has not changed since.
         """
         replay = self._replay
         if replay is None or self._is_resized():
             self.erase()
             self.output.write_raw(text)
-            self._app.render_counter += 1  # what controls remember is of the drawing before
+            self._app.render_counter += 1  # invalidates the caches of the controls
             self.render(self._app, self._app.layout)
             return
         up = self._cursor_pos.y + len(self._rows)
@@ -167,15 +167,15 @@ class Canvas(Renderer):
         super().erase(leave_alternate_screen)
 
     def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:  # noqa: FBT002 - as above
-        """Forget what stands on the terminal: it stays there, or it was erased."""
+        """Forget the rows on the terminal: they stay there, or were erased."""
         self._rows, self._replay = (), None
         super().reset(_scroll, leave_alternate_screen)
 
     def _row(self, line: Line, width: int) -> _Row:
-        used = cells("".join(text for _, text in line))
-        if used > width:
-            line, used = truncate_line(line, width), width
-        return _Row(self._ink.draw(line), used)
+        width_used = cells("".join(text for _, text in line))
+        if width_used > width:
+            line, width_used = truncate_line(line, width), width
+        return _Row(self._ink.draw(line), width_used)
 
     def _is_drawn(self) -> bool:
         return self._last_screen is not None
@@ -197,11 +197,11 @@ class Canvas(Renderer):
     def _patch(self, below: int | None = None) -> None:
         """Draw the live rows that changed; there are as many as before."""
         rows = self._fitting(below)
-        changed = [at for at, row in enumerate(rows) if row != self._rows[at]]
-        for at in changed:
-            up = self._cursor_pos.y + len(rows) - at
-            self.output.write_raw(f"\x1b[{up}A\r{rows[at].drawn}\x1b[K\x1b[{up}B")
-        if changed:
+        indexes = [index for index, row in enumerate(rows) if row != self._rows[index]]
+        for index in indexes:
+            up = self._cursor_pos.y + len(rows) - index
+            self.output.write_raw(f"\x1b[{up}A\r{rows[index].drawn}\x1b[K\x1b[{up}B")
+        if indexes:
             x = self._cursor_pos.x
             self.output.write_raw(f"\r\x1b[{x}C" if x else "\r")
         self._rows = rows
@@ -211,7 +211,7 @@ class Canvas(Renderer):
         return sum(self._folded(row.cells) for row in self._rows)
 
     def _cursor_row(self) -> int:
-        """Return the cursor's row in the layout as it stands on the terminal now."""
+        """Return the cursor's row in the layout as it is on the terminal now."""
         screen = self._last_screen
         if screen is None or not self._narrowed():
             return self._cursor_pos.y
@@ -222,11 +222,11 @@ class Canvas(Renderer):
             rows += self._folded(1 + max((x for x in row if row[x].char != " "), default=-1))
         return rows + self._cursor_pos.x // columns
 
-    def _folded(self, used: int) -> int:
+    def _folded(self, row_width: int) -> int:
         """Return how many rows a row of so many cells takes, after a resize perhaps several."""
         if not self._narrowed():
             return 1
-        return max(1, -(-used // self.output.get_size().columns))
+        return max(1, -(-row_width // self.output.get_size().columns))
 
     def _narrowed(self) -> bool:
         size, before = self.output.get_size(), self._last_size

@@ -1,6 +1,6 @@
-"""The table: what slash commands and keys act on, and where they put what they show.
+"""The object on which slash commands and keys act, and to which they print.
 
-It is what `harken.chat.commands.base` calls a `CommandContext`.
+It implements `harken.chat.commands.base.CommandContext`.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ KEYS = """\
   Ctrl-T            the last thought
   Ctrl-X Ctrl-E     write in your editor
   Ctrl-D            end"""
-"""What `keys.py` binds, and what editing has for itself."""
+"""The keys of `key_bindings.py` and of prompt_toolkit's editor."""
 
 
 @dataclass(slots=True)
 class CommandHost:
-    """Shows what the user asks the chat itself."""
+    """Implements the commands of the user for the screen."""
 
     opened: OpenChat
     stage: ScreenTerminal
@@ -75,11 +75,11 @@ class CommandHost:
     prompts: Sequence[Prompt] = ()
     """Those of MCP servers, as far as it is known."""
     onward: NextSession | None = None
-    """Where the chat goes on when it has ended here; None: nowhere."""
+    """The session in which the chat continues after this one. None if there is no such session."""
     hinted: str = ""
-    """What the status line says for a moment."""
+    """The temporary text of the status line."""
     _asked: str = ""
-    """A command that was typed, and is not shown above what came of it yet."""
+    """A typed command that is not printed yet; it is printed above its output."""
 
     @property
     def session(self) -> Session:
@@ -88,7 +88,7 @@ class CommandHost:
 
     @property
     def runtime(self) -> AgentRuntime:
-        """What its agents share."""
+        """The runtime that the agents share."""
         return self.opened.runtime
 
     def usable_models(self) -> Sequence[str]:
@@ -102,19 +102,19 @@ class CommandHost:
 
     @property
     def keys(self) -> str:
-        """Which keys do what, a line each."""
+        """A description of the keys, one per line."""
         return KEYS
 
     @property
     def doing(self) -> Mapping[AgentId, str]:
-        """What busy agents are doing."""
+        """A description of the current work of each busy agent."""
         busy = self.activity.agents.items()
         return {agent: state_text(doing, doing.since) for agent, doing in busy}
 
     def run(self, text: str) -> bool:
-        """Run a command that was typed; return whether there is one.
+        """Run a typed command; return whether the command exists.
 
-        It stands above what it says. One that acts is an entry of the log, and shown as that.
+        It is printed above its output. A command that acts is a log entry, and printed as that.
         """
         name, _ = split_command(text)
         self._asked = text if named_command(name, self.own) is not None else ""
@@ -134,7 +134,7 @@ class CommandHost:
         self._print([[("", clean(line))] for line in text.split("\n")])
 
     def compact(self, instructions: str) -> None:
-        """Let the agent sum up what it has in its context. Raises AgentBusy, ConfigError."""
+        """Compact the context of the agent. Raises AgentBusy, ConfigError."""
         self.turns.compact(instructions)
         self._show_asked()
         self.stage.refresh()
@@ -153,14 +153,14 @@ class CommandHost:
         }
 
     async def wake(self) -> None:
-        """Wait for what comes from elsewhere, while the user types."""
+        """Wait for trigger events while the user types."""
         world = self.runtime.world
         await world.wait_ready()
         if world.mcp is not None:
             self.prompts = await world.mcp.prompts()
 
     def act(self, doing: Doing) -> None:
-        """Do something with the agents; what came of it is told as it is logged.
+        """Run an operation on the agents; its result is printed when it is logged.
 
         Raises AgentBusy.
         """
@@ -223,13 +223,13 @@ class CommandHost:
             self.stage.refresh()
 
     def scroll_tree(self, by: int) -> None:
-        """Show what is further up or down in the tree, by so many pages."""
+        """Scroll the tree by so many pages."""
         if self.tree is not None:
             self.tree.scroll(by)
             self.stage.refresh()
 
     def show_result(self) -> None:
-        """Print the last result that was folded, whole."""
+        """Print the last folded result in full."""
         entry = self.teller.last_folded
         if entry is None:
             self.hint("no result was folded")
@@ -237,7 +237,7 @@ class CommandHost:
             self._print(full_result(entry.content))
 
     def show_preview(self) -> None:
-        """Print all of what a question is about."""
+        """Print the full preview of a question."""
         question = self.questions.current
         if question is not None and isinstance(question.asked, ApprovalRequest):
             self._print(preview_lines(question.asked))

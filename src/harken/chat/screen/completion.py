@@ -1,8 +1,8 @@
-"""Completion: slash commands, and files after `@` or where a word looks like a path.
+"""Completion of slash commands, and of files after `@` or in a word that looks like a path.
 
-A path is completed by its folder alone. A name after `@` is looked for in the whole tree below
-the folder of the chat: the tree is walked in a thread of its own, once for some seconds, and
-never further than `MOST` files.
+A path is completed from its folder alone. A name after `@` is searched in all files below the
+folder of the chat: a separate thread walks the tree, at most once in some seconds, and reads at
+most `MOST` files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FileTree:
     walking: bool = False
 
     def refresh(self, now: float) -> Thread | None:
-        """Walk the tree again, in a thread, where what is known of it is old."""
+        """Walk the tree again, in a thread, if the cached list of files is old."""
         if self.walking or now - self._walked_at < _FRESH_S:
             return None
         self.walking, self._walked_at = True, now
@@ -51,30 +51,30 @@ class FileTree:
         return thread
 
     def _walk(self) -> None:
-        found: list[str] = []
+        paths: list[str] = []
         waiting = [""]
-        for below in waiting:  # grows
+        for below in waiting:  # the loop appends subfolders
             for name, is_folder in _entries(self.folder / below):
                 path = f"{below}{name}"
                 if is_folder and name not in _SKIPPED:
                     waiting.append(f"{path}/")
                 elif not is_folder:
-                    found.append(path)
-            if len(found) > MOST:
+                    paths.append(path)
+            if len(paths) > MOST:
                 break
-        self.files, self.walking = found[:MOST], False
+        self.files, self.walking = paths[:MOST], False
 
     def matching(self, wanted: str) -> list[str]:
-        """Return the files that fit best: by how a name begins, then by what it holds."""
+        """Return the best matches: names with this prefix first, then names that contain it."""
         wanted = wanted.lower()
         ranked: list[tuple[int, int, str]] = []
-        for at, path in enumerate(self.files):
+        for index, path in enumerate(self.files):
             lower = path.lower()
             if wanted not in lower:
                 continue
             name = lower.rpartition("/")[2]
             rank = 0 if name.startswith(wanted) else 1 if wanted in name else 2
-            ranked.append((rank, at, path))
+            ranked.append((rank, index, path))
         return [path for _, _, path in sorted(ranked)[:SHOWN]]
 
 
@@ -82,16 +82,16 @@ def _entries(folder: Path, hidden: bool = False) -> Iterator[tuple[str, bool]]: 
     """Yield names and whether they are folders, sorted; nothing where it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            found = [(one.name, one.is_dir(follow_symlinks=False)) for one in entries]
+            names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     except OSError:
         return
-    for name, is_folder in sorted(found):
+    for name, is_folder in sorted(names):
         if hidden or not name.startswith("."):
             yield name, is_folder
 
 
 class InputCompleter(Completer):
-    """Completes what is typed into the input."""
+    """Completes the input of the user."""
 
     def __init__(self, folder: Path, talk: Callable[[], CommandContext] | None = None) -> None:
         """Complete files below a folder; `talk` knows the names that commands take."""
@@ -116,8 +116,8 @@ class InputCompleter(Completer):
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
         before = document.text_before_cursor
-        if found := [*self._of_command(before)]:
-            yield from found
+        if completions := [*self._of_command(before)]:
+            yield from completions
             return
         word = _WORD.search(before)
         if word is None:
@@ -128,22 +128,22 @@ class InputCompleter(Completer):
             yield from self._paths(word[0].removeprefix("@"))
 
     def _of_command(self, before: str) -> Iterator[Completion]:
-        """Yield commands that begin like this, or what may stand after one."""
+        """Yield commands with this prefix, or the arguments of a command."""
         if not before.startswith("/") or "\n" in before:
             return
         talk = None if self.talk is None else self.talk()
-        own = {} if talk is None else talk.own
-        name, space, rest = before[1:].partition(" ")
+        user_commands = {} if talk is None else talk.own
+        name, space, tail = before[1:].partition(" ")
         if not space:
-            for command in chain(COMMANDS.values(), own.values()):
+            for command in chain(COMMANDS.values(), user_commands.values()):
                 if command.name.startswith(name):
                     meaning = escape_control_characters(command.meaning)
                     yield Completion(f"/{command.name}", -len(before), display_meta=meaning)
             return
-        known = named_command(name, own)
-        words = rest.split(" ")
-        if known is not None and talk is not None:
-            for word in known.completes(talk, words[:-1]):
+        matching_command = named_command(name, user_commands)
+        words = tail.split(" ")
+        if matching_command is not None and talk is not None:
+            for word in matching_command.completes(talk, words[:-1]):
                 if word.startswith(words[-1]) and word.isprintable():
                     yield Completion(word, -len(words[-1]), display=word)
 
@@ -153,16 +153,16 @@ class InputCompleter(Completer):
                 yield Completion(path, -len(wanted), display=path)
 
     def _paths(self, typed: str) -> Iterator[Completion]:
-        """Yield what is in the folder that a path names so far."""
-        above, _, begun = typed.rpartition("/")
+        """Yield the entries of the folder of an incomplete path."""
+        above, _, prefix = typed.rpartition("/")
         folder = Path(self.folder, Path(f"{above}/").expanduser())
-        shown = 0
-        for name, is_folder in _entries(folder, hidden=begun.startswith(".")):
-            if name.startswith(begun) and name.isprintable():
+        count_yielded = 0
+        for name, is_folder in _entries(folder, hidden=prefix.startswith(".")):
+            if name.startswith(prefix) and name.isprintable():
                 end = "/" if is_folder else ""
                 yield Completion(
-                    f"{name}{end}", -len(begun), display=escape_control_characters(f"{name}{end}")
+                    f"{name}{end}", -len(prefix), display=escape_control_characters(f"{name}{end}")
                 )
-                shown += 1
-                if shown == SHOWN:
+                count_yielded += 1
+                if count_yielded == SHOWN:
                     return

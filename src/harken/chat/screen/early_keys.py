@@ -1,7 +1,7 @@
-"""Early keys: what the user typed while the chat was starting.
+"""Read the keys that the user typed while the chat was starting.
 
 Until the terminal is in raw mode it turns Enter into a newline, which is another key in the chat,
-so that a message would stand in the input unsent.
+so that a message would stay in the input unsent.
 """
 
 from __future__ import annotations

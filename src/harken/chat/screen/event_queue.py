@@ -1,9 +1,9 @@
-"""Ears: what happens in the session, noted where it happens and taken in the event loop.
+"""A thread-safe queue of session events and chunks, drained by the event loop.
 
-Chunks and events come from inside an agent's turn, events also from tools that run in threads.
-Nothing that goes wrong in showing them may reach an agent: so they are only noted there.
+Chunks and events come from inside an agent's turn, events also from tools that run in threads. An
+error in displaying them must not reach an agent: so they are only queued there.
 
-The face: what of the screen a session is told of before there is a screen.
+`ScreenHandle` contains the prompts and the queue that a session needs before the screen exists.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from harken.core.ids import AgentId
 from harken.core.stream import Chunk
 
 Heard: TypeAlias = Event | tuple[AgentId, Chunk] | str
-"""An event, a piece of an answer, or what the user should know and no event says."""
+"""An event, a chunk of an answer, or a notice for the user that no event contains."""
 
 
 class EventQueue:
-    """Notes what is heard, in order, and gives it on in batches: events soon, chunks when asked."""
+    """Queues events and chunks and delivers them in batches: events soon, chunks on request."""
 
     def __init__(self) -> None:
         self.take: Callable[[Sequence[Heard]], None] = _nobody
@@ -42,7 +42,7 @@ class EventQueue:
             self._wake()
 
     def close(self) -> None:
-        """Give on what was heard, and nothing after that."""
+        """Deliver the queued items, and nothing after that."""
         self.give_on()
         self._loop = None
 
@@ -57,11 +57,11 @@ class EventQueue:
         self._note(event)
 
     def on_notice(self, text: str) -> None:
-        """Note what the user should know, in any thread. A `AgentRuntime.on_notice`."""
+        """Queue a notice for the user, from any thread. An `AgentRuntime.on_notice`."""
         self._note(text)
 
-    def _note(self, heard: Heard) -> None:
-        self._heard.append(heard)
+    def _note(self, item: Heard) -> None:
+        self._heard.append(item)
         self._wake()
 
     def _wake(self) -> None:
@@ -71,7 +71,7 @@ class EventQueue:
             loop.call_soon_threadsafe(self.give_on)
 
     def give_on(self) -> None:
-        """Give on all that was heard until now."""
+        """Deliver all queued items."""
         self._woken = False
         batch: list[Heard] = []
         while self._heard:
@@ -86,7 +86,7 @@ def _nobody(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ScreenHandle:
-    """Whom agents ask, and who hears what happens."""
+    """The prompts that agents ask, and the queue of events."""
 
     questions: ScreenPrompts = field(default_factory=ScreenPrompts)
     """The `user` of a `World`."""

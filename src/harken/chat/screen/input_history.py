@@ -1,6 +1,6 @@
-"""History: what the user said before, kept in the home folder, readable by its owner only.
+"""Input history in the home folder, readable by its owner only, and folded pastes.
 
-Pastes: a long text that is pasted stands in the input as a short mark, and is sent whole.
+A long text that is pasted is represented in the input by a short marker, and is sent in full.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pastes:
     texts: list[str] = field(default_factory=list)
 
     def fold(self, text: str) -> str:
-        r"""Return what stands in the input for a pasted text: itself where it is short.
+        r"""Return the marker of a pasted text, or the text itself if it is short.
 
         >>> Pastes().fold("x\n" * 100)
         '[paste 1: 100 lines]'
@@ -49,12 +49,12 @@ class Pastes:
         return _MARK.search(text) is not None
 
     def unfold(self, text: str) -> str:
-        """Return a text with what was pasted in place of its marks."""
+        """Return a text with its markers replaced by the pasted texts."""
         return _MARK.sub(self._text, text)
 
-    def _text(self, found: re.Match[str]) -> str:
-        number = int(found[1]) if len(found[1]) < 9 else 0
-        return self.texts[number - 1] if 0 < number <= len(self.texts) else found[0]
+    def _text(self, match: re.Match[str]) -> str:
+        number = int(match[1]) if len(match[1]) < 9 else 0
+        return self.texts[number - 1] if 0 < number <= len(self.texts) else match[0]
 
 
 LONGEST = 20_000

@@ -1,10 +1,8 @@
-"""The hands: what the user does with keys.
-
-When the keys of the user answer a question, and when they are ordinary typing.
+"""The operations of the user's keys, and a guard against accidental answers.
 
 A question may appear while the user types, and the next letter must not be taken for a yes. Keys
-answer only when the input is empty, and nothing was typed for `QUIET_S` since the question was
-drawn. `KeyGuard` measures the time; the input says whether it is empty.
+answer only if the input is empty, and nothing was typed for `QUIET_S` since the question was drawn.
+`KeyGuard` measures the time; the input knows whether it is empty.
 """
 
 from __future__ import annotations
@@ -94,7 +92,7 @@ TOGETHER_S = 0.03
 
 @dataclass(slots=True)
 class KeyActions:
-    """Does what keys ask for."""
+    """Runs the operations of keys."""
 
     table: CommandHost
     inputs: Inputs
@@ -110,7 +108,7 @@ class KeyActions:
     """Until when the same key counts as held down."""
     last_key_s: float = -1.0
     gap_s: float = TOGETHER_S
-    """How long before the last key the one before it was pressed."""
+    """The time between the last two keys, in seconds."""
 
     def note_key(self) -> None:
         """Measure the time between keys; to be called before each."""
@@ -118,7 +116,7 @@ class KeyActions:
         self.last_key_s, self.gap_s = now, now - self.last_key_s
 
     def submit(self) -> None:
-        """Send what is typed; while a turn runs, let it wait."""
+        """Send the typed text. While a turn runs, queue it."""
         buffer = self.inputs.buffer
         text = self.pastes.unfold(buffer.text).strip()
         if not text:
@@ -130,10 +128,10 @@ class KeyActions:
             self.inputs.remember(text)
             self.table.send(text)
         elif self.table.run(text):
-            self.inputs.remember(text)  # another one stays in the input, to be mended
+            self.inputs.remember(text)  # an invalid command stays in the input for correction
 
     def answer(self) -> None:
-        """Answer the question with what was typed."""
+        """Answer the question with the typed text."""
         question = self.table.questions.current
         if question is not None and question.enter(self.inputs.answer.text):
             self.inputs.answer.reset(append_to_history=False)
@@ -164,7 +162,7 @@ class KeyActions:
     def is_held_answer(self, key: str) -> bool:
         """Whether this is the key of the last answer, held down or pressed twice.
 
-        It answers nothing and is no text either, or it would stand in the way of the next answer.
+        Such a key is ignored: it neither answers nor is text, which would block the next answer.
         """
         is_held = (
             key == self.answer_key
@@ -180,7 +178,7 @@ class KeyActions:
         self.answer_key, self.repeats_until = key, self.now() + HELD_S
 
     def confirm(self) -> None:
-        """Allow from now on what was chosen."""
+        """Allow the chosen rule from now on."""
         question = self.table.questions.current
         if question is not None and question.chosen and not self._has_to_see(question):
             question.confirm()
@@ -201,7 +199,7 @@ class KeyActions:
         self.table.stage.refresh()
 
     def toggle_draft(self) -> None:
-        """Set the draft aside to answer a question, or bring it back."""
+        """Set the draft aside to answer a question, or restore it."""
         if self.table.questions.current is None:
             return
         if self.inputs.aside is not None:
@@ -212,7 +210,7 @@ class KeyActions:
             self.table.stage.refresh()
 
     def _has_to_see(self, question: ScreenPrompt) -> bool:
-        """Print what would be done where nothing of it stands there; return whether that was so.
+        """Print the preview if none of it is visible; return whether it was printed.
 
         In a window of few rows a question has room for its keys alone.
         """
@@ -224,7 +222,7 @@ class KeyActions:
         return True
 
     def interrupt(self) -> None:
-        """Stop what is under way: the turn, else the text, else, the second time, the chat."""
+        """Cancel the turn, else clear the text, else, the second time, end the chat."""
         buffer = self.inputs.buffer
         if self.turns.running:
             self.turns.stop()
@@ -237,7 +235,7 @@ class KeyActions:
             self.table.hint("Ctrl-C again ends the chat")
 
     def escape(self) -> None:
-        """Go one step back: from a choice, from a question, from what waits, from the turn."""
+        """Go one step back: from a choice, a question, the queued messages, or the turn."""
         buffer = self.inputs.buffer
         question = self.table.questions.current
         if buffer.complete_state is not None:
@@ -252,7 +250,7 @@ class KeyActions:
             self.turns.stop()
 
     def take_back(self) -> bool:
-        """Put what waits back into the input; return whether anything waited."""
+        """Put the queued messages back into the input; return whether there were any."""
         if not self.turns.queued:
             return False
         self.inputs.put(self.turns.queued.take_back())

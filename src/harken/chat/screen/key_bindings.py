@@ -1,4 +1,4 @@
-"""Keys: which key does what. What it does is in `KeyActions`; editing is prompt_toolkit's."""
+"""Key bindings. The operations are in `KeyActions`; editing is prompt_toolkit's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _bind_input(keys: KeyBindings, hands: KeyActions) -> None:
     def _(event: KeyPressEvent) -> None:
         state = buffer.complete_state
         if state is not None and state.current_completion is not None:
-            buffer.complete_state = None  # it stands in the input already
+            buffer.complete_state = None  # the completion is already in the input
         elif buffer.document.current_line_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.newline()
@@ -97,7 +97,7 @@ def _bind_everywhere(keys: KeyBindings, hands: KeyActions) -> None:
 
     @keys.add(Keys.Vt100MouseEvent)
     def _(event: KeyPressEvent) -> None:
-        """Nothing: no mouse was asked for, so this was pasted, and may be no event at all."""
+        """Ignore mouse events: none was requested, so it was pasted, and may be no event."""
 
 
 def _bind_questions(keys: KeyBindings, hands: KeyActions) -> None:
@@ -107,7 +107,7 @@ def _bind_questions(keys: KeyBindings, hands: KeyActions) -> None:
     @keys.add(Keys.Any, filter=choosing)
     def _(event: KeyPressEvent) -> None:
         waiting = event.app.key_processor.input_queue
-        # The terminal may report where the cursor is at any time.
+        # The terminal may report the cursor position at any time.
         hands.press(event.data, is_alone=all(press.key is Keys.CPRResponse for press in waiting))
 
     for key in ("y", "n"):
@@ -133,7 +133,7 @@ def _bind_questions(keys: KeyBindings, hands: KeyActions) -> None:
 
     @keys.add("c-d", filter=choosing)
     def _(event: KeyPressEvent) -> None:
-        """Nothing: an answer is never given by a key that means something else."""
+        """Ignore the key: a question is answered only by its own keys."""
 
     @keys.add("enter", filter=has_focus(inputs.answer))
     def _(event: KeyPressEvent) -> None:

@@ -1,4 +1,4 @@
-"""The layout: what prompt_toolkit draws, from a question at the top to the status line."""
+"""The layout that prompt_toolkit draws, from a question at the top to the status line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STYLE = Style.from_dict(
 )
 _PLAIN = frozenset({"bold", "dim", "italic", "underline", "reverse"})
 LONGEST_NAME = 20
-"""How many cells of a name stand before the input."""
+"""The maximum number of cells of the name before the input."""
 _INVITING = "say something, or /help"
 _MEANWHILE = "type ahead: it is sent when this turn ends · Ctrl-C stops it"
 _SOON = "keys answer in a moment"
@@ -57,7 +57,7 @@ _SET_ASIDE = "set aside (Shift-Tab brings it back): "
 
 @dataclass(frozen=True, slots=True)
 class LayoutState:
-    """What the layout asks for whenever it is drawn."""
+    """The values that the layout reads whenever it is drawn."""
 
     question: Callable[[], ScreenPrompt | None]
     question_lines: Callable[[], list[Line]]
@@ -68,9 +68,9 @@ class LayoutState:
     status: Callable[[], Line]
     columns: Callable[[], int]
     rows: Callable[[], int]
-    """How many rows the terminal has."""
+    """Return the number of rows of the terminal."""
     talks_with: Callable[[], str] = str
-    """Whom the user talks with, where that is not the agent of the beginning."""
+    """Return the name of the agent that the user talks with, if it is not the first one."""
 
 
 def fragments(lines: Sequence[Line]) -> StyleAndTextTuples:
@@ -79,21 +79,23 @@ def fragments(lines: Sequence[Line]) -> StyleAndTextTuples:
     >>> fragments([[("bold red", "a")], [("", "b")]])
     [('bold ansired', 'a'), ('', '\n'), ('', 'b')]
     """
-    found: StyleAndTextTuples = []
-    for at, line in enumerate(lines):
-        if at:
-            found.append(("", "\n"))
+    result: StyleAndTextTuples = []
+    for index, line in enumerate(lines):
+        if index:
+            result.append(("", "\n"))
         for style, text in line:
             words = [word if word in _PLAIN else f"ansi{word}" for word in style.split()]
-            found.append((" ".join(words), text))
-    return found
+            result.append((" ".join(words), text))
+    return result
 
 
 class Inputs:
-    """What the user types into, and how it is laid out."""
+    """The input fields of the user, and their layout."""
 
-    def __init__(self, shown: LayoutState, completer: Completer, history: Path | None) -> None:
-        self.shown = shown
+    def __init__(
+        self, layout_state: LayoutState, completer: Completer, history: Path | None
+    ) -> None:
+        self.shown = layout_state
         past: History = InMemoryHistory() if history is None else PrivateHistory(history)
         self.buffer = Buffer(
             multiline=True,
@@ -109,7 +111,7 @@ class Inputs:
         """A draft that the user set aside to answer a question."""
         self.search = SearchToolbar()
         self.question_window = Window(
-            FormattedTextControl(lambda: fragments(shown.question_lines())),
+            FormattedTextControl(lambda: fragments(layout_state.question_lines())),
             dont_extend_height=True,
             height=Dimension(min=0),
         )
@@ -176,7 +178,7 @@ class Inputs:
 
     @property
     def question_rows(self) -> int:
-        """How many rows of the question are drawn."""
+        """The number of rows of the question."""
         drawn = self.question_window.render_info
         is_there = self.question_window in self.layout.visible_windows
         return drawn.window_height if drawn is not None and is_there else 0
@@ -185,28 +187,28 @@ class Inputs:
         """Let keys go where they belong now."""
         question = self.shown.question()
         if question is None or not self.shown.is_armed():
-            wanted = self.input_window
+            window = self.input_window
         else:
-            wanted = self.answer_window if question.wants_text else self.keys_window
-        if self.layout.current_window is not wanted and not self.layout.is_searching:
-            self.layout.focus(wanted)
+            window = self.answer_window if question.wants_text else self.keys_window
+        if self.layout.current_window is not window and not self.layout.is_searching:
+            self.layout.focus(window)
 
     def remember(self, text: str) -> None:
-        """Empty the input and keep what was said, with what was pasted, for later."""
+        """Clear the input and add the message, with pasted texts, to the history."""
         before = self.buffer.history.get_strings()
         if len(text) <= LONGEST and text not in before[-1:]:
             self.buffer.history.append_string(text)
         self.buffer.reset()
 
     def put(self, text: str) -> None:
-        """Put a text into the input, above what is there."""
+        """Insert a text above the text of the input."""
         draft = self.buffer.text
         text = f"{text}\n\n{draft}" if draft.strip() else text
         self.buffer.document = Document(text)
 
     @property
     def is_busy(self) -> bool:
-        """Whether the input holds text, or a search in what was said before is open."""
+        """Whether the input contains text, or a search of the history is open."""
         return bool(self.buffer.text) or self.layout.is_searching
 
     def set_aside(self) -> None:

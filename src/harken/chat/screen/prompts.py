@@ -1,8 +1,8 @@
-"""Questions to the user: one is on the screen at a time, the others wait for their turn.
+"""Questions to the user: one is on the screen at a time, the others are queued.
 
-It is the `User` of the world: an agent's action waits until its question is answered here, and
-cancelling the action takes the question back. Which keys mean what is here; what they look like
-is in `ask_lines`.
+`ScreenPrompts` is the `User` of the world: an agent's action waits until its question is answered,
+and cancelling the action removes the question. The keys are processed here; `ask_lines` formats a
+question.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harken.views.message_text import count
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 
 Step: TypeAlias = Literal["choose", "rule", "reason", "words"]
-"""What is expected: a key of the choices, the number of a rule, a reason, an answer in words."""
+"""The expected input: a key of the choices, the number of a rule, a reason, an answer in words."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class ScreenPrompt:
     chosen: str = ""
     """The rule whose number was pressed: Enter allows it from now on."""
     was_printed: bool = False
-    """Whether all that would be done stands above."""
+    """Whether the full preview was printed above."""
 
     @property
     def wants_text(self) -> bool:
@@ -38,7 +38,7 @@ class ScreenPrompt:
         return self.step in ("reason", "words")
 
     def press(self, key: str) -> bool:
-        """Take a key; return whether it is a choice here. What is none changes nothing."""
+        """Process a key; return whether it is a choice. Other keys change nothing."""
         if not isinstance(self.asked, ApprovalRequest) or self.wants_text:
             return False
         if self.step == "rule":
@@ -55,10 +55,10 @@ class ScreenPrompt:
             return False
         return True
 
-    def _press_in_rules(self, key: str, wanted: ApprovalRequest) -> bool:
-        is_number = key.isascii() and key.isdigit() and 0 < int(key) <= len(wanted.rules)
+    def _press_in_rules(self, key: str, request: ApprovalRequest) -> bool:
+        is_number = key.isascii() and key.isdigit() and 0 < int(key) <= len(request.rules)
         if is_number:
-            self.chosen = wanted.rules[int(key) - 1]
+            self.chosen = request.rules[int(key) - 1]
         return is_number
 
     def confirm(self) -> bool:
@@ -84,12 +84,12 @@ class ScreenPrompt:
             self.settle(ApprovalDecision(allowed=False, reason=text))
         else:
             options = self.asked.options
-            chosen = text.isascii() and text.isdigit() and 0 < int(text) <= len(options)
-            self.settle(options[int(text) - 1] if chosen else text)
+            is_option = text.isascii() and text.isdigit() and 0 < int(text) <= len(options)
+            self.settle(options[int(text) - 1] if is_option else text)
         return True
 
     def settle(self, answer: str | ApprovalDecision) -> None:
-        """Give the answer to whoever waits for it."""
+        """Deliver the answer to the waiting caller."""
         if not self.answer.done():
             self.answer.set_result(answer)
 
@@ -104,20 +104,20 @@ class ScreenPrompts:
 
     @property
     def current(self) -> ScreenPrompt | None:
-        """The question to show, None where nobody asks."""
+        """The question to show. None if there is none."""
         return self.waiting[0] if self.waiting else None
 
-    async def ask(self, asked: UserQuestion) -> str:
+    async def ask(self, question: UserQuestion) -> str:
         """Return the answer to a question. Cancelling takes it back."""
-        return str(await self._put(asked, "words"))
+        return str(await self._put(question, "words"))
 
-    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, request: ApprovalRequest) -> ApprovalDecision:
         """Allow an action or not. Cancelling takes the question back."""
-        leave: ApprovalDecision = await self._put(wanted, "choose")
+        leave: ApprovalDecision = await self._put(request, "choose")
         return leave
 
-    async def _put(self, asked: UserQuestion | ApprovalRequest, step: Step) -> Any:
-        question = ScreenPrompt(asked, asyncio.get_running_loop().create_future(), step)
+    async def _put(self, asked_question: UserQuestion | ApprovalRequest, step: Step) -> Any:
+        question = ScreenPrompt(asked_question, asyncio.get_running_loop().create_future(), step)
         self.waiting.append(question)
         self.changed()
         try:
@@ -129,72 +129,74 @@ class ScreenPrompts:
 
 def ask_lines(question: ScreenPrompt, width: int, height: int, *, others: int = 0) -> list[Line]:
     """Return a question as it is shown, in about `height` rows."""
-    asked = question.asked
+    request = question.asked
     rows = heading(question, width, others=others)
-    if isinstance(asked, UserQuestion):
-        for line in asked.question.splitlines() or [""]:
+    if isinstance(request, UserQuestion):
+        for line in request.question.splitlines() or [""]:
             rows += wrap([("", clean(line))], width)
-        for number, option in enumerate(asked.options, 1):
+        for number, option in enumerate(request.options, 1):
             rows += wrap([("cyan", f"  {number} "), ("", clean(option))], width, "    ")
         return rows
     notes: list[Line] = []
-    for line in asked.note.splitlines():
+    for line in request.note.splitlines():
         notes += wrap([("dim", f"  {clean(line)}")], width, "  ")
     room = height - len(rows) - len(notes) - 3
-    shown, left = _beginning(preview_lines(asked), width, max(room, 2))
-    rows += shown
-    if left:
-        rows.append([("yellow", f"  … {count(left, 'more line')}, v shows all")])
+    visible, hidden_count = _beginning(preview_lines(request), width, max(room, 2))
+    rows += visible
+    if hidden_count:
+        rows.append([("yellow", f"  … {count(hidden_count, 'more line')}, v shows all")])
     return rows + notes
 
 
 def heading(question: ScreenPrompt, width: int, *, others: int = 0) -> list[Line]:
-    """Return who asks, as it stands above what is asked."""
-    asked = question.asked
-    wish = "asks" if isinstance(asked, UserQuestion) else f"wants to use {clean(asked.tool)}"
-    more = f"  ({others} more after this)" if others else ""
-    return wrap([("bold yellow", f"{clean(asked.agent)} {wish}"), ("dim", more)], width)
+    """Return the asking agent, as the line above its question."""
+    request = question.asked
+    wish = "asks" if isinstance(request, UserQuestion) else f"wants to use {clean(request.tool)}"
+    suffix = f"  ({others} more after this)" if others else ""
+    return wrap([("bold yellow", f"{clean(request.agent)} {wish}"), ("dim", suffix)], width)
 
 
 def _beginning(preview: list[Line], width: int, room: int) -> tuple[list[Line], int]:
-    """Return the first rows of a preview, and how many of its lines are not whole in them."""
-    most = room * width
+    """Return the first rows of a preview, and the number of its lines that are not complete."""
+    limit = room * width
     rows: list[Line] = []
-    for at, line in enumerate(preview):
-        begun = [(style, text[:most]) for style, text in line]
-        rows += wrap([("", "  "), *begun], width, "    ")
-        if len(rows) > room or begun != line:
-            return rows[:room], len(preview) - at
+    for index, line in enumerate(preview):
+        visible = [(style, text[:limit]) for style, text in line]
+        rows += wrap([("", "  "), *visible], width, "    ")
+        if len(rows) > room or visible != line:
+            return rows[:room], len(preview) - index
     return rows, 0
 
 
-def preview_lines(wanted: ApprovalRequest) -> list[Line]:
+def preview_lines(request: ApprovalRequest) -> list[Line]:
     """Return all that a wanted action would do, a line each."""
-    lines = wanted.preview.splitlines() or [wanted.subject]
-    return diff_lines(lines) if is_diff(wanted.preview) else [[("", clean(one))] for one in lines]
+    lines = request.preview.splitlines() or [request.subject]
+    return (
+        diff_lines(lines) if is_diff(request.preview) else [[("", clean(line))] for line in lines]
+    )
 
 
 def choices(question: ScreenPrompt) -> list[Line]:
-    """Return what can be pressed or typed now."""
-    asked = question.asked
-    if isinstance(asked, UserQuestion):
-        how = "a number, or your own words" if asked.options else "your answer"
+    """Return the keys and replies that are possible now."""
+    request = question.asked
+    if isinstance(request, UserQuestion):
+        how = "a number, or your own words" if request.options else "your answer"
         return [[("dim", f"{how}, then Enter · Esc stops the turn")]]
     if question.step == "reason":
         return [[("dim", "why not, or what instead? Enter sends it · Esc goes back")]]
     if question.step == "rule":
-        return _rule_choices(question, asked)
+        return _rule_choices(question, request)
     keys = [("y", "yes"), ("a", "always…"), ("n", "no"), ("e", "no, and say why")]
     row: Line = []
     for key, meaning in keys:
-        if key != "a" or asked.rules:
+        if key != "a" or request.rules:
             row += [("bold cyan", key), ("", f" {meaning}   ")]
     return [row]
 
 
-def _rule_choices(question: ScreenPrompt, wanted: ApprovalRequest) -> list[Line]:
+def _rule_choices(question: ScreenPrompt, request: ApprovalRequest) -> list[Line]:
     rows: list[Line] = [[("dim", "allow from now on, without asking:")]]
-    for number, rule in enumerate(wanted.rules, 1):
+    for number, rule in enumerate(request.rules, 1):
         style, mark = ("bold", PROMPT) if rule == question.chosen else ("", " " * len(PROMPT))
         rows.append([("cyan", f"{mark}{number} "), (style, clean(rule))])
     how = "Enter allows it" if question.chosen else "a number, then Enter"

@@ -1,13 +1,13 @@
-"""The screen: a chat in a terminal. It listens to the session and shows what it hears.
+"""The screen: a chat in a terminal that shows the events of its session.
 
-It owns nothing that the log has not, but what is being typed and what waits to be sent.
+Its only state that is not in the log is the text being typed and the queued messages.
 
-Pace: what changes often is drawn at once, and then not more often than the eye can follow.
+Frequent changes are drawn at once, and then at a limited rate (`FrameLimiter`).
 
-Lasting: what is made while the chat begins, and is there until it ends.
-
-With the SDK of a model that is more than a hundred thousand objects. A full collection looks at
-them all, and nothing is drawn meanwhile: a tenth of a second, in the middle of a word or an answer.
+Objects that are created while the chat begins, and exist until it ends, are excluded from garbage
+collection (`lasting`). With the SDK of a model these are more than a hundred thousand objects. A
+full collection visits them all, and nothing is drawn meanwhile: for a tenth of a second, in the
+middle of a word or an answer.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from harken.terminal.styled_text import Line, clean
 
 @contextmanager
 def lasting() -> Iterator[None]:
-    """Collect nothing until the end, and from then on pass over all that is there by then.
+    """Disable garbage collection in the block, and exclude all objects that exist at its end.
 
-    What nothing refers to any more is still freed, but for cycles that are there at the end.
+    Unreferenced objects are still freed, except cycles that exist at the end.
     """
     gc.disable()
     try:
@@ -95,7 +95,7 @@ class FrameLimiter:
     def beat(self) -> None:
         """Draw unless that was done lately, from the running event loop.
 
-        What is asked for next does not wait for it: words that come are not held up by a clock.
+        The next request does not wait for it: streamed text is not delayed by a timer.
         """
         loop = asyncio.get_running_loop()
         if self._later is None and loop.time() - self._drawn_at >= self.frame_s:
@@ -108,7 +108,7 @@ class FrameLimiter:
 
 TICK_S = 0.1
 ROOMY = 8
-"""From so many rows on, empty lines stand between what is live."""
+"""The minimum number of rows for empty lines between live parts."""
 FEWEST_OF_TREE = 6
 """So many rows the tree of agents has where there is room; a high terminal leaves it two thirds."""
 BRING_BACK_S = 0.3
@@ -121,19 +121,19 @@ class Screen:
     """One chat in a terminal."""
 
     def __init__(
-        self, face: ScreenHandle, opened: OpenChat, where: TerminalEnvironment, *, draft: str = ""
+        self, face: ScreenHandle, chat: OpenChat, where: TerminalEnvironment, *, draft: str = ""
     ) -> None:
-        """Prepare everything; nothing is drawn before `run`. `draft` stands in the input then."""
-        self.opened, self.where = opened, where
+        """Prepare everything. Nothing is drawn before `run`. `draft` is the initial input."""
+        self.opened, self.where = chat, where
         self.ears, self.questions = face.ears, face.questions
         self.pace = FrameLimiter(self._frame)
         self.ears.take, self.ears.streaming = self._take, self.pace.ask
         self.questions.changed = self._question_changed
-        self.activity, self.stream = AgentActivity(tools=opened.runtime.world.tools), AnswerStream()
-        self.teller = EventPrinter(opened.session.state, opened.runtime.world.tools)
+        self.activity, self.stream = AgentActivity(tools=chat.runtime.world.tools), AnswerStream()
+        self.teller = EventPrinter(chat.session.state, chat.runtime.world.tools)
         self.arming = KeyGuard(self._refocus, lambda: self.inputs.is_busy)
-        self.turns = Turns(opened, self._turn_ended, self._fail)
-        shown = LayoutState(
+        self.turns = Turns(chat, self._turn_ended, self._fail)
+        layout_state = LayoutState(
             question=lambda: self.questions.current,
             question_lines=self._question_lines,
             is_armed=lambda: self.arming.armed,
@@ -144,13 +144,13 @@ class Screen:
             talks_with=self._talks_with,
         )
         completer = InputCompleter(where.folder, lambda: self.table)
-        self.inputs = Inputs(shown, completer, where.history)
+        self.inputs = Inputs(layout_state, completer, where.history)
         self.inputs.put(draft)
         self.inputs.buffer.on_text_changed += lambda _: self.arming.touch()
         self.stage = ScreenTerminal(where, self.inputs.layout, self._live_lines)
-        self.tree = LiveTree(opened.session.state, self.activity)
+        self.tree = LiveTree(chat.session.state, self.activity)
         self.table = CommandHost(
-            opened, self.stage, self.teller, self.activity, self.questions, self.turns, self._leave
+            chat, self.stage, self.teller, self.activity, self.questions, self.turns, self._leave
         )
         self.table.tree = self.tree
         self.stage.on_return = self._question_shown_again
@@ -169,7 +169,10 @@ class Screen:
         """The last answer that was shown while it streamed."""
 
     async def run(self) -> int:
-        """Talk until the user ends it; return the exit code. Raises what a turn must not raise."""
+        """Run the chat until the user ends it; return the exit code.
+
+        Raises errors that no turn raises.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             with suppress(NotImplementedError, RuntimeError):
@@ -188,7 +191,7 @@ class Screen:
                         handle_sigint=False, set_exception_handler=False
                     )
             except EOFError:
-                code = 0  # the terminal is gone
+                code = 0  # the terminal is closed
             finally:
                 waking.cancel()
                 following.cancel()
@@ -210,21 +213,21 @@ class Screen:
         self.stage.print(pieces)
 
     def _take(self, batch: Sequence[Heard]) -> None:
-        """Show what was heard."""
+        """Print the queued items."""
         try:
-            pieces = [piece for heard in batch for piece in self._pieces(heard)]
+            pieces = [piece for item in batch for piece in self._pieces(item)]
         except Exception as error:  # noqa: BLE001 - raised by `run`, not inside an agent's turn
             self._fail(error)
             return
         if pieces:
             self.stage.print(pieces)
-        if any(not isinstance(heard, tuple) for heard in batch):
-            self.stage.refresh()  # what the status line says may have changed
+        if any(not isinstance(item, tuple) for item in batch):
+            self.stage.refresh()  # the status line may have changed
         if not self._ticking:
             self._tick()
 
     def _frame(self) -> None:
-        """Draw what changes often."""
+        """Draw the live rows."""
         self.ears.give_on()
         if self.questions.current is not None:
             self.inputs.refocus()  # a search may have ended
@@ -233,28 +236,28 @@ class Screen:
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 
-    def _pieces(self, heard: Heard) -> Iterator[Piece]:
+    def _pieces(self, item: Heard) -> Iterator[Piece]:
         now = asyncio.get_running_loop().time()
-        if isinstance(heard, str):
-            yield note(clean(heard), "yellow")
+        if isinstance(item, str):
+            yield note(clean(item), "yellow")
             return
-        if isinstance(heard, tuple):
-            agent_id, chunk = heard
+        if isinstance(item, tuple):
+            agent_id, chunk = item
             self.activity.hear_chunk(agent_id, chunk, now)
             if agent_id == self.teller.primary:
                 yield from self.stream.take(chunk, now)
             return
-        self.activity.hear(heard, now)
-        self.turns.used.add(heard)
-        self._count(heard)
+        self.activity.hear(item, now)
+        self.turns.used.add(item)
+        self._count(item)
         streamed = False
-        if isinstance(heard, TranscriptEntry | LlmResponse):
-            if heard.agent_id == self.teller.primary:
+        if isinstance(item, TranscriptEntry | LlmResponse):
+            if item.agent_id == self.teller.primary:
                 streamed = self.stream.has_shown
                 yield from self.stream.end(now)
-            if streamed and isinstance(heard, TranscriptEntry) and heard.role == "assistant":
-                self._streamed = heard.message_id
-        yield from self.teller.tell(heard, streamed=streamed)
+            if streamed and isinstance(item, TranscriptEntry) and item.role == "assistant":
+                self._streamed = item.message_id
+        yield from self.teller.tell(item, streamed=streamed)
 
     def _count(self, event: Event) -> None:
         """Keep the sums of the session."""
@@ -268,37 +271,37 @@ class Screen:
             self._context_tokens = self._estimated_tokens()
 
     def _estimated_tokens(self) -> int | None:
-        """Return how many tokens the context has now that it is another; nobody has counted."""
+        """Return an estimate of the tokens of a changed context, which no provider has counted."""
         agent = self.opened.primary
         return tokens_used(agent) if isinstance(agent, SmartAgent) else None
 
-    def _turn_ended(self, ended: TurnResult) -> None:
+    def _turn_ended(self, result: TurnResult) -> None:
         """Show how a turn ended."""
         self.ears.give_on()
         self.activity.clear()
         pieces: list[Piece] = [*self.stream.end(asyncio.get_running_loop().time())]
-        if ended.said is not None and ended.said.message_id != self._streamed:
-            text = str(ended.said)
+        if result.said is not None and result.said.message_id != self._streamed:
+            text = str(result.said)
             is_stop = text.startswith("[stopped] ")
             pieces += [note(clean(text), "yellow")] if is_stop else prose(text)
-        if ended.error is not None:
-            pieces.append(failure(ended.error))
-        elif ended.stopped:
-            rest = "; Enter goes on with it" if self.opened.primary.has_open_calls else ""
-            pieces.append(note(f"stopped{rest}", "yellow"))
-        if ended.note:
-            pieces.append(note(ended.note))
-        if ended.said is not None or ended.used.usage():
-            pieces.append(summary(ended.used, ended.seconds))
-        if (ended.stopped or ended.error is not None) and self.turns.queued:
+        if result.error is not None:
+            pieces.append(failure(result.error))
+        elif result.stopped:
+            hint = "; Enter goes on with it" if self.opened.primary.has_open_calls else ""
+            pieces.append(note(f"stopped{hint}", "yellow"))
+        if result.note:
+            pieces.append(note(result.note))
+        if result.said is not None or result.used.usage():
+            pieces.append(summary(result.used, result.seconds))
+        if (result.stopped or result.error is not None) and self.turns.queued:
             self.inputs.put(self.turns.queued.take_back())
-        if ended.seconds > LONG_TURN_S:
+        if result.seconds > LONG_TURN_S:
             self.stage.bell()
         self.stage.print(pieces)
-        self.stage.refresh()  # what the input invites to has changed
+        self.stage.refresh()  # the hint in the input has changed
 
     def _live_lines(self, width: int, height: int) -> list[Line]:
-        """Return what changes often: the end of what streams, who is busy, what waits."""
+        """Return the live rows: the tail of the streamed text, busy agents, queued messages."""
         now = asyncio.get_running_loop().time()
         has_gaps = height >= ROOMY and self.stage.printer.last is not None
         gap: list[Line] = [[]] if has_gaps else []
@@ -316,7 +319,7 @@ class Screen:
         return [*lines, *gap]
 
     def _talks_with(self) -> str:
-        """Return with whom the user talks, where that is not the agent of the beginning."""
+        """Return the name of the agent that the user talks with, if it is not the first one."""
         state = self.opened.session.state
         if state.primary in (None, state.root):
             return ""
@@ -327,7 +330,7 @@ class Screen:
         return (agent.name if agent else None) or agent_id
 
     def _tick(self) -> None:
-        """Draw while somebody is busy: times go on."""
+        """Draw while an agent is busy: its duration changes."""
         self._ticking = self.turns.running
         if self._ticking:
             self.pace.beat()
@@ -362,7 +365,7 @@ class Screen:
         """
         question, before = self.questions.current, self._question
         if question is before:
-            self.stage.refresh()  # the number of questions that wait behind it
+            self.stage.refresh()  # the number of queued questions
             return
         self._question = question
         if before is not None:
@@ -414,12 +417,12 @@ class Screen:
 
 
 def warm_up(model: Model | None) -> None:
-    """Import what is slow to import, while the user types."""
+    """Import slow modules while the user types."""
     with lasting():
         from harken.terminal import markdown
 
         markdown.typeset("`x`", 20)
         connect = getattr(model, "warm_up", None)
         if connect is not None:
-            with suppress(Exception):  # what fails here fails again where it is asked
+            with suppress(Exception):  # the same error is raised again by the first request
                 connect()

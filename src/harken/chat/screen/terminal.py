@@ -1,7 +1,7 @@
-"""The stage: the terminal with all that is drawn on it.
+"""The terminal of the screen, with its canvas.
 
-What is finished is printed above and never changes; live lines are drawn often; the layout with
-the input below them is prompt_toolkit's.
+Finished text is printed above and never changes; live lines are drawn often; the layout with the
+input below them is prompt_toolkit's.
 """
 
 from __future__ import annotations
@@ -65,21 +65,21 @@ class ScreenTerminal:
 
     @property
     def columns(self) -> int:
-        """How wide the terminal is."""
+        """The width of the terminal."""
         return self.output.get_size().columns
 
     @property
     def rows(self) -> int:
-        """How high the terminal is."""
+        """The height of the terminal."""
         return self.output.get_size().rows
 
     @property
     def width(self) -> int:
-        """How wide texts are."""
+        """The width of texts."""
         return max(min(self.columns - 1, WIDEST), 1)
 
     def print(self, pieces: Iterable[Piece]) -> None:
-        """Print what is finished above all that is live."""
+        """Print finished pieces above the live rows."""
         if self._away:
             self._kept += pieces
             return
@@ -108,7 +108,7 @@ class ScreenTerminal:
         buffer.open_in_editor().add_done_callback(self._back)
 
     def lend(self, command: Sequence[str]) -> None:
-        """Let a program have the terminal until it ends; what it says of its failure is told."""
+        """Run a program on the terminal until it ends. If it fails, print its error."""
         self._away = True
         running = run_in_terminal(partial(_failure_of, command), in_executor=True)
         self._lent = asyncio.ensure_future(running)
@@ -132,11 +132,11 @@ class ScreenTerminal:
         why = f"the editor failed: {clean(str(editing.exception()))}" if failed else ""
         self._return([note(why, "red")] if why else [])
 
-    def _return(self, more: Sequence[Piece]) -> None:
-        """Print what was kept while another program had the terminal, and then more."""
+    def _return(self, pieces: Sequence[Piece]) -> None:
+        """Print the pieces buffered while another program had the terminal, then `pieces`."""
         self._away = False
-        kept, self._kept = self._kept, []
-        self.print([*kept, *more])
+        buffered, self._kept = self._kept, []
+        self.print([*buffered, *pieces])
         self.on_return()
 
     def _fit(self) -> None:
@@ -149,6 +149,6 @@ class ScreenTerminal:
 
 
 def _failure_of(command: Sequence[str]) -> str:
-    """Run a program; return what it said where it failed, else nothing."""
+    """Run a program; return its error output, empty if it succeeded."""
     ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
     return "" if ran.returncode == 0 else ran.stderr.strip().removeprefix("harken: ")

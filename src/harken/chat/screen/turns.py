@@ -1,9 +1,7 @@
-"""Turns: the agent answers, one thing after the other, while the user may type on.
+"""Run turns one after the other, while the user may type on.
 
-Type-ahead: what the user sends while a turn runs waits, is shown, and can be taken back.
-
-`IdleNotifier`: where nobody says anything for a while, hooks may let the user know that they
-should.
+`TypeAhead` queues the messages that the user sends while a turn runs; they are shown, and can be
+taken back. `IdleNotifier` calls hooks that can notify the user if no message is sent for a while.
 """
 
 from __future__ import annotations
@@ -79,12 +77,12 @@ class TypeAhead:
         self.messages.clear()
         return text
 
-    def lines(self, width: int, most: int = 3) -> list[Line]:
+    def lines(self, width: int, limit: int = 3) -> list[Line]:
         """Return how they are shown."""
-        shown = self.messages[-most:]
-        left = len(self.messages) - len(shown)
-        rows: list[Line] = [[("dim", f"  … {left} more")]] if left else []
-        for message in shown:
+        visible = self.messages[-limit:]
+        hidden_count = len(self.messages) - len(visible)
+        rows: list[Line] = [[("dim", f"  … {hidden_count} more")]] if hidden_count else []
+        for message in visible:
             text = " ".join(clean(message).split())
             rows.append([("dim", "  then: "), ("dim", shorten(text, max(width - 9, 4)))])
         if rows:
@@ -94,13 +92,13 @@ class TypeAhead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResult:
-    """How a turn ended: with an answer, a failed model call, or because it was stopped."""
+    """The end of a turn: with an answer, a failed model call, or a cancellation."""
 
     said: LoggedString | None = None
     error: ModelError | None = None
     stopped: bool = False
     note: str = ""
-    """What there is to say where nobody has answered: what a compaction or a command did."""
+    """The message if there is no answer: the result of a compaction or of a command."""
     seconds: float
     used: UsageTotal
 
@@ -111,12 +109,12 @@ class Turns:
 
     opened: OpenChat
     ended: Callable[[TurnResult], None]
-    """Told how a turn ended, when no other runs yet."""
+    """Called with the result of a turn, when no other runs yet."""
     failed: Callable[[BaseException], None]
-    """Told what no turn should raise: a log that fails, a bug."""
+    """Called with an error that no turn should raise: a log that fails, a bug."""
     queued: TypeAhead = field(default_factory=TypeAhead)
     used: UsageTotal = field(default_factory=UsageTotal)
-    """What the turn that runs has used; fed by whoever hears the events."""
+    """The usage of the current turn. The listener of events updates it."""
     idle: IdleNotifier = field(init=False)
     _task: asyncio.Task[None] | None = None
     _began: float = 0.0
@@ -131,26 +129,26 @@ class Turns:
 
     @property
     def seconds(self) -> float:
-        """How long the turn runs, or ran."""
+        """The duration of the current or last turn."""
         return time.monotonic() - self._began
 
     def start(self, text: str | None) -> None:
-        """Begin a turn; None goes on with one that was cut off."""
+        """Begin a turn. None continues an interrupted turn."""
         assert self._task is None, "one turn at a time"
         self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")
 
     async def follow(self) -> None:
-        """Let the agent answer what happens outside, as soon as nothing else is being said."""
+        """Let the agent answer trigger events, as soon as no turn runs."""
         try:
             while await self.opened.conversation.news():
                 if not self.running:
                     self.start(None)
-        except Exception as error:  # noqa: BLE001 - the border, as in `_worked`
+        except Exception as error:  # noqa: BLE001 - all errors are handled, as in `_worked`
             self.failed(error)
 
     def compact(self, instructions: str) -> None:
-        """Let the agent sum up what it has in its context. Raises AgentBusy, ConfigError."""
+        """Compact the context of the agent. Raises AgentBusy, ConfigError."""
         agent = self.opened.primary
         if not isinstance(agent, SmartAgent):
             raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
@@ -161,14 +159,14 @@ class Turns:
         self.work(compact)
 
     def work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
-        """Do what the user wants of the chat itself, and tell what came of it. Raises AgentBusy."""
+        """Run an operation of the chat itself, and report its result. Raises AgentBusy."""
         if self._task is not None:
             raise AgentBusy(self.opened.primary.name)
         self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._work(doing), name="command")
 
     def stop(self) -> None:
-        """Cut the turn off; the agent keeps what had arrived."""
+        """Cancel the turn; the agent keeps the received part."""
         if self._task is not None:
             self._task.cancel()
 
@@ -181,14 +179,14 @@ class Turns:
             await asyncio.wait([task])
 
     async def _turn(self, text: str | None) -> None:
-        said: list[LoggedString] = []
+        messages: list[LoggedString] = []
 
         async def answer() -> None:
-            said.append(await self.opened.conversation.say(text))
+            messages.append(await self.opened.conversation.say(text))
 
-        ended = await self._worked(answer())
-        if ended is not None:
-            self._end(replace(ended, said=said[0] if said else None))
+        result = await self._worked(answer())
+        if result is not None:
+            self._end(replace(result, said=messages[0] if messages else None))
 
     async def _work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
         notes: list[str] = []
@@ -202,8 +200,8 @@ class Turns:
                     raise
                 notes.append(str(error))
 
-        ended = await self._worked(work())
-        if ended is None:
+        result = await self._worked(work())
+        if result is None:
             return
         primary = self.opened.primary
         owes = False
@@ -211,7 +209,7 @@ class Turns:
             owes = owes_since(primary, first)
             if not owes:
                 notes.append(f"Enter lets {primary.name} answer what it heard last")
-        self._end(replace(ended, note="\n".join(filter(None, notes))), owes=owes)
+        self._end(replace(result, note="\n".join(filter(None, notes))), owes=owes)
 
     async def _worked(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:
         """Do some work; return how it ended, None where that is the end of the chat."""
@@ -221,24 +219,24 @@ class Turns:
         try:
             await work
         except asyncio.CancelledError:
-            stopped = True  # the end of this task: nothing comes after
+            stopped = True  # this task ends here
         except ModelError as failure:
             error = failure
-        except Exception as failure:  # noqa: BLE001 - the border: raised where the screen is run
+        except Exception as failure:  # noqa: BLE001 - re-raised by `Screen.run`
             self._task = None
             self.failed(failure)
             return None
         return TurnResult(error=error, stopped=stopped, seconds=self.seconds, used=self.used)
 
-    def _end(self, ended: TurnResult, *, owes: bool = False) -> None:
-        """Tell how the work ended; what waits is said next, where it ended well.
+    def _end(self, result: TurnResult, *, owes: bool = False) -> None:
+        """Report the end of the work. If it succeeded, send the queued messages next.
 
-        `owes`: somebody has taken over and owes an answer, which comes first.
+        `owes`: an agent has taken over and owes an answer, which comes first.
         """
         self._task = None
         self.idle.begin()
-        self.ended(ended)
-        if ended.stopped or ended.error is not None or self.running:
+        self.ended(result)
+        if result.stopped or result.error is not None or self.running:
             return
         if owes:
             self.start(None)

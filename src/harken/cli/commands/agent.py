@@ -67,20 +67,22 @@ def run_command(
     if template is not None:
         if wish.old is not None or wish.system_prompt is not None:
             raise click.UsageError("--template is for a new session, and brings its own prompt")
-        found = load_settings(home).templates.find(template)
-        model = wish.model or found.model
-        wish = replace(wish, model=model, system_prompt=found.instructions, template=found)
-    opened = open_chat(home, replace(wish, wakes=True), on_notice=tell)
-    with opened, asyncio.Runner() as runner:
-        report(opened, resumed=wish.old is not None)
-        chat = PlainChat(opened, runner, as_json=as_json, most_calls=wish.most_calls)
+        loaded_template = load_settings(home).templates.find(template)
+        model = wish.model or loaded_template.model
+        wish = replace(
+            wish, model=model, system_prompt=loaded_template.instructions, template=loaded_template
+        )
+    opened_chat = open_chat(home, replace(wish, wakes=True), on_notice=tell)
+    with opened_chat, asyncio.Runner() as runner:
+        report(opened_chat, resumed=wish.old is not None)
+        chat = PlainChat(opened_chat, runner, as_json=as_json, most_calls=wish.most_calls)
         ends = None if longest_s is None else time.monotonic() + longest_s
         code = _Work(chat, runner, ends).run((prompt or "").strip() or None)
         chat.tell_refusals()
-        opened.end()
-    if opened.agent.state.spec.get("triggers"):
-        again = command_prefix("agent", "run", "--resume", opened.session.path.stem)
-        tell(f"something is armed still; go on with: {again}")
+        opened_chat.end()
+    if opened_chat.agent.state.spec.get("triggers"):
+        resume_command = command_prefix("agent", "run", "--resume", opened_chat.session.path.stem)
+        tell(f"something is armed still; go on with: {resume_command}")
     return code
 
 
@@ -91,7 +93,7 @@ class _Work:
         self._chat, self._runner, self._ends = chat, runner, ends
 
     def run(self, prompt: str | None) -> int:
-        """Say the prompt, and answer what happens until nothing can; return the exit code."""
+        """Send the prompt, and answer triggers until none can fire; return the exit code."""
         talk = self._chat.opened.conversation
         try:
             with self._chat.listening():
@@ -111,7 +113,7 @@ class _Work:
         return int(self._chat.failed)
 
     def _answer(self) -> None:
-        """Let the agent answer what happened; a model that fails now may answer the next time."""
+        """Let the agent answer trigger events. After a model failure the next call may succeed."""
         from harken.chat.plain_chat import tell
 
         try:
@@ -126,6 +128,6 @@ class _Work:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         loop.add_signal_handler(signal.SIGTERM, task.cancel)
-        left = None if self._ends is None else self._ends - time.monotonic()
-        async with asyncio.timeout(left):
+        remaining_s = None if self._ends is None else self._ends - time.monotonic()
+        async with asyncio.timeout(remaining_s):
             return await work

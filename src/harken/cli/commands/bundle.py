@@ -33,7 +33,7 @@ from harken.terminal.text import escape_control_characters, print_json, print_te
 from harken.views.message_text import count, size_text
 
 _TIPS = 3
-"""How many commits to go on from are told."""
+"""The maximum number of listed commits from which the user can continue."""
 
 
 @click.group(name="bundle", cls=CommandGroup)
@@ -63,20 +63,20 @@ def create_command(
             tips, logs = store.newest_commits(2**62), home.logs()
             if not tips and not logs:
                 raise ConfigError(f"{home.folder}: there is neither a commit nor a session yet")
-        asked = BundleRequest(
+        request = BundleRequest(
             store=store,
             tips=tips,
             logs=list(dict.fromkeys(logs)),
             created_at=format_rfc3339(system_clock()),
             as_is=as_is,
         )
-        made = create_bundle(out, asked, on_copy=tell, on_pack=tell)
-    tell_made(out, made, as_json=as_json)
-    return int(bool(made.left_out))
+        result = create_bundle(out, request, on_copy=tell, on_pack=tell)
+    tell_made(out, result, as_json=as_json)
+    return int(bool(result.left_out))
 
 
 def _named(resolver: NameResolver, names: Sequence[str]) -> tuple[list[CommitId], list[Path]]:
-    """Return the commits and the logs that names stand for. Imported sessions are all commits."""
+    """Resolve names to commits and logs. Imported sessions consist of commits only."""
     tips: list[CommitId] = []
     logs: list[Path] = []
     for name in names:
@@ -100,30 +100,35 @@ def _store_of(home: Home, opening: ExitStack) -> Store:
     return store
 
 
-def tell_made(out: Path, made: BundleResult, *, as_json: bool) -> None:
-    """Say what is in a bundle, and what is not."""
-    for one in made.left_out:
-        click.echo(escape_control_characters(f"left out: {one.path}: {one.why}"), err=True)
-    if made.lacking:
-        what = count(made.lacking, "commit")
-        click.echo(f"the logs name {what} that the store does not have", err=True)
-    if made.credentials:
-        kinds = ", ".join(f"{kind} ({number})" for kind, number in made.credentials.items())
-        done = "is in it as it was" if made.manifest.redaction is None else "was redacted"
-        click.echo(f"what looks like a credential {done}: {kinds}", err=True)
+def tell_made(out: Path, result: BundleResult, *, as_json: bool) -> None:
+    """Print the contents of a created bundle, and what was left out."""
+    for skipped_log in result.left_out:
+        click.echo(
+            escape_control_characters(f"left out: {skipped_log.path}: {skipped_log.why}"), err=True
+        )
+    if result.lacking:
+        summary = count(result.lacking, "commit")
+        click.echo(f"the logs name {summary} that the store does not have", err=True)
+    if result.credentials:
+        kinds = ", ".join(f"{kind} ({number})" for kind, number in result.credentials.items())
+        redaction = "is in it as it was" if result.manifest.redaction is None else "was redacted"
+        click.echo(f"what looks like a credential {redaction}: {kinds}", err=True)
     if as_json:
-        left_out = [{"path": str(one.path), "why": one.why} for one in made.left_out]
-        told: dict[str, Any] = {
+        left_out = [
+            {"path": str(skipped_log.path), "why": skipped_log.why}
+            for skipped_log in result.left_out
+        ]
+        fields: dict[str, Any] = {
             "path": str(out),
-            "size_bytes": made.size_bytes,
+            "size_bytes": result.size_bytes,
             "left_out": left_out,
         }
-        told["credentials"] = dict(made.credentials)
-        print_json({**told, "manifest": msgspec.to_builtins(made.manifest)})
+        fields["credentials"] = dict(result.credentials)
+        print_json({**fields, "manifest": msgspec.to_builtins(result.manifest)})
         return
-    manifest = made.manifest
-    what = f"{count(manifest.commits, 'commit')}, {count(len(manifest.sessions), 'session')}"
-    print_text(f"{out}: {what}, {size_text(made.size_bytes)}")
+    manifest = result.manifest
+    summary = f"{count(manifest.commits, 'commit')}, {count(len(manifest.sessions), 'session')}"
+    print_text(f"{out}: {summary}, {size_text(result.size_bytes)}")
 
 
 @command.command(name="open")
@@ -152,12 +157,12 @@ def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
         mine = open_store(home, settings.store, settings.backing)
         opening.callback(mine.close)
         with progress("Copying") as tell:
-            taken = take(bundle, mine, home.sessions_folder, on_copy=tell)
-        tell_taken(mine, bundle, taken, as_json=as_json)
+            result = take(bundle, mine, home.sessions_folder, on_copy=tell)
+        tell_taken(mine, bundle, result, as_json=as_json)
 
 
 def tell_found(bundle: OpenBundle, new: int, *, as_json: bool) -> None:
-    """Say what is in a bundle."""
+    """Print the contents of a bundle."""
     manifest = bundle.manifest
     if as_json:
         print_json({"new_commits": new, "manifest": msgspec.to_builtins(manifest)})
@@ -170,29 +175,31 @@ def tell_found(bundle: OpenBundle, new: int, *, as_json: bool) -> None:
 
 
 def tell_taken(
-    store: Store, bundle: OpenBundle, taken: BundleImportResult, *, as_json: bool
+    store: Store, bundle: OpenBundle, result: BundleImportResult, *, as_json: bool
 ) -> None:
-    """Say what came, and how to go on."""
+    """Print the imported logs and commits, and the commands to continue."""
     if as_json:
         logs = [
-            {"name": one.name, "path": str(one.path), "is_new": one.is_new} for one in taken.logs
+            {"name": log.name, "path": str(log.path), "is_new": log.is_new} for log in result.logs
         ]
         tips = list(bundle.manifest.tips)
-        print_json({"new_commits": taken.commits, "tips": tips, "sessions": logs})
+        print_json({"new_commits": result.commits, "tips": tips, "sessions": logs})
         return
-    new = sum(one.is_new for one in taken.logs)
-    commits = f"{count(bundle.manifest.commits, 'commit')}, {taken.commits} of them new"
-    print_text(f"{commits}; {count(len(taken.logs), 'session')}, {new} of them new")
-    for one in taken.logs:
-        if one.path.name != one.name:
-            print_text(f"session {one.name.removesuffix('.jsonl')} is kept as {one.path.stem}")
-    go_on(store, [one.path.stem for one in taken.logs], bundle.manifest.tip_ids())
+    new = sum(log.is_new for log in result.logs)
+    commits = f"{count(bundle.manifest.commits, 'commit')}, {result.commits} of them new"
+    print_text(f"{commits}; {count(len(result.logs), 'session')}, {new} of them new")
+    for log in result.logs:
+        if log.path.name != log.name:
+            print_text(f"session {log.name.removesuffix('.jsonl')} is kept as {log.path.stem}")
+    go_on(store, [log.path.stem for log in result.logs], bundle.manifest.tip_ids())
 
 
 def go_on(store: Store, sessions: Sequence[str], tips: Sequence[CommitId]) -> None:
-    """Say how to look at what came, and how to go on with it."""
+    """Print the commands to show imported sessions and to continue them."""
     ways = [command_prefix("view", session, "tree") for session in sessions[:_TIPS]]
-    first = [tip for tip, one in store.commits(tips).items() if "/" not in one.commit.principal]
+    first = [
+        tip for tip, stored in store.commits(tips).items() if "/" not in stored.commit.principal
+    ]
     ways += [
         command_prefix("chat", "--from", name_of(store, tip)) for tip in (first or tips)[:_TIPS]
     ]

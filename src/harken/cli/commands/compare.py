@@ -1,4 +1,4 @@
-"""`harken compare A B`: where sessions part, and how what they came to differs."""
+"""`harken compare A B`: the first difference of sessions, and the differences of their outcomes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WITH = "--with"
 
 
 class _WithSeveral(click.Command):
-    """A command whose `--with` takes all words up to the next option."""
+    """A command with an option `--with` that takes all words up to the next option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Write `--with A B` as `--with A --with B`, which click understands."""
@@ -65,11 +65,11 @@ def command(home: Home, sessions: Sequence[str], others: Sequence[str], as_json:
     """
     from harken.experiments.compare import compare, compare_groups
 
-    named = [_expanded(home, some) for some in (sessions, others)]
-    before, after = named if others else (named[0][:1], named[0][1:])
+    names = [_expanded(home, group) for group in (sessions, others)]
+    before, after = names if others else (names[0][:1], names[0][1:])
     if not before or not after:
         raise click.UsageError("give two sessions, or several --with several")
-    left, right = ([_run(home, one) for one in side] for side in (before, after))
+    left, right = ([_run(home, name) for name in side] for side in (before, after))
     if len(left) == len(right) == 1:
         pair = compare(left[0], right[0])
         print_json(pair.as_json()) if as_json else _show_pair(pair)
@@ -79,23 +79,23 @@ def command(home: Home, sessions: Sequence[str], others: Sequence[str], as_json:
     return 0
 
 
-def _expanded(home: Home, given: Iterable[str]) -> list[str]:
+def _expanded(home: Home, patterns: Iterable[str]) -> list[str]:
     """Return the sessions that are meant; `NAME*` are all that begin so, by name."""
-    found: list[str] = []
-    for one in given:
-        if one.endswith("*") and len(one) > 1:
+    expanded: list[str] = []
+    for pattern in patterns:
+        if pattern.endswith("*") and len(pattern) > 1:
             names = NameResolver(home).session_names()
-            found += sorted(name for name in names if name.startswith(one[:-1])) or [one]
+            expanded += sorted(name for name in names if name.startswith(pattern[:-1])) or [pattern]
         else:
-            found.append(one)
-    return found
+            expanded.append(pattern)
+    return expanded
 
 
-def _run(home: Home, given: str) -> ComparedRun:
+def _run(home: Home, ref: str) -> ComparedRun:
     from harken.cli.commands.view.command import open_viewer
     from harken.experiments.outcome import ComparedRun
 
-    viewer = open_viewer(home, given)
+    viewer = open_viewer(home, ref)
     name = viewer.path.stem if viewer.path.suffix == ".jsonl" else viewer.path.name
     return ComparedRun.of(name, viewer.events, resolver=viewer.resolver)
 
@@ -110,8 +110,8 @@ def _show_pair(pair: RunComparison) -> None:
     for only, where in ((pair.only_before, pair.before), (pair.only_after, pair.after)):
         if only:
             print_text(f"Only in {where}: {one_line(', '.join(only))}")
-    one, two = figures(pair.outcome_before), figures(pair.outcome_after)
-    rows = [[_called(name), _number(one[name]), _number(two[name])] for name in one]
+    before, after = figures(pair.outcome_before), figures(pair.outcome_after)
+    rows = [[_called(name), _number(before[name]), _number(after[name])] for name in before]
     tools = {**pair.outcome_before.tools, **pair.outcome_after.tools}
     rows += [
         [f"  {one_line(name, 40)}", *(str(o.tools.get(name, 0)) for o in _outcomes(pair))]
@@ -130,9 +130,9 @@ def _show_parting(parting: Divergence, before: str, after: str) -> None:
     print_text(
         f"{one_line(parting.agent, 40)}: they part after {count(parting.position, 'message')}"
     )
-    for name, said in ((before, parting.before), (after, parting.after)):
-        shown = "it ends there" if said is None else f"{said.heading}: {said.text}"
-        print_text(f"  {name}: {one_line(shown, _TEXT)}")
+    for name, message in ((before, parting.before), (after, parting.after)):
+        event_text = "it ends there" if message is None else f"{message.heading}: {message.text}"
+        print_text(f"  {name}: {one_line(event_text, _TEXT)}")
     if parting.answer is None:
         print_text("  what it answered then is the same")
     elif (parting.answer_before, parting.answer_after) != (
@@ -147,9 +147,9 @@ def _show_parting(parting: Divergence, before: str, after: str) -> None:
 def _show_groups(groups: GroupComparison) -> None:
     print_text(f"{count(len(groups.before), 'session')} and {count(len(groups.after), 'session')}")
     rows = [
-        [_called(one.name), _spread(one.before), _spread(one.after)]
-        for one in groups.metrics
-        if one.before is not None or one.after is not None
+        [_called(metric.name), _spread(metric.before), _spread(metric.after)]
+        for metric in groups.metrics
+        if metric.before is not None or metric.after is not None
     ]
     _table(["median (range)", "first", "other"], rows)
     print_text(f"Of {count(groups.pairs, 'pair')}, {groups.same} do not part.")
@@ -193,8 +193,8 @@ def _number(value: float | None) -> str:
 def _spread(spread: MetricSpread | None) -> str:
     if spread is None:
         return "-"
-    middle, least, most = map(_number, (spread.median, spread.least, spread.most))
-    return middle if least == most else f"{middle} ({least} to {most})"
+    middle, lowest, highest = map(_number, (spread.median, spread.least, spread.most))
+    return middle if lowest == highest else f"{middle} ({lowest} to {highest})"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -152,7 +152,7 @@ def quoted(candidate: str, line: Line) -> str | None:
 
 
 def _items(line: Line) -> Iterator[CompletionItem]:
-    """Yield the candidates at the cursor, as whole words."""
+    """Yield the candidates at the cursor, as complete words."""
     from harken.cli.completion_table import load_table, stub_tree
 
     completion = ShellComplete(stub_tree(load_table()), {}, "harken", SHELL_VARIABLE)

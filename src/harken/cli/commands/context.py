@@ -1,4 +1,4 @@
-"""`harken context`: what a program that an agent runs may know of that agent."""
+"""`harken context`: the context of an agent, for a program that it runs."""
 
 from __future__ import annotations
 

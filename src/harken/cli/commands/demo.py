@@ -1,4 +1,4 @@
-"""`harken demo`: the whole loop, offline, in a few seconds."""
+"""`harken demo`: an example session, offline, in a few seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SYSTEM_PROMPT = "You are the host of a small cafe. You create people and let the
 
 
 def play(log: Path, options: SessionOptions | None = None) -> str:
-    """Play the demo into a new log; return what the root answered."""
+    """Run the demo with a new log; return the answer of the root agent."""
     runtime = AgentRuntime(model=demo_model())
     root, session = load_session(
         log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=options
@@ -49,7 +49,7 @@ def command(home: Home) -> None:
 
 
 def show(log: Path, answer: str, home: Home) -> None:
-    """Print the dialog, Jill's inner view, who heard what, and where to go from here."""
+    """Print the dialog, Jill's perspective, the listeners, and further commands."""
     viewer = SessionViewer(log)
     title("What was said at the table")
     for item in viewer.extract_dialog(["Jack", "Jill"]):
@@ -60,28 +60,28 @@ def show(log: Path, answer: str, home: Home) -> None:
     title("Who heard what")
     for entry in utterances(viewer.events):
         names = [hop.name or "?" for hop in hearers(viewer.events, entry.message_id)]
-        who = viewer.list_agents()[entry.agent_id or AgentId("")]
-        print_text(f"  {entry.message_id} {who}: {one_line(text_of(entry.content), 48)}")
+        agent_name = viewer.list_agents()[entry.agent_id or AgentId("")]
+        print_text(f"  {entry.message_id} {agent_name}: {one_line(text_of(entry.content), 48)}")
         print_text(f"          heard by {', '.join(names) or 'the user'}")
     title("The answer")
     print_text(f"  {answer}")
     title("Look further")
-    asked = [event.message_id for event in viewer.events if isinstance(event, LlmRequest)]
-    for command_line in further(log, home, asked[-2]):
+    requests = [event.message_id for event in viewer.events if isinstance(event, LlmRequest)]
+    for command_line in further(log, home, requests[-2]):
         print_text(f"  {command_line}")
 
 
 def further(log: Path, home: Home, request: str) -> list[str]:
     """Return the commands that lead on from the demo."""
-    at = f" --home {shlex.quote(str(home.folder))}" if home.chosen else ""
+    opt = f" --home {shlex.quote(str(home.folder))}" if home.chosen else ""
     harken, id_ = program_name(), log.stem
     return [
-        f"{harken} view {id_} tree{at}",
-        f"{harken} view {id_} perspective Jill{at}",
-        f"{harken} view {id_} timeline{at}",
-        f"{harken} view {id_} context {request}{at}   # the exact messages that Jill's model saw",
-        f"{harken} sessions check {id_}{at}",
-        f'{harken} chat --resume {id_} -p "go on"{at}   # the session goes on where it stopped',
+        f"{harken} view {id_} tree{opt}",
+        f"{harken} view {id_} perspective Jill{opt}",
+        f"{harken} view {id_} timeline{opt}",
+        f"{harken} view {id_} context {request}{opt}   # the exact messages that Jill's model saw",
+        f"{harken} sessions check {id_}{opt}",
+        f'{harken} chat --resume {id_} -p "go on"{opt}   # the session goes on where it stopped',
     ]
 
 

@@ -1,6 +1,6 @@
-"""`harken export`: the conversation of a commit in some format; a session as spans.
+"""`harken export`: the conversation of a commit in a format, or a session as spans.
 
-`harken export SESSION --otlp URL`: a session as spans, to whoever takes OpenTelemetry.
+`harken export SESSION --otlp URL` sends the spans to a receiver of OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HEADERS_ENV = "OTEL_EXPORTER_OTLP_HEADERS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtlpExportOptions:
-    """What a person asks for on the command line."""
+    """The command-line options of the export of spans."""
 
     url: str
     headers: Sequence[str]
@@ -56,7 +56,7 @@ class OtlpExportOptions:
 
 
 def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
-    """Send a session, and say what came of it. Raises SendError, ConfigError, LogError."""
+    """Send a session, and print the result. Raises SendError, ConfigError, LogError."""
     from harken.interactions.otel.endpoint import JSON, PROTOBUF, OtlpEndpoint
     from harken.interactions.otel.exporter import OtlpOptions, send
     from harken.interactions.otel.otlp import Sender
@@ -76,28 +76,28 @@ def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
             as_is=wish.as_is,
         )
         try:
-            sent = send(_told(events, tell), _name_of(viewer), endpoint, how)
+            summary = send(_told(events, tell), _name_of(viewer), endpoint, how)
         except ValueError as error:
             raise FormatError(
                 str(viewer.path), f"is not a session as logs have it: {error}"
             ) from None
-    _say(sent, endpoint.name, as_json=wish.as_json)
+    _say(summary, endpoint.name, as_json=wish.as_json)
 
 
-def headers_of(given: Sequence[str]) -> dict[str, str]:
-    """Return the headers that were given, else those of the environment. Raises ConfigError.
+def headers_of(header_options: Sequence[str]) -> dict[str, str]:
+    """Return the headers of the options, else those of the environment. Raises ConfigError.
 
-    What is wrong is said without a value: credentials stand there.
+    Errors do not contain values: these are credentials.
     """
-    pairs = list(given)
+    pairs = list(header_options)
     if not pairs:
-        named = environment().get(HEADERS_ENV, "")
-        pairs = [unquote(pair) for pair in named.split(",") if pair.strip()]
+        text = environment().get(HEADERS_ENV, "")
+        pairs = [unquote(pair) for pair in text.split(",") if pair.strip()]
     headers: dict[str, str] = {}
     for number, pair in enumerate(pairs, 1):
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            where = "--header" if given else HEADERS_ENV
+            where = "--header" if header_options else HEADERS_ENV
             raise ConfigError(f"{where}: header {number} is not NAME=VALUE")
         headers[name.strip()] = value.strip()
     return headers
@@ -111,21 +111,21 @@ def _told(events: Sequence[Event], tell: Callable[[int, int], None]) -> Iterable
 
 def _name_of(viewer: SessionViewer) -> str:
     first = next(iter(viewer.events), None)
-    own = first.session_id if isinstance(first, SessionStarted) else ""
-    return own or viewer.path.stem
+    session_id = first.session_id if isinstance(first, SessionStarted) else ""
+    return session_id or viewer.path.stem
 
 
-def _say(sent: OtlpExportSummary, endpoint: str, *, as_json: bool) -> None:
+def _say(summary: OtlpExportSummary, endpoint: str, *, as_json: bool) -> None:
     if as_json:
-        print_json({**asdict(sent), "endpoint": endpoint})
+        print_json({**asdict(summary), "endpoint": endpoint})
     else:
-        print_text(f"{count(sent.spans, 'span')} sent to {endpoint}")
-    if sent.credentials:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in sent.credentials.items())
+        print_text(f"{count(summary.spans, 'span')} sent to {endpoint}")
+    if summary.credentials:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in summary.credentials.items())
         click.echo(f"Redacted: {kinds}", err=True)
-    if sent.rejected or sent.message:
-        why = f": {sent.message}" if sent.message else ""
-        click.echo(f"{count(sent.rejected, 'span')} not taken{why}", err=True)
+    if summary.rejected or summary.message:
+        why = f": {summary.message}" if summary.message else ""
+        click.echo(f"{count(summary.rejected, 'span')} not taken{why}", err=True)
 
 
 LIST = "list"
@@ -174,18 +174,18 @@ def command(
         export(store, NameResolver(home, store), ctx, wanted, stop, file)
 
 
-def _send(home: Home, session: str | None, given: dict[str, Any]) -> None:
+def _send(home: Home, session: str | None, options: dict[str, Any]) -> None:
     """Send a session as spans. Raises SendError, ConfigError, LogError."""
     if session is None:
         raise click.UsageError("which session? `harken sessions` lists them")
     wish = OtlpExportOptions(
-        url=given["otlp"],
-        headers=given["headers"],
-        project=given["project"],
-        messages=given["messages"],
-        as_json_form=given["otlp_json"],
-        as_is=given["as_is"],
-        as_json=given["as_json"],
+        url=options["otlp"],
+        headers=options["headers"],
+        project=options["project"],
+        messages=options["messages"],
+        as_json_form=options["otlp_json"],
+        as_is=options["as_is"],
+        as_json=options["as_json"],
     )
     export_spans(home, session, wish)
 
@@ -227,7 +227,7 @@ def write_pieces(
 
 
 def _write(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file whole, or leave the one that is there; what is no file is written to."""
+    """Write a file atomically. Anything that is not a regular file is written directly."""
     if path.exists() and not path.is_file():
         with path.open("wb") as out:  # a device, a pipe: nothing may take its place
             out.writelines(pieces)
@@ -243,24 +243,26 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
         part.unlink(missing_ok=True)
 
 
-def _format_name(store: Store, name: CommitId, wanted: str) -> str:
+def _format_name(store: Store, name: CommitId, requested: str) -> str:
     """Return the name of a format that is known here, or that the commit itself has."""
-    own = store.commits([name])[name].commit.format
-    return wanted if wanted == own else FORMATS.find(wanted).name
+    commit_format = store.commits([name])[name].commit.format
+    return requested if requested == commit_format else FORMATS.find(requested).name
 
 
 def _is_text(name: str) -> bool:
-    known = FORMATS.get(name)
-    media_type = "text/markdown" if known is None else known.media_type
+    known_format = FORMATS.get(name)
+    media_type = "text/markdown" if known_format is None else known_format.media_type
     return media_type.startswith(("text/", "application/json"))
 
 
 def _line(name: str) -> str:
-    """Return what is known of a format, on one line; also of one that cannot be used."""
+    """Describe a format on one line, also one that cannot be used."""
     try:
-        known = FORMATS.get(name)
+        known_format = FORMATS.get(name)
     except ConfigError as error:
         return one_line(f"{name:<16} {error}", 200)
-    ways = {} if known is None else {"read": known.reads, "written": known.writes}
+    ways = (
+        {} if known_format is None else {"read": known_format.reads, "written": known_format.writes}
+    )
     can = " and ".join(way for way, function in ways.items() if function is not None)
-    return f"{name:<16} {known.media_type if known else '':<24} {can}".rstrip()
+    return f"{name:<16} {known_format.media_type if known_format else '':<24} {can}".rstrip()

@@ -36,20 +36,20 @@ def command(as_json: bool, home: Home) -> int:
     off leaves behind, is named and is no damage.
     """
     with progress("Checking") as tell:
-        found = list(findings(home, tell))
+        problems = list(findings(home, tell))
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(finding) for finding in problems])
     else:
-        for one in found:
-            print_text(f"{one.place}: {one.problem}")
-        if not found:
+        for finding in problems:
+            print_text(f"{finding.place}: {finding.problem}")
+        if not problems:
             print_text(f"{home.folder}: whole")
     warn_of_unstarted(home.logs())
-    return int(bool(found))
+    return int(bool(problems))
 
 
 def findings(home: Home, tell: ProgressCallback) -> Iterator[StoreFinding]:
-    """Yield the problems of the store of a home, of its logs, and of what is derived from them."""
+    """Yield the problems of the store of a home, of its logs, and of derived files."""
     yield from _of_store_and_logs(home, tell)
     yield from _of_derived(home)
 
@@ -75,15 +75,15 @@ def _of_store_and_logs(home: Home, tell: ProgressCallback) -> Iterator[StoreFind
 
 def _of_logs(home: Home, store: Store | None, tell: ProgressCallback) -> Iterator[StoreFinding]:
     logs = home.logs()
-    for at, path in enumerate(logs):
-        tell(at, len(logs))
+    for index, path in enumerate(logs):
+        tell(index, len(logs))
         if has_no_event(path):
             continue  # `warn_of_unstarted` names it
         try:
-            for found in verify(path):
-                if found.kind != "torn" or not is_being_written(path):
-                    place = f"{path}:{found.line} (byte {found.byte})"
-                    yield StoreFinding(place, f"{found.kind}: {found.message}")
+            for finding in verify(path):
+                if finding.kind != "torn" or not is_being_written(path):
+                    place = f"{path}:{finding.line} (byte {finding.byte})"
+                    yield StoreFinding(place, f"{finding.kind}: {finding.message}")
         except LogError as error:
             yield StoreFinding(str(path), str(error).removeprefix(f"{path}: "))
             continue
@@ -92,14 +92,14 @@ def _of_logs(home: Home, store: Store | None, tell: ProgressCallback) -> Iterato
 
 def _lost_commits(path: Path, store: Store | None) -> Iterator[StoreFinding]:
     """Yield the commits that a log names and the store has not."""
-    named: dict[CommitId, str] = {}
+    sessions_by_commit: dict[CommitId, str] = {}
     try:
         for event in events(path):
             if isinstance(event, ContextCommitted | ContextLoaded):
-                named.setdefault(CommitId(event.ctx), event.message_id)
+                sessions_by_commit.setdefault(CommitId(event.ctx), event.message_id)
     except LogError:
         pass  # reported by `verify`
-    there = {} if store is None else store.commits(named)
-    for name, event_id in named.items():
-        if name not in there:
+    existing = {} if store is None else store.commits(sessions_by_commit)
+    for name, event_id in sessions_by_commit.items():
+        if name not in existing:
             yield StoreFinding(str(path), f"{event_id} names {name}, which is not in the store")

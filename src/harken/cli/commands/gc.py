@@ -54,15 +54,15 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     On a full disk the search index is removed first: the next search makes it again.
     """
     work = partial(_collected, home, grace, dry_run=dry_run)
-    taken, moved, unused = with_room(home, work, keep_index=dry_run)
+    result, moved, unused = with_room(home, work, keep_index=dry_run)
     if as_json:
         about_tiers = {} if moved is None else {"moved": asdict(moved)}
-        print_json({**msgspec.to_builtins(taken), "dry_run": dry_run, **about_tiers})
+        print_json({**msgspec.to_builtins(result), "dry_run": dry_run, **about_tiers})
         return
-    print_text(format_summary(taken, dry_run=dry_run))
+    print_text(format_summary(result, dry_run=dry_run))
     if moved is not None:
-        there, here = count(moved.commits, "commit"), size_text(moved.evicted_bytes)
-        print_text(f"{there} sent to the backing store, {here} evicted here")
+        backed_up, evicted = count(moved.commits, "commit"), size_text(moved.evicted_bytes)
+        print_text(f"{backed_up} sent to the backing store, {evicted} evicted here")
     if unused.size_bytes and not dry_run:
         size, room = size_text(unused.size_bytes), size_text(unused.room_bytes)
         print_text(
@@ -74,24 +74,24 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
 def _collected(
     home: Home, grace_s: float, *, dry_run: bool
 ) -> tuple[GcResult, TierTransfer | None, Unused]:
-    """Collect, send to the backing store, and return what went and what is unused now."""
+    """Collect garbage, push to the backing store, and return the removed and the unused objects."""
     settings = load_settings(home)
     with store_of(home) as store, progress("Collecting") as tell:
-        taken = collect(store, roots_of(home), grace_s=grace_s, dry_run=dry_run, tell=tell)
+        result = collect(store, roots_of(home), grace_s=grace_s, dry_run=dry_run, tell=tell)
         moved = None if dry_run else move(store, settings.most_mb)
-        if not dry_run and taken.commits:
+        if not dry_run and result.commits:
             forget_facts(home)
         local = store.local if isinstance(store, TieredStore) else store
         unused = local.unused() if isinstance(local, SqliteStore) else Unused(0, 0)
-    return taken, moved, unused
+    return result, moved, unused
 
 
 def with_room(home: Home, work: Callable[[], T], *, keep_index: bool = False) -> T:
-    """Do some work; if the disk is too full for it, remove the search index and try once more.
+    """Run `work`. If the disk is full, remove the search index and try once more.
 
-    The index is made from the store again when it is needed, so it is the reserve of a full disk.
-    Raises StoreWriteError with what to do where there is no index, it was too small, or it has to
-    be kept.
+    The index is created again from the store when it is needed, so it is the reserve of a full
+    disk. Raises StoreWriteError with advice if there is no index, it was too small, or it must be
+    kept.
     """
     try:
         return work()
@@ -126,7 +126,7 @@ def free_bytes(home: Home) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TierTransfer:
-    """What went to the backing store, and from here."""
+    """The data sent to the backing store, and evicted locally."""
 
     commits: int
     evicted_things: int
@@ -144,12 +144,12 @@ def collect(
 
 
 def move(store: Store, most_mb: float | None) -> TierTransfer | None:
-    """Send what is new to the backing store, and evict what is too much here; None: no tiers."""
+    """Push new objects to the backing store, and evict local ones. Return None without tiers."""
     if not isinstance(store, TieredStore):
         return None
-    sent = store.push()
+    transfer = store.push()
     evicted = EvictionResult() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))
-    return TierTransfer(sent.commits, evicted.things, evicted.size_bytes)
+    return TierTransfer(transfer.commits, evicted.things, evicted.size_bytes)
 
 
 def roots_of(home: Home) -> set[str]:
@@ -157,12 +157,12 @@ def roots_of(home: Home) -> set[str]:
     return {name for path in home.logs() for name in mentions(path)}
 
 
-def format_summary(taken: GcResult, *, dry_run: bool) -> str:
-    """Say in a line what went, or would go.
+def format_summary(result: GcResult, *, dry_run: bool) -> str:
+    """Return a line about the removed objects, or about those of a dry run.
 
     >>> format_summary(GcResult(things=2, size_bytes=2048), dry_run=True)
     '2 things and 0 commits would go, about 2.0 KB'
     """
     verb = "would go" if dry_run else "went"
-    what = f"{count(taken.things, 'thing')} and {count(len(taken.commits), 'commit')}"
-    return f"{what} {verb}, about {size_text(taken.size_bytes)}"
+    counts = f"{count(result.things, 'thing')} and {count(len(result.commits), 'commit')}"
+    return f"{counts} {verb}, about {size_text(result.size_bytes)}"

@@ -37,14 +37,14 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
         refuse_options_before_subcommand(context)
         return
     settings = settled(home)
-    known = settings.hooks.known()
+    hooks = settings.hooks.known()
     if as_json:
-        print_json([row(one, settings) for one in known])
+        print_json([row(hook, settings) for hook in hooks])
         return
-    for one in known:
-        print_text(heading(one, settings))
-        if one.description or one.problem:
-            print_text(f"  {one_line(one.problem or one.description, 160)}")
+    for hook in hooks:
+        print_text(heading(hook, settings))
+        if hook.description or hook.problem:
+            print_text(f"  {one_line(hook.problem or hook.description, 160)}")
 
 
 @command.command(name="show")
@@ -54,14 +54,16 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
 def show_command(name: str, as_json: bool, home: Home) -> None:
     """Show one hook: where it is asked, what it may use, and what it is told."""
     settings = settled(home)
-    by_name = {one.name: one for one in settings.hooks.known()}
+    by_name = {hook.name: hook for hook in settings.hooks.known()}
     if name not in by_name:
         raise NameNotFound("hook", name, by_name)
     file = settings.hooks.find(name)
     details = of_kind(name) if file is None else of_file(file)
-    told = None if file is None else file.instructions
+    instructions = None if file is None else file.instructions
     if as_json:
-        print_json({**row(by_name[name], settings), **details, "instructions": told or None})
+        print_json(
+            {**row(by_name[name], settings), **details, "instructions": instructions or None}
+        )
         return
     print_text(heading(by_name[name], settings))
     if by_name[name].description:
@@ -70,34 +72,34 @@ def show_command(name: str, as_json: bool, home: Home) -> None:
         details["means nothing here"] = list(file.ignored)
     for member, value in details.items():
         print_text(f"{member}: {value if isinstance(value, str) else format_value(value)}")
-    if told:
-        print_text(f"\n{told}")
+    if instructions:
+        print_text(f"\n{instructions}")
 
 
 def settled(home: Home) -> Settings:
-    """Return what is configured; what is odd about it is said on standard error."""
+    """Return the settings; print their warnings on standard error."""
     settings = load_settings(home)
     for note in settings.notes:
         click.echo(escape_control_characters(note), err=True)
     return settings
 
 
-def heading(one: HookInfo, settings: Settings) -> str:
-    """Return a hook on one line: its name, what judges, and where it comes from."""
-    notes = ["smart" if one.smart else "code", str(one.path or "built in")]
-    notes += ["watches new chats"] if one.name in settings.use_hooks else []
-    notes += ["cannot be used"] if one.problem else []
-    return f"{one.name}  ({', '.join(notes)})"
+def heading(hook: HookInfo, settings: Settings) -> str:
+    """Return a hook on one line: its name, its kind of judge, and its origin."""
+    notes = ["smart" if hook.smart else "code", str(hook.path or "built in")]
+    notes += ["watches new chats"] if hook.name in settings.use_hooks else []
+    notes += ["cannot be used"] if hook.problem else []
+    return f"{hook.name}  ({', '.join(notes)})"
 
 
-def row(one: HookInfo, settings: Settings) -> dict[str, Any]:
+def row(hook: HookInfo, settings: Settings) -> dict[str, Any]:
     """Return a hook as JSON values."""
-    path = None if one.path is None else str(one.path)
-    return {**asdict(one), "path": path, "used": one.name in settings.use_hooks}
+    path = None if hook.path is None else str(hook.path)
+    return {**asdict(hook), "path": path, "used": hook.name in settings.use_hooks}
 
 
 def of_file(file: HookFile) -> dict[str, Any]:
-    """Return what a file says of its hook, besides what it is told."""
+    """Return the members of a hook file other than the instructions."""
     if file.use is not None:
         file.kind(file.use, AgentRuntime())
         return {"use": file.use, **of_kind(file.use, file)}
@@ -117,10 +119,10 @@ def of_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
     kind = get_agent_class(name, AgentRuntime())
     points = (file.points if file is not None else None) or kind.points
     options = msgspec.structs.asdict(kind.Options()) if issubclass(kind, Hook) else {}
-    given = {} if file is None else dict(file.options)
+    file_options = {} if file is None else dict(file.options)
     return {
         "points": _in_order(points),
-        "options": msgspec.to_builtins({**options, **given}),
+        "options": msgspec.to_builtins({**options, **file_options}),
     }
 
 
@@ -144,10 +146,10 @@ def format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {written(one)}" for name, one in value.items()) or "none"
+        return ", ".join(f"{name} = {written(item)}" for name, item in value.items()) or "none"
     return ", ".join(map(str, value)) or "none"
 
 
 def written(value: Any) -> str:
-    """Return an option as it can stand in a file."""
+    """Return an option as it is written in a file."""
     return value if isinstance(value, str) else canonical.to_json_line(value).decode()

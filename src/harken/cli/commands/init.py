@@ -1,4 +1,4 @@
-"""`harken init`: a first `config.toml`, from what is found here. It asks nothing."""
+"""`harken init`: write a first `config.toml` from the discovered providers, without questions."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ REST = """
 def command(force: bool, as_json: bool, home: Home) -> None:
     """Write a first config.toml from what is found here: keys, and servers that run."""
     file = home.folder / CONFIG
-    found = discover(_providers(home, force=force))
-    choice = choose(found)
+    statuses = discover(_providers(home, force=force))
+    choice = choose(statuses)
     text = config_text(choice)
     exists = os.path.lexists(file)
     backup = write(home, file, text) if force or not exists else None
     if as_json:
         row = {"file": str(file), "written": force or not exists, "model": choice and choice.model}
-        print_json({**row, "ready": [one.provider.name for one in found if one.ready]})
+        print_json({**row, "ready": [status.provider.name for status in statuses if status.ready]})
         return
-    show(found)
+    show(statuses)
     click.echo()
     if exists and not force:
         print_text(
@@ -84,11 +84,11 @@ def command(force: bool, as_json: bool, home: Home) -> None:
         click.echo(text, nl=False)
         return
     print_text(f"Wrote {shown_path(str(file))}" + (f" (before: {backup.name})." if backup else "."))
-    print_text(what_next(choice, [one.provider.name for one in found if one.ready]))
+    print_text(what_next(choice, [status.provider.name for status in statuses if status.ready]))
 
 
 def _providers(home: Home, *, force: bool) -> list[Provider]:
-    """Return whom to look for: also those of a file that is there, unless it is replaced."""
+    """Return the providers to check: also those of an existing file, unless it is replaced."""
     if force:
         return list(with_keys(BUILT_IN, environment()).values())
     return list(load_settings(home).providers.values())
@@ -96,8 +96,8 @@ def _providers(home: Home, *, force: bool) -> list[Provider]:
 
 def config_text(choice: ModelChoice | None) -> str:
     """Return the file, every line of it either a comment or the model."""
-    chosen = ModelChoice(f"anthropic/{SUGGESTED['anthropic']}") if choice is None else choice
-    line = f"model = {toml_text(chosen.model)}\n"
+    model = ModelChoice(f"anthropic/{SUGGESTED['anthropic']}") if choice is None else choice
+    line = f"model = {toml_text(model.model)}\n"
     return HEAD + ("# " if choice is None else "") + line + REST
 
 
@@ -119,31 +119,33 @@ def write(home: Home, file: Path, text: str) -> Path | None:
             names = (file.with_name(f"{CONFIG}.{n}") for n in range(1, 1000))
             backup = next(name for name in names if not os.path.lexists(name))
             file.rename(backup)
-        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(opened, "w", encoding="utf-8") as new:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as new:
             new.write(text)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror})") from None
     return backup
 
 
-def show(found: Sequence[ProviderStatus]) -> None:
-    """Print what was found; what is not here is not worth a line."""
-    here = [one for one in found if one.ready or one.models or one.provider.api_key]
-    if not here:
+def show(statuses: Sequence[ProviderStatus]) -> None:
+    """Print the discovered providers. Missing ones are not printed."""
+    visible = [
+        status for status in statuses if status.ready or status.models or status.provider.api_key
+    ]
+    if not visible:
         print_text("Found no key in the environment, and no server on this machine.")
         return
     click.secho("Found", bold=True)
-    width = max(len(one.provider.name) for one in here)
-    for one in here:
-        what = one.provider.base_url if one.provider.local else str(one.provider.key_env)
-        count = f", {len(one.models)} models" if one.models else ""
-        lacks = f"; missing: {'; '.join(one.missing)}" if one.missing else ""
-        print_text(f"  {one.provider.name:<{width}}  {what}{count}{lacks}")
+    width = max(len(status.provider.name) for status in visible)
+    for status in visible:
+        source = status.provider.base_url if status.provider.local else str(status.provider.key_env)
+        count = f", {len(status.models)} models" if status.models else ""
+        lacks = f"; missing: {'; '.join(status.missing)}" if status.missing else ""
+        print_text(f"  {status.provider.name:<{width}}  {source}{count}{lacks}")
 
 
 def what_next(choice: ModelChoice | None, ready: Sequence[str]) -> str:
-    """Say what to do now; `ready`: the providers that could be used, if one knew their models."""
+    """Return the next step for the user. `ready`: usable providers without a known model."""
     if choice is None and ready:
         return (
             f"No model is chosen yet: `{program_name()} models {ready[0]} --remote` lists those of "

@@ -1,4 +1,4 @@
-"""`harken interactions`: what each request saw, row by row, and as a folder of files."""
+"""`harken interactions`: the context of each request, as rows and as a folder of files."""
 
 from __future__ import annotations
 
@@ -53,12 +53,11 @@ def list_command(home: Home, limit: int, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(threads))
         return
-    for one in threads:
-        name = f"{one.thread_id} ({one.name})" if one.name else one.thread_id
-        sums = f"{count(one.messages, 'message')}, {count(one.requests, 'request')}"
-        print_text(
-            f"{one.updated_at[:16].replace('T', ' ')}  {name}  {sums}  {one_line(one.title, 60)}"
-        )
+    for thread in threads:
+        name = f"{thread.thread_id} ({thread.name})" if thread.name else thread.thread_id
+        sums = f"{count(thread.messages, 'message')}, {count(thread.requests, 'request')}"
+        updated = thread.updated_at[:16].replace("T", " ")
+        print_text(f"{updated}  {name}  {sums}  {one_line(thread.title, 60)}")
     if not threads:
         click.echo(f"No thread yet; `{command_prefix('chat')}` makes one.", err=True)
 
@@ -112,12 +111,12 @@ def export_command(
     stem = viewer.path.stem if viewer.path.suffix == ".jsonl" else str(viewer.path)
     with _resolver(home, events) as resolver:
         how = ExportOptions(shard=shard, as_is=as_is, resolver=resolver)
-        done = export_to(folder, stem, events, how)
+        summary = export_to(folder, stem, events, how)
     if as_json:
-        threads = msgspec.to_builtins(done.threads)
-        print_json({"threads": threads, "credentials": dict(done.credentials)})
+        threads = msgspec.to_builtins(summary.threads)
+        print_json({"threads": threads, "credentials": dict(summary.credentials)})
         return
-    print_text(format_summary(folder, done))
+    print_text(format_summary(folder, summary))
 
 
 def export_to(
@@ -126,19 +125,19 @@ def export_to(
     """Export a session, and say which credentials were found. Raises ConfigError."""
     from harken.interactions.export.exporter import export_session
 
-    done = export_session(events, session, folder, how)
-    if done.credentials:
-        kinds = ", ".join(f"{kind} ({number})" for kind, number in done.credentials.items())
+    summary = export_session(events, session, folder, how)
+    if summary.credentials:
+        kinds = ", ".join(f"{kind} ({number})" for kind, number in summary.credentials.items())
         is_there = "is in it as it was" if how.as_is else "was redacted"
         click.echo(f"what looks like a credential {is_there}: {kinds}", err=True)
-    return done
+    return summary
 
 
-def format_summary(folder: Path, done: ExportSummary) -> str:
-    """Say what was exported."""
-    rows = sum(one.entries for one in done.threads)
-    what = f"{count(len(done.threads), 'thread')}, {count(rows, 'row')}"
-    return f"{folder}: {what}, {count(done.messages, 'new message')}"
+def format_summary(folder: Path, summary: ExportSummary) -> str:
+    """Return a line about an export."""
+    rows = sum(thread.entries for thread in summary.threads)
+    counts = f"{count(len(summary.threads), 'thread')}, {count(rows, 'row')}"
+    return f"{folder}: {counts}, {count(summary.messages, 'new message')}"
 
 
 @command.command(name="import")
@@ -153,15 +152,15 @@ def import_command(home: Home, folder: Path, as_json: bool) -> None:
     from harken.interactions.export.importer import import_folder
 
     home.make()
-    made = import_folder(folder, home.sessions_folder)
+    sessions = import_folder(folder, home.sessions_folder)
     if as_json:
-        print_json(msgspec.to_builtins(made))
+        print_json(msgspec.to_builtins(sessions))
         return
-    for one in made:
-        how = "" if one.is_new else ", which was here already"
-        print_text(f"session {one.name}, {count(one.threads, 'thread')}{how}")
-    if made:
-        way = command_prefix("interactions", "show", made[0].name)
+    for session in sessions:
+        how = "" if session.is_new else ", which was here already"
+        print_text(f"session {session.name}, {count(session.threads, 'thread')}{how}")
+    if sessions:
+        way = command_prefix("interactions", "show", sessions[0].name)
         click.echo(f"  {escape_control_characters(way)}", err=True)
 
 
@@ -170,7 +169,7 @@ def _agent(viewer: SessionViewer, events: Sequence[Event], agent: str) -> str:
 
     Raises NameNotFound.
     """
-    ids = dict.fromkeys(one.agent_id for one in events if one.agent_id not in (None, USER))
+    ids = dict.fromkeys(event.agent_id for event in events if event.agent_id not in (None, USER))
     if not agent and ids:
         return str(next(iter(ids)))
     return agent if agent in ids else viewer.resolve_agent(agent)
@@ -178,12 +177,12 @@ def _agent(viewer: SessionViewer, events: Sequence[Event], agent: str) -> str:
 
 @contextmanager
 def _resolver(home: Home, events: Sequence[Event]) -> Iterator[Resolver | None]:
-    """Give what has the messages of commits that agents started from; None: none is needed."""
+    """Yield a resolver for the commits that agents started from. None if none is needed."""
     from harken.context.materialize import resolver
     from harken.core.events import ContextLoaded
 
     has_store = load_settings(home).store is not None or home.store_file.exists()
-    if not has_store or not any(isinstance(one, ContextLoaded) for one in events):
+    if not has_store or not any(isinstance(event, ContextLoaded) for event in events):
         yield None
         return
     with store_of(home) as store:
@@ -193,8 +192,8 @@ def _resolver(home: Home, events: Sequence[Event]) -> Iterator[Resolver | None]:
 def _line(row: ThreadRow) -> str:
     """Return a row for people."""
     entry = row.entry
-    at = "" if entry.position_in_context is None else str(entry.position_in_context)
-    head = f"{entry.timestamp[11:19]}  {entry.event_type.value:<{_KIND}} {at:>5}"
+    position = "" if entry.position_in_context is None else str(entry.position_in_context)
+    head = f"{entry.timestamp[11:19]}  {entry.event_type.value:<{_KIND}} {position:>5}"
     if row.unit is not None:
         role = row.unit.role.value.lower()
         tool = f" {one_line(row.unit.tool_name, 30)}" if row.unit.tool_name else ""

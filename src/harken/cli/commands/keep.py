@@ -41,17 +41,17 @@ def command(
     with store_of(home) as store:
         if names:
             resolver = NameResolver(home, store)
-            found = [
+            pinned = [
                 find_any(store, name) if name.startswith("art-") else resolver.commit(name)
                 for name in names
             ]
-            store.set_retention(dict.fromkeys(found, keeping(how, seconds, system_clock())))
+            store.set_retention(dict.fromkeys(pinned, keeping(how, seconds, system_clock())))
         rows = [{"name": n, **row(k)} for n, k in sorted(store.retention().items())]
         if as_json:
             print_json(rows)
             return
-        for one in rows:
-            print_text(line(store, one["name"], one))
+        for policy_row in rows:
+            print_text(line(store, policy_row["name"], policy_row))
 
 
 def keeping(how: str | None, seconds: float | None, now_us: int) -> RetentionPolicy | None:
@@ -65,13 +65,13 @@ def keeping(how: str | None, seconds: float | None, now_us: int) -> RetentionPol
     return None if how == "default" else RetentionPolicy("pin" if how == "pin" else "replicate")
 
 
-def row(kept: RetentionPolicy) -> dict[str, str]:
+def row(policy: RetentionPolicy) -> dict[str, str]:
     """Return a policy as JSON values."""
-    return {"policy": kept.policy, **({"until": kept.until} if kept.until else {})}
+    return {"policy": policy.policy, **({"until": policy.until} if policy.until else {})}
 
 
-def line(store: Store, name: str, kept: dict[str, str]) -> str:
+def line(store: Store, name: str, policy: dict[str, str]) -> str:
     """Return one line about something that is kept otherwise than usual."""
-    until = f" until {kept['until'][:16].replace('T', ' ')}" if "until" in kept else ""
-    there = "" if store.names_with_prefix(name, 1) else "  (not there any more)"
-    return f"{name[: len(PREFIX) + SHOWN]}  {kept['policy']}{until}{there}"
+    until = f" until {policy['until'][:16].replace('T', ' ')}" if "until" in policy else ""
+    note = "" if store.names_with_prefix(name, 1) else "  (not there any more)"
+    return f"{name[: len(PREFIX) + SHOWN]}  {policy['policy']}{until}{note}"

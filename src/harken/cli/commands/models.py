@@ -1,4 +1,4 @@
-"""`harken models`: which models can be used now, what others need, and what they cost."""
+"""`harken models`: the usable models, the requirements of others, and the prices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harken.llm.prices import Price
 from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
 
 SHOWN = 6
-"""How many models of a provider a list of all shows."""
+"""The number of models of a provider in the list of all providers."""
 
 
 @click.command()
@@ -37,31 +37,31 @@ def command(provider: str | None, remote: bool, as_json: bool, home: Home) -> No
         click.echo(escape_control_characters(note), err=True)
     if provider is not None and provider not in settings.providers:
         raise NameNotFound("provider", provider, settings.providers)
-    wanted = [settings.providers[provider]] if provider else list(settings.providers.values())
-    found = discover(wanted, remote=remote)
+    providers = [settings.providers[provider]] if provider else list(settings.providers.values())
+    statuses = discover(providers, remote=remote)
     today = datetime.now(UTC).date()
     if as_json:
-        print_json(described(found, settings, today))
+        print_json(described(statuses, settings, today))
     else:
-        show(found, settings, today, limit=None if provider else SHOWN)
+        show(statuses, settings, today, limit=None if provider else SHOWN)
 
 
-def described(found: Iterable[ProviderStatus], settings: Settings, day: date) -> dict[str, Any]:
+def described(statuses: Iterable[ProviderStatus], settings: Settings, day: date) -> dict[str, Any]:
     """Return all of it as JSON values."""
     return {
         "model": settings.model,
         "model_from": settings.model_from or None,
         "providers": [
             {
-                "name": one.provider.name,
-                "protocol": one.provider.protocol,
-                "base_url": one.provider.base_url,
-                "local": one.provider.local,
-                "ready": one.ready,
-                "missing": list(one.missing),
-                "models": [_row(offer) for offer in offers(one, settings.prices, day)],
+                "name": status.provider.name,
+                "protocol": status.provider.protocol,
+                "base_url": status.provider.base_url,
+                "local": status.provider.local,
+                "ready": status.ready,
+                "missing": list(status.missing),
+                "models": [_row(offer) for offer in offers(status, settings.prices, day)],
             }
-            for one in found
+            for status in statuses
         ],
     }
 
@@ -73,43 +73,51 @@ def _row(offer: ModelOffer) -> dict[str, Any]:
 
 
 def show(
-    found: Sequence[ProviderStatus], settings: Settings, day: date, *, limit: int | None
+    statuses: Sequence[ProviderStatus], settings: Settings, day: date, *, limit: int | None
 ) -> None:
-    """Print what can be used, then what others need; without a limit all that is known."""
-    say_model(settings, found)
-    listed = {one.provider.name: offers(one, settings.prices, day) for one in found}
-    ready = [one for one in found if one.ready or (limit is None and listed[one.provider.name])]
+    """Print usable models, then the requirements of others; without a limit all known models."""
+    say_model(settings, statuses)
+    offers_by_name = {
+        status.provider.name: offers(status, settings.prices, day) for status in statuses
+    }
+    ready = [
+        status
+        for status in statuses
+        if status.ready or (limit is None and offers_by_name[status.provider.name])
+    ]
     if ready:
-        shown = [offer for one in ready for offer in listed[one.provider.name][:limit]]
-        width = max([len(offer.name) for offer in shown] + [24])
+        visible = [
+            offer for status in ready for offer in offers_by_name[status.provider.name][:limit]
+        ]
+        width = max([len(offer.name) for offer in visible] + [24])
         click.echo()
         title = "Ready" if limit is not None or ready[0].ready else "Known"
         _title(f"{title:<{width + 2}}", "  USD per million tokens, in / out")
-        for one in ready:
-            _show_offers(one, listed[one.provider.name], limit=limit, width=width)
-    waiting = [one for one in found if not one.ready]
+        for status in ready:
+            _show_offers(status, offers_by_name[status.provider.name], limit=limit, width=width)
+    waiting = [status for status in statuses if not status.ready]
     if waiting:
         click.echo()
         _title("Not ready")
-        width = max(len(one.provider.name) for one in waiting)
-        for one in waiting:
-            print_text(f"  {one.provider.name:<{width}}  {'; '.join(one.missing)}")
+        width = max(len(status.provider.name) for status in waiting)
+        for status in waiting:
+            print_text(f"  {status.provider.name:<{width}}  {'; '.join(status.missing)}")
 
 
-def say_model(settings: Settings, found: Sequence[ProviderStatus]) -> None:
-    """Print which model a new session has, and what it lacks."""
+def say_model(settings: Settings, statuses: Sequence[ProviderStatus]) -> None:
+    """Print the model of a new session, and its missing requirements."""
     if settings.model is None:
         print_text(f"No model is chosen: `{program_name()} init` chooses one, or pass --model.")
         return
-    chosen = click.style(escape_control_characters(settings.model), bold=True)
+    model = click.style(escape_control_characters(settings.model), bold=True)
     source = escape_control_characters(shown_path(settings.model_from))
-    click.echo(f"New sessions use {chosen} (from {source}).")
+    click.echo(f"New sessions use {model} (from {source}).")
     provider, slash, _ = settings.model.partition("/")
     if slash and ":" not in provider and provider not in settings.providers:
         print_text(f"There is no provider {provider!r}: check the name, or add it to config.toml.")
-    for one in found:
-        if one.provider.name == provider and not one.ready:
-            print_text(f"It is not ready: {'; '.join(one.missing)}.")
+    for status in statuses:
+        if status.provider.name == provider and not status.ready:
+            print_text(f"It is not ready: {'; '.join(status.missing)}.")
 
 
 def shown_path(text: str) -> str:
@@ -119,21 +127,22 @@ def shown_path(text: str) -> str:
 
 
 def _show_offers(
-    one: ProviderStatus, known: Sequence[ModelOffer], *, limit: int | None, width: int
+    status: ProviderStatus, model_offers: Sequence[ModelOffer], *, limit: int | None, width: int
 ) -> None:
-    name = one.provider.name
-    for offer in known[:limit]:
+    name = status.provider.name
+    for offer in model_offers[:limit]:
         print_text(f"  {offer.name:<{width}}  {price_text(offer.price)}".rstrip())
-    if len(known) > len(known[:limit]):
-        _dim(f"  and {len(known) - len(known[:limit])} more: `{program_name()} models {name}`")
-    if not known and one.provider.local:
+    if len(model_offers) > len(model_offers[:limit]):
+        hidden_count = len(model_offers) - len(model_offers[:limit])
+        _dim(f"  and {hidden_count} more: `{program_name()} models {name}`")
+    if not model_offers and status.provider.local:
         _dim(f"  {name}/...: it has no model yet")
-    elif not known:
+    elif not model_offers:
         _dim(f"  {name}/...: `{program_name()} models {name} --remote` asks which there are")
 
 
 def price_text(price: Price | None) -> str:
-    """Return what a model costs, in and out, as one would say it.
+    """Format the price of a model, input and output.
 
     >>> price_text(Price(input=0.1, output=12.5))
     ' 0.10 / 12.50'
@@ -151,8 +160,8 @@ def _usd(rate: float) -> str:
     return f"{rate:.2f}" if round(rate, 2) == rate else f"{rate:g}"
 
 
-def _title(text: str, more: str = "") -> None:
-    click.echo(click.style(text, bold=True) + click.style(more, dim=True))
+def _title(text: str, suffix: str = "") -> None:
+    click.echo(click.style(text, bold=True) + click.style(suffix, dim=True))
 
 
 def _dim(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`harken otlp`: model calls that other programs emit as spans become sessions."""
+"""`harken otlp`: record model calls that other programs emit as spans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from harken.capture.otlp.server import OtlpServer
 
 PORT = 4318
-"""Where exporters send to when nobody tells them."""
+"""The default port of exporters."""
 
 
 @click.command("otlp")
@@ -117,7 +117,7 @@ def _told(line: str) -> None:
 
 
 def _tell(url: str, token_file: Path | None, *, as_json: bool) -> None:
-    """Say what a program needs to know. The token itself is never printed."""
+    """Print the values that a program needs to connect. The token itself is never printed."""
     settings = _settings(url, token_file)
     if as_json:
         print_json(
@@ -142,15 +142,15 @@ def _settings(url: str, token_file: Path | None) -> dict[str, str]:
     }
 
 
-def _summarize(counted: ReceiverStats, *, as_json: bool) -> None:
+def _summarize(stats: ReceiverStats, *, as_json: bool) -> None:
     if as_json:
-        print_json({"calls": counted.calls, "without_messages": counted.silent}, indent=None)
+        print_json({"calls": stats.calls, "without_messages": stats.silent}, indent=None)
         return
     print_text(
-        f"recorded {count(counted.calls, 'model call')}; {command_prefix('sessions')} lists them"
+        f"recorded {count(stats.calls, 'model call')}; {command_prefix('sessions')} lists them"
     )
-    if counted.silent:
+    if stats.silent:
         print_text(
-            f"{count(counted.silent, 'model call')} came without what was said: the program must "
+            f"{count(stats.silent, 'model call')} came without what was said: the program must "
             f"be told to capture it (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT)"
         )

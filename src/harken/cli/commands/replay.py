@@ -1,4 +1,4 @@
-"""`harken replay SESSION`: a session request by request, with what each model call saw."""
+"""`harken replay SESSION`: show the requests of a session, with the context of each model call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @json_option
 @home_option
 def command(
-    home: Home, session: str, as_json: bool, whole: bool, checks: bool, **chosen: Any
+    home: Home, session: str, as_json: bool, whole: bool, checks: bool, **options: Any
 ) -> int:
     """Step through a SESSION: what each request saw, what was new in it, what came of it.
 
@@ -55,17 +55,17 @@ def command(
     steps = stepping_of(home, viewer)
     if not len(steps):
         raise ConfigError(f"{session}: no model was called in it, so there is nothing to replay")
-    span = _Span.of(steps, viewer, thread=of_session, **chosen)
+    span = _Span.of(steps, viewer, thread=of_session, **options)
     if has_screen() and not as_json and not whole:
         return _show(steps, viewer, span)
     from harken.cli.replay_view.page import as_lines, as_rows
 
     numbers = span.numbers if span.at is None else [span.at]
     if as_json:
-        for row in as_rows(steps, numbers, whole=whole):
+        for row in as_rows(steps, numbers, is_full=whole):
             print_json(row, indent=None)
     else:
-        for line in as_lines(steps, numbers, whole=whole):
+        for line in as_lines(steps, numbers, is_full=whole):
             print_text(line)
     return 0
 
@@ -85,9 +85,9 @@ def _check(session: str, viewer: SessionViewer, *, as_json: bool) -> int:
     else:
         with TemporaryDirectory(prefix="harken-check-") as folder:
             tools = local_tools(Path(folder), outputs=Path(folder))  # none of them runs
-        done = determinism.check(events, ReplayExtras(tools=tools, resolver=viewer.resolver))
-        lines = check_report.checked_lines(session, done)
-        row, is_same = check_report.checked_row(session, done), done.difference is None
+        result = determinism.check(events, ReplayExtras(tools=tools, resolver=viewer.resolver))
+        lines = check_report.checked_lines(session, result)
+        row, is_same = check_report.checked_row(session, result), result.difference is None
     if as_json:
         print_json(row)
     else:
@@ -98,7 +98,7 @@ def _check(session: str, viewer: SessionViewer, *, as_json: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Which requests are meant."""
+    """The selected requests."""
 
     agent_id: AgentId | None
     numbers: Sequence[int]
@@ -116,19 +116,19 @@ class _Span:
         first: str | None,
         last: str | None,
     ) -> _Span:
-        """Find what a person named. Raises NameNotFound, ConfigError where nothing is left.
+        """Resolve the options. Raises NameNotFound, and ConfigError if no request is selected.
 
-        `thread`: the agent of SESSION/AGENT, whose calls have numbers of their own.
+        `thread`: the agent of SESSION/AGENT, whose calls have their own numbers.
         """
-        own = None if thread is None else viewer.resolve_agent(thread)
-        agent_id = own if agent is None else viewer.resolve_agent(agent)
-        start = 1 if first is None else steps.find(first, own)
-        stop = len(steps) if last is None else steps.find(last, own)
+        thread_agent = None if thread is None else viewer.resolve_agent(thread)
+        agent_id = thread_agent if agent is None else viewer.resolve_agent(agent)
+        start = 1 if first is None else steps.find(first, thread_agent)
+        stop = len(steps) if last is None else steps.find(last, thread_agent)
         numbers = [number for number in steps.of(agent_id) if start <= number <= stop]
         if not numbers:
             whose = "" if agent is None else f" of {agent}"
             raise ConfigError(f"there is no request{whose} from {start} to {stop}")
-        return cls(agent_id, numbers, None if at is None else steps.find(at, own))
+        return cls(agent_id, numbers, None if at is None else steps.find(at, thread_agent))
 
 
 def stepping_of(home: Home, viewer: SessionViewer) -> RequestSteps:

@@ -76,7 +76,7 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
         raise click.UsageError("--live: the tools of another program are not here to be run")
     with ExitStack() as stack:
         bench = RerunEnvironment.open(home, options["permission"], stack)
-        done = bench.run(
+        results = bench.run(
             point,
             change,
             times=options["times"],
@@ -85,24 +85,24 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
             name=options["name"],
         )
     if as_json:
-        print_json([as_row(one) for one in done])
+        print_json([as_row(result) for result in results])
     else:
-        _report(point.session, done, live=options["live"])
-    return int(any(one.error is not None for one in done))
+        _report(point.session, results, live=options["live"])
+    return int(any(result.error is not None for result in results))
 
 
-def find_point(home: Home, given: str, at: str) -> ForkPoint:
+def find_point(home: Home, ref: str, message: str) -> ForkPoint:
     """Return the call that a person means. Raises NameNotFound, ConfigError."""
     from harken.cli.commands.view.command import open_viewer
     from harken.config.name_resolver import NameResolver
     from harken.experiments.fork_point import ForkPoint
 
-    session, agent = NameResolver(home).split_agent(given)
+    session, agent = NameResolver(home).split_agent(ref)
     viewer = open_viewer(home, session)
     name = viewer.path.stem if viewer.path.suffix == ".jsonl" else viewer.path.name
     events, resolver = viewer.events, viewer.resolver
     of_agent = None if agent is None else viewer.resolve_agent(agent)
-    return ForkPoint.find(name, events, at, agent=of_agent, resolver=resolver)
+    return ForkPoint.find(name, events, message, agent=of_agent, resolver=resolver)
 
 
 def _change(options: dict[str, Any]) -> Change:
@@ -110,10 +110,10 @@ def _change(options: dict[str, Any]) -> Change:
     from harken.experiments.change import Change
 
     edits: list[tuple[str, str]] = []
-    for given in options["edit"]:
-        message, equals, text = given.partition("=")
+    for edit in options["edit"]:
+        message, equals, text = edit.partition("=")
         if not equals or not message:
-            raise click.UsageError(f"--edit {one_line(given, 40)!r}: write MESSAGE=TEXT")
+            raise click.UsageError(f"--edit {one_line(edit, 40)!r}: write MESSAGE=TEXT")
         edits.append((message, text))
     system: Path | None = options["system"]
     return Change(
@@ -134,7 +134,7 @@ def _text(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RerunEnvironment:
-    """Where reruns are made: models, store and tools of this machine, as a chat has them."""
+    """The environment of reruns: models, store and tools of this machine, as in a chat."""
 
     home: Home
     runtime: AgentRuntime
@@ -157,13 +157,13 @@ class RerunEnvironment:
 
         settings: Settings = load_settings(home, permission=permission)
         home.make()
-        kept = CheckpointStore.opened(
+        checkpoint_store = CheckpointStore.opened(
             lambda: open_store(home, settings.store, settings.backing, patience_s=PATIENCE_S)
         )
-        stack.callback(kept.close)
-        for note in kept.notes:
+        stack.callback(checkpoint_store.close)
+        for note in checkpoint_store.notes:
             click.echo(one_line(note, 500), err=True)
-        checkpoints = kept.checkpoints(home)
+        checkpoints = checkpoint_store.checkpoints(home)
         if checkpoints is not None and checkpoints.sockets is not None:
             stack.callback(checkpoints.sockets.close)
         runtime = AgentRuntime(
@@ -183,7 +183,7 @@ class RerunEnvironment:
             permissions = permissions_of(settings, home.folder)
             return open_world(ChatOptions(), settings, permissions, None, around)
 
-        return cls(home, runtime, kept.store, live)
+        return cls(home, runtime, checkpoint_store.store, live)
 
     def run(
         self,
@@ -225,7 +225,8 @@ class RerunEnvironment:
 def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:
     """Return the names of the new sessions; of several, they end in `-1` to `-N`.
 
-    name: as the user wants it; None derives it from the session. Raises ConfigError if it is taken.
+    name: the name from the user. None derives it from the session. Raises ConfigError if it is
+    taken.
     """
     base = _unused_stem(home, session) if name is None else name
     stems = [base] if times == 1 else [f"{base}-{number}" for number in range(1, times + 1)]
@@ -235,34 +236,34 @@ def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:
 def _unused_stem(home: Home, session: str) -> str:
     """Return a name for a rerun of a session with which no other name begins."""
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", session).strip("._")[:80] or "session"
-    taken = {log.stem for log in home.logs()}
+    used_stems = {log.stem for log in home.logs()}
     base, number = f"{stem}-rerun", 1
-    while any(name == base or name.startswith(f"{base}-") for name in taken):
+    while any(name == base or name.startswith(f"{base}-") for name in used_stems):
         number += 1
         base = f"{stem}-rerun{number}"
     return base
 
 
-def as_row(done: RerunResult) -> dict[str, Any]:
+def as_row(result: RerunResult) -> dict[str, Any]:
     """Return a rerun as JSON values."""
     return {
-        "session": done.log.stem,
-        "answer": done.answer,
-        "error": done.error,
+        "session": result.log.stem,
+        "answer": result.answer,
+        "error": result.error,
         "differing": [
             {"agent": agent, "tool": call.name, "arguments": call.arguments}
-            for agent, call in done.differing
+            for agent, call in result.differing
         ],
     }
 
 
-def _report(session: str, done: Sequence[RerunResult], *, live: bool) -> None:
-    for one in done:
-        said = one.answer if one.error is None else f"failed: {one.error}"
-        print_text(f"{one.log.stem}  {one_line(said or '', 200)}")
-        if one.differing:
-            calls = ", ".join(dict.fromkeys(call.name for _, call in one.differing))
-            what = "not in the record" if live else "not in the record, and refused"
-            print_text(f"  {count(len(one.differing), 'call')} {what}: {one_line(calls)}")
-    names = [one.log.stem for one in done]
+def _report(session: str, results: Sequence[RerunResult], *, live: bool) -> None:
+    for result in results:
+        answer = result.answer if result.error is None else f"failed: {result.error}"
+        print_text(f"{result.log.stem}  {one_line(answer or '', 200)}")
+        if result.differing:
+            calls = ", ".join(dict.fromkeys(call.name for _, call in result.differing))
+            note = "not in the record" if live else "not in the record, and refused"
+            print_text(f"  {count(len(result.differing), 'call')} {note}: {one_line(calls)}")
+    names = [result.log.stem for result in results]
     click.echo(f"See what differs: `{command_prefix('compare', session, *names[:8])}`", err=True)

@@ -1,4 +1,4 @@
-"""`harken resume`: any conversation goes on in any client, from any message."""
+"""`harken resume`: continue a conversation in another client, from any message."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def command(
     """
     if runtime == HARKEN:
         return _in_harken(home, conversation, at, folder, model, is_printed=is_printed)
-    client, found = client_for(runtime), read_meant(home, conversation, at)
+    client, resolved = client_for(runtime), read_meant(home, conversation, at)
     if not is_printed:
         client.check_installed(environment().get("PATH"))
-    where = _folder(found, folder)
-    words = _written(client, found, where, model)
+    where = _folder(resolved, folder)
+    words = _written(client, resolved, where, model)
     if is_printed:
         _print(words, where)
     else:
@@ -87,8 +87,10 @@ def command(
     return 0
 
 
-def _written(client: Client, found: ResolvedConversation, where: Path, model: str) -> list[str]:
-    """Write a session for a client; return what goes on with it."""
+def _written(
+    client: Client, conversation: ResolvedConversation, where: Path, model: str
+) -> list[str]:
+    """Write a session for a client; return the command that continues it."""
     from harken.capture.resume.completeness import wholeness
     from harken.capture.resume.placement import ClientHome, place
     from harken.capture.resume.transfer import transfer
@@ -96,37 +98,43 @@ def _written(client: Client, found: ResolvedConversation, where: Path, model: st
 
     native = native_for(client.runtime)
     if native is None or native.writes is None:
-        known = [one for one in RUNTIMES if (native := native_for(one)) and native.writes]
-        raise NameNotFound("client that sessions can be written for", client.runtime, known)
-    if not found.moment.entries:
-        raise ConfigError(f"{found.moment.ctx}: nothing was said there yet")
-    new = new_session(client.runtime, where, title=found.conversation.title, model=model)
-    data = native.writes(found.moment.entries, new)
-    written = read_written_conversation(client, native, data)
-    _tell(transfer(found.said, wholeness(found.moment.entries, written)))
-    placed = place(client, native, data, new, ClientHome(home=Path.home(), environ=environment()))
-    into = placed.file or f"its database, as {placed.session}"
+        runtimes = [
+            runtime for runtime in RUNTIMES if (native := native_for(runtime)) and native.writes
+        ]
+        raise NameNotFound("client that sessions can be written for", client.runtime, runtimes)
+    if not conversation.moment.entries:
+        raise ConfigError(f"{conversation.moment.ctx}: nothing was said there yet")
+    new = new_session(client.runtime, where, title=conversation.conversation.title, model=model)
+    data = native.writes(conversation.moment.entries, new)
+    native_conversation = read_written_conversation(client, native, data)
+    _tell(transfer(conversation.said, wholeness(conversation.moment.entries, native_conversation)))
+    placed_session = place(
+        client, native, data, new, ClientHome(home=Path.home(), environ=environment())
+    )
+    into = placed_session.file or f"its database, as {placed_session.session}"
     click.echo(escape_control_characters(f"a session for {client.name} in {into}"), err=True)
-    return client.command(placed.session, model)
+    return client.command(placed_session.session, model)
 
 
-def _tell(found: Transfer) -> None:
-    """Print how much of the conversation goes over, and why the rest does not."""
-    for line in transfer_lines(found):
+def _tell(result: Transfer) -> None:
+    """Print how much of the conversation is transferred, and why the remaining part is not."""
+    for line in transfer_lines(result):
         click.echo(escape_control_characters(line), err=True)
 
 
-def transfer_lines(found: Transfer) -> Iterator[str]:
-    """Yield a line on how much goes over, and one for each reason why something is left out."""
-    if found.go_over == found.messages:
-        one = found.messages == 1
-        yield "the only message goes over" if one else f"all {found.messages} messages go over"
+def transfer_lines(result: Transfer) -> Iterator[str]:
+    """Yield a line on the transferred part, and one for each reason of an omission."""
+    if result.go_over == result.messages:
+        is_single = result.messages == 1
+        yield (
+            "the only message goes over" if is_single else f"all {result.messages} messages go over"
+        )
         return
-    rest = ""
-    if found.summarized:
-        rest = f"; {found.summarized} {_are(found.summarized)} summarized by a compaction"
-    yield f"{found.go_over} of {found.messages} messages go over{rest}"
-    for reason, size in found.left_out.items():
+    suffix = ""
+    if result.summarized:
+        suffix = f"; {result.summarized} {_are(result.summarized)} summarized by a compaction"
+    yield f"{result.go_over} of {result.messages} messages go over{suffix}"
+    for reason, size in result.left_out.items():
         yield f"{size} {_are(size)} left out: {reason.name}: {reason.why}"
 
 
@@ -134,16 +142,16 @@ def _are(size: int) -> str:
     return "is" if size == 1 else "are"
 
 
-def _folder(found: ResolvedConversation, given: Path | None) -> Path:
+def _folder(conversation: ResolvedConversation, folder: Path | None) -> Path:
     """Return where to work, and say why there."""
-    if given is not None:
-        return given.absolute()
-    worked = found.conversation.folder
+    if folder is not None:
+        return folder.absolute()
+    worked = conversation.conversation.folder
     if worked.startswith("/") and os.path.isdir(worked):  # noqa: PTH112 - raises nothing
         click.echo(escape_control_characters(f"working in {worked}, as the session did"), err=True)
         return Path(worked)
-    gone = f", since {one_line(worked)} is not here" if worked else ""
-    click.echo(escape_control_characters(f"working in {current_folder()}{gone}"), err=True)
+    note = f", since {one_line(worked)} is not here" if worked else ""
+    click.echo(escape_control_characters(f"working in {current_folder()}{note}"), err=True)
     return current_folder()
 
 
@@ -158,16 +166,16 @@ def _in_harken(
 ) -> int:
     """Go on in a chat."""
     with store_of(home) as store:
-        found = resolve_conversation(home, store, conversation, at)
-        ctx = name_of(store, commit_at(store, found.moment))
+        resolved = resolve_conversation(home, store, conversation, at)
+        ctx = name_of(store, commit_at(store, resolved.moment))
     from harken.capture.resume.transfer import whole_transfer
 
-    _tell(whole_transfer(found.said))
-    where = _folder(found, folder)
+    _tell(whole_transfer(resolved.said))
+    where = _folder(resolved, folder)
     if is_printed:
-        chosen = ["--home", str(home.folder.absolute())] if home.chosen else []
+        home_options = ["--home", str(home.folder.absolute())] if home.chosen else []
         words = [*shlex.split(program_name()), "chat", "--from", ctx]
-        _print([*words, *(["--model", model] if model else []), *chosen], where)
+        _print([*words, *(["--model", model] if model else []), *home_options], where)
         return 0
     from harken.chat.options import ChatOptions
     from harken.cli.commands.chat.command import talk_in_lines, talk_on_screen
@@ -197,20 +205,20 @@ def quoted(word: str) -> str:
     if escape_control_characters(word) == word and not {"\n", "\t"} & set(word):
         return shlex.quote(word)
     data = os.fsencode(word).decode("latin-1")
-    plain = re.sub(r"[^ -~]|['\\]", lambda found: f"\\x{ord(found[0]):02x}", data)
+    plain = re.sub(r"[^ -~]|['\\]", lambda match: f"\\x{ord(match[0]):02x}", data)
     return f"$'{plain}'"
 
 
 def _start(words: Sequence[str], where: Path) -> None:
-    """Become the client: it gets the terminal, and nothing of Harken stays."""
+    """Replace this process by the client."""
     sys.stdout.flush()
     sys.stderr.flush()
     # It was looked for here: a PATH may be relative, and the folder is one that a session named.
-    found = os.path.abspath(shutil.which(words[0]) or words[0])  # noqa: PTH100 - links stay
+    program = os.path.abspath(shutil.which(words[0]) or words[0])  # noqa: PTH100 - links stay
     try:
         os.chdir(where)
         # Some clients believe PWD more than the system.
-        os.execve(found, list(words), {**os.environ, "PWD": str(where)})  # noqa: S606
+        os.execve(program, list(words), {**os.environ, "PWD": str(where)})  # noqa: S606
     except OSError as error:
         raise ConfigError(
             f"{words[0]} cannot be started in {where} ({error.strerror}); the session is there: "

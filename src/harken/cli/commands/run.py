@@ -28,11 +28,11 @@ QUIET = (
     "DISABLE_TELEMETRY",
     "DISABLE_ERROR_REPORTING",
 )
-"""What Claude Code is told, where nobody says otherwise: it begins without asking the network."""
+"""Default settings of Claude Code: it begins without network requests."""
 NOT_FOUND, NOT_RUN = 127, 126
-"""What a shell ends with where there is no such program, or it cannot be run."""
+"""Exit codes of a shell for a program that does not exist, or cannot be run."""
 CLIENT = (Path(), AgentId("client"))
-"""Whose socket it is: there is one, for the client and its subagents."""
+"""The owner of the socket: the client and its subagents share one."""
 _PATIENCE_S = 10.0
 
 
@@ -56,41 +56,45 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
     from harken.context.socket_server import ContextSocketServer
     from harken.core.clock import format_rfc3339, system_clock
 
-    asked = invocation(client, runtime)
+    client_call = invocation(client, runtime)
     recordings: list[LiveRecorder] = []
-    sockets = ContextSocketServer(home.run_folder, lambda: any(one.ask() for one in recordings))
+    sockets = ContextSocketServer(
+        home.run_folder, lambda: any(recording.ask() for recording in recordings)
+    )
     try:
         path = _socket(sockets)
         with _event_file(events) as tell:
             recording = LiveRecorder(
-                opens=_opens(home, asked, _sight(asked)),
-                listen=asked.listen,
+                opens=_opens(home, client_call, _sight(client_call)),
+                listen=client_call.listen,
                 settle=lambda ctx: sockets.settle(CLIENT, ctx),
                 hold=lambda: sockets.hold(CLIENT),
                 release=lambda: sockets.release(CLIENT),
                 tell=tell,
-                prompt=asked.prompt,
-                has_file=asked.has_file,
+                prompt=client_call.prompt,
+                has_file=client_call.has_file,
                 started=format_rfc3339(system_clock()),
             )
             recordings.append(recording)
-            return _run(asked, _environ(asked, path), recording)
+            return _run(client_call, _environ(client_call, path), recording)
     finally:
         sockets.close()
 
 
-def _run(asked: Invocation, environ: Mapping[str, str], recording: LiveRecorder) -> int:
-    """Run a client and its recording; say what went wrong with the recording, once."""
+def _run(client_call: Invocation, environ: Mapping[str, str], recording: LiveRecorder) -> int:
+    """Run a client and its recording; print a failure of the recording once."""
     from harken.capture.live.display import shown_for
     from harken.capture.live.process import run_client
 
-    shown = None if asked.output == "untouched" else shown_for(asked)
+    output = None if client_call.output == "untouched" else shown_for(client_call)
     recording.begin()
     try:
-        ended = run_client(asked.command, environ, shown, recording.hear)
+        exit_code = run_client(client_call.command, environ, output, recording.hear)
     except OSError as error:
         recording.failure = ""
-        click.echo(f"harken: {one_line(asked.command[0])}: {error.strerror or error}", err=True)
+        click.echo(
+            f"harken: {one_line(client_call.command[0])}: {error.strerror or error}", err=True
+        )
         return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN
     try:
         recording.end()
@@ -99,16 +103,16 @@ def _run(asked: Invocation, environ: Mapping[str, str], recording: LiveRecorder)
     if recording.failure:
         failure = one_line(recording.failure, 300)
         click.echo(f"harken: this run is not recorded to its end: {failure}", err=True)
-    if ended.unshown:
-        click.echo(f"harken: not all output could be written: {ended.unshown}", err=True)
-        return ended.code or 1
-    return ended.code
+    if exit_code.unshown:
+        click.echo(f"harken: not all output could be written: {exit_code.unshown}", err=True)
+        return exit_code.code or 1
+    return exit_code.code
 
 
-def _environ(asked: Invocation, socket: str) -> dict[str, str]:
+def _environ(client_call: Invocation, socket: str) -> dict[str, str]:
     """Return the environment of a client."""
     environ = dict(environment())
-    if asked.runtime == "claude":
+    if client_call.runtime == "claude":
         environ = {**dict.fromkeys(QUIET, "1"), **environ}
     return {**environ, VARIABLE: socket} if socket else environ
 
@@ -121,24 +125,24 @@ def _socket(sockets: ContextSocketServer) -> str:
         return ""
 
 
-def _sight(asked: Invocation) -> ChangeScanner:
-    """Return what sees the files of a client from now on."""
+def _sight(client_call: Invocation) -> ChangeScanner:
+    """Return a scanner for changes of the client's files."""
     from harken.capture.files.change_scanner import ChangeScanner
     from harken.capture.files.sources import PLACES, watched_at
 
-    places = [place for place in PLACES if place.runtime == asked.runtime]
+    places = [place for place in PLACES if place.runtime == client_call.runtime]
     sight = ChangeScanner(watched_at(places, Path.home(), environment()))
     sight.sweep()
     return sight
 
 
 def _opens(
-    home: Home, asked: Invocation, sight: ChangeScanner
+    home: Home, client_call: Invocation, sight: ChangeScanner
 ) -> Callable[[], AbstractContextManager[CommitSources]]:
-    """Return what opens the store, when the recording is ready for it."""
+    """Return a function that opens the store when the recording is ready for it."""
     from harken.capture.live.session_files import mentions_of
 
-    mentions = mentions_of(asked.runtime, current_folder() / asked.folder)
+    mentions = mentions_of(client_call.runtime, current_folder() / client_call.folder)
 
     @contextmanager
     def opens() -> Iterator[CommitSources]:
@@ -160,7 +164,9 @@ def _opens(
             catalogue = Catalogue(home.index_file)
             try:
                 trail = RunFiles(FileFollower(store, catalogue), sight, mentions)
-                yield CommitSources(store, trail, StreamCommits(store, asked.runtime, system_clock))
+                yield CommitSources(
+                    store, trail, StreamCommits(store, client_call.runtime, system_clock)
+                )
             finally:
                 catalogue.close()
         finally:
@@ -171,7 +177,7 @@ def _opens(
 
 @contextmanager
 def _event_file(path: Path | None) -> Iterator[Callable[[StreamEvent], None]]:
-    """Give what writes events to a file; where it cannot be written, that is an error at once."""
+    """Yield a function that writes events to a file. Fails at once if it cannot be written."""
     if path is None:
         yield lambda _: None
         return
@@ -179,10 +185,12 @@ def _event_file(path: Path | None) -> Iterator[Callable[[StreamEvent], None]]:
 
     with path.open("a", encoding="utf-8", errors="replace") as file:
 
-        def tell(heard: StreamEvent) -> None:
+        def tell(stream_event: StreamEvent) -> None:
             with suppress(OSError):
-                for event in heard.events:
-                    file.write(json.dumps({"agent": heard.agent, **event_dict(event)}) + "\n")
+                for event in stream_event.events:
+                    file.write(
+                        json.dumps({"agent": stream_event.agent, **event_dict(event)}) + "\n"
+                    )
                 file.flush()
 
         yield tell

@@ -1,4 +1,4 @@
-"""`harken search`: where something was said, in whatever runtime, and where one can go on from."""
+"""`harken search`: find text in sessions of any runtime, with commits to continue from."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _CTX = len("ctx-") + SHOWN
 @click.option("--all", "every", is_flag=True, help="However many there are.")
 @json_option
 @home_option
-def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
+def command(home: Home, every: bool, as_json: bool, **options: Any) -> None:
     """Find where something was said, in all sessions of all runtimes, the last time first.
 
     A QUERY has words, all of which are wanted; "several words" in a row; beginnings*; -not; one OR
@@ -58,35 +58,35 @@ def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
     from harken.index.query import query_of
     from harken.index.search import search
 
-    query_of(" ".join(given["words"]))  # An empty query is an error before the facts are read.
+    query_of(" ".join(options["words"]))  # An empty query is an error before the facts are read.
 
     def find(facts: SessionIndex, store: Store | None) -> tuple[SearchResults, list[SearchHit]]:
-        asked = _asked(facts.database, None if every else given["limit"], given)
-        found = search(facts, store, asked)
-        return found, list(found.hits)
+        query = _asked(facts.database, None if every else options["limit"], options)
+        results = search(facts, store, query)
+        return results, list(results.hits)
 
-    found, hits = read_facts(home, find)
+    results, hits = read_facts(home, find)
     if as_json:
         rows = [_row(hit) for hit in hits]
-        print_json({"total": found.total, "is_more": found.is_more, "hits": rows})
+        print_json({"total": results.total, "is_more": results.is_more, "hits": rows})
     else:
-        _show(found, hits, NameResolver(home).short_names())
+        _show(results, hits, NameResolver(home).short_names())
 
 
-def _asked(database: apsw.Connection, limit: int | None, given: dict[str, Any]) -> SearchQuery:
-    """Return what is asked for. Raises ConfigError, NameNotFound for what is not there."""
+def _asked(database: apsw.Connection, limit: int | None, options: dict[str, Any]) -> SearchQuery:
+    """Return the search query. Raises ConfigError, and NameNotFound for unknown names."""
     from harken.index.search import SearchQuery
 
     for name, query in (("agent", _AGENTS), ("tool", _TOOLS)):
-        _check(database, name, given[name], query)
-    chosen = {name: given[name] for name in ("since", "until", "project", "runtime")}
-    scope = ScopeOptions(zone=LocalZone(), **chosen).scope(database)
+        _check(database, name, options[name], query)
+    scope_values = {name: options[name] for name in ("since", "until", "project", "runtime")}
+    scope = ScopeOptions(zone=LocalZone(), **scope_values).scope(database)
     return SearchQuery(
-        words=" ".join(given["words"]),
-        agent=given["agent"],
-        role=given["role"],
-        kind=given["kind"],
-        tool=given["tool"],
+        words=" ".join(options["words"]),
+        agent=options["agent"],
+        role=options["role"],
+        kind=options["kind"],
+        tool=options["tool"],
         projects=scope.projects,
         runtime=scope.runtime,
         since_us=scope.since_us,
@@ -96,18 +96,20 @@ def _asked(database: apsw.Connection, limit: int | None, given: dict[str, Any]) 
 
 
 def _check(database: apsw.Connection, kind: str, name: str | None, query: str) -> None:
-    """Raise NameNotFound, with what there is, for a name that is not there."""
+    """Raise NameNotFound, with the existing names, if a name does not exist."""
     if name is not None:
-        known = [row[0] for row in database.execute(query)]
-        if name not in known:
-            raise NameNotFound(kind, name, known)
+        names = [row[0] for row in database.execute(query)]
+        if name not in names:
+            raise NameNotFound(kind, name, names)
 
 
 _AGENTS = "SELECT DISTINCT CASE name WHEN '' THEN 'main' ELSE name END FROM agents ORDER BY 1"
 _TOOLS = "SELECT name FROM tool_calls GROUP BY name ORDER BY count(*) DESC"
 
 
-def _show(found: SearchResults, hits: Sequence[SearchHit], short_names: Mapping[str, str]) -> None:
+def _show(
+    results: SearchResults, hits: Sequence[SearchHit], short_names: Mapping[str, str]
+) -> None:
     """Print hits, and the number of all messages that match."""
     look = look_of()
     ink = AnsiStyler(colour=look.colour)
@@ -120,35 +122,35 @@ def _show(found: SearchResults, hits: Sequence[SearchHit], short_names: Mapping[
     if not hits:
         click.echo("Nobody said that here; fewer words find more.", err=True)
         return
-    more = "more than " if found.is_more else ""
-    print_text(f"{len(hits):,} of {more}{found.total:,}, the last said first.{_next(hits[0])}")
+    prefix = "more than " if results.is_more else ""
+    print_text(f"{len(hits):,} of {prefix}{results.total:,}, the last said first.{_next(hits[0])}")
 
 
 def _heading(hit: SearchHit, session: str) -> Line:
     """Return the commit, time, agent and session of a hit. The names can be pasted back."""
     agent = f"/{one_line(hit.agent, 24)}" if hit.agent else ""
-    what = one_line(f"{hit.tool} result" if hit.tool else hit.kind.replace("_", " "), 40)
+    label = one_line(f"{hit.tool} result" if hit.tool else hit.kind.replace("_", " "), 40)
     where = hit.title or hit.project
     return [
         ("yellow", "" if hit.ctx is None else f"{hit.ctx[:_CTX]}  "),
         ("yellow", one_line(session, 80)),
         ("dim", f"  {minute(to_datetime(hit.time_us), LocalZone()):16}  "),
         ("cyan", one_line(hit.runtime, 16) + agent),
-        ("magenta", f"  {what}"),
+        ("magenta", f"  {label}"),
         ("", f"  {one_line(where, 80)}"),
     ]
 
 
 def _excerpt(hit: SearchHit) -> Line:
     pieces = [
-        ("bold green" if found else "", escape_control_characters(text))
-        for text, found in hit.excerpt.pieces
+        ("bold green" if is_match else "", escape_control_characters(text))
+        for text, is_match in hit.excerpt.pieces
     ]
     return [("", "    "), *pieces]
 
 
 def _next(hit: SearchHit) -> str:
-    """Return what can be done with a hit."""
+    """Return the next command for a hit."""
     if hit.ctx is None:
         return f" Go on with `{command_prefix('chat', '--resume', hit.session)}`"
     name = hit.ctx[:_CTX]

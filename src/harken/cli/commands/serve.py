@@ -54,7 +54,7 @@ _NEEDED = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}
 )
 @json_option
 @home_option
-def command(as_json: bool, home: Home, **wanted: Any) -> None:
+def command(as_json: bool, home: Home, **options: Any) -> None:
     """Serve the store of the home over HTTP, until Ctrl-C.
 
     Who asks needs the token, which is in a file that only you can read.
@@ -71,7 +71,7 @@ def command(as_json: bool, home: Home, **wanted: Any) -> None:
             f"serving needs {error.name}, which is not installed: pip install 'harken[service]'"
         ) from None
 
-    wish = ServeOptions(**wanted)
+    wish = ServeOptions(**options)
     home.make()
     with listening(home, wish) as place:
         store = SqliteStore(home.store_file)
@@ -95,7 +95,7 @@ def command(as_json: bool, home: Home, **wanted: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """What a person asks for on the command line."""
+    """The command-line options of the service."""
 
     host: str
     port: int
@@ -108,7 +108,7 @@ class ServeOptions:
 
 @dataclass(frozen=True, slots=True)
 class BoundService:
-    """Where the service listens, and what it asks for; None: nothing."""
+    """The address of the service, and its token. None: no token."""
 
     listener: socket.socket
     address: str

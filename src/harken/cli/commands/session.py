@@ -50,7 +50,7 @@ def check_command(session: str, as_json: bool, home: Home) -> int:
 
 
 def advice(path: Path, findings: Sequence[LogFinding]) -> str:
-    """Say what to do about what was found."""
+    """Return advice on the findings."""
     kinds = {finding.kind for finding in findings}
     file = shlex.quote(str(path))
     if kinds == {"torn"}:
@@ -69,16 +69,16 @@ def advice(path: Path, findings: Sequence[LogFinding]) -> str:
 @home_option
 def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
     """Write what is whole of a log to a NEW file. For damaged and older logs, which stay."""
-    done = repair(NameResolver(home).log(session), out)
+    result = repair(NameResolver(home).log(session), out)
     if as_json:
-        lost_file = str(done.lost_file) if done.lost_file is not None else None
-        print_json({**asdict(done), "out": str(out), "lost_file": lost_file})
+        lost_file = str(result.lost_file) if result.lost_file is not None else None
+        print_json({**asdict(result), "out": str(out), "lost_file": lost_file})
         return
-    print_text(f"{out}: {done.kept} events kept, {len(done.lost)} lost")
-    for finding in done.lost:
+    print_text(f"{out}: {result.kept} events kept, {len(result.lost)} lost")
+    for finding in result.lost:
         print_text(f"  line {finding.line} (byte {finding.byte}): {finding.message}")
-    if done.lost_file is not None:
-        print_text(f"What is lost stands, as it was, in {done.lost_file}")
+    if result.lost_file is not None:
+        print_text(f"What is lost stands, as it was, in {result.lost_file}")
 
 
 @click.command(name="pack")
@@ -113,8 +113,8 @@ def pack_command(
             if dry_run:
                 row["before_bytes"] = stat_log(path).kept_bytes
             else:
-                done = pack(path)
-                row |= {**asdict(done), "path": str(done.path)}
+                result = pack(path)
+                row |= {**asdict(result), "path": str(result.path)}
         except LogError as error:
             row["error"] = str(error)
         rows.append(row)
@@ -123,11 +123,11 @@ def pack_command(
 
 
 def _older(home: Home, age_s: float) -> Iterator[Path]:
-    """Yield the plain logs that nobody wrote to for so long, and nobody has open."""
+    """Yield the uncompressed logs without writes for so long that no process has open."""
     before_ns = time.time_ns() - int(age_s * 1e9)
     for path in home.logs():
-        found = stat_log(path)
-        is_old = found.written_ns < before_ns and found.size_bytes and not found.is_packed
+        stat = stat_log(path)
+        is_old = stat.written_ns < before_ns and stat.size_bytes and not stat.is_packed
         if is_old and not is_being_written(path):
             yield path
 

@@ -1,4 +1,4 @@
-"""`harken ship`: sessions go to a Harken service elsewhere, and are there once."""
+"""`harken ship`: send sessions to a Harken service, each once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 GLANCE_S = 1.0
 """So often the logs are looked at."""
 AGAIN_S = 30.0
-"""So often what was left out is tried again, though it did not change."""
+"""The delay of a retry for skipped logs that did not change."""
 MOST_S = 60.0
 """So long at most it is waited before a service that is away is asked again."""
 
@@ -62,10 +62,10 @@ def command(
     if bool(sessions) == everything:
         raise click.UsageError("which sessions? Name some, or say --all")
     resolver = NameResolver(home)
-    chosen = list(dict.fromkeys(resolver.log(name) for name in sessions))
+    logs = list(dict.fromkeys(resolver.log(name) for name in sessions))
     home.make()
     with _shipper(home, url, no_redact=no_redact) as shipper:
-        round_ = ShipLoop(shipper, lambda: home.logs()[::-1] if everything else chosen, as_json)
+        round_ = ShipLoop(shipper, lambda: home.logs()[::-1] if everything else logs, as_json)
         if watch:
             round_.watch()
         else:
@@ -100,23 +100,23 @@ def _store(home: Home) -> Store:
 
 @dataclass(slots=True)
 class ShipLoop:
-    """Ships logs, one after the other, again and again, and tells what went."""
+    """Ships logs repeatedly, and reports the results."""
 
     shipper: Shipper
     logs: Callable[[], Sequence[Path]]
     as_json: bool
     left_out: dict[Path, str] = field(default_factory=dict)
     _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
-    """How the logs were when they were shipped."""
+    """The size and time of each log when it was shipped."""
     _told: dict[str, int] = field(default_factory=dict)
-    """The credentials that were told."""
+    """The number of credentials already reported."""
     _done: dict[str, ShipResult] = field(default_factory=dict)
-    """What went last of each session."""
+    """The last result of each session."""
     _again_at: float = 0.0
-    """When those left out are tried again, in seconds of the monotonic clock."""
+    """The time of the next retry of skipped logs, in seconds of the monotonic clock."""
 
     def ship(self) -> None:
-        """Ship what changed since it was looked at last. Raises StoreUnavailable."""
+        """Ship the logs that changed since the last round. Raises StoreUnavailable."""
         if time.monotonic() >= self._again_at:
             self._again_at = time.monotonic() + AGAIN_S
             for path in self.left_out:
@@ -162,26 +162,26 @@ class ShipLoop:
             self._say("")
 
     def total(self) -> None:
-        """Say what went in all."""
-        new = [one for one in self._done.values() if one.is_new]
-        lines = count(sum(one.lines for one in new), "line")
-        commits = count(sum(one.commits for one in new), "commit")
-        size = size_text(sum(one.size_bytes for one in new))
+        """Print the totals."""
+        new = [result for result in self._done.values() if result.is_new]
+        lines = count(sum(result.lines for result in new), "line")
+        commits = count(sum(result.commits for result in new), "commit")
+        size = size_text(sum(result.size_bytes for result in new))
         sessions = count(len(self._done), "session")
         self._say(f"{sessions} there, {len(new)} with something new: {lines}, {commits}, {size}")
 
-    def _tell(self, done: ShipResult) -> None:
-        self._done[done.name] = done
-        if done.is_new and self.as_json:
-            print_json(_row(done), indent=None)
-        elif done.is_new:
-            lines, commits = count(done.lines, "line"), count(done.commits, "commit")
-            print_text(f"{done.name}: {lines}, {commits}, {size_text(done.size_bytes)}")
-        if done.is_new and done.lacking:
-            what = count(len(done.lacking), "commit")
-            click.echo(f"{done.name} names {what} that the store does not have", err=True)
-        found = self.shipper.found
-        if found is not None and (new := found.kinds) != self._told:
+    def _tell(self, result: ShipResult) -> None:
+        self._done[result.name] = result
+        if result.is_new and self.as_json:
+            print_json(_row(result), indent=None)
+        elif result.is_new:
+            lines, commits = count(result.lines, "line"), count(result.commits, "commit")
+            print_text(f"{result.name}: {lines}, {commits}, {size_text(result.size_bytes)}")
+        if result.is_new and result.lacking:
+            missing = count(len(result.lacking), "commit")
+            click.echo(f"{result.name} names {missing} that the store does not have", err=True)
+        secrets = self.shipper.found
+        if secrets is not None and (new := secrets.kinds) != self._told:
             kinds = ", ".join(f"{kind} ({number})" for kind, number in new.items())
             click.echo(f"what looks like a credential was redacted: {kinds}", err=True)
             self._told = dict(new)
@@ -191,20 +191,20 @@ class ShipLoop:
             print_text(text)
 
 
-def _row(done: ShipResult) -> dict[str, Any]:
+def _row(result: ShipResult) -> dict[str, Any]:
     return {
-        "session": done.name,
-        "lines": done.lines,
-        "size_bytes": done.size_bytes,
-        "commits": done.commits,
-        "lacking": sorted(done.lacking),
+        "session": result.name,
+        "lines": result.lines,
+        "size_bytes": result.size_bytes,
+        "commits": result.commits,
+        "lacking": sorted(result.lacking),
     }
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """Return what changes when a log is written; None: it is gone."""
+    """Return the values that change when a log is written. Return None if it does not exist."""
     try:
-        found = stat_log(path)
+        stat = stat_log(path)
     except OSError:
         return None
-    return found.size_bytes, found.written_ns
+    return stat.size_bytes, stat.written_ns

@@ -22,9 +22,9 @@ from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import count, size_text
 
 LARGEST = 5
-"""So many things are told that are larger than all others."""
+"""The number of listed largest objects."""
 PRINCIPALS = 10
-"""So many principals are told, those with the most commits."""
+"""The number of listed principals, those with the most commits."""
 _AT_ONCE = 1000
 
 
@@ -39,7 +39,7 @@ class ObjectSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreInfo:
-    """How much is in a store, and of what."""
+    """The numbers and sizes of the objects in a store."""
 
     stats: StoreStats
     format_version: int
@@ -50,7 +50,7 @@ class StoreInfo:
     """Times of commits; empty where there is none."""
     largest: tuple[ObjectSize, ...] = ()
     kept: int = 0
-    """How many names are kept otherwise than usual."""
+    """The number of names with a retention policy."""
     purged: int = 0
 
     def row(self) -> dict[str, Any]:
@@ -68,8 +68,8 @@ class StoreInfo:
             "newest": self.newest or None,
             "principals": dict(self.principals.most_common()),
             "largest": [
-                {"name": one.name, "kind": one.kind, "size_bytes": one.size_bytes}
-                for one in self.largest
+                {"name": item.name, "kind": item.kind, "size_bytes": item.size_bytes}
+                for item in self.largest
             ],
             "kept": self.kept,
             "purged": self.purged,
@@ -98,10 +98,10 @@ def info_of(store: Store, tell: ProgressCallback) -> StoreInfo:
     principals: Counter[str] = Counter()
     oldest = newest = ""
     names = store.newest_commits(2**62)
-    for at in range(0, len(names), _AT_ONCE):
-        for one in store.commits(names[at : at + _AT_ONCE]).values():
-            principals[one.commit.principal] += 1
-            time = one.commit.created_at
+    for start in range(0, len(names), _AT_ONCE):
+        for stored in store.commits(names[start : start + _AT_ONCE]).values():
+            principals[stored.commit.principal] += 1
+            time = stored.commit.created_at
             oldest, newest = min(oldest or time, time), max(newest, time)
     return StoreInfo(
         stats=stats,
@@ -119,33 +119,35 @@ def largest(store: Store, tell: ProgressCallback, total: int) -> list[ObjectSize
     """Return the largest things, the largest first."""
 
     def sizes() -> Iterator[ObjectSize]:
-        for done, thing in enumerate(store.iter_objects()):
-            tell(done, total)
-            yield ObjectSize(len(thing.body), thing.kind.name.lower(), thing.name)
+        for index, stored_object in enumerate(store.iter_objects()):
+            tell(index, total)
+            yield ObjectSize(
+                len(stored_object.body), stored_object.kind.name.lower(), stored_object.name
+            )
 
-    return nlargest(LARGEST, sizes(), key=lambda one: one.size_bytes)
+    return nlargest(LARGEST, sizes(), key=lambda item: item.size_bytes)
 
 
 def format_summary(info: StoreInfo) -> Iterator[tuple[str, str]]:
-    """Yield what a person is told: a word, and what there is of it."""
+    """Yield labels and texts of the summary."""
     stats = info.stats
-    things = [(stats.things.get(kind.name.lower(), 0), kind.name.lower()) for kind in ObjectKind]
-    yield "things", ", ".join(count(number, kind) for number, kind in things if number) or "none"
-    packed = _ratio(stats.raw_bytes, stats.stored_bytes)
+    counts = [(stats.things.get(kind.name.lower(), 0), kind.name.lower()) for kind in ObjectKind]
+    yield "things", ", ".join(count(number, kind) for number, kind in counts if number) or "none"
+    ratio = _ratio(stats.raw_bytes, stats.stored_bytes)
     raw, stored = size_text(stats.raw_bytes), size_text(stats.stored_bytes)
-    yield "size", f"{stored} on disk for {raw} of things, each once{_times(packed)}"
+    yield "size", f"{stored} on disk for {raw} of things, each once{_times(ratio)}"
     shared = _ratio(stats.logical_bytes, stats.raw_bytes)
     yield "sharing", f"{size_text(stats.logical_bytes)} if commits shared nothing{_times(shared)}"
     if info.newest:
         yield "commits", f"{_minute(info.oldest)} to {_minute(info.newest)} (UTC)"
-    for at, (principal, number) in enumerate(info.principals.most_common(PRINCIPALS)):
-        who = one_line(principal, 60) or "(none)"
-        yield "" if at else "principals", f"{who}: {count(number, 'commit')}"
+    for index, (principal, number) in enumerate(info.principals.most_common(PRINCIPALS)):
+        principal_name = one_line(principal, 60) or "(none)"
+        yield "" if index else "principals", f"{principal_name}: {count(number, 'commit')}"
     if len(info.principals) > PRINCIPALS:
         yield "", f"and {len(info.principals) - PRINCIPALS} more"
-    for at, one in enumerate(info.largest):
-        name = one.name[: SHOWN - 64]
-        yield "" if at else "largest", f"{one.kind} {name}, {size_text(one.size_bytes)}"
+    for index, item in enumerate(info.largest):
+        name = item.name[: SHOWN - 64]
+        yield "" if index else "largest", f"{item.kind} {name}, {size_text(item.size_bytes)}"
     if info.kept:
         yield "kept", f"{count(info.kept, 'name')} otherwise than usual"
     if info.purged:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--utc", is_flag=True, help="Days of UTC, not of this machine's zone.")
 @click.option("--text", "has_text", is_flag=True, help="With the words of the messages.")
 @home_option
-def command(home: Home, folder: Path, utc: bool, has_text: bool, **given: Any) -> None:
+def command(home: Home, folder: Path, utc: bool, has_text: bool, **options: Any) -> None:
     """Write sessions, agents, commits, messages, calls and requests as Parquet files into DIR.
 
     Sessions that count come whole. Files of the tables are replaced there; what their columns
@@ -38,23 +38,23 @@ def command(home: Home, folder: Path, utc: bool, has_text: bool, **given: Any) -
     """
     from harken.analytics.parquet import write_tables
 
-    chosen = ScopeOptions(zone=UTC if utc else LocalZone(), **given)
+    options_ = ScopeOptions(zone=UTC if utc else LocalZone(), **options)
 
     def write(facts: SessionIndex, store: Store | None) -> list[WrittenTable]:
         texts = _texts(store) if has_text else None
-        return list(write_tables(facts.database, folder, chosen.scope(facts.database), texts))
+        return list(write_tables(facts.database, folder, options_.scope(facts.database), texts))
 
-    for one in read_facts(home, write):
-        print_text(f"{one.path}  {count(one.rows, 'row')}, {size_text(one.size_bytes)}")
+    for table in read_facts(home, write):
+        print_text(f"{table.path}  {count(table.rows, 'row')}, {size_text(table.size_bytes)}")
 
 
 def _texts(store: Store | None) -> Callable[[Sequence[bytes]], list[str | None]]:
-    """Return what reads the words of messages: their texts, thoughts and arguments."""
+    """Return a function that reads the texts of messages: contents, thoughts and arguments."""
     from harken.index.stored_text import stored_said
 
     def read(hashes: Sequence[bytes]) -> list[str | None]:
-        names = [Hash(one.hex()) for one in hashes]
-        said = {} if store is None else stored_said(store, names)
-        return ["\n".join(said[name].texts) if name in said else None for name in names]
+        names = [Hash(object_hash.hex()) for object_hash in hashes]
+        texts = {} if store is None else stored_said(store, names)
+        return ["\n".join(texts[name].texts) if name in texts else None for name in names]
 
     return read

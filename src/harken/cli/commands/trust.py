@@ -1,4 +1,4 @@
-"""`harken trust`: let what a project brings count, after it was shown."""
+"""`harken trust`: trust the configuration of a project after it was shown."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def command(
 def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
     project = trust.project(start)
     root = start.resolve() if project is None else project.root
-    gone = trust.distrust(start.absolute()) or trust.distrust(root)
-    if not gone:
+    removed = trust.distrust(start.absolute()) or trust.distrust(root)
+    if not removed:
         raise ConfigError(f"{root} is not trusted; `{program_name()} trust --list` shows what is")
     if as_json:
         print_json({"folder": str(root), "state": "distrusted"})
@@ -70,7 +70,7 @@ def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
 
 
 def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: bool) -> None:
-    """Show what a project brings, and trust it, where a person who can be asked agrees."""
+    """Show the configuration of a project, and trust it if the user agrees."""
     project = trust.project(start)
     if project is None:
         raise ConfigError(
@@ -81,7 +81,7 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
         trust.check(project.root)
     root, folder = project.root, project.folder
     hooks = read_config(trust.home.folder / CONFIG).hooks
-    found = trust_summary.files(root, folder, root / MCP_JSON)
+    summary = trust_summary.files(root, folder, root / MCP_JSON)
     says = trust_summary.lines(
         root,
         folder,
@@ -93,14 +93,14 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
         if not dry_run:
             trust.trust(root)
         state = "trusted" if trust.is_trusted(root) else "untrusted"
-        print_json({"folder": str(root), "state": state, "files": found, "says": says})
+        print_json({"folder": str(root), "state": state, "files": summary, "says": says})
         return
     heading = "Trusted already" if project.trusted else "Not trusted yet"
     if not dry_run and not asks:
         trust.trust(root)
         heading = "Trusted"
     print_text(f"{heading}: {exact(str(root))}")
-    _show(found, says)
+    _show(summary, says)
     if asks and not dry_run and not project.trusted:
         _ask(trust, root)
 
@@ -115,7 +115,7 @@ def _show(files: list[str], says: list[str]) -> None:
 
 
 def _ask(trust: Trust, root: Path) -> None:
-    """Trust a folder where the user says so."""
+    """Trust a folder if the user agrees."""
     click.echo("These files count as they are whenever they are read, also after a pull.", err=True)
     take_type_ahead()  # an answer typed before this was shown does not count
     if click.confirm("Trust it?", default=False, err=True):
@@ -127,12 +127,12 @@ def _ask(trust: Trust, root: Path) -> None:
 
 def show_list(trust: Trust, *, as_json: bool) -> None:
     """Print the folders that are trusted."""
-    folders = [str(one) for one in trust.folders()]
+    folders = [str(folder) for folder in trust.folders()]
     if as_json:
         print_json(folders)
     elif not folders:
         click.echo(
             f"No folder is trusted. `{program_name()} trust` in a project adds it.", err=True
         )
-    for one in [] if as_json else folders:
-        print_text(one)
+    for folder in [] if as_json else folders:
+        print_text(folder)

@@ -1,4 +1,4 @@
-"""`harken verify`: whether the installed client sends what was materialized for it."""
+"""`harken verify`: whether the installed client sends the conversation that was written for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 120.0
 _SHOWN = 60
-"""How many characters of a message are shown."""
+"""The number of characters of a message that are shown."""
 
 
 @click.command()
@@ -71,20 +71,20 @@ def command(
     sends goes to a recorder on this machine. Exit code 0: it is what was materialized; 1: it
     differs; 2: that cannot be seen.
     """
-    client, found = client_for(runtime), read_meant(home, conversation, at)
+    client, resolved = client_for(runtime), read_meant(home, conversation, at)
     client.check_installed(environment().get("PATH"))
     with _folder(keep) as folder:
-        verified = _verified(client, found, folder, timeout_s)
+        verified = _verified(client, resolved, folder, timeout_s)
         _keep(verified, folder)
     if as_json:
-        print_json(_row(client, found, verified))
+        print_json(_row(client, resolved, verified))
     else:
-        _tell(client, found, verified)
+        _tell(client, resolved, verified)
     return int(not verified.is_same)
 
 
 def _verified(
-    client: Client, found: ResolvedConversation, folder: Path, timeout_s: float
+    client: Client, conversation: ResolvedConversation, folder: Path, timeout_s: float
 ) -> VerifyResult:
     from harken.capture.resume.verify import ClientRun, verify
 
@@ -92,13 +92,13 @@ def _verified(
     if native is None:
         raise ConfigError(f"sessions of {client.name} are not known here")
     trial = ClientRun(folder=folder, path=environment().get("PATH", ""), timeout_s=timeout_s)
-    new = new_session(client.runtime, trial.work, title=found.conversation.title)
-    return verify(client, native, found.moment.entries, new, trial)
+    new = new_session(client.runtime, trial.work, title=conversation.conversation.title)
+    return verify(client, native, conversation.moment.entries, new, trial)
 
 
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
-    """Give an empty folder: the one that is kept, or one that is gone afterwards."""
+    """Yield an empty folder: the one to keep, or a temporary one."""
     if keep is None:
         with TemporaryDirectory(prefix="harken-", ignore_cleanup_errors=True) as folder:
             yield Path(folder).resolve()
@@ -116,37 +116,39 @@ def _keep(verified: VerifyResult, folder: Path) -> None:
         (folder / f"{name}.json").write_text(text, encoding="ascii")
 
 
-def _row(client: Client, found: ResolvedConversation, verified: VerifyResult) -> dict[str, Any]:
+def _row(
+    client: Client, conversation: ResolvedConversation, verified: VerifyResult
+) -> dict[str, Any]:
     from harken.capture.resume.transfer import transfer
 
     return {
         "client": client.runtime,
-        "ctx": found.moment.ctx,
-        "message": found.moment.number,
+        "ctx": conversation.moment.ctx,
+        "message": conversation.moment.number,
         "same": verified.is_same,
         "messages": [asdict(row) for row in verified.comparison.rows],
-        "not_written": [asdict(lost) for lost in verified.wholeness.lost],
-        "transfer": transfer(found.said, verified.wholeness).as_json(),
-        "left_out": {one.name: one.why for one in verified.wholeness.left_out},
-        "ignored": {one.name: one.why for one in verified.comparison.ignored},
+        "not_written": [asdict(missing) for missing in verified.wholeness.lost],
+        "transfer": transfer(conversation.said, verified.wholeness).as_json(),
+        "left_out": {item.name: item.why for item in verified.wholeness.left_out},
+        "ignored": {item.name: item.why for item in verified.comparison.ignored},
         "refused": verified.others,
     }
 
 
-def _tell(client: Client, found: ResolvedConversation, verified: VerifyResult) -> None:
-    rows, lost = verified.comparison.rows, verified.wholeness.lost
+def _tell(client: Client, conversation: ResolvedConversation, verified: VerifyResult) -> None:
+    rows, missing = verified.comparison.rows, verified.wholeness.lost
     for row in rows:
         print_text(f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.said, _SHOWN)}")
         if row.difference:
             print_text(f"{'':<24} {one_line(row.difference, 200)}")
-    for one in lost:
-        print_text(f"{'lost':<8} {'':>4} {one.role:<10} {one_line(one.what, _SHOWN)}")
+    for item in missing:
+        print_text(f"{'lost':<8} {'':>4} {item.role:<10} {one_line(item.what, _SHOWN)}")
     for allowed in verified.wholeness.left_out:
         print_text(f"left out: {allowed.name}: {allowed.why}")
     for rule in verified.comparison.ignored:
         print_text(f"ignored: {rule.name}: {rule.why}")
-    differences = len(verified.comparison.differences) + len(lost)
-    entries = count(len(found.moment.entries), "message")
+    differences = len(verified.comparison.differences) + len(missing)
+    entries = count(len(conversation.moment.entries), "message")
     if verified.is_same:
         print_text(f"same: {client.name} sends what was materialized ({entries})")
     else:

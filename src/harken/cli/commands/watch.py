@@ -1,4 +1,4 @@
-"""`harken watch`: what other runtimes write becomes commits as they write it."""
+"""`harken watch`: import the sessions of other runtimes as they are written."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from harken.store.base import StoredCommit
 
 GLANCE_S = 1.0
-"""So often what was written lately is looked at."""
+"""The interval of checks for recently written files."""
 SWEEP_S = 15.0
 """So often everything is."""
 SHOWN = 10
-"""So many new commits of a file are told one by one."""
+"""The number of new commits of a file that are listed."""
 
 
 @click.command("watch")
@@ -60,23 +60,25 @@ def command(
 
 
 def _sight(paths: Sequence[Path], runtimes: Sequence[str]) -> ChangeScanner:
-    """Return what sees the files that are meant. Raises ConfigError."""
+    """Return a scanner for the selected files. Raises ConfigError."""
     from harken.capture.files.change_scanner import ChangeScanner, WatchedPath
     from harken.capture.files.sources import PLACES, watched_at
 
-    known = [place.runtime for place in PLACES]
+    known_runtimes = [place.runtime for place in PLACES]
     for name in runtimes:
-        if name not in known:
-            raise ConfigError(f"{name}: nobody here knows this runtime; known: {', '.join(known)}")
+        if name not in known_runtimes:
+            raise ConfigError(
+                f"{name}: nobody here knows this runtime; known: {', '.join(known_runtimes)}"
+            )
     for path in paths:
         if not path.exists():
             raise ConfigError(f"{path}: there is no such file or folder")
     if paths:
-        chosen = [place for place in PLACES if place.runtime in runtimes]
-        patterns = [pattern for place in chosen for pattern in place.patterns] or ["*"]
+        places = [place for place in PLACES if place.runtime in runtimes]
+        patterns = [pattern for place in places for pattern in place.patterns] or ["*"]
         return ChangeScanner([WatchedPath(path, pattern) for path in paths for pattern in patterns])
-    chosen = [place for place in PLACES if place.runtime in (runtimes or known)]
-    return ChangeScanner(watched_at(chosen, Path.home(), environment()))
+    places = [place for place in PLACES if place.runtime in (runtimes or known_runtimes)]
+    return ChangeScanner(watched_at(places, Path.home(), environment()))
 
 
 @contextmanager
@@ -89,7 +91,7 @@ def _follower(home: Home) -> Iterator[FileFollower]:
 
 
 def _news(sight: ChangeScanner, follower: FileFollower, *, once: bool) -> Iterator[ImportedChange]:
-    """Yield what is new, for ever; `once`: what is new now."""
+    """Yield the changes, without end. `once`: only those that exist now."""
     follower.note(sight.sweep())
     if once:
         yield from follower.read(to_the_end=True)
@@ -107,7 +109,7 @@ def _news(sight: ChangeScanner, follower: FileFollower, *, once: bool) -> Iterat
 
 
 def _read(follower: FileFollower, *, at_once: bool = False) -> Iterator[ImportedChange]:
-    """Yield what is new; where the store is busy, it is read again later."""
+    """Yield the changes. If the store is busy, they are read again later."""
     try:
         yield from follower.read(at_once=at_once)
     except StoreLocked as error:
@@ -115,43 +117,43 @@ def _read(follower: FileFollower, *, at_once: bool = False) -> Iterator[Imported
 
 
 def _tell(news: ImportedChange, *, as_json: bool) -> None:
-    """Say what is new of a file."""
-    shown = news.commits if as_json else news.commits[-SHOWN:]
-    if len(shown) < len(news.commits):
-        left = count(len(news.commits) - len(shown), "commit")
-        print_text(f"{'':8}  {left} before, of {one_line(_title(news), 60)}")
-    for one in shown:
+    """Report the changes of a file."""
+    visible = news.commits if as_json else news.commits[-SHOWN:]
+    if len(visible) < len(news.commits):
+        hidden = count(len(news.commits) - len(visible), "commit")
+        print_text(f"{'':8}  {hidden} before, of {one_line(_title(news), 60)}")
+    for stored in visible:
         if as_json:
-            print_json(_row(news, one), indent=None)
+            print_json(_row(news, stored), indent=None)
         else:
-            print_text(_line(news, one))
+            print_text(_line(news, stored))
 
 
-def _line(news: ImportedChange, one: StoredCommit) -> str:
-    """Return a line: when, whose, which commit, and the last words in it."""
-    local = to_datetime(parse_rfc3339(one.commit.created_at), LocalZone())
-    agent = _agent(one)
+def _line(news: ImportedChange, stored: StoredCommit) -> str:
+    """Return a line: time, title, commit, and its last text."""
+    local = to_datetime(parse_rfc3339(stored.commit.created_at), LocalZone())
+    agent = _agent(stored)
     title = one_line(_title(news), 30)
-    who = f"{title} / {one_line(agent, 16)}" if agent else title
-    return f"{local:%H:%M:%S}  {one.id[:16]}  {who}: {one_line(one.notes.summary, 60)}"
+    author = f"{title} / {one_line(agent, 16)}" if agent else title
+    return f"{local:%H:%M:%S}  {stored.id[:16]}  {author}: {one_line(stored.notes.summary, 60)}"
 
 
-def _row(news: ImportedChange, one: StoredCommit) -> dict[str, Any]:
+def _row(news: ImportedChange, stored: StoredCommit) -> dict[str, Any]:
     return {
-        "time": one.commit.created_at,
-        "ctx": one.id,
+        "time": stored.commit.created_at,
+        "ctx": stored.id,
         "session": news.report.session,
         "title": news.report.title,
-        "agent": _agent(one) or "main",
-        "checkpoint": one.commit.checkpoint,
-        "summary": one.notes.summary,
+        "agent": _agent(stored) or "main",
+        "checkpoint": stored.commit.checkpoint,
+        "summary": stored.notes.summary,
         "source": news.report.source,
     }
 
 
-def _agent(one: StoredCommit) -> str:
+def _agent(stored: StoredCommit) -> str:
     """Return the name of a subagent; empty: it is the main conversation."""
-    return one.commit.principal.partition("/")[2]
+    return stored.commit.principal.partition("/")[2]
 
 
 def _title(news: ImportedChange) -> str:

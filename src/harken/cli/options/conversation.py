@@ -1,4 +1,4 @@
-"""The conversation that a person means, and the place in it: what `resume` and `verify` ask for."""
+"""The conversation and the position in it that the user named, for `resume` and `verify`."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class ResolvedConversation:
     conversation: ImportedConversation
     moment: ConversationPosition
     said: Said
-    """How many messages were said up to there, and for how many of them a summary stands."""
+    """The number of messages up to there, and of those that a summary replaces."""
 
 
 def conversation_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument and the option that say where to go on."""
-    at = click.option("--at", metavar="MESSAGE", help=AT_HELP)
-    return click.argument("conversation", type=COMMIT, metavar="CTX|SESSION")(at(function))
+    option = click.option("--at", metavar="MESSAGE", help=AT_HELP)
+    return click.argument("conversation", type=COMMIT, metavar="CTX|SESSION")(option(function))
 
 
 def resolve_conversation(
     home: Home, store: Store, name: str, at: str | None
 ) -> ResolvedConversation:
-    """Return the conversation that a name stands for, up to a message.
+    """Return the conversation of a name, up to a message.
 
     Raises NameNotFound, AmbiguousName, ConfigError.
     """
@@ -57,23 +57,23 @@ def resolve_conversation(
     ctx = resolver.commit_of(resolved)
     if isinstance(resolved, ImportedName):
         session = resolved.session
-        found = ImportedConversation(ctx, session.runtime, session.project, session.title)
+        conversation = ImportedConversation(ctx, session.runtime, session.project, session.title)
     elif isinstance(resolved, CommitName):
-        found = conversation_of(store, imported(home), ctx)
+        conversation = conversation_of(store, imported(home), ctx)
     else:
-        found = ImportedConversation(ctx)
+        conversation = ImportedConversation(ctx)
     place = moment(store, ctx, at)
-    return ResolvedConversation(found, place, count_said(store, place))
+    return ResolvedConversation(conversation, place, count_said(store, place))
 
 
-def read_meant(home: Home, given: str, at: str | None) -> ResolvedConversation:
-    """Open the store, and return what a person means."""
+def read_meant(home: Home, name: str, at: str | None) -> ResolvedConversation:
+    """Open the store, and return the conversation that the user named."""
     with store_of(home) as store:
-        return resolve_conversation(home, store, given, at)
+        return resolve_conversation(home, store, name, at)
 
 
 def new_session(runtime: str, folder: Path, *, title: str = "", model: str = "") -> NewSessionInfo:
-    """Return what a session is called that is made now, to go on in a folder."""
+    """Return the description of a session that is created now, to continue in a folder."""
     from harken.capture.resume.clients import new_id
 
     now_us = system_clock()

@@ -13,7 +13,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def home_option(command: Command) -> Command:
-    """Give a command `--home`, and pass it the `Home` as `home`.
+    """Add `--home` to a command, and pass the `Home` as `home`.
 
     It may stand at any level of a command line; the last one counts.
     """

@@ -1,7 +1,7 @@
-"""The types of command-line parameters that hold the name of a session, a log or a commit.
+"""The types of command-line parameters for names of sessions, logs and commits.
 
-They accept any text, because `NameResolver` decides what a name stands for. What they add is shell
-completion, from `completion_names`.
+They accept any text, because `NameResolver` resolves the names. They add shell completion, from
+`completion_names`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 
 class NameType(click.ParamType[str]):
-    """A parameter type whose values are names in the home folder."""
+    """A parameter type for names in the home folder."""
 
     def __init__(self, name: str) -> None:
         """Make the type of this name: `session`, `log` or `commit`."""
@@ -20,7 +20,7 @@ class NameType(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the names of this type that begin with what was typed, newest first."""
+        """Return the names of this type with this prefix, newest first."""
         from harken.cli.completion_names import names_for
 
         del param
@@ -38,5 +38,5 @@ SESSION = NameType("session")
 LOG = NameType("log")
 """A recorded session."""
 COMMIT = NameType("commit")
-"""A commit or its label, or a session, which stands for its last commit."""
-NAME_TYPES = {one.name: one for one in (SESSION, LOG, COMMIT)}
+"""A commit or its label, or a session, meaning its last commit."""
+NAME_TYPES = {name_type.name: name_type for name_type in (SESSION, LOG, COMMIT)}

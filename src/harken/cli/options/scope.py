@@ -1,4 +1,4 @@
-"""Which sessions a person means, and when: what `search`, `stats` and `tables` all ask for."""
+"""The options that select sessions and times, for `search`, `stats` and `tables`."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def scope_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeOptions:
-    """What a person wants to know about."""
+    """The options that select sessions and times."""
 
     since: str | None
     until: str | None
     project: str | None
     runtime: str | None
     zone: tzinfo
-    """Where days begin and end."""
+    """The time zone of days."""
     session: str | None = None
 
     def scope(self, database: apsw.Connection) -> Scope:
-        """Return what counts. Raises ConfigError, NameNotFound for what is not there."""
+        """Return the scope. Raises ConfigError, and NameNotFound for unknown names."""
         from harken.analytics.scope import Scope, projects, runtimes, session_id
 
-        if self.runtime is not None and self.runtime not in (known := [*runtimes(database)]):
-            raise NameNotFound("runtime", self.runtime, known)
+        if self.runtime is not None and self.runtime not in (names := [*runtimes(database)]):
+            raise NameNotFound("runtime", self.runtime, names)
         return Scope(
             since_us=self._moment(self.since),
             until_us=self._moment(self.until, is_end=True),
@@ -63,10 +63,10 @@ class ScopeOptions:
             session_id=None if self.session is None else session_id(database, self.session),
         )
 
-    def _moment(self, given: str | None, *, is_end: bool = False) -> int | None:
-        if given is None:
+    def _moment(self, text: str | None, *, is_end: bool = False) -> int | None:
+        if text is None:
             return None
-        return moment_us(given, self.zone, datetime.now(UTC), is_end=is_end)
+        return moment_us(text, self.zone, datetime.now(UTC), is_end=is_end)
 
 
 def _folder(name: str) -> str:

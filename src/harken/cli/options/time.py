@@ -30,10 +30,10 @@ class Duration(click.ParamType[float]):
         """Return the seconds."""
         if isinstance(value, int | float):
             return float(value)
-        found = _WRITTEN.fullmatch(str(value).strip())
-        if found is None:
+        match = _WRITTEN.fullmatch(str(value).strip())
+        if match is None:
             self.fail(f"{value!r} is no duration such as 90s, 45m, 12h, 7d or 2w", param, ctx)
-        return float(found[1]) * _SECONDS[found[2]]
+        return float(match[1]) * _SECONDS[match[2]]
 
 
 _DAYS_AGO = {"today": 0, "yesterday": 1}
@@ -42,9 +42,9 @@ _DAYS_AGO = {"today": 0, "yesterday": 1}
 def moment_us(text: str, zone: tzinfo, now: datetime, *, is_end: bool = False) -> int:
     """Return a point in time in microseconds since 1970, UTC.
 
-    A day begins at its first moment in the time zone; `is_end`: it is meant to the end, so that
-    `--until 2026-03-05` has all of that day. A time with a zone of its own keeps it. Raises
-    ConfigError for what is no time.
+    A day begins at its first moment in the time zone. With `is_end` its end is returned, so that
+    `--until 2026-03-05` includes all of that day. A time with a zone of its own keeps it. Raises
+    ConfigError for an invalid time.
     """
     words = text.strip().lower()
     try:
@@ -54,8 +54,8 @@ def moment_us(text: str, zone: tzinfo, now: datetime, *, is_end: bool = False) -
             return _us(now - timedelta(seconds=Duration().convert(words, None, None)))
         if len(words) <= len("2026-03-05"):
             return _of_day(date.fromisoformat(words), zone, is_end)
-        given = datetime.fromisoformat(words.upper())
-        return _us(given if given.tzinfo else given.replace(tzinfo=zone))
+        parsed = datetime.fromisoformat(words.upper())
+        return _us(parsed if parsed.tzinfo else parsed.replace(tzinfo=zone))
     except (ValueError, OverflowError, click.BadParameter):
         raise ConfigError(
             f"{text!r} is no time; write 2026-03-05, '2026-03-05 14:30', today, yesterday, or how "

@@ -1,4 +1,4 @@
-"""Checked: what came of playing a session again, for people and for programs."""
+"""The report of a replay check, for people and for programs."""
 
 from __future__ import annotations
 
@@ -18,91 +18,93 @@ _NAMED = 10
 _MARKS = {"dropped": "[-{}-]", "added": "{{+{}+}}", "same": "{}"}
 
 
-def checked_lines(name: str, done: ReplayCheck) -> Iterator[str]:
+def checked_lines(name: str, result: ReplayCheck) -> Iterator[str]:
     """Yield whether it went the same again, else where it parted and how."""
-    size = f"{count(done.requests, 'request')}, {count(done.events, 'event')}"
-    size += f" of {count(done.agents, 'agent')}"
-    found = done.difference
-    if found is None:
+    size = f"{count(result.requests, 'request')}, {count(result.events, 'event')}"
+    size += f" of {count(result.agents, 'agent')}"
+    divergence = result.difference
+    if divergence is None:
         yield f"{name}: the same again ({size})"
         return
-    yield f"{name}: not the same again ({size}); it parts at {place(found)}"
-    for member, before, after in differing(found):
+    yield f"{name}: not the same again ({size}); it parts at {place(divergence)}"
+    for member, before, after in differing(divergence):
         if before is None or after is None:
-            what = ("now", after) if before is None else ("recorded", before)
-            yield f"  {member}, only {what[0]}: {one_line(what[1] or '', 400)}"
+            side = ("now", after) if before is None else ("recorded", before)
+            yield f"  {member}, only {side[0]}: {one_line(side[1] or '', 400)}"
         else:
             yield f"  {member}: {one_line(marked(before, after), 800)}"
-    if done.missed:
-        yield f"  {one_line(done.missed, 800)}"
-    for note in done.notes:
-        if note != done.missed:
+    if result.missed:
+        yield f"  {one_line(result.missed, 800)}"
+    for note in result.notes:
+        if note != result.missed:
             yield f"  {one_line(note, 400)}"
 
 
-def rebuilt_lines(name: str, done: RebuildCheck) -> Iterator[str]:
+def rebuilt_lines(name: str, result: RebuildCheck) -> Iterator[str]:
     """Yield how many requests are rebuilt, and which are not."""
-    whole = done.requests - len(done.failures)
+    rebuilt = result.requests - len(result.failures)
     yield (
         f"{name}: another program ran it, so it is not run again; "
-        f"{whole} of {count(done.requests, 'request')} rebuilt with the hash that was logged, "
-        f"{done.bodies} as they were on the wire"
+        f"{rebuilt} of {count(result.requests, 'request')} rebuilt with the hash that was logged, "
+        f"{result.bodies} as they were on the wire"
     )
-    for request, why in done.failures[:_NAMED]:
+    for request, why in result.failures[:_NAMED]:
         yield f"  {request}: {one_line(why, 200)}"
-    if len(done.failures) > _NAMED:
-        yield f"  and {len(done.failures) - _NAMED} more"
+    if len(result.failures) > _NAMED:
+        yield f"  and {len(result.failures) - _NAMED} more"
 
 
-def checked_row(name: str, done: ReplayCheck) -> dict[str, Any]:
+def checked_row(name: str, result: ReplayCheck) -> dict[str, Any]:
     """Return the same as JSON."""
-    found = done.difference
-    row: dict[str, Any] = {"session": name, "same": found is None, "requests": done.requests}
-    row |= {"events": done.events, "agents": done.agents}
-    if found is not None:
+    divergence = result.difference
+    row: dict[str, Any] = {"session": name, "same": divergence is None, "requests": result.requests}
+    row |= {"events": result.events, "agents": result.agents}
+    if divergence is not None:
         row["difference"] = {
-            "agent": found.lane,
-            "place": found.place,
-            "message_id": None if found.recorded is None else found.recorded.message_id,
-            "recorded": dict(found.before),
-            "now": dict(found.after),
+            "agent": divergence.lane,
+            "place": divergence.place,
+            "message_id": None if divergence.recorded is None else divergence.recorded.message_id,
+            "recorded": dict(divergence.before),
+            "now": dict(divergence.after),
         }
-        row["missed"], row["notes"] = done.missed, list(done.notes)
+        row["missed"], row["notes"] = result.missed, list(result.notes)
     return row
 
 
-def rebuilt_row(name: str, done: RebuildCheck) -> dict[str, Any]:
+def rebuilt_row(name: str, result: RebuildCheck) -> dict[str, Any]:
     """Return the same as JSON."""
-    failures = [{"request": request, "why": why} for request, why in done.failures]
-    row = {"session": name, "same": not failures, "requests": done.requests}
-    return {**row, "bodies": done.bodies, "failures": failures}
+    failures = [{"request": request, "why": why} for request, why in result.failures]
+    row = {"session": name, "same": not failures, "requests": result.requests}
+    return {**row, "bodies": result.bodies, "failures": failures}
 
 
-def place(found: EventDivergence) -> str:
-    """Say whose event it is, and which."""
-    if found.recorded is None:
-        kind = "" if found.again is None else event_type(found.again)
-        return f"event {found.place} of {found.lane}: a {kind} more than recorded"
-    kind = event_type(found.recorded)
-    where = f"{found.recorded.message_id}, event {found.place} of {found.lane} ({kind})"
-    return where if found.again is not None else f"{where}, which did not happen again"
+def place(divergence: EventDivergence) -> str:
+    """Return the agent and the type of an event."""
+    if divergence.recorded is None:
+        kind = "" if divergence.again is None else event_type(divergence.again)
+        return f"event {divergence.place} of {divergence.lane}: a {kind} more than recorded"
+    kind = event_type(divergence.recorded)
+    where = (
+        f"{divergence.recorded.message_id}, event {divergence.place} of {divergence.lane} ({kind})"
+    )
+    return where if divergence.again is not None else f"{where}, which did not happen again"
 
 
-def differing(found: EventDivergence) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield the members that are not the same, as texts; None where there is none."""
-    if found.recorded is None or found.again is None:
-        one = found.after if found.recorded is None else found.before
-        text = _text({name: value for name, value in one.items() if name != "event_type"})
-        yield "it", *((None, text) if found.recorded is None else (text, None))
+def differing(divergence: EventDivergence) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield the members that differ, as texts. A missing member is None."""
+    if divergence.recorded is None or divergence.again is None:
+        event = divergence.after if divergence.recorded is None else divergence.before
+        text = _text({name: value for name, value in event.items() if name != "event_type"})
+        yield "it", *((None, text) if divergence.recorded is None else (text, None))
         return
-    for name in {**found.before, **found.after}:
-        before, after = _member(found.before, name), _member(found.after, name)
+    for name in {**divergence.before, **divergence.after}:
+        before, after = _member(divergence.before, name), _member(divergence.after, name)
         if before != after:
             yield name, before, after
 
 
 def marked(before: str, after: str) -> str:
-    """Return how one text becomes the other.
+    """Format the change from one text to the other.
 
     >>> marked("a cup of tea", "a cup of coffee")
     'a cup of [-tea-]{+coffee+}'

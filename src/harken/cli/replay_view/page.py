@@ -1,9 +1,9 @@
-"""Pages: what is shown of a step, as styled lines. Each is made when somebody looks at it.
+"""The pages of a step, as styled lines. Each is created on demand.
 
 A line begins with a mark: `+` new, `-` gone, `~` changed, `=` as before, `>` a tool called, `<` its
-result, `!` what went wrong. So it reads the same without colours.
+result, `!` an error. So it reads the same without colors.
 
-Printed: the steps of a session as text, or as lines of JSON, for pipes and programs.
+The steps of a session are also printed as text, or as lines of JSON, for pipes and programs.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from harken.views.timeline import latency_text
 from harken.views.viewer import SessionViewer
 
 SHORT = 4_000
-"""So many characters of a text are shown where it is not asked for whole."""
+"""The maximum number of characters of a text unless the full text is requested."""
 _PIECE = 2_000
-"""A longer row is cut into such pieces: so one row costs little, whatever is in it."""
+"""Longer rows are split into pieces of this size, which limits the cost of a row."""
 _GONE = 12
-"""So many messages that are gone are named."""
+"""The maximum number of listed messages that are gone."""
 _STYLES = {"added": "green", "dropped": "red", "changed": "yellow", "same": "dim"}
 _MARKS = {"added": "+", "dropped": "-", "changed": "~", "same": "="}
 
@@ -52,7 +52,7 @@ def title_line(step: RequestStep, total: int, of_agent: int) -> Line:
 
 
 def facts_line(step: RequestStep) -> Line:
-    """Return what a call took."""
+    """Return a line with the usage and duration of a call."""
     sums = UsageTotal()
     usage = step.usage
     if usage is not None:
@@ -71,7 +71,7 @@ def _end(step: RequestStep) -> str:
 
 
 def step_lines(steps: RequestSteps, number: int, short: int | None = SHORT) -> Iterator[Line]:
-    """Yield what was new in what a call saw, and what came of it. `short`: as in `text_lines`."""
+    """Yield the changes of the context of a call, and its outcome. `short`: as in `text_lines`."""
     yield [("bold", "What it saw")]
     try:
         yield from _changes(steps.changes(number), short)
@@ -83,7 +83,7 @@ def step_lines(steps: RequestSteps, number: int, short: int | None = SHORT) -> I
 
 
 def context_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
-    """Yield all that a call saw, whole; what is new since the agent's call before has a `+`."""
+    """Yield the full context of a call. New messages since the agent's call before have a `+`."""
     try:
         rows = steps.context(number)
         is_verified = steps.verified(number)
@@ -115,7 +115,7 @@ def tool_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
 
 
 def raw_lines(steps: RequestSteps, number: int, viewer: SessionViewer) -> Iterator[Line]:
-    """Yield the events of a step as they stand in the log."""
+    """Yield the logged events of a step."""
     for event in steps.events(number):
         yield from text_lines(
             json.dumps(viewer.raw(event), ensure_ascii=False, indent=2), indent=""
@@ -125,13 +125,13 @@ def raw_lines(steps: RequestSteps, number: int, viewer: SessionViewer) -> Iterat
 def text_lines(
     text: str, style: str = "", *, short: int | None = None, indent: str = "    "
 ) -> Iterator[Line]:
-    """Yield the lines of a text, indented; after `short` characters it says what is left out."""
-    shown = text if short is None or len(text) <= short else text[:short]
-    for row in shown.split("\n"):
-        for at in range(0, max(len(row), 1), _PIECE):
-            yield [(style, indent + clean(row[at : at + _PIECE]))]
-    if len(shown) < len(text):
-        yield [("dim", f"{indent}... {len(text) - len(shown):,} more characters")]
+    """Yield the lines of a text, indented. Text after `short` characters is left out."""
+    visible = text if short is None or len(text) <= short else text[:short]
+    for row in visible.split("\n"):
+        for start in range(0, max(len(row), 1), _PIECE):
+            yield [(style, indent + clean(row[start : start + _PIECE]))]
+    if len(visible) < len(text):
+        yield [("dim", f"{indent}... {len(text) - len(visible):,} more characters")]
 
 
 def _changes(changes: Changes, short: int | None) -> Iterator[Line]:
@@ -141,34 +141,34 @@ def _changes(changes: Changes, short: int | None) -> Iterator[Line]:
         yield _edit(edit, changes.messages)
     if changes.model is not None:
         yield [("yellow", f"~ another model: before it was {clean(changes.model)}")]
-    for what, members in (("tool", changes.tools), ("parameter", changes.parameters)):
+    for label, members in (("tool", changes.tools), ("parameter", changes.parameters)):
         for member in members:
-            yield from _member(what, member)
+            yield from _member(label, member)
     if changes.kept or not changes.messages:
         yield [("dim", f"= {count(changes.kept, 'message')} as before")]
     yield from _messages(changes.messages, short)
 
 
 def _edit(edit: Edit, rows: Sequence[MessageDiff]) -> Line:
-    gone = sum(row.kind == "dropped" for row in rows)
+    dropped = sum(row.kind == "dropped" for row in rows)
     if edit.kind == "compacted":
-        what = f"compacted: {count(gone, 'message')} gave way to the summary {edit.summary}"
+        text = f"compacted: {count(dropped, 'message')} gave way to the summary {edit.summary}"
     elif edit.kind == "loaded":
-        what = f"begun from the commit {edit.ctx}"
+        text = f"begun from the commit {edit.ctx}"
     else:
-        what = f"the context was edited: {edit.kind}"
-    return [("magenta", f"~ {clean(what)}"), ("dim", f"  {clean(edit.message_id)}")]
+        text = f"the context was edited: {edit.kind}"
+    return [("magenta", f"~ {clean(text)}"), ("dim", f"  {clean(edit.message_id)}")]
 
 
-def _member(what: str, member: ChangedSetting) -> Iterator[Line]:
+def _member(label: str, member: ChangedSetting) -> Iterator[Line]:
     mark, style = _MARKS.get(member.kind, "~"), _STYLES.get(member.kind, "yellow")
-    yield [(style, f"{mark} {what} {clean(member.name)}")]
+    yield [(style, f"{mark} {label} {clean(member.name)}")]
     if member.spans:
         yield from _spans(member.spans)
 
 
 def _messages(rows: Sequence[MessageDiff], short: int | None) -> Iterator[Line]:
-    """Yield messages that are new or changed in full, those that are gone on a line each."""
+    """Yield new or changed messages in full, and removed ones on a line each."""
     for kind, group in groupby(rows, key=attrgetter("kind")):
         alike = list(group)
         if kind == "same":
@@ -180,12 +180,12 @@ def _messages(rows: Sequence[MessageDiff], short: int | None) -> Iterator[Line]:
                 yield from _message(row, short)
 
 
-def _gone(rows: Sequence[MessageDiff], most: int) -> Iterator[Line]:
-    for row in rows[:most]:
+def _gone(rows: Sequence[MessageDiff], limit: int) -> Iterator[Line]:
+    for row in rows[:limit]:
         text = " ".join(row.text[:200].split())
         yield [("red", clean(f"- {row.heading}: {text}"))]
-    if len(rows) > most:
-        yield [("red", f"- and {len(rows) - most} more")]
+    if len(rows) > limit:
+        yield [("red", f"- and {len(rows) - limit} more")]
 
 
 def _message(row: MessageDiff, short: int | None) -> Iterator[Line]:
@@ -198,13 +198,13 @@ def _message(row: MessageDiff, short: int | None) -> Iterator[Line]:
 
 
 def _spans(spans: Iterable[TextSpan]) -> Iterator[Line]:
-    """Yield a text with what is gone as `[-gone-]` and what is new as `{+new+}`."""
+    """Yield a text with removed parts as `[-gone-]` and new ones as `{+new+}`."""
     line: Line = [("", "    ")]
     for span in spans:
         before, after = {"added": ("{+", "+}"), "dropped": ("[-", "-]")}.get(span.kind, ("", ""))
         rows = f"{before}{span.text}{after}".split("\n")
-        for at, row in enumerate(rows):
-            if at:
+        for index, row in enumerate(rows):
+            if index:
                 yield line
                 line = [("", "    ")]
             pieces = range(0, len(row), _PIECE)
@@ -214,9 +214,9 @@ def _spans(spans: Iterable[TextSpan]) -> Iterator[Line]:
 
 def _outcome(outcome: StepResult, short: int | None) -> Iterator[Line]:
     if outcome.answer is not None:
-        said = written(_without_calls(outcome.answer))
-        if said:
-            yield from text_lines(said, short=short, indent="  ")
+        text = written(_without_calls(outcome.answer))
+        if text:
+            yield from text_lines(text, short=short, indent="  ")
     else:
         yield [("red", f"! no answer{_reason(outcome)}")]
         if outcome.partial:
@@ -227,8 +227,8 @@ def _outcome(outcome: StepResult, short: int | None) -> Iterator[Line]:
     for row in outcome.rewritten:
         yield [("magenta", f"~ {clean(row.heard_by_name or '?')} heard:")]
         yield from text_lines(row.became, short=short)
-    for done in outcome.memory:
-        yield [("magenta", f"~ memory: {clean(_memory(done))}")]
+    for operation in outcome.memory:
+        yield [("magenta", f"~ memory: {clean(_memory(operation))}")]
 
 
 def _reason(outcome: StepResult) -> str:
@@ -240,9 +240,9 @@ def _without_calls(message: Message) -> Message:
 
 
 def _ran(ran: ExecutedCall, short: int | None) -> Iterator[Line]:
-    first, *rest = text_lines(f"{ran.tool} {ran.arguments}", "cyan", short=short)
+    first, *tail = text_lines(f"{ran.tool} {ran.arguments}", "cyan", short=short)
     yield [("bold cyan", "> "), ("cyan", first[0][1].strip())]
-    yield from rest
+    yield from tail
     if ran.became is not None:
         yield [("magenta", "~ a hook made of it:")]
         yield from text_lines(ran.became, "magenta", short=short)
@@ -253,37 +253,37 @@ def _ran(ran: ExecutedCall, short: int | None) -> Iterator[Line]:
     yield from text_lines(ran.result, short=short)
 
 
-def _memory(done: dict[str, Any]) -> str:
+def _memory(operation: dict[str, Any]) -> str:
     names = ("memory_type", "operation", "file_path", "query", "content_preview")
-    return " ".join(str(done[name]) for name in names if done.get(name) is not None)
+    return " ".join(str(operation[name]) for name in names if operation.get(name) is not None)
 
 
-def as_lines(steps: RequestSteps, numbers: Iterable[int], *, whole: bool) -> Iterator[str]:
-    """Yield the lines of these steps; `whole`: with all that each saw."""
-    for at, number in enumerate(numbers):
+def as_lines(steps: RequestSteps, numbers: Iterable[int], *, is_full: bool) -> Iterator[str]:
+    """Yield the lines of these steps; `is_full`: with the full contexts."""
+    for index, number in enumerate(numbers):
         step = steps.step(number)
-        if at:
+        if index:
             yield ""
         yield "── " + _text(title_line(step, len(steps), len(steps.of(step.agent_id))))
         yield _text(facts_line(step))
         for line in step_lines(steps, number, short=None):
             yield _text(line)
-        if whole:
+        if is_full:
             yield ""
             for line in context_lines(steps, number):
                 yield _text(line)
 
 
 def as_rows(
-    steps: RequestSteps, numbers: Iterable[int], *, whole: bool
+    steps: RequestSteps, numbers: Iterable[int], *, is_full: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield these steps as JSON; `whole`: with all that each saw, and the tools in full."""
+    """Yield these steps as JSON; `is_full`: with the full contexts and tools."""
     for number in numbers:
         row = steps.step(number).as_json()
         try:
             row["changes"] = steps.changes(number).as_json()
-            if whole:
-                row["context"] = [one.as_json() for one in steps.context(number)]
+            if is_full:
+                row["context"] = [item.as_json() for item in steps.context(number)]
                 row["verified"] = steps.verified(number)
                 row["tools"] = steps.tools(number)
         except HarkenError as error:

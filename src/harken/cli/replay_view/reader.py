@@ -1,4 +1,4 @@
-"""The reader: where one is in a session, and what is shown of it. It knows no terminal."""
+"""The position in a session and the visible page, independent of a terminal."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ class _Drawn:
 
 @dataclass
 class ReplayReader:
-    """Moves through the steps of a session and says what the window shows."""
+    """Moves through the steps of a session and returns the contents of the window."""
 
     steps: RequestSteps
     viewer: SessionViewer
     number: int = 1
     agent: AgentId | None = None
-    """Whose calls alone are stepped through."""
+    """The agent of the visible steps. None: all agents."""
     sight: Sight = "step"
     top: int = 0
     """The first row of the page that is shown."""
     term: str = ""
-    """What was searched for."""
+    """The searched text."""
     note: str = ""
-    """What the last key could not do."""
+    """The error of the last key."""
     height: int = 24
     width: int = 80
     _drawn: _Drawn | None = field(default=None, repr=False)
@@ -79,12 +79,12 @@ class ReplayReader:
         """Go so many requests on, or back."""
         numbers = self.numbers
         if self.number in numbers:
-            at = numbers.index(self.number) + by
+            index = numbers.index(self.number) + by
         else:  # another agent's: the nearest of this one
             later = [n for n in numbers if n > self.number]
-            at = numbers.index(later[0]) if later and by > 0 else len(numbers) - len(later) - 1
-        if 0 <= at < len(numbers):
-            self.show(numbers[at])
+            index = numbers.index(later[0]) if later and by > 0 else len(numbers) - len(later) - 1
+        if 0 <= index < len(numbers):
+            self.show(numbers[index])
         else:
             self.note = "this is the last request" if by > 0 else "this is the first request"
 
@@ -98,10 +98,10 @@ class ReplayReader:
         if self.sight == "help":
             self.sight = "step"
 
-    def go(self, given: str) -> None:
+    def go(self, text: str) -> None:
         """Go to the request that a person means; say so where there is none."""
         try:
-            number = self.steps.find(given.strip())
+            number = self.steps.find(text.strip())
         except NameNotFound as error:
             self.note = str(error)
             return
@@ -116,7 +116,7 @@ class ReplayReader:
         self.term = self.note = ""
 
     def look(self, sight: Sight) -> None:
-        """Show another side of this request; the same again is what is new in it."""
+        """Show another page of this request; the same page again shows the changes."""
         self.sight = "step" if self.sight == sight else sight
         self.top, self.note = 0, ""
 
@@ -136,7 +136,7 @@ class ReplayReader:
 
     @property
     def page(self) -> int:
-        """How many rows a page down moves: one stays in sight."""
+        """The number of rows that a page down moves: one row stays visible."""
         return max(self._room() - 1, 1)
 
     def on(self) -> None:
@@ -150,11 +150,11 @@ class ReplayReader:
         """Show the next place of a text, beginning with this request."""
         self.term = term
         if term:
-            self._seek(term, 1, here=True)
+            self._seek(term, 1, from_here=True)
 
     def again(self, by: int) -> None:
         """Show the next request with the text that was searched for, or the last one before."""
-        self._seek(self.term, by, here=False)
+        self._seek(self.term, by, from_here=False)
 
     def frame(self, width: int, height: int) -> list[Line]:
         """Return the rows of the window."""
@@ -178,7 +178,7 @@ class ReplayReader:
         return rows[-self.height :]
 
     def _bar(self) -> Line:
-        """Return the last row: what went wrong, what is searched, or which keys there are."""
+        """Return the last row: an error, the searched text, or the keys."""
         if self.note:
             text = clean(self.note)
         elif self.term:
@@ -212,13 +212,13 @@ class ReplayReader:
             case "help":
                 return ([("", line)] for line in HELP.split("\n"))
 
-    def _seek(self, term: str, by: int, *, here: bool) -> None:
+    def _seek(self, term: str, by: int, *, from_here: bool) -> None:
         numbers = self.numbers
-        at = numbers.index(self.number) if self.number in numbers else 0
-        order = [numbers[(at + by * n) % len(numbers)] for n in range(len(numbers) + 1)]
-        wanted = term.casefold()
-        for number in order[0 if here else 1 :]:
-            if wanted in self._text(number):
+        index = numbers.index(self.number) if self.number in numbers else 0
+        order = [numbers[(index + by * n) % len(numbers)] for n in range(len(numbers) + 1)]
+        folded_term = term.casefold()
+        for number in order[0 if from_here else 1 :]:
+            if folded_term in self._text(number):
                 self.show(number)
                 self.sight = "step"
                 self.top = max((self._rows().find(term) or 0) - 1, 0)
@@ -232,5 +232,5 @@ class ReplayReader:
 
     @cached_property
     def _texts(self) -> dict[int, str]:
-        """What can be found in each step, as far as somebody searched."""
+        """The searchable text of each step, computed on demand."""
         return {}

@@ -1,4 +1,4 @@
-"""Rows: lines as they are cut for a width, made only as far as somebody looks."""
+"""Lines wrapped to a width, on demand."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class WrappedRows:
         return len(self._made)
 
     def find(self, term: str, start: int = 0) -> int | None:
-        """Return the first row from `start` on that holds a text, whatever its case."""
-        wanted, at = term.casefold(), start
-        while row := self.get(at, at + 1):
-            if wanted in "".join(text for _, text in row[0]).casefold():
-                return at
-            at += 1
+        """Return the first row from `start` on that contains a text, ignoring case."""
+        folded_term, row_index = term.casefold(), start
+        while row := self.get(row_index, row_index + 1):
+            if folded_term in "".join(text for _, text in row[0]).casefold():
+                return row_index
+            row_index += 1
         return None
 
 
@@ -44,34 +44,36 @@ def _rows(lines: Iterable[Line], width: int) -> Iterator[Line]:
 
 
 def marked(row: Line, term: str) -> Line:
-    """Return a row in which each place of a text is reversed, whatever its case.
+    """Return a row in which each occurrence of a text is reversed, ignoring case.
 
     >>> marked([("", "One tea")], "TEA")
     [('', 'One '), ('reverse', 'tea')]
     """
-    wanted = term.casefold()
-    found: Line = []
+    folded_term = term.casefold()
+    spans: Line = []
     for style, text in row:
-        folded = text.casefold()
-        if not wanted or len(folded) != len(text):  # letters that fold into two: no place is sure
-            found.append((style, text))
+        folded_text = text.casefold()
+        if not folded_term or len(folded_text) != len(
+            text
+        ):  # letters that fold into two: no place is sure
+            spans.append((style, text))
         else:
-            found += _marked(style, text, folded, wanted)
-    return found
+            spans += _marked(style, text, folded_text, folded_term)
+    return spans
 
 
-def _marked(style: str, text: str, folded: str, wanted: str) -> Iterator[Span]:
-    at = 0
-    while (place := folded.find(wanted, at)) >= 0:
-        if place > at:
-            yield style, text[at:place]
-        at = place + len(wanted)
-        yield f"{style} reverse".strip(), text[place:at]
-    if at < len(text):
-        yield style, text[at:]
+def _marked(style: str, text: str, folded_text: str, folded_term: str) -> Iterator[Span]:
+    position = 0
+    while (place := folded_text.find(folded_term, position)) >= 0:
+        if place > position:
+            yield style, text[position:place]
+        position = place + len(folded_term)
+        yield f"{style} reverse".strip(), text[place:position]
+    if position < len(text):
+        yield style, text[position:]
 
 
 def filled(line: Line, width: int, style: str = "") -> Line:
     """Return a line with spaces up to a width."""
-    used = sum(cells(text) for _, text in line)
-    return [*line, (style, " " * max(width - used, 0))]
+    width_used = sum(cells(text) for _, text in line)
+    return [*line, (style, " " * max(width - width_used, 0))]

@@ -1,4 +1,4 @@
-"""The window: the reader on a whole terminal. Which key does what stands here."""
+"""The full-screen window of the replay reader, and its keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ESCAPE_WAIT_S = 0.1
 
 
 class ReplayWindow:
-    """Shows a reader until somebody ends it."""
+    """Shows a reader until the user ends it."""
 
     def __init__(self, reader: ReplayReader, where: TerminalEnvironment) -> None:
         self.reader = reader
@@ -64,17 +64,17 @@ class ReplayWindow:
         return fragments(self.reader.frame(size.columns, size.rows - bool(self._asks)))
 
     def _take(self, buffer: Buffer) -> bool:
-        """Do what was asked for; the line is empty again then."""
-        asked, self._asks = self._asks, ""
+        """Process the entered text, and clear the line."""
+        prompt, self._asks = self._asks, ""
         self.app.layout.focus(self._body)
-        if asked == "g" and buffer.text.strip():
+        if prompt == "g" and buffer.text.strip():
             self.reader.go(buffer.text)
-        elif asked == "/":
+        elif prompt == "/":
             self.reader.search(buffer.text)
         return False
 
-    def _ask(self, what: str) -> None:
-        self._asks = what
+    def _ask(self, prompt: str) -> None:
+        self._asks = prompt
         self._entered.reset()
         self.app.layout.focus(self._line)
 

@@ -32,13 +32,13 @@ from harken.terminal.text import escape_control_characters, restore_interrupt
 from harken.world.permissions.permissions import Mode
 
 LOG_DIRECTORY = Path("logs", "interactions")
-"""Where interactions are exported to, unless somebody says otherwise."""
+"""The default folder of exported interactions."""
 _PICK = ""
 """The value of `--resume` where no session is named."""
 
 
 def wish_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options that say what to talk with; it gets them as a `Wish`."""
+    """Add the options of a chat to a command, which gets them as a `ChatOptions`."""
 
     @wraps(function)
     def wished(
@@ -91,7 +91,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
 def _resumed(home: Home, name: str | None, *, latest: bool) -> tuple[Path | None, str | None]:
     """Return the log to continue, or the commit from which a new session continues.
 
-    Only sessions of Harken have a log. An imported one, or a commit, goes on in a new session.
+    Only sessions of Harken have a log. An imported session or a commit continues in a new session.
     """
     if name is None:
         return (home.latest() if latest else None), None
@@ -215,28 +215,28 @@ def command(
 
 
 @contextmanager
-def exporting(opened: OpenChat, logs: Path | None) -> Iterator[None]:
-    """Export what each request saw when the chat ends, however it ends; None: do not."""
+def exporting(chat: OpenChat, logs: Path | None) -> Iterator[None]:
+    """Export the context of each request when the chat ends, also after an error."""
     try:
         yield
     finally:
-        path = opened.session.path
+        path = chat.session.path
         if logs is not None and path.exists():
             from harken.cli.commands.interactions import export_to, format_summary
             from harken.interactions.export.exporter import ExportOptions
             from harken.session.log.reader import events
 
-            how = ExportOptions(resolver=opened.session.options.resolver)
+            how = ExportOptions(resolver=chat.session.options.resolver)
             click.echo(
                 format_summary(logs, export_to(logs, path.stem, [*events(path)], how)), err=True
             )
 
 
 def talk_on_screen(home: Home, wish: ChatOptions, logs: Path | None = None) -> int:
-    """Talk in a terminal. What cannot be opened is said before anything is drawn."""
+    """Run a chat on the screen. Errors of opening are printed before anything is drawn."""
     code, going = 0, [wish]
-    for one in going:  # grows
-        code, onward = _on_one_screen(home, one, logs)
+    for options in going:  # grows
+        code, onward = _on_one_screen(home, options, logs)
         if onward is not None:
             click.echo()  # another chat begins below
             going.append(onward)
@@ -246,13 +246,13 @@ def talk_on_screen(home: Home, wish: ChatOptions, logs: Path | None = None) -> i
 def _on_one_screen(
     home: Home, wish: ChatOptions, logs: Path | None
 ) -> tuple[int, ChatOptions | None]:
-    """Talk about one session; return the exit code, and what to talk about next."""
+    """Run one session on the screen; return the exit code and the options of the next session."""
     from harken.chat.screen.event_queue import ScreenHandle
     from harken.chat.screen.screen import Screen
 
     face = ScreenHandle()
     ears = face.ears
-    opened = open_chat(
+    chat = open_chat(
         home,
         replace(wish, wakes=True),
         user=face.questions,
@@ -260,28 +260,28 @@ def _on_one_screen(
         on_notice=ears.on_notice,
     )
     where = TerminalEnvironment.here(home.folder / "history")
-    with opened as session, exporting(opened, logs):
-        screen = Screen(face, opened, where, draft=wish.draft)
+    with chat as session, exporting(chat, logs):
+        screen = Screen(face, chat, where, draft=wish.draft)
         code = asyncio.run(screen.run())
-        onward = onward_wish(wish, opened, screen.table.onward)
-        if forgotten(wish, opened):
+        onward = onward_wish(wish, chat, screen.table.onward)
+        if forgotten(wish, chat):
             return code, onward
-        opened.end(by_user=code == 0 and onward is None)
-    again = command_prefix("chat", "--resume", session.path.stem)
-    click.secho(f"\nkept; go on with: {again}", dim=True)
+        chat.end(by_user=code == 0 and onward is None)
+    resume_command = command_prefix("chat", "--resume", session.path.stem)
+    click.secho(f"\nkept; go on with: {resume_command}", dim=True)
     return code, onward
 
 
 def onward_wish(
-    wish: ChatOptions, opened: OpenChat, onward: NextSession | None
+    wish: ChatOptions, chat: OpenChat, onward: NextSession | None
 ) -> ChatOptions | None:
-    """Return how the chat goes on in a new session, with the model and permissions of now."""
+    """Return the options of the next session, with the current model and permissions."""
     if onward is None:
         return None
-    permissions = opened.runtime.world.permissions
-    agent = opened.primary.agent_by_id(onward.agent_id or opened.primary.agent_id)
+    permissions = chat.runtime.world.permissions
+    agent = chat.primary.agent_by_id(onward.agent_id or chat.primary.agent_id)
     systems = [
-        text_of(m.content) for m in opened.session.context(agent.agent_id)[:1] if m.role == "system"
+        text_of(m.content) for m in chat.session.context(agent.agent_id)[:1] if m.role == "system"
     ]
     return replace(
         wish,
@@ -296,43 +296,43 @@ def onward_wish(
     )
 
 
-def forgotten(wish: ChatOptions, opened: OpenChat) -> bool:
-    """Remove a new session in which nothing was said; return whether it was one."""
-    if wish.old is not None or not is_untouched(opened):
+def forgotten(wish: ChatOptions, chat: OpenChat) -> bool:
+    """Remove a new session without messages; return whether it was removed."""
+    if wish.old is not None or not is_untouched(chat):
         return False
-    opened.session.close()
-    opened.session.path.unlink()
+    chat.session.close()
+    chat.session.path.unlink()
     return True
 
 
-def is_untouched(opened: OpenChat) -> bool:
-    """Whether nobody has said anything in a session yet."""
-    transcripts = (opened.session.agent(id_).transcript for id_ in opened.session.agents)
+def is_untouched(chat: OpenChat) -> bool:
+    """Whether a session has no message yet."""
+    transcripts = (chat.session.agent(id_).transcript for id_ in chat.session.agents)
     return all(entry.role == "system" for entries in transcripts for entry in entries or ())
 
 
 def talk_in_lines(
     home: Home, wish: ChatOptions, prompt: str | None, logs: Path | None = None, *, as_json: bool
 ) -> int:
-    """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
+    """Run a chat in plain lines, or send a single `prompt`: then no user can be asked."""
     can_ask, typed = prompt is None and stdin_is_interactive(), StdinReader()
     user = PlainUser(typed.line_from_now, tell, typed.keep_type_ahead) if can_ask else None
     going, failed = [replace(wish, wakes=prompt is None)], False
-    for one in going:  # grows
-        opened = open_chat(home, one, user=user, on_notice=tell)
-        with opened, exporting(opened, logs), asyncio.Runner() as runner:
-            report(opened, resumed=one.old is not None)
+    for options in going:  # grows
+        opened_chat = open_chat(home, options, user=user, on_notice=tell)
+        with opened_chat, exporting(opened_chat, logs), asyncio.Runner() as runner:
+            report(opened_chat, resumed=options.old is not None)
             chat = PlainChat(
-                opened, runner, as_json=as_json, typed=typed, most_calls=one.most_calls
+                opened_chat, runner, as_json=as_json, typed=typed, most_calls=options.most_calls
             )
             if prompt is None:
                 chat.talk()
             else:
                 chat.once(prompt)
-            runner.run(opened.runtime.world.close())
-            onward = onward_wish(one, opened, chat.onward)
-            if not forgotten(one, opened):
-                opened.end(by_user=can_ask and onward is None)
+            runner.run(opened_chat.runtime.world.close())
+            onward = onward_wish(options, opened_chat, chat.onward)
+            if not forgotten(options, opened_chat):
+                opened_chat.end(by_user=can_ask and onward is None)
         going += [onward] if onward is not None else []
         failed = chat.failed
     return int(failed and not sys.stdin.isatty())

@@ -16,7 +16,7 @@ from harken.world.result import InvalidArguments
 
 
 def _complete_export(_: CommandContext, before: Sequence[str]) -> Iterable[str]:
-    """Return the formats, and then the option that says where to."""
+    """Return the formats, and then the option of the output file."""
     from harken.cli.commands.export import LIST
     from harken.formats.registry import FORMATS
 
@@ -32,11 +32,11 @@ def _complete_export(_: CommandContext, before: Sequence[str]) -> Iterable[str]:
     group="session",
     completes=_complete_export,
 )
-def _export(talk: CommandContext, rest: str) -> None:
+def _export(talk: CommandContext, argument: str) -> None:
     from harken.cli.commands.export import LIST, command
     from harken.formats.registry import FORMATS
 
-    words = words_of(talk, "/export", rest)
+    words = words_of(talk, "/export", argument)
     if words is None:
         return
     if words and not words[0].startswith("-"):
@@ -45,14 +45,14 @@ def _export(talk: CommandContext, rest: str) -> None:
         talk.say(printed(command, "/export", [*_session(talk, words), *words]))
         return
     file = _option(words, "-o", "--out")
-    wanted = _option(words, "--format")
-    known = None if wanted is None else FORMATS.find(wanted)
-    if known is not None and file is None and not known.media_type.startswith("text/"):
+    format_name = _option(words, "--format")
+    fmt = None if format_name is None else FORMATS.find(format_name)
+    if fmt is not None and file is None and not fmt.media_type.startswith("text/"):
         raise InvalidArguments(
-            f"{known.name} is for programs: say where to: /export {known.name} -o FILE"
+            f"{fmt.name} is for programs: say where to: /export {fmt.name} -o FILE"
         )
-    said = printed(command, "/export", [commit_conversation(talk.primary)[1], *words])
-    talk.say(f"{said}, in {file}" if file is not None and Path(file).exists() else said)
+    output = printed(command, "/export", [commit_conversation(talk.primary)[1], *words])
+    talk.say(f"{output}, in {file}" if file is not None and Path(file).exists() else output)
 
 
 def _session(talk: CommandContext, words: Sequence[str]) -> list[str]:
@@ -61,11 +61,11 @@ def _session(talk: CommandContext, words: Sequence[str]) -> list[str]:
 
 
 def _option(words: Sequence[str], *names: str) -> str | None:
-    """Return what stands after the last of these options."""
-    found = None
+    """Return the value of the last of these options."""
+    option_value = None
     for name, value in zip(words, [*words[1:], None], strict=False):
-        found = value if name in names else found
-    return found
+        option_value = value if name in names else option_value
+    return option_value
 
 
 def _complete_view(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
@@ -85,13 +85,13 @@ def _complete_view(talk: CommandContext, before: Sequence[str]) -> Iterable[str]
     "[tree|dialog A B|timeline|...]",
     completes=_complete_view,
 )
-def _view(talk: CommandContext, rest: str) -> None:
+def _view(talk: CommandContext, argument: str) -> None:
     from harken.cli.commands.view.command import command
 
-    if not rest:
+    if not argument:
         width = max(map(len, command.commands))
-        talk.say("\n".join(f"/view {n:<{width}}  {_about(one)}" for n, one in _views(command)))
-    elif (words := words_of(talk, "/view", rest)) is not None:
+        talk.say("\n".join(f"/view {n:<{width}}  {_about(view)}" for n, view in _views(command)))
+    elif (words := words_of(talk, "/view", argument)) is not None:
         talk.say(printed(command, "/view", [str(talk.session.path), *words]))
 
 
@@ -100,8 +100,12 @@ def _views(command: click.Group) -> list[tuple[str, click.Command]]:
 
 
 def _about(view: click.Command) -> str:
-    """Say what a view shows, and what has to be named for it."""
-    needs = " ".join(one.make_metavar(click.Context(view)) for one in view.params if one.required)
+    """Describe a view and its required arguments."""
+    needs = " ".join(
+        parameter.make_metavar(click.Context(view))
+        for parameter in view.params
+        if parameter.required
+    )
     return " ".join(filter(None, [view.get_short_help_str(100), f"({needs})" if needs else ""]))
 
 
@@ -115,11 +119,11 @@ _PRINTS = frozenset({"--check", "--context", "--help", "--json", "-h"})
     "[SESSION] [--at N]",
     group="session",
 )
-def replay(talk: CommandContext, rest: str) -> None:
+def replay(talk: CommandContext, argument: str) -> None:
     """Step through a session, this one where none is named; print the steps without a screen."""
     from harken.cli.commands.replay import command
 
-    words = words_of(talk, "/replay", rest)
+    words = words_of(talk, "/replay", argument)
     if words is None:
         return
     this = [] if words and not words[0].startswith("-") else [str(talk.session.path)]

@@ -1,4 +1,4 @@
-"""`harken ctx`: commits, and the conversations that they stand for."""
+"""`harken ctx`: commits, and their conversations."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from harken.views.message_text import count, size_text
 
 ART = "art-"
 NEWEST = 20
-"""How many commits `log` shows where nobody says how many."""
+"""The default number of commits of `log`."""
 EVERY = 2**62
 WINDOW = 1000
-"""How many commits that were written last are put in the order of time."""
+"""The number of last written commits that are sorted by time."""
 AT_ONCE = 1000
 
 
@@ -62,10 +62,10 @@ def looks(function: Callable[..., None]) -> click.Command:
         with store_of(home) as store:
             function(store, NameResolver(home, store), **arguments)
 
-    made: click.Command = command.command(function.__name__.removesuffix("_command"))(
+    created: click.Command = command.command(function.__name__.removesuffix("_command"))(
         json_option(home_option(looking))
     )
-    return made
+    return created
 
 
 @looks
@@ -87,15 +87,15 @@ def log_command(
     The graph marks compactions, spawns (where a subagent begins) and other snapshots with signs
     of their own; `:` stands where a history goes on.
     """
-    found = selected(store, [resolver.commit(ctx) for ctx in ctxs], None if every else most)
+    commits = selected(store, [resolver.commit(ctx) for ctx in ctxs], None if every else most)
     if as_graph and not as_json:
-        print_graph(store, found)
+        print_graph(store, commits)
         return
     if as_json:
-        print_json([row(one) for one in found])
+        print_json([row(stored) for stored in commits])
         return
-    for one in found:
-        print_text(line(store, one))
+    for stored in commits:
+        print_text(line(store, stored))
 
 
 @looks
@@ -128,16 +128,16 @@ def cat_command(
     outputs = outputs_of(store, name, until, len(messages))
     if as_json:
         rows = [msgspec.to_builtins(message) for message in messages]
-        for at, output in outputs.items():
-            rows[at]["output"] = output
+        for index, output in outputs.items():
+            rows[index]["output"] = output
         print_json(rows)
         return
-    shown = numbered(store, name, until, messages)
-    for at, (number, message) in enumerate(shown):
+    numbered_messages = numbered(store, name, until, messages)
+    for index, (number, message) in enumerate(numbered_messages):
         print_message(message, number)
-        if at in outputs:
-            whole = outputs[at]
-            size, art = size_text(int(whole["bytes"])), str(whole["artifact"])[: len(ART) + SHOWN]
+        if index in outputs:
+            output = outputs[index]
+            size, art = size_text(int(output["bytes"])), str(output["artifact"])[: len(ART) + SHOWN]
             print_text(f"(the whole output, {size}: `{command_prefix('cat', art)}`)\n")
 
 
@@ -148,11 +148,11 @@ def diff_command(
     store: Store, resolver: NameResolver, ours: str, theirs: str, as_json: bool
 ) -> None:
     """Show where two commits went apart, and what each saw since."""
-    found = diff(store, resolver.commit(ours), resolver.commit(theirs))
+    difference = diff(store, resolver.commit(ours), resolver.commit(theirs))
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(msgspec.to_builtins(difference))
         return
-    print_difference(store, ours, theirs, found)
+    print_difference(store, ours, theirs, difference)
 
 
 @looks
@@ -175,11 +175,13 @@ def fork_command(
         machine=platform.node(),
         thread_id=thread,
     )
-    made = fork(store, resolver.commit(ctx), origin, format_rfc3339(system_clock()), labels=labels)
+    commit_id = fork(
+        store, resolver.commit(ctx), origin, format_rfc3339(system_clock()), labels=labels
+    )
     if as_json:
-        print_json(row(show(store, made)))
+        print_json(row(show(store, commit_id)))
         return
-    name = name_of(store, made)
+    name = name_of(store, commit_id)
     print_text(name)
     click.echo(f"Go on with `{command_prefix('chat', '--from', name)}`", err=True)
 
@@ -209,25 +211,25 @@ def sent_by(store: Store, ctx: CommitId, stop: Stop, runtime: str) -> list[dict[
 
     Raises NameNotFound for a client that is not known, or of which that is not.
     """
-    known = [one.runtime for one in natives() if one.sent is not None]
+    runtimes = [native.runtime for native in natives() if native.sent is not None]
     native = native_for(runtime)
     if native is None or native.sent is None:
-        raise NameNotFound("client", runtime, known)
+        raise NameNotFound("client", runtime, runtimes)
     return native.sent(entries_in(store, select_commits(store, ctx, stop)))
 
 
-def selected(store: Store, ctxs: Sequence[CommitId], most: int | None) -> Iterator[StoredCommit]:
+def selected(store: Store, ctxs: Sequence[CommitId], limit: int | None) -> Iterator[StoredCommit]:
     """Yield commits and those before them, or the last of all, newest first, at most so many."""
-    found = histories(store, ctxs) if ctxs else newest(store, most)
-    yield from islice(found, most)
+    commits = histories(store, ctxs) if ctxs else newest(store, limit)
+    yield from islice(commits, limit)
 
 
-def newest(store: Store, most: int | None) -> list[StoredCommit]:
+def newest(store: Store, max_commits: int | None) -> list[StoredCommit]:
     """Return the last commits of all by their time, newest first.
 
     An import writes old commits late. So more commits are read than are shown, but not all.
     """
-    limit = EVERY if most is None else max(most, WINDOW)
+    limit = EVERY if max_commits is None else max(max_commits, WINDOW)
     return by_time(written_last(store, limit))
 
 
@@ -239,37 +241,37 @@ def by_time(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
 def written_last(store: Store, limit: int) -> Iterator[StoredCommit]:
     """Yield the commits that were written last, newest first."""
     names = store.newest_commits(limit)
-    for at in range(0, len(names), AT_ONCE):
-        some = names[at : at + AT_ONCE]
-        by_name = store.commits(some)
-        yield from (by_name[name] for name in some if name in by_name)
+    for start in range(0, len(names), AT_ONCE):
+        batch = names[start : start + AT_ONCE]
+        by_name = store.commits(batch)
+        yield from (by_name[name] for name in batch if name in by_name)
 
 
-def print_graph(store: Store, found: Iterable[StoredCommit]) -> None:
+def print_graph(store: Store, commits: Iterable[StoredCommit]) -> None:
     """Print commits as a graph."""
     from harken.terminal.commit_graph import graph_lines, look_of
 
-    for text in graph_lines(graph(by_time(found)), partial(name_of, store), look_of()):
+    for text in graph_lines(graph(by_time(commits)), partial(name_of, store), look_of()):
         click.echo(text)
 
 
-def line(store: Store, one: StoredCommit) -> str:
+def line(store: Store, stored: StoredCommit) -> str:
     """Return a commit on one line."""
-    commit, notes = one.commit, one.notes
+    commit, notes = stored.commit, stored.notes
     kind = "" if commit.type == "delta" else f" {commit.type}"
     labels = "".join(f" [{escape_control_characters(label)}]" for label in notes.labels)
     when = commit.created_at[:16].replace("T", " ")
-    who = one_line(commit.principal, 24)
+    principal = one_line(commit.principal, 24)
     messages = count(commit.message_count, "message")
     summary = one_line(notes.summary, 60)
-    return f"{name_of(store, one.id)}  {when}  {who}  {messages}{kind}{labels}  {summary}"
+    return f"{name_of(store, stored.id)}  {when}  {principal}  {messages}{kind}{labels}  {summary}"
 
 
-def row(one: StoredCommit) -> dict[str, Any]:
+def row(stored: StoredCommit) -> dict[str, Any]:
     """Return all fields of a commit as JSON values."""
-    commit: dict[str, Any] = msgspec.to_builtins(one.commit)
-    notes: dict[str, Any] = msgspec.to_builtins(one.notes)
-    return {"id": one.id, **commit, **notes}
+    commit: dict[str, Any] = msgspec.to_builtins(stored.commit)
+    notes: dict[str, Any] = msgspec.to_builtins(stored.notes)
+    return {"id": stored.id, **commit, **notes}
 
 
 def numbered(
@@ -278,9 +280,9 @@ def numbered(
     """Yield the messages of a conversation with their numbers (`harken resume --at` takes them)."""
     firsts = first_numbers(store, ctx)
     numbers = (
-        firsts[one.id] + at
-        for one in select_commits(store, ctx, stop)
-        for at in range(one.commit.message_count)
+        firsts[stored.id] + index
+        for stored in select_commits(store, ctx, stop)
+        for index in range(stored.commit.message_count)
     )
     return ((next(numbers, None), message) for message in messages)
 
@@ -290,10 +292,10 @@ def outputs_of(store: Store, ctx: CommitId, stop: Stop, messages: int) -> dict[i
     entries = entries_in(store, select_commits(store, ctx, stop))
     if len(entries) != messages:  # some of them are bytes that are not read as messages
         return {}
-    found = ((at, (entry.source or {}).get("output")) for at, entry in enumerate(entries))
+    outputs = ((index, (entry.source or {}).get("output")) for index, entry in enumerate(entries))
     return {
-        at: output
-        for at, output in found
+        index: output
+        for index, output in outputs
         if isinstance(output, dict) and isinstance(output.get("bytes"), int)
     }
 
@@ -310,11 +312,11 @@ def print_message(message: Message, number: int | None = None) -> None:
     click.echo()
 
 
-def print_difference(store: Store, ours: str, theirs: str, found: CommitDiff) -> None:
+def print_difference(store: Store, left: str, right: str, difference: CommitDiff) -> None:
     """Print where two commits went apart."""
-    ancestor = found.ancestor
+    ancestor = difference.ancestor
     print_text(f"in common: {name_of(store, ancestor) if ancestor is not None else 'nothing'}")
-    for name, messages in ((ours, found.ours), (theirs, found.theirs)):
+    for name, messages in ((left, difference.ours), (right, difference.theirs)):
         click.echo()
         click.secho(
             f"{escape_control_characters(name)} saw {count(len(messages), 'message')} since",
@@ -322,5 +324,5 @@ def print_difference(store: Store, ours: str, theirs: str, found: CommitDiff) ->
         )
         for message in messages:
             calls = ", ".join(call.function.name for call in message.tool_calls or ())
-            said = one_line(text_of(message.content), 90) or f"calls {calls}"
-            print_text(f"  {message.role}: {said}")
+            text = one_line(text_of(message.content), 90) or f"calls {calls}"
+            print_text(f"  {message.role}: {text}")

@@ -1,6 +1,6 @@
-"""`harken ctx summarize`: a summary by hand, or by a model for all commits that nobody gave one.
+"""`harken ctx summarize`: write a summary, or let a model summarize all commits without one.
 
-A run that asks a model for summaries: which commits, what it will use, and what became of it.
+A run of a model reports the selected commits, an estimate of its usage, and its results.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from harken.terminal.text import escape_control_characters, one_line, print_json
 from harken.views.message_text import count
 
 _FAILURES = 10
-"""So many failures are told one by one."""
+"""The maximum number of failures that are printed one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeOptions:
-    """What a person asks for: the options of the command."""
+    """The options of the command."""
 
     every: bool
     principal: str | None
@@ -78,30 +78,30 @@ class SummarizeOptions:
 
 @dataclass(slots=True)
 class SummaryTotals:
-    """What became of all commits together."""
+    """The totals of all summarized commits."""
 
     done: list[SummaryResult] = field(default_factory=list)
     failed: list[SummaryResult] = field(default_factory=list)
 
     def add(self, outcome: SummaryResult) -> None:
-        """Count what became of one."""
+        """Count the result of one commit."""
         (self.failed if outcome.failure else self.done).append(outcome)
 
     @property
     def usage(self) -> Usage:
         """The tokens that are known."""
-        used = [one.usage for one in self.done if one.usage is not None]
+        usages = [result.usage for result in self.done if result.usage is not None]
         return Usage(
-            input_tokens=sum(one.input_tokens or 0 for one in used),
-            output_tokens=sum(one.output_tokens or 0 for one in used),
+            input_tokens=sum(usage.input_tokens or 0 for usage in usages),
+            output_tokens=sum(usage.output_tokens or 0 for usage in usages),
         )
 
     @property
     def cost_usd(self) -> float | None:
-        """What it cost; None where that is not known of one call."""
-        costs = [one.cost_usd for one in self.done]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if costs and len(known) == len(costs) else None
+        """The total cost. None if the cost of any call is not known."""
+        costs = [result.cost_usd for result in self.done]
+        known_costs = [cost for cost in costs if cost is not None]
+        return sum(known_costs) if costs and len(known_costs) == len(costs) else None
 
 
 def of_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
@@ -109,29 +109,29 @@ def of_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
     settings = load_settings(home, model=wish.model)
     name = settings.model or found_model(settings)
     with store_of(home) as store:
-        found = list(chosen(store, wish.choice(), name))
+        commits = list(chosen(store, wish.choice(), name))
         if wish.dry_run:
-            foretell(found, settings, name, whole=wish.whole, as_json=as_json)
+            foretell(commits, settings, name, is_full=wish.whole, as_json=as_json)
             return 0
         model = chosen_model(model_finder(home, settings), name)
         assert model is not None
         manner = wish.manner(settings.model_parameters.get(name, {}))
-        return run_summaries(store, model, found, manner, as_json=as_json)
+        return run_summaries(store, model, commits, manner, as_json=as_json)
 
 
 def run_summaries(
     store: Store,
     model: Model,
-    found: Sequence[StoredCommit],
+    commits: Sequence[StoredCommit],
     manner: SummaryOptions,
     *,
     as_json: bool,
 ) -> int:
-    """Ask, write, and say what became of it, also where it is stopped; return the exit code."""
+    """Summarize the commits and report the results, also if interrupted; return the exit code."""
     total = SummaryTotals()
     try:
         with progress("Summarizing") as tell:
-            asyncio.run(_ask(store, model, found, manner, total, tell))
+            asyncio.run(_ask(store, model, commits, manner, total, tell))
     finally:
         report(store, total, model.name, as_json=as_json)
     return int(bool(total.failed))
@@ -140,39 +140,41 @@ def run_summaries(
 async def _ask(
     store: Store,
     model: Model,
-    found: Sequence[StoredCommit],
+    commits: Sequence[StoredCommit],
     manner: SummaryOptions,
     total: SummaryTotals,
     tell: ProgressCallback,
 ) -> None:
-    async with aclosing(summarize(store, model, found, manner)) as outcomes:
+    async with aclosing(summarize(store, model, commits, manner)) as outcomes:
         async for outcome in outcomes:
             total.add(outcome)
-            tell(len(total.done) + len(total.failed), len(found))
+            tell(len(total.done) + len(total.failed), len(commits))
 
 
 def foretell(
-    found: Sequence[StoredCommit], settings: Settings, name: str, *, whole: bool, as_json: bool
+    commits: Sequence[StoredCommit], settings: Settings, name: str, *, is_full: bool, as_json: bool
 ) -> None:
-    """Say how many commits there are to summarize, and what it would use at most."""
-    usage = expected(found, whole=whole)
+    """Print the number of commits to summarize, and the maximum usage."""
+    usage = expected(commits, whole=is_full)
     price = settings.prices.price(name, datetime.now(UTC).date())
     cost_usd = None if price is None else price.cost(usage)
     if as_json:
-        told = {"commits": len(found), "model": name, "cost_usd": cost_usd}
-        print_json({**told, "usage": msgspec.to_builtins(usage)})
+        fields = {"commits": len(commits), "model": name, "cost_usd": cost_usd}
+        print_json({**fields, "usage": msgspec.to_builtins(usage)})
         return
-    print_text(f"{count(len(found), 'commit')} for {name}: at most {used(usage, cost_usd)}")
+    print_text(f"{count(len(commits), 'commit')} for {name}: at most {used(usage, cost_usd)}")
 
 
 def report(store: Store, total: SummaryTotals, model: str, *, as_json: bool) -> None:
-    """Say what became of all."""
-    redacted = sum(one.redacted for one in total.done)
+    """Print the totals."""
+    redacted = sum(result.redacted for result in total.done)
     if as_json:
         print_json(
             {
-                "summarized": [{"id": one.ctx, "summary": one.summary} for one in total.done],
-                "failed": [{"id": one.ctx, "why": one.failure} for one in total.failed],
+                "summarized": [
+                    {"id": result.ctx, "summary": result.summary} for result in total.done
+                ],
+                "failed": [{"id": result.ctx, "why": result.failure} for result in total.failed],
                 "model": model,
                 "usage": msgspec.to_builtins(total.usage),
                 "cost_usd": total.cost_usd,
@@ -185,8 +187,8 @@ def report(store: Store, total: SummaryTotals, model: str, *, as_json: bool) -> 
     )
     if redacted:
         print_text(f"{count(redacted, 'credential')} kept from the model")
-    for one in total.failed[:_FAILURES]:
-        line = f"{name_of(store, one.ctx)} has no new summary: {one_line(one.failure, 200)}"
+    for result in total.failed[:_FAILURES]:
+        line = f"{name_of(store, result.ctx)} has no new summary: {one_line(result.failure, 200)}"
         click.echo(escape_control_characters(line), err=True)
     if len(total.failed) > _FAILURES:
         click.echo(f"and {len(total.failed) - _FAILURES} more", err=True)

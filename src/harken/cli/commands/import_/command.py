@@ -1,4 +1,4 @@
-"""`harken import`: the histories of other runtimes become commits, and every byte is kept."""
+"""`harken import`: import the histories of other runtimes as commits, with all original bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harken.capture.files.sources import File, RuntimeHistory
 
 MOST_JOBS = 4
-"""More read no faster: one process writes what they all have read."""
+"""The maximum number of readers. More are not faster: a single process writes."""
 
 
 @click.command("import")
@@ -59,35 +59,35 @@ def command(
     if not files:
         return
     home.make()
-    done = _import(home, files, jobs or min(os.cpu_count() or 1, MOST_JOBS), as_json=as_json)
+    results = _import(home, files, jobs or min(os.cpu_count() or 1, MOST_JOBS), as_json=as_json)
     if not as_json:
-        tell(done, is_verbose=verbose)
+        tell(results, is_verbose=verbose)
     if not no_index:
         read_facts(home, lambda _facts, _store: None)  # The next search has little to read.
 
 
 def _given(paths: Sequence[Path]) -> list[File]:
-    """Return the files that somebody named. Raises ConfigError where there is no such path."""
+    """Return the named files. Raises ConfigError if a path does not exist."""
     from harken.capture.files.sources import files_in, in_order
 
     for path in paths:
         if not path.exists():
             raise ConfigError(f"{path}: there is no such file or folder")
-    found = {file.name: file for path in paths for file in files_in(path)}
-    return in_order(found.values())
+    by_name = {file.name: file for path in paths for file in files_in(path)}
+    return in_order(by_name.values())
 
 
 def _found(*, as_json: bool) -> list[File]:
-    """Return the files at the known places, and say what they are."""
+    """Return the files at the default locations, and print them."""
     from harken.capture.files.sources import histories, in_order
 
-    found = histories(Path.home(), environment())
+    files = histories(Path.home(), environment())
     if not as_json:
-        for history in found:
+        for history in files:
             print_text(_history_line(history))
-        if not found:
+        if not files:
             print_text("No history of another runtime was found here; name a file or a folder.")
-    return in_order(file for history in found for file in history.files)
+    return in_order(file for history in files for file in history.files)
 
 
 def _history_line(history: RuntimeHistory) -> str:
@@ -105,7 +105,7 @@ def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> l
     from harken.index.database import run_with_repair
 
     def run() -> list[ImportResult]:
-        done = []
+        results = []
         with (
             made_store(home) as store,
             closing(Catalogue(home.index_file, repair=repair_imports)) as catalogue,
@@ -115,12 +115,12 @@ def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> l
             def advance(to: Progress) -> None:
                 show(to.size_bytes, to.of_size_bytes, progress_text(to))
 
-            for one in Importer(store, catalogue, jobs=jobs).run(files, advance):
-                done.append(one)
+            for result in Importer(store, catalogue, jobs=jobs).run(files, advance):
+                results.append(result)
                 if as_json:
-                    print_json(_row(one.report), indent=None)
+                    print_json(_row(result.report), indent=None)
             catalogue.mark_complete()
-        return done
+        return results
 
     return run_with_repair(run, {home.index_file: repair_imports})
 
@@ -130,5 +130,5 @@ def _row(report: Report) -> dict[str, Any]:
 
     row: dict[str, Any] = msgspec.to_builtins(report)
     first = ("source", "format", "raw", "tips", "lines", "bad_lines")
-    more = {name: row[name] for name in row if name not in first and name != "orphan"}
-    return {**{name: row[name] for name in first}, **{n: v for n, v in more.items() if v}}
+    details = {name: row[name] for name in row if name not in first and name != "orphan"}
+    return {**{name: row[name] for name in first}, **{n: v for n, v in details.items() if v}}

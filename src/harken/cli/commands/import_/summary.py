@@ -1,4 +1,4 @@
-"""What `harken import` prints for people: what is new, what could not be read, and the summary."""
+"""The summary of `harken import` for people: new sessions and unreadable files."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ if TYPE_CHECKING:
     from harken.capture.files.report import ImportResult, Progress, Report
 
 SHOWN = 10
-"""How many sources of a kind are listed."""
+"""The maximum number of listed sources of a kind."""
 _MB = 1 << 20
 
 
-def progress_text(done: Progress) -> str:
+def progress_text(progress: Progress) -> str:
     """Return how far an import is: files and megabytes.
 
     >>> from harken.capture.files.report import Progress
     >>> progress_text(Progress(120, 390, 12_900_000, 70_000_000))
     '120/390 files, 12.3/66.8 MB'
     """
-    size = f"{done.size_bytes / _MB:.1f}/{done.of_size_bytes / _MB:.1f} MB"
-    return f"{done.files}/{done.of_files} files, {size}"
+    size = f"{progress.size_bytes / _MB:.1f}/{progress.of_size_bytes / _MB:.1f} MB"
+    return f"{progress.files}/{progress.of_files} files, {size}"
 
 
-def tell(done: Sequence[ImportResult], *, is_verbose: bool) -> None:
-    """Print what an import found. is_verbose: list every file that was not read."""
-    read = [one for one in done if one.report.format is not None]
-    new = [one for one in read if one.new]
-    _list((_source_line(one) for one in new), len(new), is_verbose=False)
-    trouble = [*_trouble(one.report for one in done)]
+def tell(results: Sequence[ImportResult], *, is_verbose: bool) -> None:
+    """Print the results of an import. is_verbose: list every file that was not read."""
+    transcripts = [result for result in results if result.report.format is not None]
+    new = [result for result in transcripts if result.new]
+    _list((_source_line(result) for result in new), len(new), is_verbose=False)
+    trouble = [*_trouble(result.report for result in results)]
     _list(trouble, len(trouble), is_verbose=is_verbose)
     if is_verbose:
-        for one in done:
-            if one.report.is_unknown or one.report.belongs_to:
-                print_text(_unread_line(one.report))
-    for line in _runtimes(read):
+        for result in results:
+            if result.report.is_unknown or result.report.belongs_to:
+                print_text(_unread_line(result.report))
+    for line in _runtimes(transcripts):
         print_text(line)
-    for line in _others(done, is_verbose=is_verbose):
+    for line in _others(results, is_verbose=is_verbose):
         print_text(line)
-    tips = [one.report.tips[0].ctx for one in new or read if one.report.tips]
+    tips = [result.report.tips[0].ctx for result in new or transcripts if result.report.tips]
     if tips:
         name = tips[-1][:16]
         print_text(
@@ -54,22 +54,22 @@ def tell(done: Sequence[ImportResult], *, is_verbose: bool) -> None:
 
 
 def _list(lines: Iterable[str], total: int, *, is_verbose: bool) -> None:
-    for at, line in enumerate(lines):
-        if at == SHOWN and not is_verbose:
+    for index, line in enumerate(lines):
+        if index == SHOWN and not is_verbose:
             print_text(f"... and {total - SHOWN} more")
             return
         print_text(line)
 
 
-def _source_line(one: ImportResult) -> str:
-    report = one.report
+def _source_line(result: ImportResult) -> str:
+    report = result.report
     tip = report.tips[0].ctx[:16] if report.tips else ""
     title = report.title or report.task or Path(report.source).name
-    return f"{tip}  {count(one.new, 'new commit')}  {one_line(title, 60)}"
+    return f"{tip}  {count(result.new, 'new commit')}  {one_line(title, 60)}"
 
 
 def _trouble(reports: Iterable[Report]) -> Iterator[str]:
-    """Yield a line for each transcript that could not be read, or not whole."""
+    """Yield a line for each transcript that could not be read completely."""
     for report in reports:
         where = one_line(report.source, 200)
         if report.format is None:
@@ -83,39 +83,40 @@ def _trouble(reports: Iterable[Report]) -> Iterator[str]:
 
 
 def _unread_line(report: Report) -> str:
-    kept = f"; its bytes: `harken cat {report.raw}`" if report.belongs_to else ""
-    return f"not read: {one_line(report.source, 200)}: {one_line(report.reason)}{kept}"
+    note = f"; its bytes: `harken cat {report.raw}`" if report.belongs_to else ""
+    return f"not read: {one_line(report.source, 200)}: {one_line(report.reason)}{note}"
 
 
-def _runtimes(read: Iterable[ImportResult]) -> Iterator[str]:
-    """Yield a line for each runtime: its sessions, and what is new."""
+def _runtimes(transcripts: Iterable[ImportResult]) -> Iterator[str]:
+    """Yield a line for each runtime: its sessions, and the number of new ones."""
     from harken.capture.files.sources import PLACES
 
     names = {place.runtime: place.name for place in PLACES}
     sessions: dict[str, dict[str, int]] = {}
-    for one in read:
-        report = one.report
+    for result in transcripts:
+        report = result.report
         name = names.get(report.runtime, one_line(report.runtime or report.format or "", 20))
         session = report.session or Path(report.source).stem
         of_name = sessions.setdefault(name, {})
-        of_name[session] = of_name.get(session, 0) + one.new
+        of_name[session] = of_name.get(session, 0) + result.new
     width = max(map(len, sessions), default=0)
-    counted = {name: count(len(found), "session") for name, found in sessions.items()}
-    session_width = max(map(len, counted.values()), default=0)
-    for name, found in sorted(sessions.items()):
-        new, changed = sum(found.values()), sum(map(bool, found.values()))
-        where = f" in {count(changed, 'session')}" if new else ""
-        begin = f"{name:<{width}}  {counted[name]:>{session_width}}"
+    counts = {name: count(len(new_counts), "session") for name, new_counts in sessions.items()}
+    session_width = max(map(len, counts.values()), default=0)
+    for name, new_by_session in sorted(sessions.items()):
+        new, changed_count = sum(new_by_session.values()), sum(map(bool, new_by_session.values()))
+        where = f" in {count(changed_count, 'session')}" if new else ""
+        begin = f"{name:<{width}}  {counts[name]:>{session_width}}"
         yield f"{begin}, {count(new, 'new commit')}{where}"
 
 
-def _others(done: Iterable[ImportResult], *, is_verbose: bool) -> Iterator[str]:
+def _others(results: Iterable[ImportResult], *, is_verbose: bool) -> Iterator[str]:
     """Yield how many files no conversation was read from."""
-    reports = [one.report for one in done]
+    reports = [result.report for result in results]
     how = "" if is_verbose else " (--verbose lists them)"
-    kept = sum(bool(report.belongs_to) for report in reports)
-    if kept:
-        yield f"{count(kept, 'file')} beside transcripts, kept with the sessions they belong to"
+    stored_count = sum(bool(report.belongs_to) for report in reports)
+    if stored_count:
+        files = count(stored_count, "file")
+        yield f"{files} beside transcripts, kept with the sessions they belong to"
     unknown = sum(report.is_unknown for report in reports)
     if unknown:
         kinds = "an unknown kind" if unknown == 1 else "unknown kinds"

@@ -1,8 +1,8 @@
-"""`harken mcp add` and `remove`: servers in the user's own `config.toml`, and nothing else in it.
+"""`harken mcp add` and `remove`: edit the servers in the user's `config.toml`.
 
-A server is written behind what is there, and taken out line by line: comments stay. Whatever a file
-looks like, the new one is read before it takes the old one's place, and has to say the same but for
-this one server; where it would not, the file stays and the user is told to edit it.
+A server is appended, and removed line by line: comments are kept. The new file is parsed before it
+replaces the old one, and must be equal except for this server; if it is not, the file is not
+changed and the user is asked to edit it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 @click.option("--sandbox", is_flag=True, help="Run it in a sandbox.")
 @click.option("--network", is_flag=True, help="Let it reach the network from there.")
 @home_option
-def add_command(name: str, home: Home, **given: Any) -> None:
+def add_command(name: str, home: Home, **options: Any) -> None:
     """Write a server into your config.toml: `harken mcp add NAME -- COMMAND ARGUMENTS...`.
 
     Or with --url. A secret is named, not written: '${NAME}' stands for a variable of the
@@ -59,7 +59,7 @@ def add_command(name: str, home: Home, **given: Any) -> None:
         )
     text = _text_of(file)
     new = f"{text.rstrip()}\n\n" if text.strip() else ""
-    new += _section(name, _members(given))
+    new += _section(name, _members(options))
     if "\r\n" in text:
         new = new.replace("\r\n", "\n").replace("\n", "\r\n")
     home.make()
@@ -73,40 +73,40 @@ def add_command(name: str, home: Home, **given: Any) -> None:
 def remove_command(name: str, home: Home) -> None:
     """Take a server out of your config.toml."""
     file = home.folder / CONFIG
-    known = read_config(file).mcp.servers
-    if name not in known:
-        there = ", ".join(known) or "none"
-        raise ConfigError(f"there is no MCP server {name!r} in {file}; there is: {there}")
+    servers = read_config(file).mcp.servers
+    if name not in servers:
+        names = ", ".join(servers) or "none"
+        raise ConfigError(f"there is no MCP server {name!r} in {file}; there is: {names}")
     text = _text_of(file)
     _replace(file, text, without_server(text, name), name, is_there=False)
     print_text(f"Removed {name} from {file}.")
     with suppress(ConfigError):
-        if any(one.name == name for one in Logins(home.logins_file).all().values()):
+        if any(login.name == name for login in Logins(home.logins_file).all().values()):
             print_text(f"You are still logged in there: `{program_name()} mcp logout {name}`.")
 
 
-def _members(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is said of a server. Raises ConfigError for what cannot be read."""
-    command, *args = given["command"] or (None,)
-    oauth = _pairs(given["oauth"], "=", "--oauth MEMBER=VALUE")
-    if given["client_id"]:
-        oauth = {"client_id": given["client_id"], **oauth}
+def _members(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a server. Raises ConfigError for an invalid value."""
+    command, *args = options["command"] or (None,)
+    oauth = _pairs(options["oauth"], "=", "--oauth MEMBER=VALUE")
+    if options["client_id"]:
+        oauth = {"client_id": options["client_id"], **oauth}
     members = {
         "command": command,
         "args": args,
-        "url": given["url"],
-        "env": _pairs(given["env"], "=", "--env NAME=VALUE"),
-        "headers": _pairs(given["header"], ":", "--header 'NAME: VALUE'"),
+        "url": options["url"],
+        "env": _pairs(options["env"], "=", "--env NAME=VALUE"),
+        "headers": _pairs(options["header"], ":", "--header 'NAME: VALUE'"),
         "oauth": oauth,
-        "sandbox": given["sandbox"],
-        "network": given["network"],
+        "sandbox": options["sandbox"],
+        "network": options["network"],
     }
     return {name: value for name, value in members.items() if value}
 
 
 def _pairs(texts: Sequence[str], between: str, shape: str) -> dict[str, str]:
     pairs = [text.partition(between) for text in texts]
-    if not all(found for _, found, _ in pairs):
+    if not all(separator for _, separator, _ in pairs):
         raise ConfigError(f"write {shape}")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -129,20 +129,22 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{_key(name)} = {_value(one)}' for name, one in value.items())} }}"
+        return (
+            f"{{ {', '.join(f'{_key(name)} = {_value(item)}' for name, item in value.items())} }}"
+        )
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     return toml_text(str(value))
 
 
 def without_server(text: str, name: str) -> str:
-    r"""Return a `config.toml` without the sections of a server; what is said behind them stays.
+    r"""Return a `config.toml` without the sections of a server. Text after them is kept.
 
     >>> without_server("a = 1\n\n[mcp.servers.x]\nurl = 'u'\n\n# next\n[tools]\n", "x")
     'a = 1\n\n# next\n[tools]\n'
     """
-    kept: list[str] = []
-    held: list[str] = []
+    lines: list[str] = []
+    buffered: list[str] = []
     """Comments and empty lines of a section that goes: they may belong to what comes next."""
     is_going = False
     for line in [*re.split(r"(?<=\n)", text), ""]:  # a line of TOML ends nowhere else
@@ -150,19 +152,19 @@ def without_server(text: str, name: str) -> str:
         if header is not None:
             is_going = name in _servers(header)
         if not is_going or not line:
-            while held and not held[0].strip() and (not kept or not kept[-1].strip()):
-                del held[0]  # two empty lines become one
-            kept += [*held, line]
-            held = []
+            while buffered and not buffered[0].strip() and (not lines or not lines[-1].strip()):
+                del buffered[0]  # two empty lines become one
+            lines += [*buffered, line]
+            buffered = []
         elif not line.strip() or line.lstrip().startswith("#"):
-            held.append(line)
+            buffered.append(line)
         else:
-            held = []
-    return "".join(kept)
+            buffered = []
+    return "".join(lines)
 
 
 def _header(line: str) -> Mapping[str, Any] | None:
-    """Return the tables that a line begins; None where it begins none."""
+    """Return the tables that a line begins. Return None if the line is no header."""
     if not line.lstrip().startswith("["):
         return None
     try:
@@ -171,14 +173,14 @@ def _header(line: str) -> Mapping[str, Any] | None:
         return None
 
 
-def _servers(written: Mapping[str, Any]) -> dict[str, Any]:
-    mcp = written.get("mcp")
+def _servers(document: Mapping[str, Any]) -> dict[str, Any]:
+    mcp = document.get("mcp")
     servers = mcp.get("servers") if isinstance(mcp, dict) else None
     return servers if isinstance(servers, dict) else {}
 
 
 def _text_of(file: Path) -> str:
-    """Return what stands in a file that was read before; nothing where it is not there."""
+    """Return the text of a file. Return an empty text if it does not exist."""
     try:
         return file.read_bytes().decode("utf-8") if file.exists() else ""
     except (OSError, UnicodeDecodeError):
@@ -214,9 +216,9 @@ def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> No
 
 
 def _rest(text: str, without: str) -> dict[str, Any]:
-    """Return what a file says but for one server; no table is the same as an empty one."""
-    written = tomllib.loads(text)
-    servers = {name: one for name, one in _servers(written).items() if name != without}
-    others = {name: one for name, one in written.items() if name != "mcp"}
-    mcp = {name: one for name, one in written.get("mcp", {}).items() if name != "servers"}
+    """Return the contents of a file without one server. A missing table equals an empty one."""
+    document = tomllib.loads(text)
+    servers = {name: server for name, server in _servers(document).items() if name != without}
+    others = {name: value for name, value in document.items() if name != "mcp"}
+    mcp = {name: value for name, value in document.get("mcp", {}).items() if name != "servers"}
     return {**others, "mcp": {**mcp, "servers": servers}}

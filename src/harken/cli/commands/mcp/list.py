@@ -1,4 +1,4 @@
-"""`harken mcp`: the MCP servers that there are, whether they can be used, and what they have."""
+"""`harken mcp`: the configured MCP servers, their state and their tools."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from harken.world.mcp.server_config import McpServerConfig
 from harken.world.mcp.servers import McpServerInfo, McpServers
 
 SHOWN = 12
-"""How many tools of a server a list of all shows."""
+"""The number of tools of a server in the list of all servers."""
 
 
 @click.group(name="mcp", cls=CommandGroup, invoke_without_command=True)
@@ -49,18 +49,18 @@ def command(context: click.Context, as_json: bool, home: Home) -> int:
     settings = load_settings(home)
     for note in settings.notes:
         click.echo(escape_control_characters(note), err=True)
-    found = [row for row, _ in tried(home, settings, settings.servers)]
+    servers = [row for row, _ in tried(home, settings, settings.servers)]
     if as_json:
-        print_json([asdict(one) for one in found])
-    elif not found:
+        print_json([asdict(server) for server in servers])
+    elif not servers:
         print_text(
             f"There are none: `{program_name()} mcp add NAME -- COMMAND` writes [mcp.servers.NAME] "
             f"into "
             f"{home.folder / 'config.toml'}."
         )
-    for one in [] if as_json else found:
-        show(one, limit=SHOWN)
-    return int(bool(found) and all(one.state != "open" for one in found))
+    for server in [] if as_json else servers:
+        show(server, limit=SHOWN)
+    return int(bool(servers) and all(server.state != "open" for server in servers))
 
 
 @command.command(name="test")
@@ -73,14 +73,14 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
     by_name = {server.name: server for server in settings.servers}
     if name not in by_name:
         raise NameNotFound("MCP server", name, by_name)
-    [(found, prompts)] = tried(home, settings, [by_name[name]])
+    [(server, prompts)] = tried(home, settings, [by_name[name]])
     if as_json:
-        print_json({**asdict(found), "prompts": prompts})
+        print_json({**asdict(server), "prompts": prompts})
     else:
-        show(found, limit=None)
+        show(server, limit=None)
         for prompt in prompts:
             print_text(f"  /{prompt}")
-    return int(found.state != "open")
+    return int(server.state != "open")
 
 
 for _one in (add_command, remove_command, login_command, logout_command):
@@ -90,7 +90,7 @@ for _one in (add_command, remove_command, login_command, logout_command):
 def tried(
     home: Home, settings: Settings, servers: Sequence[McpServerConfig]
 ) -> list[tuple[McpServerInfo, list[str]]]:
-    """Start servers, and return what each is like, with its prompts; all are ended again."""
+    """Start servers, and return their descriptions and prompts; all are stopped again."""
     if not servers:
         return []
     with TemporaryDirectory(prefix="harken-mcp-") as folder:
@@ -106,41 +106,43 @@ async def _looked_at(connections: McpServers) -> list[tuple[McpServerInfo, list[
     finally:
         await connections.close()
     return [
-        (one, [prompt.command for prompt in prompts if prompt.server == one.name])
-        for one in described
+        (description, [prompt.command for prompt in prompts if prompt.server == description.name])
+        for description in described
     ]
 
 
-def show(one: McpServerInfo, *, limit: int | None) -> None:
-    """Print what a server is like; without a limit all its tools."""
-    state = "ready" if one.state == "open" else one.state
-    state = "needs login" if one.needs_login else state
-    for_whom = ", for agents of templates that name it" if one.reserved else ""
-    click.echo(click.style(escape_control_characters(one.name), bold=True) + f"  {state}{for_whom}")
-    print_text(f"  {one_line(one.program)} (from {one.origin})")
-    if one.reason:
-        print_text(f"  {one.reason}")
-    if one.state != "open" and not one.needs_login:  # then the reason says what to do
-        print_text(f"  {what_to_do(one)}")
-    if one.about:
-        print_text(f"  {one.about}, {count(len(one.tools), 'tool')}")
-    for tool in one.tools[:limit]:
+def show(server: McpServerInfo, *, limit: int | None) -> None:
+    """Print the description of a server; without a limit all its tools."""
+    state = "ready" if server.state == "open" else server.state
+    state = "needs login" if server.needs_login else state
+    for_whom = ", for agents of templates that name it" if server.reserved else ""
+    click.echo(
+        click.style(escape_control_characters(server.name), bold=True) + f"  {state}{for_whom}"
+    )
+    print_text(f"  {one_line(server.program)} (from {server.origin})")
+    if server.reason:
+        print_text(f"  {server.reason}")
+    if server.state != "open" and not server.needs_login:  # then the reason says what to do
+        print_text(f"  {what_to_do(server)}")
+    if server.about:
+        print_text(f"  {server.about}, {count(len(server.tools), 'tool')}")
+    for tool in server.tools[:limit]:
         print_text(f"    {tool}")
-    if len(one.tools[:limit]) < len(one.tools):
-        left = len(one.tools) - len(one.tools[:limit])
-        print_text(f"    and {left} more: `{program_name()} mcp test {one.name}`")
-    for note in one.notes:
+    if len(server.tools[:limit]) < len(server.tools):
+        hidden_count = len(server.tools) - len(server.tools[:limit])
+        print_text(f"    and {hidden_count} more: `{program_name()} mcp test {server.name}`")
+    for note in server.notes:
         print_text(f"  {note}")
 
 
-def what_to_do(one: McpServerInfo) -> str:
-    """Say what a person can do about a server that cannot be used."""
-    if one.reason.startswith("it needs a token"):
+def what_to_do(server: McpServerInfo) -> str:
+    """Return the step that makes a server usable."""
+    if server.reason.startswith("it needs a token"):
         look = "see whether who gives tokens knows what `oauth` says"
-    elif one.program.startswith(("http://", "https://")):
+    elif server.program.startswith(("http://", "https://")):
         look = "see whether something listens there"
-    elif one.reason.endswith("install it"):
+    elif server.reason.endswith("install it"):
         look = "install it"
     else:
         look = "run that line by hand to see why"
-    return f"to do: {look}, or change it in {one.origin}"
+    return f"to do: {look}, or change it in {server.origin}"

@@ -24,7 +24,7 @@ from harken.world.mcp.server_config import McpServerConfig
 WAIT_S = 300.0
 _MOST = 16 << 10
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
-"""One of these says that there is a browser to be seen."""
+"""Variables that show that a browser can be displayed."""
 
 
 @click.command(name="login")
@@ -48,12 +48,12 @@ def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, hom
         else:
             print_text(f"{name} needs no login: it gets its tokens as `oauth` says.")
         return
-    found = _logged_in(server, home, opens=not no_browser and _has_browser(), wait_s=wait_s)
+    login = _logged_in(server, home, opens=not no_browser and _has_browser(), wait_s=wait_s)
     if as_json:
-        print_json({"name": name, "place": found.place, "scope": found.scope, "state": "logged_in"})
+        print_json({"name": name, "place": login.place, "scope": login.scope, "state": "logged_in"})
         return
-    allowed = f", which may: {found.scope}" if found.scope else ""
-    print_text(f"Logged in: {name} ({found.place}){allowed}.")
+    allowed = f", which may: {login.scope}" if login.scope else ""
+    print_text(f"Logged in: {name} ({login.place}){allowed}.")
     print_text(f"`{program_name()} mcp test {name}` shows what it has.")
 
 
@@ -64,19 +64,21 @@ def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, hom
 def logout_command(name: str, as_json: bool, home: Home) -> None:
     """Forget what a server gave at the login, and give it back where that can be done."""
     logins = Logins(home.logins_file)
-    known = [one.name for one in logins.all().values()]
-    if name not in known:
-        raise NameNotFound("login", name, known)
-    gone = asyncio.run(_library().log_out(logins, name))
+    names = [login.name for login in logins.all().values()]
+    if name not in names:
+        raise NameNotFound("login", name, names)
+    removed = asyncio.run(_library().log_out(logins, name))
     if as_json:
-        print_json([{"name": one.name, "place": one.place, "state": "logged_out"} for one in gone])
-    for one in [] if as_json else gone:
-        print_text(f"Logged out: {one.name} ({one.place}).")
+        print_json(
+            [{"name": login.name, "place": login.place, "state": "logged_out"} for login in removed]
+        )
+    for login in [] if as_json else removed:
+        print_text(f"Logged out: {login.name} ({login.place}).")
 
 
 def _named(settings: Settings, name: str) -> McpServerConfig:
     """Return the server of a name, its variables filled in. Raises NameNotFound, ConfigError."""
-    described = (server for one in settings.templates for server in one.servers)
+    described = (server for template in settings.templates for server in template.servers)
     by_name = {server.name: server for server in (*described, *settings.servers)}
     if name not in by_name:
         raise NameNotFound("MCP server", name, by_name)
@@ -99,10 +101,10 @@ def _logged_in(server: McpServerConfig, home: Home, *, opens: bool, wait_s: floa
         async with oauth.Callback(server.oauth.callback_port) as callback:
             with _pasted(callback.take):
                 show = _shown(opens=opens, wait_s=wait_s)
-                found: Login = await oauth.log_in(
+                login: Login = await oauth.log_in(
                     server, Logins(home.logins_file), callback, show, wait_s=wait_s
                 )
-                return found
+                return login
 
     try:
         return asyncio.run(scene())
@@ -111,7 +113,7 @@ def _logged_in(server: McpServerConfig, home: Home, *, opens: bool, wait_s: floa
 
 
 def _library() -> Any:
-    """Return what logs in. Raises ConfigError where the extra is not installed."""
+    """Return the login module. Raises ConfigError if the extra is not installed."""
     try:
         return import_module("harken.world.mcp.auth.authorization_code")
     except ImportError as error:
@@ -126,7 +128,7 @@ def _has_browser() -> bool:
 
 
 def _shown(*, opens: bool, wait_s: float) -> Callable[[str], None]:
-    """Return what shows the address where one logs in, and opens it."""
+    """Return a function that prints the address of the login page, and opens it."""
 
     def show(address: str) -> None:
         click.echo(f"Open this address to log in (within {wait_s:g} s):\n", err=True)
@@ -144,7 +146,7 @@ def _shown(*, opens: bool, wait_s: float) -> Callable[[str], None]:
 
 
 def open_page(address: str) -> None:
-    """Open a page in the user's browser; what that says is for nobody, and it is not waited for."""
+    """Open a page in the user's browser, in the background and without its output."""
     subprocess.Popen(
         [sys.executable, "-I", "-m", "webbrowser", address],
         stdin=subprocess.DEVNULL,
@@ -156,7 +158,7 @@ def open_page(address: str) -> None:
 
 @contextmanager
 def _pasted(take: Callable[[str], bool]) -> Iterator[None]:
-    """Take what is pasted into a terminal for the address that the browser was sent to."""
+    """Read a pasted text from the terminal as the address to which the browser was redirected."""
     if not sys.stdin.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""`harken proxy`: what programs say to their models, and hear, becomes sessions as it passes."""
+"""`harken proxy`: record the model calls of other programs as they pass through."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 PORT = 8421
 _NEEDED = {"aiohttp", "multidict", "yarl"}
 _PATIENCE_S = 60.0
-"""So long is waited in the end for what is not recorded yet."""
+"""The maximum wait at the end for calls that are not recorded yet."""
 _SOON_S = 3.0
 _GLANCE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyOptions:
-    """What a person asks for on the command line."""
+    """The command-line options of the proxy."""
 
     port: int | None
     upstreams: tuple[str, ...]
@@ -70,7 +70,7 @@ class ProxyOptions:
 @click.argument("command", metavar="[COMMAND]...", nargs=-1)
 @json_option
 @home_option
-def command(home: Home, run: str | None, as_json: bool, **wanted: Any) -> int:
+def command(home: Home, run: str | None, as_json: bool, **options: Any) -> int:
     """Pass on what clients say to their models, byte for byte, and record it.
 
     Give a client the address that is printed, or let it be run: `harken proxy -- claude -p "Hi"`.
@@ -81,7 +81,7 @@ def command(home: Home, run: str | None, as_json: bool, **wanted: Any) -> int:
         from harken.cli.commands.proxy.recorder import record
 
         return record(home, run)
-    return _proxy(home, ProxyOptions(**wanted), as_json=as_json)
+    return _proxy(home, ProxyOptions(**options), as_json=as_json)
 
 
 def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
@@ -125,7 +125,7 @@ def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
 
 
 def _finish(recorder: RecorderProcess, news: ProxyStatus) -> None:
-    """Wait for what is not recorded yet; whoever does not wait leaves it to itself."""
+    """Wait for calls that are not recorded yet. If interrupted, the recorder continues alone."""
     news.is_complete = False
     with suppress(KeyboardInterrupt):
         if not recorder.close(_SOON_S):
@@ -158,9 +158,9 @@ def _run(command: Sequence[str], news: ProxyStatus) -> int:
 
 
 def _wait(server: ProxyServer, wish: ProxyOptions) -> int:
-    """Wait until somebody ends it, or nobody asks any more."""
-    with _told_to_end() as ended:
-        while not ended.wait(_GLANCE_S):
+    """Wait until the proxy is stopped, or no client sends requests any more."""
+    with _told_to_end() as stop_event:
+        while not stop_event.wait(_GLANCE_S):
             if wish.stop_after_idle is not None and server.idle_s > wish.stop_after_idle:
                 break
     return 0
@@ -168,16 +168,16 @@ def _wait(server: ProxyServer, wish: ProxyOptions) -> int:
 
 @contextmanager
 def _told_to_end() -> Iterator[Event]:
-    """Give what is set when somebody ends this process."""
-    ended = Event()
+    """Yield an event that is set when this process is asked to stop."""
+    stop_event = Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        ended.set()
+        stop_event.set()
 
     heeded = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, end) for number in heeded}
     try:
-        yield ended
+        yield stop_event
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""The recorder of `harken proxy`: a process of its own, which makes sessions of what passed."""
+"""The recorder process of `harken proxy`, which creates sessions from the recorded calls."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from harken.recording.session_pool import RecorderOptions
 from harken.session.session import Session
 
 _BESIDE = 10
-"""How nice it is: whoever passes bytes on goes first."""
+"""Its niceness: forwarding bytes has priority."""
 _MOST_CHARACTERS = 200
 
 
 def record(home: Home, run: str) -> int:
-    """Record what a run of the proxy writes, until it ends; before that, what others have left."""
+    """Record the calls of a run of the proxy until it ends, after those that earlier runs left."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends when the proxy does, and all is recorded
     os.nice(_BESIDE)
@@ -53,14 +53,14 @@ def record(home: Home, run: str) -> int:
 
 
 class _Counts:
-    """What was said of the counts so far."""
+    """The counts that were reported so far."""
 
     def __init__(self) -> None:
         self._recorded = 0
         self._unrecorded: Counter[str] = Counter()
 
     def say(self, recording: SpoolRecorder) -> None:
-        """Say what has come since the last time."""
+        """Report the calls since the last report."""
         recorded = recording.recorded - self._recorded
         unrecorded = recording.unrecorded - self._unrecorded
         if recorded or unrecorded:
@@ -70,22 +70,24 @@ class _Counts:
 
 
 def _answered(session: Session, agent: AgentId) -> None:
-    """Say what an agent has said, and in which session."""
+    """Report the answer of an agent, and its session."""
     name = session.agents[agent].name or agent
     _say({"session": session.path.stem, "agent": name, "said": said_last(session.context(agent))})
 
 
 def said_last(context: Sequence[ChatMessage]) -> str:
-    """Return the beginning of what an agent has just said, on one line, else what it calls."""
+    """Return the beginning of an agent's last answer on one line, else its calls."""
     answer = list(takewhile(lambda message: message.role == "assistant", reversed(context)))
-    words = next((text for one in answer if (text := text_of(one.content).strip())), "")
-    calls = [call.function.name for one in reversed(answer) for call in one.tool_calls or ()]
-    said = words or ", ".join(calls) or ("(nothing)" if answer else "(no answer)")
-    return " ".join(said[:_MOST_CHARACTERS].split())
+    words = next((text for message in answer if (text := text_of(message.content).strip())), "")
+    calls = [
+        call.function.name for message in reversed(answer) for call in message.tool_calls or ()
+    ]
+    summary = words or ", ".join(calls) or ("(nothing)" if answer else "(no answer)")
+    return " ".join(summary[:_MOST_CHARACTERS].split())
 
 
 def _say(value: dict[str, Any]) -> None:
-    """Write a line for the proxy; where it is gone, nobody reads."""
+    """Write a line for the proxy. A closed pipe is ignored."""
     with suppress(OSError, ValueError):
         sys.stdout.write(json.dumps(value) + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What `harken proxy` tells: where it is, which conversations pass, and what was not recorded."""
+"""The output of `harken proxy`: its address, its conversations, and unrecorded calls."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _MOST_TOLD = 20
 
 
 class ProxyStatus:
-    """Tells a person, or a program. Used by several threads."""
+    """Reports to a person, or to a program. Used by several threads."""
 
     def __init__(
         self, address: str, upstreams: Upstreams, *, is_quiet: bool, as_json: bool
     ) -> None:
-        """is_quiet: a client has the terminal; what matters is told in the end, as errors are."""
+        """is_quiet: a client has the terminal; errors and totals are printed at the end."""
         self.addresses = {name: upstreams.address(name, address) for name in upstreams.by_name}
         self.is_complete = True
         """Whether all that passed was recorded before the end."""
-        self._servers = {name: one.url for name, one in upstreams.by_name.items()}
+        self._servers = {name: upstream.url for name, upstream in upstreams.by_name.items()}
         self._is_quiet, self._as_json = is_quiet, as_json
         self._kept: list[str] = []
         self._recorded = 0
@@ -52,18 +52,18 @@ class ProxyStatus:
                 print_text(f"  {url}  for {self._servers[name]}")
 
     def heed(self, value: Mapping[str, Any]) -> None:
-        """Take what the recorder's process says."""
+        """Process a message of the recorder process."""
         match value:
             case {"told": str(text)}:
                 self.tell(text)
             case {"recorded": int(number), "unrecorded": dict(reasons)}:
                 self._recorded += number
                 self._unrecorded.update({str(name): int(n) for name, n in reasons.items()})
-            case {"session": str(session), "agent": str(agent), "said": str(said)}:
-                self._passed(session, agent, said, value)
+            case {"session": str(session), "agent": str(agent), "said": str(answer)}:
+                self._passed(session, agent, answer, value)
 
     def tell(self, text: str) -> None:
-        """Say what went wrong, or is well again."""
+        """Report an error, or its end."""
         if self._as_json:
             print_json({"told": text}, indent=None)
         elif not self._is_quiet:
@@ -72,7 +72,7 @@ class ProxyStatus:
             self._kept.append(text)
 
     def end(self, calls: int, unrecorded: Mapping[str, int]) -> None:
-        """Say what was recorded. calls: how many passed; unrecorded: those not even begun."""
+        """Report the totals. calls: forwarded calls; unrecorded: calls never recorded."""
         self._unrecorded.update(unrecorded)
         summary = {
             "calls": calls,
@@ -96,13 +96,13 @@ class ProxyStatus:
 
     def _summary(self, calls: int) -> str:
         names = list(self._sessions)
-        shown = ", ".join(names[-3:]) + (", ..." if len(names) > 3 else "")
+        recent = ", ".join(names[-3:]) + (", ..." if len(names) > 3 else "")
         text = f"{count(self._recorded, 'call')} of {calls} recorded"
         if names:
-            text += f" in {count(len(names), 'session')}: {shown}"
+            text += f" in {count(len(names), 'session')}: {recent}"
         return text if self.is_complete else f"{text}; the rest is being recorded"
 
-    def _passed(self, session: str, agent: str, said: str, value: Mapping[str, Any]) -> None:
+    def _passed(self, session: str, agent: str, text: str, value: Mapping[str, Any]) -> None:
         is_new = session not in self._sessions
         self._sessions[session] = self._sessions.get(session, 0) + 1
         if self._as_json:
@@ -111,5 +111,5 @@ class ProxyStatus:
             now = datetime.now().astimezone()
             mark = "+" if is_new else " "
             print_text(
-                f"{now:%H:%M:%S} {mark} {session} {one_line(agent, 20)}: {one_line(said, 60)}"
+                f"{now:%H:%M:%S} {mark} {session} {one_line(agent, 20)}: {one_line(text, 60)}"
             )

@@ -1,4 +1,4 @@
-"""Which servers `harken proxy` asks, and what a client's environment must say to be passed on."""
+"""The servers of `harken proxy`, and the environment of a client that uses the proxy."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def upstreams_of(
         url = environ.get(variable, "").strip()
         if url and not _is_own(url, server, token):
             urls[name] = url
-    for one in wanted:
-        name, equals, url = one.partition("=")
+    for entry in wanted:
+        name, equals, url = entry.partition("=")
         if not equals:
-            raise ConfigError(f"{one}: --upstream takes NAME=URL, such as anthropic=https://...")
+            raise ConfigError(f"{entry}: --upstream takes NAME=URL, such as anthropic=https://...")
         urls[name] = url
-    found = {name: _upstream(name, url, environ) for name, url in urls.items()}
+    upstreams = {name: _upstream(name, url, environ) for name, url in urls.items()}
     for url in urls.values():
         if _is_own(url, server, token):
             raise ConfigError(f"{url}: the proxy would ask itself; name another server")
-    return Upstreams(found, token)
+    return Upstreams(upstreams, token)
 
 
 def for_command(
@@ -49,15 +49,15 @@ def for_command(
 
     addresses: of each provider, at the proxy.
     """
-    found = dict(environ)
+    variables = dict(environ)
     for name, variable in VARIABLES.items():
-        found[variable] = addresses[name]
+        variables[variable] = addresses[name]
     for variable in ("NO_PROXY", "no_proxy"):  # else it would ask the proxy of the network for us
-        found[variable] = ",".join(filter(None, [found.get(variable, ""), "127.0.0.1"]))
+        variables[variable] = ",".join(filter(None, [variables.get(variable, ""), "127.0.0.1"]))
     words = list(command)
     if Path(words[0]).name == "codex":  # which does not look into the environment
         words[1:1] = ["-c", f'openai_base_url="{addresses["openai"]}"']
-    return words, found
+    return words, variables
 
 
 def _upstream(name: str, url: str, environ: Mapping[str, str]) -> Upstream:
@@ -68,14 +68,14 @@ def _network_proxy(url: str, environ: Mapping[str, str]) -> str | None:
     """Return the proxy of the network that the environment names for this server."""
     scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
     names = [f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"]
-    found = next((environ[name] for name in names if environ.get(name)), None)
+    proxy = next((environ[name] for name in names if environ.get(name)), None)
     without = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    if found is None or is_loopback(host) or _is_among(host, without):
+    if proxy is None or is_loopback(host) or _is_among(host, without):
         return None
-    if urlsplit(found).scheme != "http":
-        shown = without_user(found)
-        raise ConfigError(f"{shown}: only proxies of the network with http:// can be used here")
-    return found
+    if urlsplit(proxy).scheme != "http":
+        shown_url = without_user(proxy)
+        raise ConfigError(f"{shown_url}: only proxies of the network with http:// can be used here")
+    return proxy
 
 
 def _is_among(host: str, names: str) -> bool:
@@ -93,8 +93,10 @@ def _is_among(host: str, names: str) -> bool:
 def _is_own(url: str, server: str, token: str) -> bool:
     """Whether an address is one of this home's proxies: that of a shell may still be one."""
     try:
-        parts, own = urlsplit(url), urlsplit(server)
+        parts, server_parts = urlsplit(url), urlsplit(server)
         is_here = is_loopback(parts.hostname or "")
-        return is_here and (parts.port == own.port or (bool(token) and token in parts.path))
+        return is_here and (
+            parts.port == server_parts.port or (bool(token) and token in parts.path)
+        )
     except ValueError:
         return False

@@ -33,7 +33,7 @@ REVOKE = (
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Where a text is."""
+    """The locations of a text."""
 
     places: Sequence[PurgeMatch]
     ours: Sequence[Path]
@@ -69,21 +69,21 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
     except ValueError as error:
         raise ConfigError(str(error)) from None
     with _store_of(home) as store:
-        found = _find(home, store, secrets)
+        matches = _find(home, store, secrets)
         if dry_run or as_json:
-            _show(found, as_json=as_json)
+            _show(matches, as_json=as_json)
         if dry_run:
             return 0
-        _confirm(found, yes=yes)
+        _confirm(matches, yes=yes)
         try:
             purge_text(store, home.logs(), purge)
         except ValueError as error:
             raise ConfigError(f"{error}; nothing was changed") from None
-    for path in found.ours:
+    for path in matches.ours:
         without(path, secrets)
     forget_in_indexes(home, secrets)
-    _say_done(found, as_json=as_json)
-    return int(bool(found.theirs))
+    _say_done(matches, as_json=as_json)
+    return int(bool(matches.theirs))
 
 
 def _asked_for() -> str:
@@ -110,13 +110,13 @@ def _store_of(home: Home) -> Iterator[Store]:
 def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _Found:
     logs = [path for path in home.logs() if stat_log(path).size_bytes]
     files = [*holding(home, secrets)]
-    ours = [path for path in files if is_ours(home, path)]
-    theirs = [path for path in files if path not in ours]
-    return _Found(find_secret(store, logs, secrets[0]), ours, theirs)
+    harken_files = [path for path in files if is_ours(home, path)]
+    user_files = [path for path in files if path not in harken_files]
+    return _Found(find_secret(store, logs, secrets[0]), harken_files, user_files)
 
 
-def _show(found: _Found, *, as_json: bool) -> None:
-    rows = found.rows()
+def _show(matches: _Found, *, as_json: bool) -> None:
+    rows = matches.rows()
     if as_json:
         print_json(rows)
         return
@@ -126,21 +126,21 @@ def _show(found: _Found, *, as_json: bool) -> None:
         print_text("It is nowhere.")
 
 
-def _confirm(found: _Found, *, yes: bool) -> None:
-    """Ask before anything is changed. Raises ConfigError where nobody can answer."""
-    if yes or not found.rows():
+def _confirm(matches: _Found, *, yes: bool) -> None:
+    """Ask before anything is changed. Raises ConfigError if no user can answer."""
+    if yes or not matches.rows():
         return
     if not sys.stdin.isatty():
         raise ConfigError("what is purged is gone: --dry-run lists it, --yes does it")
-    what = count(len(found.places) + len(found.ours), "place")
+    locations = count(len(matches.places) + len(matches.ours), "place")
     take_type_ahead()  # an answer typed before the question was shown does not count
-    click.confirm(f"Purge it from {what}? It is gone then.", abort=True, err=True)
+    click.confirm(f"Purge it from {locations}? It is gone then.", abort=True, err=True)
 
 
-def _say_done(found: _Found, *, as_json: bool) -> None:
-    for path in found.theirs:
+def _say_done(matches: _Found, *, as_json: bool) -> None:
+    for path in matches.theirs:
         click.echo(f"It is still in {path}: that file is yours to change.", err=True)
     if not as_json:
-        what = count(len(found.places) + len(found.ours), "place")
-        print_text(f"Purged from {what}." if found.rows() else "It was nowhere.")
+        locations = count(len(matches.places) + len(matches.ours), "place")
+        print_text(f"Purged from {locations}." if matches.rows() else "It was nowhere.")
     click.echo(REVOKE, err=True)

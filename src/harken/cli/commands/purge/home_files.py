@@ -1,7 +1,7 @@
-"""The files of a home beside its store and its logs: which of them hold a text, and without it.
+"""Find and remove a text in the files of a home beside its store and its logs.
 
-What Harken wrote for itself is written anew: outputs of tools, half lines, the history of what was
-typed. What a person wrote is theirs to change, so it is only named.
+Files that Harken wrote for itself are rewritten: outputs of tools, partial lines, the input
+history. Files that a person wrote are only listed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
     `secrets`: the text as it may be written there.
     """
     databases = (home.store_file, home.index_file, home.facts_file)
-    known = {file.name for path in databases for file in _database(path)}
+    file_names = {file.name for path in databases for file in _database(path)}
     logs = set(home.logs())
     for folder, _, names in os.walk(home.folder):
         for name in sorted(names):
             path = Path(folder) / name
-            is_store = path.parent == home.folder and name in known
+            is_store = path.parent == home.folder and name in file_names
             if is_store or log_of(path) in logs or path.is_symlink() or not path.is_file():
                 continue
             with suppress(OSError):  # what cannot be read is not ours
@@ -54,10 +54,10 @@ def index_files(home: Home) -> list[Path]:
 
 
 def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
-    """Delete the facts, which are found out again, and write the catalogue anew without a text.
+    """Delete the index of facts, which is created again, and rewrite the catalogue without a text.
 
-    A text may stand in both, cut by the ends of pages. The catalogue is not deleted: what it knows
-    of a source that is gone by now nobody can find out again. Raises StoreWriteError.
+    Both may contain a text, split at the ends of pages. The catalogue is not deleted: its data
+    about removed sources cannot be read again. Raises StoreWriteError.
     """
     new = home.index_file.with_name(f".{home.index_file.name}.purging")
     forget_facts(home)

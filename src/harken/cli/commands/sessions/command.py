@@ -1,7 +1,7 @@
-"""`harken sessions`: what is kept and what was imported, the newest first.
+"""`harken sessions`: the logged and imported sessions, the newest first.
 
-A list must not cost what it lists. Of a log the two ends are read, and of those that are shown the
-cost of their responses; of an imported session the catalogue and the index of facts.
+A list must be cheap. Of a log only both ends are read, and of those that are shown the cost of
+their responses; of an imported session the catalogue and the index of facts.
 """
 
 from __future__ import annotations
@@ -55,24 +55,30 @@ if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
 
 HARKEN = "harken"
-"""The runtime of what is logged here."""
+"""The runtime of sessions that Harken logged."""
 NEWEST = 20
-"""How many are shown where nobody says how many."""
+"""The default number of sessions."""
 PEEK = 40
-"""How many events are read of each log: a list must not cost what the logs hold."""
+"""The number of events that are read of each log, so that a list is cheap."""
 TAIL_BYTES = 1 << 16
 State: TypeAlias = Literal["being written", "ended", "recorded", "cut off?", "empty"]
-"""Recorded: of another program, which does not say whether it goes on. Of a packed one, it takes
-too long to tell. Empty: its start was cut off, it holds no event."""
+"""The state of a session. `recorded`: another program's session, whose end is not known.
+
+For a compressed log the state is too slow to compute. `empty`: the log contains no event because
+its start was cut off.
+"""
 
 
 class _SessionsGroup(CommandGroup):
-    """The group of the subcommands, which says what to do with the name of a session."""
+    """The group of the subcommands. It explains the commands for a session's name."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a subcommand. Raises UsageError, with what takes a session, for a session's name."""
+        """Find a subcommand.
+
+        For a session's name, raises UsageError with the commands that take one.
+        """
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
@@ -123,24 +129,26 @@ def command(
         return
     if is_all and limit:
         raise click.UsageError("--all and --limit: name one of them")
-    found = _matching(_found(home), _Conditions(home, **conditions))
+    sessions = _matching(_found(home), _Conditions(home, **conditions))
     if not as_json:
         unstarted = {path.stem: path for path in home.logs() if has_no_event(path)}
-        warn_of_unstarted(unstarted[s.name] for s in found if s.name in unstarted)
-        found = [session for session in found if session.name not in unstarted]
-    most = 0 if is_all else limit
-    most = most if most is not None or as_json else NEWEST
-    shown = found[: most or None]
-    rows = [{**one.row, "cost_usd": one.cost()} for one in shown]
+        warn_of_unstarted(unstarted[s.name] for s in sessions if s.name in unstarted)
+        sessions = [session for session in sessions if session.name not in unstarted]
+    max_rows = 0 if is_all else limit
+    max_rows = max_rows if max_rows is not None or as_json else NEWEST
+    visible = sessions[: max_rows or None]
+    rows = [{**session.row, "cost_usd": session.cost()} for session in visible]
     if as_json:
         print_json(rows)
     elif not rows:
         _tell_none(home, is_filtered=any(text is not None for text in conditions.values()))
     else:
         show(rows, NameResolver(home).short_names())
-        if len(found) > len(rows):
-            more = command_prefix("sessions", *_as_typed(conditions), "--all")
-            click.echo(f"... and {len(found) - len(rows)} more: `{more}` lists all", err=True)
+        if len(sessions) > len(rows):
+            command_line = command_prefix("sessions", *_as_typed(conditions), "--all")
+            click.echo(
+                f"... and {len(sessions) - len(rows)} more: `{command_line}` lists all", err=True
+            )
 
 
 def _as_typed(conditions: Mapping[str, str | None]) -> list[str]:
@@ -150,7 +158,7 @@ def _as_typed(conditions: Mapping[str, str | None]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Session:
-    """A session that may be shown. What costs more to know is found out when it is asked for."""
+    """A session that may be listed. Expensive values are computed on access."""
 
     name: str
     runtime: str
@@ -161,7 +169,7 @@ class _Session:
 
     @cached_property
     def row(self) -> dict[str, Any]:
-        """What a list says of it, without its cost."""
+        """The row of a list, without the cost."""
         return self.describe()
 
 
@@ -180,7 +188,7 @@ class _Conditions:
         """Raises ConfigError for a time that is none, NameNotFound for an unknown runtime."""
         now = datetime.now(UTC)
         self.since_s = -math.inf if since is None else moment_us(since, LocalZone(), now) / 1e6
-        runtimes = [HARKEN, *sorted({one.runtime for one in imported(home)})]
+        runtimes = [HARKEN, *sorted({session.runtime for session in imported(home)})]
         if runtime not in (None, *runtimes):
             raise NameNotFound("runtime", runtime or "", runtimes)
         self._runtime, self._project = runtime, project
@@ -206,17 +214,17 @@ def _matching(sessions: Iterable[_Session], conditions: _Conditions) -> list[_Se
 def _found(home: Home) -> Iterable[_Session]:
     """Return all sessions, the newest first."""
     costs = ImportedCosts(home)
-    found = [
+    sessions = [
         _Session(
-            name=one.name,
-            runtime=one.runtime,
-            written=parse_rfc3339(one.ended) / 1e6,
-            describe=partial(describe_imported, one),
-            cost=partial(costs.cost_of, one, parse_rfc3339(one.ended)),
+            name=session.name,
+            runtime=session.runtime,
+            written=parse_rfc3339(session.ended) / 1e6,
+            describe=partial(describe_imported, session),
+            cost=partial(costs.cost_of, session, parse_rfc3339(session.ended)),
         )
-        for one in imported(home)
+        for session in imported(home)
     ]
-    found += [
+    sessions += [
         _Session(
             name=path.stem,
             runtime=HARKEN,
@@ -226,14 +234,14 @@ def _found(home: Home) -> Iterable[_Session]:
         )
         for path in home.logs()
     ]
-    return sorted(found, key=lambda one: one.written, reverse=True)
+    return sorted(sessions, key=lambda session: session.written, reverse=True)
 
 
-def _is_in(folder: str, wanted: str) -> bool:
+def _is_in(folder: str, root: str) -> bool:
     """Whether a runtime worked in this folder, or below; its last name alone will do."""
-    at = PurePath(folder)
-    full = PurePath(os.path.abspath(Path(wanted).expanduser()))  # noqa: PTH100 - need not be there
-    return bool(folder) and (at.is_relative_to(full) or wanted in at.parts)
+    path = PurePath(folder)
+    full = PurePath(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100 - need not be there
+    return bool(folder) and (path.is_relative_to(full) or root in path.parts)
 
 
 def _tell_none(home: Home, *, is_filtered: bool) -> None:
@@ -244,27 +252,28 @@ def _tell_none(home: Home, *, is_filtered: bool) -> None:
         click.echo(f"{text}`harken import` takes in those of other runtimes.", err=True)
 
 
-def describe_imported(one: ImportedSession) -> dict[str, Any]:
-    """Return what a list says of an imported session: all of it stands in the catalogue."""
+def describe_imported(session: ImportedSession) -> dict[str, Any]:
+    """Return the row of an imported session, from the catalogue alone."""
     return {
-        "session": one.name,
-        "runtime": one.runtime,
-        "written": f"{one.ended[:19]}+00:00",
-        "size_bytes": one.size_bytes,
+        "session": session.name,
+        "runtime": session.runtime,
+        "written": f"{session.ended[:19]}+00:00",
+        "size_bytes": session.size_bytes,
         "state": "imported",
         "began": None,
-        "title": one.title,
-        "project": one.project,
-        "tips": [{"agent": end.agent, "ctx": end.ctx} for end in one.ends],
+        "title": session.title,
+        "project": session.project,
+        "tips": [{"agent": end.agent, "ctx": end.ctx} for end in session.ends],
         "subagents": [
-            {"agent": sub.agent, "type": sub.agent_type, "task": sub.task} for sub in one.subagents
+            {"agent": sub.agent, "type": sub.agent_type, "task": sub.task}
+            for sub in session.subagents
         ],
-        "sources": one.sources,
+        "sources": session.sources,
     }
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Return what a list says of one log: its id, when it was last written, how far, its begin."""
+    """Return the row of a log: its id, last write, state and first message."""
     stat = stat_log(path)
     row = {
         "session": path.stem,
@@ -281,29 +290,29 @@ def describe(path: Path) -> dict[str, Any]:
     try:
         began = beginning(path)
         state = "packed" if stat.is_packed else state_of(path, is_recorded=began.is_recorded)
-        known = {"began": began.words, "project": began.folder, "rerun": began.rerun}
-        return {**row, **known, "state": state}
+        details = {"began": began.words, "project": began.folder, "rerun": began.rerun}
+        return {**row, **details, "state": state}
     except LogError as error:
         return {**row, "error": str(error)}
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """How a log begins."""
+    """The beginning of a log."""
 
     words: str | None
-    """The first thing that a person said; None: nothing was said near the beginning."""
+    """The first message of a person. None if there is none near the beginning."""
     is_recorded: bool
-    """Whether it is what another program said to its models."""
+    """Whether it was recorded from another program's model calls."""
     rerun: dict[str, Any] | None
-    """Of what it is a rerun."""
+    """The origin of a rerun."""
     folder: str | None = None
-    """The folder in which it began to work, as the birth of the first agent says."""
+    """The working folder, as logged at the creation of the first agent."""
 
 
 def beginning(path: Path) -> Beginning:
-    """Return how a log begins; what a client says in a person's name is passed over."""
-    said: list[str] = []
+    """Return the beginning of a log. Messages that a client writes for the user are ignored."""
+    texts: list[str] = []
     is_recorded, rerun, folder = False, None, None
     for event in islice(events(path), PEEK):
         if isinstance(event, AgentCreated):
@@ -313,11 +322,11 @@ def beginning(path: Path) -> Beginning:
             folder = folder or _text_of(spec.get("folder"))
         elif isinstance(event, TranscriptEntry) and event.role == "user":
             words = text_of(event.content)
-            said.append(words)
+            texts.append(words)
             prompt = typed(words) if is_recorded else words
             if prompt and not (is_recorded and event.cause):
                 return Beginning(prompt, is_recorded, rerun, folder)
-    return Beginning(said[0] if said else None, is_recorded, rerun, folder)
+    return Beginning(texts[0] if texts else None, is_recorded, rerun, folder)
 
 
 def _text_of(value: object) -> str | None:
@@ -325,10 +334,10 @@ def _text_of(value: object) -> str | None:
 
 
 def state_of(path: Path, *, is_recorded: bool = False) -> State:
-    """Tell from a log's lock and its last line whether it is at its end; its tail alone is read.
+    """Return the state of a log from its lock and its last line. Only its tail is read.
 
-    A program may close a session without ending it, so that it was cut off is a guess. Of one that
-    is recorded only a call without an answer says so.
+    A program may close a session without ending it, so "cut off?" is a guess. A recorded session is
+    cut off only if a call has no answer.
     """
     if is_being_written(path):
         return "being written"
@@ -363,8 +372,8 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
 
 
 def _as_shown(row: Mapping[str, Any], name: str, now: datetime | None) -> SessionRow:
-    """Return the texts of a row. now: where times are short; None for output to a program."""
-    written = to_datetime(parse_rfc3339(row["written"])).astimezone(LocalZone())
+    """Return the texts of a row. now: for short times. None for output to a program."""
+    written_at = to_datetime(parse_rfc3339(row["written"])).astimezone(LocalZone())
     state = row["state"] or ""
     if row.get("tips"):
         state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
@@ -373,7 +382,7 @@ def _as_shown(row: Mapping[str, Any], name: str, now: datetime | None) -> Sessio
         title = f"(cannot be read: `harken sessions check {row['session']}` says why)"
     return SessionRow(
         name=name,
-        written=minute(written, LocalZone()) if now is None else when_text(written, now),
+        written=minute(written_at, LocalZone()) if now is None else when_text(written_at, now),
         size=size_text(row["size_bytes"]),
         cost=cost(row["cost_usd"], 0),
         project=PurePath(row["project"] or "").name,
@@ -384,7 +393,7 @@ def _as_shown(row: Mapping[str, Any], name: str, now: datetime | None) -> Sessio
 
 
 def _said(row: Mapping[str, Any]) -> str:
-    """Return what a session is about: its title, of what it is a rerun, or how it began."""
+    """Return the title of a session, its origin if it is a rerun, or its first message."""
     rerun = row.get("rerun")
     if rerun:
         runtime, colon, native = rerun.get("session", "?").partition(":")

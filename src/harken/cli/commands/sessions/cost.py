@@ -79,10 +79,10 @@ class ImportedCosts:
 
 
 def _costs(database: apsw.Connection) -> Mapping[str, tuple[int, float]]:
-    """Return, by the name of a session, when it ended and what it cost, if all of that is known."""
+    """Return the end and the cost of each session with a known cost, by name."""
     rows: list[Any] = database.execute(_COSTS).fetchall()
     return {
-        name: (ended or 0, cost_usd)
-        for name, ended, cost_usd, unpriced in rows
+        name: (ended_at or 0, cost_usd)
+        for name, ended_at, cost_usd, unpriced in rows
         if cost_usd is not None and not unpriced
     }

@@ -18,7 +18,7 @@ from harken.terminal.stdin import read_line, stdin_is_interactive, take_type_ahe
 from harken.terminal.text import one_line, print_text
 
 MAX_LISTED = 15
-"""How many sessions are listed, the last written first; a terminal has 24 rows."""
+"""The number of listed sessions, the last written first; a terminal has 24 rows."""
 _NAME = re.compile(r"[^\W_][\w.-]{0,79}")
 
 
@@ -31,8 +31,8 @@ def check_new_name(home: Home, name: str) -> None:
             f"begins with a letter or digit, and is not {LATEST!r}, 'ctx-...' or '....jsonl'"
         )
     if name in {path.stem for path in home.logs()}:
-        again = command_prefix("chat", "--resume", name)
-        raise ConfigError(f"session {name!r} exists already; `{again}` goes on with it")
+        resume_command = command_prefix("chat", "--resume", name)
+        raise ConfigError(f"session {name!r} exists already; `{resume_command}` goes on with it")
 
 
 def pick_session(home: Home) -> str:
@@ -75,10 +75,10 @@ def _describe(path: Path) -> str:
     """Return a row of the list: name, time, and the first words of the user."""
     from harken.cli.commands.sessions.command import beginning
 
-    written = datetime.fromtimestamp(stat_log(path).written_ns / 1e9).astimezone()
+    written_at = datetime.fromtimestamp(stat_log(path).written_ns / 1e9).astimezone()
     try:
         words = beginning(path).words or ""
     except LogError as error:
         words = f"({error})"
     width = max(shutil.get_terminal_size().columns - 8, 20)
-    return one_line(f"{path.stem}  {written:%Y-%m-%d %H:%M}  {words}", width)
+    return one_line(f"{path.stem}  {written_at:%Y-%m-%d %H:%M}  {words}", width)

@@ -1,8 +1,8 @@
 """A table of sessions that fits the width of a terminal.
 
-A name is not cut while there is room for it, because other commands take it: a long one pushes the
-rest of its line to the right. Where not all columns fit, the least needed go first and the title
-gets what is left. Output that goes to a program is as wide as it needs to be.
+A name is not truncated while there is room for it, because other commands take it: a long one moves
+the remaining cells of its line to the right. If not all columns fit, the least needed are left out
+first and the title gets the remaining width. Output to a program is not limited.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RIGHT = frozenset({"size", "cost"})
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """What a table shows of a session, each a text."""
+    """The texts of a session in the table."""
 
     name: str
     written: str
@@ -54,34 +54,34 @@ def table_lines(rows: Sequence[SessionRow], width: int | None) -> list[str]:
     for text in texts:
         text["project"] = one_line(text["project"], _MAX_PROJECT)
     widths = {name: max((cell_len(text[name]) for text in texts), default=0) for name in _COLUMNS}
-    shown = [name for name in _COLUMNS if name == "title" or widths[name]]
+    visible = [name for name in _COLUMNS if name == "title" or widths[name]]
     if width is None:
         widths["title"] = MAX_TITLE
     else:
         widths["name"] = min(widths["name"], max(width // 3, _MIN_NAME))
-        shown = _fitting(shown, widths, width)
-        others = sum(widths[name] + len(_GAP) for name in shown if name != "title")
+        visible = _fitting(visible, widths, width)
+        others = sum(widths[name] + len(_GAP) for name in visible if name != "title")
         widths["title"] = max(width - others, 0)
     for text, row in zip(texts, rows, strict=True):
-        if row.is_unfinished and "state" not in shown:
+        if row.is_unfinished and "state" not in visible:
             text["title"] = f"({text['state']}) {text['title']}"
-    lines = [_line(text, shown, widths) for text in texts]
+    lines = [_line(text, visible, widths) for text in texts]
     return lines if width is None else [_cut(line, width) for line in lines]
 
 
-def _fitting(shown: list[str], widths: dict[str, int], width: int) -> list[str]:
+def _fitting(visible: list[str], widths: dict[str, int], width: int) -> list[str]:
     """Return the columns for which there is room beside a title."""
-    for least in ("", *_LEAST_NEEDED):
-        shown = [name for name in shown if name != least]
-        others = sum(widths[name] + len(_GAP) for name in shown if name != "title")
+    for dropped in ("", *_LEAST_NEEDED):
+        visible = [name for name in visible if name != dropped]
+        others = sum(widths[name] + len(_GAP) for name in visible if name != "title")
         if others + min(_MIN_TITLE, widths["title"]) <= width:
             break
-    return shown
+    return visible
 
 
-def _line(text: dict[str, str], shown: Sequence[str], widths: dict[str, int]) -> str:
-    cells = [_cell(text[name], widths[name], is_right=name in _RIGHT) for name in shown]
-    cells[-1] = _cut(cells[-1], widths[shown[-1]])
+def _line(text: dict[str, str], visible: Sequence[str], widths: dict[str, int]) -> str:
+    cells = [_cell(text[name], widths[name], is_right=name in _RIGHT) for name in visible]
+    cells[-1] = _cut(cells[-1], widths[visible[-1]])
     return _GAP.join(cells).rstrip()
 
 

@@ -1,4 +1,4 @@
-"""`harken stats`: what was done in all sessions, or in one; and what that took."""
+"""`harken stats`: the activity and usage of all sessions, or of one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ JSON_BINS = 60
 )
 @json_option
 @home_option
-def command(home: Home, page: Path | None, utc: bool, as_json: bool, **given: Any) -> None:
+def command(home: Home, page: Path | None, utc: bool, as_json: bool, **options: Any) -> None:
     """Show what was done in all sessions, and what it took: when, how much, with which tools.
 
     With a SESSION its profile over time.
@@ -50,15 +50,15 @@ def command(home: Home, page: Path | None, utc: bool, as_json: bool, **given: An
     zone = UTC if utc else LocalZone()
 
     def show(facts: SessionIndex, _store: Store | None) -> None:
-        if given["session"] is not None and (names := session_names(facts.database)):
-            given["session"] = NameResolver(home).session_name(given["session"], names)
-        _show(facts.database, ScopeOptions(zone=zone, **given), page, as_json=as_json)
+        if options["session"] is not None and (names := session_names(facts.database)):
+            options["session"] = NameResolver(home).session_name(options["session"], names)
+        _show(facts.database, ScopeOptions(zone=zone, **options), page, as_json=as_json)
 
     read_facts(home, show)
 
 
 def _show(
-    database: apsw.Connection, chosen: ScopeOptions, page: Path | None, *, as_json: bool
+    database: apsw.Connection, options: ScopeOptions, page: Path | None, *, as_json: bool
 ) -> None:
     from harken.analytics.overview import one_session, overview
     from harken.cli.commands.stats.sections import bins_for
@@ -67,23 +67,23 @@ def _show(
     if database.execute("SELECT 1 FROM sessions LIMIT 1").fetchone() is None:
         _say_empty()
         return
-    scope, sheet = chosen.scope(database), Sheet()
-    found: Overview | OneSession
-    if chosen.session is not None:
+    scope, sheet = options.scope(database), Sheet()
+    data: Overview | OneSession
+    if options.session is not None:
         is_for_people = page is None and not as_json
-        found = one_session(database, scope, bins_for(sheet.width) if is_for_people else JSON_BINS)
+        data = one_session(database, scope, bins_for(sheet.width) if is_for_people else JSON_BINS)
     else:
-        found = overview(database, scope, chosen.zone)
+        data = overview(database, scope, options.zone)
     if page is not None:
-        _write_page(page, found, chosen.zone)
+        _write_page(page, data, options.zone)
     if as_json:
-        print_json({**_row(scope), **found.as_json()})
+        print_json({**_row(scope), **data.as_json()})
     elif page is None:
-        _draw(sheet, found, chosen.zone)
+        _draw(sheet, data, options.zone)
 
 
 def _row(scope: Scope) -> dict[str, Any]:
-    """Return what counts, for programs."""
+    """Return the scope as JSON members."""
     from harken.analytics.times import to_datetime
 
     since, until = to_datetime(scope.since_us), to_datetime(scope.until_us)
@@ -95,25 +95,25 @@ def _row(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _draw(sheet: Any, found: Overview | OneSession, zone: tzinfo) -> None:
+def _draw(sheet: Any, data: Overview | OneSession, zone: tzinfo) -> None:
     from harken.analytics.overview import OneSession
     from harken.cli.commands.stats.overview import show_overview
     from harken.cli.commands.stats.sections import show_session
 
-    if isinstance(found, OneSession):
-        show_session(sheet, found, zone)
-    elif not found.sessions:
+    if isinstance(data, OneSession):
+        show_session(sheet, data, zone)
+    elif not data.sessions:
         click.echo("Nothing was said there and then: ask for more of it.", err=True)
     else:
-        show_overview(sheet, found, zone)
+        show_overview(sheet, data, zone)
 
 
-def _write_page(path: Path, found: Overview | OneSession, zone: tzinfo) -> None:
-    """Write a page. Raises ConfigError where what draws it is not installed, OSError."""
+def _write_page(path: Path, data: Overview | OneSession, zone: tzinfo) -> None:
+    """Write a page. Raises OSError, and ConfigError if the drawing library is not installed."""
     from harken.analytics.html_page import page
     from harken.views.message_text import size_text
 
-    text = page(found, zone)
+    text = page(data, zone)
     path.write_text(text, "utf-8", errors="backslashreplace")
     print_text(f"{path}: {size_text(len(text))}; open it in a browser")
 

@@ -1,4 +1,4 @@
-"""The overview of all sessions, in a terminal: what one enjoys most first."""
+"""The overview of all sessions in a terminal, the most interesting figures first."""
 
 from __future__ import annotations
 
@@ -27,84 +27,84 @@ from harken.terminal.table import NARROW, Sheet, TextColumn
 from harken.views.message_text import count
 
 LAST = 5
-"""So many sessions are told one by one."""
+"""The number of sessions that are listed."""
 _MARGIN = 26
 _OTHERS = 46
 
 
-def show_overview(sheet: Sheet, found: Overview, zone: tzinfo) -> None:
+def show_overview(sheet: Sheet, overview: Overview, zone: tzinfo) -> None:
     """Print all sections."""
-    folders = len({one.project for one in found.sessions if one.project})
+    folders = len({session.project for session in overview.sessions if session.project})
     where = f" in {count(folders, 'project')}" if folders else ""
-    sheet.line((count(len(found.sessions), "session"), "bold"), where, indent=0)
-    show_sums(sheet, found.amplification, found.usage)
-    _show_activity(sheet, found, zone)
+    sheet.line((count(len(overview.sessions), "session"), "bold"), where, indent=0)
+    show_sums(sheet, overview.amplification, overview.usage)
+    _show_activity(sheet, overview, zone)
     sheet.heading("Amplification")
-    show_amplification(sheet, found.amplification)
-    if found.models:
+    show_amplification(sheet, overview.amplification)
+    if overview.models:
         sheet.heading("Models", "tokens, each response once")
-        show_models(sheet, found.models)
-    if len(found.projects) > 1:
+        show_models(sheet, overview.models)
+    if len(overview.projects) > 1:
         sheet.heading("Projects")
-        _show_projects(sheet, found.projects)
-    if found.tools.calls:
+        _show_projects(sheet, overview.projects)
+    if overview.tools.calls:
         sheet.heading("Tools")
-        show_tools(sheet, found.tools)
+        show_tools(sheet, overview.tools)
     sheet.heading("Sessions")
-    _show_outcomes(sheet, found.outcomes)
-    _show_compactions(sheet, found.compactions)
+    _show_outcomes(sheet, overview.outcomes)
+    _show_compactions(sheet, overview.compactions)
     sheet.line("")
-    _show_last(sheet, found.sessions, zone)
+    _show_last(sheet, overview.sessions, zone)
 
 
-def _show_activity(sheet: Sheet, found: Overview, zone: tzinfo) -> None:
-    days = found.activity.days
+def _show_activity(sheet: Sheet, overview: Overview, zone: tzinfo) -> None:
+    days = overview.activity.days
     if not days:
         return
     sheet.heading("Activity", "messages")
     if len(days) > 1:
-        _show_days(sheet, days, found.days)
-    _show_week(sheet, found.activity)
+        _show_days(sheet, days, overview.days)
+    _show_week(sheet, overview.activity)
     sheet.line("")
-    _show_peak(sheet, found.concurrency, zone)
+    _show_peak(sheet, overview.concurrency, zone)
 
 
-def _show_days(sheet: Sheet, days: Sequence[Day], used: Sequence[DayUsage]) -> None:
-    """Show how much was said over time, and how many tokens were written."""
+def _show_days(sheet: Sheet, days: Sequence[Day], usage: Sequence[DayUsage]) -> None:
+    """Show the messages and output tokens over time."""
     first, last = days[0].day, days[-1].day
     width = max(sheet.width - _MARGIN, 10)
-    most = max(days, key=lambda one: one.messages)
-    said = fitted(_by_day(days, first, last), width)
-    sheet.line(f"{first} ", (sheet.strokes.line(said), "green"), f" {last}")
-    written = fitted(_written_by_day(used, first, last), width)
-    if any(written):
-        sheet.line(" " * 11, (sheet.strokes.line(written), "magenta"), " tokens")
-    sheet.line((f"The most on {most.day}: {number(most.messages)} messages.", "dim"))
+    busiest = max(days, key=lambda day: day.messages)
+    messages = fitted(_by_day(days, first, last), width)
+    sheet.line(f"{first} ", (sheet.strokes.line(messages), "green"), f" {last}")
+    token_counts = fitted(_written_by_day(usage, first, last), width)
+    if any(token_counts):
+        sheet.line(" " * 11, (sheet.strokes.line(token_counts), "magenta"), " tokens")
+    sheet.line((f"The most on {busiest.day}: {number(busiest.messages)} messages.", "dim"))
     sheet.line("")
 
 
 def _by_day(days: Iterable[Day], first: date, last: date) -> list[float]:
-    """Return how much was said on each day; those on which nothing was said, too."""
-    known = {one.day: one.messages for one in days}
-    return [known.get(first + timedelta(at), 0) for at in range((last - first).days + 1)]
+    """Return the number of messages of each day, including days without messages."""
+    by_day = {day.day: day.messages for day in days}
+    return [by_day.get(first + timedelta(offset), 0) for offset in range((last - first).days + 1)]
 
 
 def _written_by_day(days: Iterable[DayUsage], first: date, last: date) -> list[float]:
-    known = {one.day: one.output_tokens or 0 for one in days}
-    return [known.get(first + timedelta(at), 0) for at in range((last - first).days + 1)]
+    by_day = {day.day: day.output_tokens or 0 for day in days}
+    return [by_day.get(first + timedelta(offset), 0) for offset in range((last - first).days + 1)]
 
 
 def _show_week(sheet: Sheet, activity: ActivityByHour) -> None:
-    """Show the hours of the week: the more was said, the darker."""
+    """Show the hours of the week: darker with more messages."""
     cell = 2 if sheet.width >= NARROW else 1
-    most = max(max(row) for row in activity.messages)
+    maximum = max(max(row) for row in activity.messages)
     hours = "".join(f"{hour:<{cell * 3}}" for hour in range(0, 24, 3))
     sheet.line((f"     {hours}", "dim"))
     for name, row in zip(WEEKDAYS, activity.messages, strict=True):
         spans: list[str | tuple[str, str]] = [(f"{name}  ", "dim")]
         for value in row:
             style = "green" if value else "dim"
-            spans.append((sheet.strokes.shade(value, most) * cell, style))
+            spans.append((sheet.strokes.shade(value, maximum) * cell, style))
         sheet.line(*spans)
 
 
@@ -130,20 +130,20 @@ def _show_projects(sheet: Sheet, projects: Sequence[ProjectUsage]) -> None:
     )
     rows = [
         (
-            _tail(one.project or NAMELESS, max(sheet.width - _OTHERS, 12)),
-            number(one.sessions),
-            number(one.responses),
-            number(tokens(one)),
-            cost(one.cost_usd, one.unpriced),
+            _tail(project.project or NAMELESS, max(sheet.width - _OTHERS, 12)),
+            number(project.sessions),
+            number(project.responses),
+            number(tokens(project)),
+            cost(project.cost_usd, project.unpriced),
         )
-        for one in projects[:SHOWN]
+        for project in projects[:SHOWN]
     ]
     sheet.table(columns, rows)
     more(sheet, len(projects))
 
 
 def _show_outcomes(sheet: Sheet, outcomes: Sequence[EndingStats]) -> None:
-    if [one.outcome for one in outcomes] == [None]:
+    if [outcome.outcome for outcome in outcomes] == [None]:
         return
     columns = (
         TextColumn("outcome", is_text=True),
@@ -153,27 +153,27 @@ def _show_outcomes(sheet: Sheet, outcomes: Sequence[EndingStats]) -> None:
     )
     rows = [
         (
-            one.outcome or "(not said)",
-            number(one.sessions),
-            duration(one.median_duration_s),
-            number(one.compactions),
+            outcome.outcome or "(not said)",
+            number(outcome.sessions),
+            duration(outcome.median_duration_s),
+            number(outcome.compactions),
         )
-        for one in outcomes[:SHOWN]
+        for outcome in outcomes[:SHOWN]
     ]
     sheet.table(columns, rows)
     sheet.line("")
 
 
-def _show_compactions(sheet: Sheet, known: Compactions) -> None:
-    if not known.compactions:
+def _show_compactions(sheet: Sheet, compactions: Compactions) -> None:
+    if not compactions.compactions:
         sheet.line("No context was compacted.")
         return
     words = ""
-    if known.correlation is not None:
-        words = f"; correlation with duration {known.correlation:.2f}"
+    if compactions.correlation is not None:
+        words = f"; correlation with duration {compactions.correlation:.2f}"
     sheet.line(
-        (count(known.compactions, "compaction"), "bold"),
-        f" in {count(known.sessions, 'session')}, at most {known.most} in one{words}.",
+        (count(compactions.compactions, "compaction"), "bold"),
+        f" in {count(compactions.sessions, 'session')}, at most {compactions.most} in one{words}.",
     )
     columns = (
         TextColumn("lasted", is_text=True),
@@ -182,17 +182,17 @@ def _show_compactions(sheet: Sheet, known: Compactions) -> None:
         TextColumn("per session"),
         TextColumn("", is_text=True, style="cyan", from_width=NARROW),
     )
-    most = max(one.per_session or 0 for one in known.bands)
+    maximum = max(band.per_session or 0 for band in compactions.bands)
     rows = [
         (
-            _band(one.from_s, one.below_s),
-            number(one.sessions),
-            number(one.compactions),
-            number(one.per_session),
-            sheet.strokes.length(one.per_session or 0, most, 16),
+            _band(band.from_s, band.below_s),
+            number(band.sessions),
+            number(band.compactions),
+            number(band.per_session),
+            sheet.strokes.length(band.per_session or 0, maximum, 16),
         )
-        for one in known.bands
-        if one.sessions
+        for band in compactions.bands
+        if band.sessions
     ]
     sheet.table(columns, rows)
 
@@ -214,21 +214,21 @@ def _show_last(sheet: Sheet, sessions: Sequence[Lifecycle], zone: tzinfo) -> Non
     )
     rows = [
         (
-            minute(one.ended, zone),
-            one.title or one.session,
-            duration(one.duration_s),
-            number(one.prompts),
-            number(one.tool_calls),
-            cost(one.cost_usd, one.unpriced),
+            minute(session.ended, zone),
+            session.title or session.session,
+            duration(session.duration_s),
+            number(session.prompts),
+            number(session.tool_calls),
+            cost(session.cost_usd, session.unpriced),
         )
-        for one in sessions[:LAST]
+        for session in sessions[:LAST]
     ]
     sheet.table(columns, rows)
     more(sheet, len(sessions), LAST)
 
 
 def _tail(path: str, width: int) -> str:
-    """Return the end of a path, whole parts where they fit: there the folders differ."""
+    """Return the end of a path, in complete parts if possible: there folders differ."""
     home = str(Path.home())
     if path == home or path.startswith(home + os.sep):
         path = "~" + path.removeprefix(home)

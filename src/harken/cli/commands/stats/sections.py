@@ -1,6 +1,6 @@
 """The sections that an overview and a single session share: ratios, models, tools.
 
-One session in a terminal: what was done in it over time, and what that took.
+It also shows a single session: its activity over time, and its usage.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def show_sums(sheet: Sheet, sums: Amplification, usage: UsageStats) -> None:
 
 
 def show_amplification(sheet: Sheet, sums: Amplification) -> None:
-    """Show what comes of a prompt."""
+    """Show the amount of work that follows a prompt."""
     if not sums.prompts:
         sheet.line("No person said anything.")
         return
@@ -59,12 +59,12 @@ def show_amplification(sheet: Sheet, sums: Amplification) -> None:
         )
 
 
-def _word(value: float | None, one: str) -> str:
-    return one if value == 1 else f"{one}s"
+def _word(value: float | None, singular: str) -> str:
+    return singular if value == 1 else f"{singular}s"
 
 
 def show_models(sheet: Sheet, models: Sequence[ModelUsage]) -> None:
-    """Show what each model used."""
+    """Show the usage of each model."""
     columns = (
         TextColumn("model", is_text=True),
         TextColumn("responses", from_width=90),
@@ -74,26 +74,26 @@ def show_models(sheet: Sheet, models: Sequence[ModelUsage]) -> None:
         TextColumn("written"),
         TextColumn("cost", style="green"),
     )
-    used = [one for one in models if tokens(one) != 0]
-    sheet.table(columns, [_model_row(one) for one in used[:SHOWN]])
-    more(sheet, len(used))
-    if unpriced := sum(one.unpriced for one in used):
+    with_tokens = [model for model in models if tokens(model) != 0]
+    sheet.table(columns, [_model_row(model) for model in with_tokens[:SHOWN]])
+    more(sheet, len(with_tokens))
+    if unpriced := sum(model.unpriced for model in with_tokens):
         sheet.line((f"Nobody here knows the price of {count(unpriced, 'response')}.", "dim"))
 
 
-def _model_row(one: ModelUsage) -> Sequence[str]:
+def _model_row(model: ModelUsage) -> Sequence[str]:
     return (
-        one.model or NAMELESS,
-        number(one.responses),
-        number(one.input_tokens),
-        number(one.cache_read_tokens),
-        number(one.cache_write_tokens),
-        number(one.output_tokens),
-        cost(one.cost_usd, one.unpriced),
+        model.model or NAMELESS,
+        number(model.responses),
+        number(model.input_tokens),
+        number(model.cache_read_tokens),
+        number(model.cache_write_tokens),
+        number(model.output_tokens),
+        cost(model.cost_usd, model.unpriced),
     )
 
 
-def show_tools(sheet: Sheet, found: Tools) -> None:
+def show_tools(sheet: Sheet, stats: Tools) -> None:
     """Show which tools were called, by all and by each kind of agent."""
     columns = (
         TextColumn("tool", is_text=True),
@@ -103,54 +103,65 @@ def show_tools(sheet: Sheet, found: Tools) -> None:
         TextColumn("failed"),
         TextColumn("each took", from_width=NARROW),
     )
-    most = max((one.calls for one in found.tools), default=0)
+    maximum = max((tool.calls for tool in stats.tools), default=0)
     rows = []
-    for one in found.tools[:SHOWN]:
-        bar = sheet.strokes.length(one.calls, most, _BAR)
-        each = "" if one.duration_s is None else duration(_each(one))
+    for tool in stats.tools[:SHOWN]:
+        bar = sheet.strokes.length(tool.calls, maximum, _BAR)
+        each = "" if tool.duration_s is None else duration(_each(tool))
         rows.append(
-            (one.name, bar, number(one.calls), share(one.calls, found.calls), _failed(one), each)
+            (
+                tool.name,
+                bar,
+                number(tool.calls),
+                share(tool.calls, stats.calls),
+                _failed(tool),
+                each,
+            )
         )
     sheet.table(columns, rows)
-    more(sheet, len(found.tools))
-    if len(found.templates) > 1:
+    more(sheet, len(stats.tools))
+    if len(stats.templates) > 1:
         sheet.line("")
-        _show_templates(sheet, found)
+        _show_templates(sheet, stats)
 
 
-def _failed(one: ToolStats) -> str:
+def _failed(tool: ToolStats) -> str:
     """Return the share of calls that failed among those of which it is known."""
-    known = one.calls - one.untold
-    if one.errors:
-        return share(one.errors, known)
-    return "?" if one.untold and one.untold + one.unanswered == one.calls else ""
+    counted_calls = tool.calls - tool.untold
+    if tool.errors:
+        return share(tool.errors, counted_calls)
+    return "?" if tool.untold and tool.untold + tool.unanswered == tool.calls else ""
 
 
-def _each(one: ToolStats) -> float | None:
-    answered = one.calls - one.unanswered
-    return one.duration_s / answered if answered and one.duration_s is not None else None
+def _each(tool: ToolStats) -> float | None:
+    answered_calls = tool.calls - tool.unanswered
+    return (
+        tool.duration_s / answered_calls if answered_calls and tool.duration_s is not None else None
+    )
 
 
-def _show_templates(sheet: Sheet, found: Tools) -> None:
+def _show_templates(sheet: Sheet, stats: Tools) -> None:
     columns = (
         TextColumn("kind of agent", is_text=True),
         TextColumn("calls"),
         TextColumn("most called", is_text=True),
     )
     rows = []
-    for one in found.templates[:TEMPLATES]:
-        first = one.tools[:_OF_TEMPLATE]
-        called = ", ".join(f"{tool.name} {share(tool.calls, one.calls)}" for tool in first)
-        place = "(subagents)" if one.is_subagent else "(main conversations)"
-        rows.append((one.template or place, number(one.calls), called))
+    for template in stats.templates[:TEMPLATES]:
+        first = template.tools[:_OF_TEMPLATE]
+        tool_shares = ", ".join(
+            f"{tool.name} {share(tool.calls, template.calls)}" for tool in first
+        )
+        place = "(subagents)" if template.is_subagent else "(main conversations)"
+        rows.append((template.template or place, number(template.calls), tool_shares))
     sheet.table(columns, rows)
-    more(sheet, len(found.templates), TEMPLATES)
+    more(sheet, len(stats.templates), TEMPLATES)
 
 
-def more(sheet: Sheet, rows: int, shown: int = SHOWN) -> None:
+def more(sheet: Sheet, rows: int, visible: int = SHOWN) -> None:
     """Say how many rows were not shown."""
-    if rows > shown:
-        sheet.line((f"... and {rows - shown:,} more, with --json", "dim"))
+    if rows > visible:
+        sheet.line((f"... and {rows - visible:,} more, with --json", "dim"))
 
 
 ROWS = (
@@ -170,33 +181,33 @@ _LEAST = 0.001
 
 
 def bins_for(width: int) -> int:
-    """Return into how many bins a profile goes, in a terminal of so many cells."""
+    """Return the number of bins of a profile in a terminal of this width."""
     return max(min(width - _NAMES - _SUMS, 72), 10)
 
 
-def show_session(sheet: Sheet, found: OneSession, zone: tzinfo) -> None:
+def show_session(sheet: Sheet, data: OneSession, zone: tzinfo) -> None:
     """Print all sections."""
-    session = found.session
+    session = data.session
     sheet.line((session.title or session.session, "bold"), indent=0)
-    told = [*filter(None, [session.session if session.title else "", session.project])]
-    if told:
-        sheet.line("  ".join(told))
-    began, ended = minute(session.began, zone), minute(session.ended, zone)
-    words = [f"{began} to {ended}, {duration(session.duration_s)}"] if session.began else []
+    details = [*filter(None, [session.session if session.title else "", session.project])]
+    if details:
+        sheet.line("  ".join(details))
+    began, ended_at = minute(session.began, zone), minute(session.ended, zone)
+    words = [f"{began} to {ended_at}, {duration(session.duration_s)}"] if session.began else []
     words += [f"outcome {session.outcome}"] if session.outcome else []
     words += [count(session.compactions, "compaction")]
     sheet.line("; ".join(words))
-    show_sums(sheet, found.amplification, found.usage)
-    if found.profile.bins:
-        _show_profile(sheet, found.profile, zone)
+    show_sums(sheet, data.amplification, data.usage)
+    if data.profile.bins:
+        _show_profile(sheet, data.profile, zone)
     sheet.heading("Amplification")
-    show_amplification(sheet, found.amplification)
-    if found.models:
+    show_amplification(sheet, data.amplification)
+    if data.models:
         sheet.heading("Models", "tokens, each response once")
-        show_models(sheet, found.models)
-    if found.tools.calls:
+        show_models(sheet, data.models)
+    if data.tools.calls:
         sheet.heading("Tools")
-        show_tools(sheet, found.tools)
+        show_tools(sheet, data.tools)
 
 
 def _show_profile(sheet: Sheet, profile: Profile, zone: tzinfo) -> None:
@@ -215,8 +226,11 @@ def _show_profile(sheet: Sheet, profile: Profile, zone: tzinfo) -> None:
             continue
         # What took no time that anybody knows happened all the same.
         values = [
-            max(getattr(one.seconds, name), _LEAST * bool(getattr(one.events, name, 0)))
-            for one in profile.bins
+            max(
+                getattr(profile_bin.seconds, name),
+                _LEAST * bool(getattr(profile_bin.events, name, 0)),
+            )
+            for profile_bin in profile.bins
         ]
         line = sheet.strokes.line(values, profile.bin_s)
         sums = f" {duration(seconds):>11} {share(seconds, total):>5}" if seconds else " " * 18

@@ -61,10 +61,10 @@ _CONVERSATION = CommandEntry(
 
 
 class _ViewGroup(CommandGroup):
-    """A group whose options may also stand behind SESSION where no view is named."""
+    """A group that accepts options after SESSION if no view is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Move options before SESSION: click takes what follows it for the name of a view."""
+        """Move options before SESSION: click takes the word after it for the name of a view."""
         has_view = any(arg in self.list_commands(ctx) for arg in args[1:])
         if len(args) > 1 and not has_view and args[1].startswith("-") and args[0][:1] != "-":
             args = [*args[1:], args[0]]
@@ -103,7 +103,7 @@ def command(ctx: click.Context, session: str, full: bool, as_json: bool, home: H
 
 
 def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a view of a function: it gets the viewer, `as_json` and what it asks for itself."""
+    """Make a view of a function, which gets the viewer, `as_json` and its own options."""
 
     def make(function: Callable[..., None]) -> click.Command:
         @wraps(function)
@@ -118,7 +118,7 @@ def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
 
 
 def open_viewer(home: Home, session: str) -> SessionViewer:
-    """Open a session or a commit for a view; report on standard error what is unusual about it."""
+    """Open a session or a commit for a view; print its warnings on standard error."""
     resolved = NameResolver(home).resolve(session)
     if isinstance(resolved, CommitName):
         return view_commit(home, resolved.id)
@@ -150,10 +150,10 @@ def tree_command(viewer: SessionViewer, as_json: bool) -> None:
 
 
 def _agent_line(row: TreeRow) -> str:
-    known = row.agent_id if row.name != row.agent_id else ""
+    suffix = row.agent_id if row.name != row.agent_id else ""
     model = "" if row.language_model is None else model_text(row.language_model)
     kind = one_line(row.template or "", 40)
-    notes = [known, "hook" if row.place == "hook" else "", kind, model]
+    notes = [suffix, "hook" if row.place == "hook" else "", kind, model]
     if row.entries or model:  # of code that never said anything there is nothing to count
         notes += [count(row.entries, "entry", "entries")]
         notes += [count(row.model_calls, "model call")]
@@ -172,8 +172,8 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
         print_json(items)
         return
     for item in items:
-        who = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
-        print_text(f"{who} {indent(spoken(viewer, item), '  ')}")
+        speaker = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
+        print_text(f"{speaker} {indent(spoken(viewer, item), '  ')}")
         for version in item.get("versions", []):
             print_text(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
     if not items:
@@ -181,7 +181,7 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
 
 
 def spoken(viewer: SessionViewer, item: Row) -> str:
-    """Return the words of a dialog without the label in which another heard them."""
+    """Return the text of a dialog item without the label that its listener got."""
     names = viewer.events.names.ever(item.get("agent_id"))
     return without_label(item["content"], names)
 
@@ -197,15 +197,15 @@ def perspective_command(viewer: SessionViewer, agent: str | None, as_json: bool)
         print_text(viewer.extract_agent_perspective(agent_id))
 
 
-def _agent_meant(viewer: SessionViewer, named: str | None) -> AgentId:
+def _agent_meant(viewer: SessionViewer, name: str | None) -> AgentId:
     """Return the named agent, or the only one; hooks do not count. Raises NameNotFound."""
-    if named is not None:
-        return viewer.resolve_agent(named)
+    if name is not None:
+        return viewer.resolve_agent(name)
     agents = [row for row in viewer.tree() if row.place != "hook"]
     if len(agents) != 1:
         names = ", ".join(row.name for row in agents[:_LISTED_AGENTS])
-        more = ", ..." if len(agents) > _LISTED_AGENTS else ""
-        raise click.UsageError(f"which agent? There is: {names or 'none'}{more}")
+        suffix = ", ..." if len(agents) > _LISTED_AGENTS else ""
+        raise click.UsageError(f"which agent? There is: {names or 'none'}{suffix}")
     return agents[0].agent_id
 
 
@@ -233,7 +233,7 @@ def flow_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
 
 
 def _is_answer(viewer: SessionViewer, id_: MessageId) -> bool:
-    """Whether a model made this message; then there is no link to what it was made of."""
+    """Whether a model wrote this message; then its source is not printed."""
     return any(isinstance(event, LlmResponse) and event.entry == id_ for event in viewer.events)
 
 
@@ -284,19 +284,19 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
     print_text(offered(view))
 
 
-def _request_meant(viewer: SessionViewer, named: str) -> MessageId:
+def _request_meant(viewer: SessionViewer, name: str) -> MessageId:
     """Return the message that a person named, or the last model call of the agent."""
     try:
-        return viewer.resolve_message(named)
+        return viewer.resolve_message(name)
     except NameNotFound as error:
         try:
-            agent_id = viewer.resolve_agent(named)
-        except NameNotFound as other:
-            raise (error if other.kind == "agent" else other) from None
-    asked = list(select(viewer.events, event_type="llm_request", agent_id=agent_id))
-    if not asked:
-        raise ConfigError(f"{named} has asked no model yet")
-    return asked[-1].message_id
+            agent_id = viewer.resolve_agent(name)
+        except NameNotFound as cause:
+            raise (error if cause.kind == "agent" else cause) from None
+    requests = list(select(viewer.events, event_type="llm_request", agent_id=agent_id))
+    if not requests:
+        raise ConfigError(f"{name} has asked no model yet")
+    return requests[-1].message_id
 
 
 @view("timeline")
@@ -320,34 +320,36 @@ def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
 
     With --json every verdict is there, and a row for each text and call that was rewritten.
     """
-    watches, verdicts, rewritten = viewer.watches(), viewer.verdicts(), viewer.interventions()
-    at = viewer.events.at
+    watches, verdicts, interventions = viewer.watches(), viewer.verdicts(), viewer.interventions()
+    position_of = viewer.events.at
     if as_json:
-        print_json([row.as_json() for row in _in_order(at, watches, verdicts, rewritten)])
+        print_json(
+            [row.as_json() for row in _in_order(position_of, watches, verdicts, interventions)]
+        )
         return
-    told = {outcome.message_id for row in verdicts for outcome in row.outcomes}
-    shown = [row for row in verdicts if all_ or row.kind != "ok"]
-    others = [row for row in rewritten if row.became_id not in told]
-    for row in _in_order(at, watches, shown, others):
+    outcome_ids = {outcome.message_id for row in verdicts for outcome in row.outcomes}
+    visible = [row for row in verdicts if all_ or row.kind != "ok"]
+    others = [row for row in interventions if row.became_id not in outcome_ids]
+    for row in _in_order(position_of, watches, visible, others):
         for line in hook_lines(row):
             print_text(line)
-    if fine := len(verdicts) - len(shown):
+    if fine := len(verdicts) - len(visible):
         print_text(f"{count(fine, 'verdict')} OK: shown with --all")
-    if not watches and not verdicts and not rewritten:
+    if not watches and not verdicts and not interventions:
         _note("No hook was there, and nothing was rewritten.")
 
 
 def _in_order(
-    at: Mapping[MessageId, int],
+    position_of: Mapping[MessageId, int],
     watches: Sequence[Watch],
     verdicts: Sequence[VerdictRow],
-    rewritten: Sequence[Intervention],
+    interventions: Sequence[Intervention],
 ) -> list[Watch | VerdictRow | Intervention]:
     """Return all in the order of the log."""
     places: list[tuple[int, Watch | VerdictRow | Intervention]] = [
-        *((at[row.message_id], row) for row in watches),
-        *((at[row.message_id], row) for row in verdicts),
-        *((at[row.became_id], row) for row in rewritten),
+        *((position_of[row.message_id], row) for row in watches),
+        *((position_of[row.message_id], row) for row in verdicts),
+        *((position_of[row.became_id], row) for row in interventions),
     ]
     return [row for _, row in sorted(places, key=itemgetter(0))]
 
@@ -376,10 +378,10 @@ def raw_command(
     agent_id = viewer.resolve_agent(agent) if agent is not None else None
     link = viewer.resolve_message(link) if link is not None else None
     events = viewer.events
-    found = [*select(events, event_type=type_, agent_id=agent_id, role=role, link=link)]
-    if not found:
+    selected = [*select(events, event_type=type_, agent_id=agent_id, role=role, link=link)]
+    if not selected:
         _note("No event is like that.")
-    _events(viewer, found, as_json=as_json)
+    _events(viewer, selected, as_json=as_json)
 
 
 def _events(viewer: SessionViewer, events: Sequence[Event], *, as_json: bool) -> None:

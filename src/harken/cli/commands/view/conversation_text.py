@@ -1,7 +1,7 @@
-"""The text of a conversation: a whole session as its chat showed it, for a terminal or a pipe.
+"""The text of a conversation, as its chat showed it, for a terminal or a pipe.
 
-The chat's own renderer makes the pieces, so a session looks the same here, in a running chat and
-in one that is resumed. Only the folding differs: here `--full` unfolds.
+The chat's renderer makes the pieces, so a session looks the same here, in a running chat and in a
+resumed one. Only the folding differs: here `--full` unfolds.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _pieces(viewer: SessionViewer, folding: Folding, columns: int) -> Iterator[P
 
 
 def _state_of(viewer: SessionViewer) -> SessionState:
-    """Return the state at the end of a session: who its agents are. Raises HarkenError."""
+    """Return the state at the end of a session, with its agents. Raises HarkenError."""
     state = SessionState()
     try:
         for event in viewer.events:
@@ -86,8 +86,8 @@ def _title(viewer: SessionViewer, state: SessionState) -> TextRows:
     agents = sum(agent.place != "hook" for agent in state.agents.values())
     several = count(agents, "agent") if agents > 1 else ""
     name = state.session_id or viewer.path.stem
-    rest = " · ".join(filter(None, [clean(model), began, several]))
-    line: Line = [("bold", clean(one_line(name, 80))), ("dim", f" · {rest}" if rest else "")]
+    details = " · ".join(filter(None, [clean(model), began, several]))
+    line: Line = [("bold", clean(one_line(name, 80))), ("dim", f" · {details}" if details else "")]
     return TextRows("note", [line], hanging=2)
 
 
