@@ -164,7 +164,7 @@ class PlainChat:
         """Of MCP servers; None: nobody has asked for them yet."""
         self._tally = UsageTotal()
         self._limit = TurnLimit(most_calls)
-        self.session.add_listener(self._hear)
+        self.session.add_listener(self._on_event)
 
     def once(self, prompt: str) -> None:
         """Say one thing and print the answer. Raises ModelError."""
@@ -214,7 +214,7 @@ class PlainChat:
     def _is_command(self, line: str) -> bool:
         return line.startswith(("/", SHELL)) and is_command(line, self.own)
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         self._tally.add(event)
         self._limit.hear(event)
         if isinstance(event, TranscriptEdited) and event.summary is not None:

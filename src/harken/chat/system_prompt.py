@@ -89,7 +89,7 @@ def project_instructions(folder: Path, user_home: Path | None = None) -> Instruc
         if ancestor is None:
             return None
         file = ancestor / INSTRUCTIONS
-        if not file.is_file() or not file.resolve().is_relative_to(_project(ancestor)):
+        if not file.is_file() or not file.resolve().is_relative_to(_find_repository(ancestor)):
             return None
         with file.open("rb") as stream:
             data = stream.read(LONGEST + 1)
@@ -102,7 +102,7 @@ def project_instructions(folder: Path, user_home: Path | None = None) -> Instruc
     return Instructions(file, escape_control_characters(text), size_bytes) if text else None
 
 
-def _project(folder: Path) -> Path:
+def _find_repository(folder: Path) -> Path:
     """Return the folder of the git repository around a folder; without one, the folder."""
     return next(
         (ancestor for ancestor in (folder, *folder.parents) if (ancestor / ".git").exists()), folder

@@ -169,12 +169,12 @@ def connections_of(
         hide=settings.key_variables,
         sandbox=walls(home, settings, outputs),
         logins=home.logins_file,
-        tell=tell or _unheard,
+        tell=tell or _ignore_notice,
     )
     return McpServers(servers, around=around, on_progress=ProgressReporter(around.tell))
 
 
-def _unheard(_: str) -> None:
+def _ignore_notice(_: str) -> None:
     """Ignore a notice."""
 
 

@@ -85,24 +85,24 @@ def run_cli(arguments: list[str], environ: Mapping[str, str] | None = None) -> i
     except SystemExit:
         return 0  # click's answer to a reader that left, as below
     except (KeyboardInterrupt, click.Abort):
-        return _say("interrupted", 130)
+        return _print_error("interrupted", 130)
     except ModelError as error:
-        return _say(str(error), 1)
+        return _print_error(str(error), 1)
     except HarkenError as error:
-        return _say(str(error), 2)
+        return _print_error(str(error), 2)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader left: be silent
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _say(f"{where}{error.strerror or error}", 2)
+        return _print_error(f"{where}{error.strerror or error}", 2)
     except Exception as error:  # noqa: BLE001 - the border: no traceback for a person
         if os.environ.get("HARKEN_DEBUG"):
             import traceback
 
             traceback.print_exc()
         kind = type(error).__name__
-        return _say(f"a bug in Harken ({kind}: {error}); HARKEN_DEBUG=1 shows where", 70)
+        return _print_error(f"a bug in Harken ({kind}: {error}); HARKEN_DEBUG=1 shows where", 70)
 
 
 def _report_misuse(error: click.ClickException) -> int:
@@ -114,18 +114,18 @@ def _report_misuse(error: click.ClickException) -> int:
         from harken.cli.suggestions import explain_no_such_command, explain_no_such_option
 
         if isinstance(error, click.NoSuchCommand):
-            return _say(explain_no_such_command(error), 2)
-        return _say(explain_no_such_option(error), 2)
+            return _print_error(explain_no_such_command(error), 2)
+        return _print_error(explain_no_such_option(error), 2)
     text = error.format_message().removesuffix(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
-        return _say(text, 2)
+        return _print_error(text, 2)
     if context.parent is not None and isinstance(context.command, click.Group):
         text = f"{text}; commands: {', '.join(context.command.list_commands(context))}"
-    return _say(f"{text}; see `{context.command_path} --help`", 2)
+    return _print_error(f"{text}; see `{context.command_path} --help`", 2)
 
 
-def _say(text: str, code: int) -> int:
+def _print_error(text: str, code: int) -> int:
     line = escape_control_characters(" ".join(text.splitlines()))
     click.echo(f"harken: {line}", err=True)
     return code

@@ -134,10 +134,10 @@ def _entry_paths(path: tuple[str, ...], entry: CommandEntry) -> Iterator[tuple[s
 
 def _all_commands(root: click.Context) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Yield the path and command of every command; import all modules."""
-    yield from _below((), root.command, root)
+    yield from _iter_subcommands((), root.command, root)
 
 
-def _below(
+def _iter_subcommands(
     path: tuple[str, ...], group: click.Command, root: click.Context
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     if not isinstance(group, click.Group):
@@ -146,7 +146,7 @@ def _below(
         command = group.get_command(root, name)
         if command is not None:
             yield (*path, name), command
-            yield from _below((*path, name), command, root)
+            yield from _iter_subcommands((*path, name), command, root)
 
 
 def _join(names: Sequence[str]) -> str:

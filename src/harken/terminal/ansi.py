@@ -13,8 +13,8 @@ from functools import cache
 
 from harken.terminal.styled_text import Span
 
-_PLAIN = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
-_COLOURS = {
+_STYLE_CODES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
+_COLOR_CODES = {
     "red": "31",
     "green": "32",
     "yellow": "33",
@@ -22,7 +22,7 @@ _COLOURS = {
     "magenta": "35",
     "cyan": "36",
 }
-_TRAILING = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
+_TRAILING_PATTERN = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class AnsiStyler:
 @cache
 def _codes(style: str, *, colour: bool) -> str:
     """Return the codes of a style; words that are no style are passed over."""
-    codes_by_word = {**_PLAIN, **_COLOURS} if colour else _PLAIN
+    codes_by_word = {**_STYLE_CODES, **_COLOR_CODES} if colour else _STYLE_CODES
     return ";".join(codes_by_word[word] for word in style.split() if word in codes_by_word)
 
 
@@ -57,7 +57,7 @@ def trimmed(drawn: str) -> str:
     >>> trimmed("a \x1b[1m \x1b[0m\nb ")
     'a\x1b[0m\nb'
     """
-    return _TRAILING.sub(_reset, drawn)
+    return _TRAILING_PATTERN.sub(_reset, drawn)
 
 
 def _reset(match: re.Match[str]) -> str:

@@ -37,7 +37,7 @@ def model_text(name: str | None) -> str:
 _LANE_WIDTH = 16
 _HIDDEN = {"message_id", "event_type", "time", "agent_id", "cause", "substance"}
 _PROPOSED = {"input": "heard", "result": "got", "action": "proposed", "response": "proposed"}
-_SAID = {
+_VERDICT_VERBS = {
     "ok": "OK",
     "comment": "commented",
     "denial": "denied",
@@ -49,7 +49,7 @@ _SAID = {
 def entry_text(entry: TranscriptEntry) -> str:
     """Return an entry of a transcript in full, further lines below its first."""
     text = indent(written(entry), "  ")
-    return f"{entry.message_id} {_links(entry)}{heading(entry)}: {text}"
+    return f"{entry.message_id} {_format_links(entry)}{heading(entry)}: {text}"
 
 
 def event_line(viewer: SessionViewer, event: Event) -> str:
@@ -60,8 +60,8 @@ def event_line(viewer: SessionViewer, event: Event) -> str:
         kind, text = heading(event), written(event)
     else:
         data = viewer.raw(event)
-        text = data["content"] if isinstance(data.get("content"), str) else _members(data)
-    line = f"{event.message_id} {agent_name} {_links(event)}{kind}: {one_line(text, 160)}"
+        text = data["content"] if isinstance(data.get("content"), str) else _format_members(data)
+    line = f"{event.message_id} {agent_name} {_format_links(event)}{kind}: {one_line(text, 160)}"
     return line.replace("  ", " ")
 
 
@@ -111,7 +111,7 @@ def verdict_lines(row: VerdictRow) -> Iterator[str]:
     """Yield the proposal, the verdict of the hook and its outcomes."""
     proposed = _PROPOSED.get(row.point or "", "proposed")
     yield f"{row.subject} {row.name or '?'} {proposed}: {one_line(row.proposed)}"
-    verdict = ": ".join(filter(None, [_SAID[row.kind], one_line(row.words)]))
+    verdict = ": ".join(filter(None, [_VERDICT_VERBS[row.kind], one_line(row.words)]))
     yield f"  {row.message_id} {row.hook_name} {verdict}"
     for outcome in row.outcomes:
         yield f"  {outcome.message_id} {outcome.name} got: {one_line(outcome.text)}"
@@ -128,7 +128,7 @@ def watch_line(row: Watch) -> str:
     elif row.how == "ended":
         text = f"{hook} watches {watched} no longer: ended by {by}{cause}"
     else:
-        why = "it quit" if row.how == "quit" else _move_of(row)
+        why = "it quit" if row.how == "quit" else _describe_move(row)
         text = f"{hook} watches {watched} no longer: {why}{cause}"
     return f"{row.message_id} {text}"
 
@@ -138,7 +138,7 @@ def put_there(row: Watch) -> str:
     return {
         "made": f"by {_actor_name(row)}",
         "copied": "a copy of its parent's",
-        "moved": f"by {_move_of(row)}",
+        "moved": f"by {_describe_move(row)}",
     }.get(row.how, "from the beginning")
 
 
@@ -147,7 +147,7 @@ def _actor_name(row: Watch) -> str:
     return "you" if row.by == USER else row.by_name or "nobody known"
 
 
-def _move_of(row: Watch) -> str:
+def _describe_move(row: Watch) -> str:
     return "your move" if row.by == USER else f"a move of {_actor_name(row)}"
 
 
@@ -162,12 +162,12 @@ def value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _links(event: Event) -> str:
+def _format_links(event: Event) -> str:
     causes, substance = causes_of(event), substance_of(event)
     links = [f"substance={substance}"] if substance else []
     links += [f"cause={','.join(causes)}"] if causes else []
     return f"[{' '.join(links)}] " if links else ""
 
 
-def _members(data: dict[str, Any]) -> str:
+def _format_members(data: dict[str, Any]) -> str:
     return " ".join(f"{n}={value_text(value)}" for n, value in data.items() if n not in _HIDDEN)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from harken.terminal.styled_text import Line, Span, clean, wrap
 
-_KEPT = 4000
+_MAX_CHARS = 4000
 _STEP = 2000
 _INLINE = re.compile(
     r"(?P<code>`[^`\n]+`)|\*\*(?P<bold>[^*\n]+)\*\*|(?<![\w*])\*(?P<italic>[^*\s][^*\n]*)\*(?!\w)"
@@ -35,9 +35,9 @@ def tail(text: str, width: int, height: int, *, in_fence: bool = False) -> list[
 
 def _window(text: str) -> str:
     """Return the end of a long text; it begins at the same place while some rows are added."""
-    if len(text) <= _KEPT + _STEP:
+    if len(text) <= _MAX_CHARS + _STEP:
         return text
-    start = (len(text) - _KEPT) // _STEP * _STEP
+    start = (len(text) - _MAX_CHARS) // _STEP * _STEP
     return text[text.find(" ", start, start + 100) + 1 or start :]
 
 

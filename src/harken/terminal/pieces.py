@@ -70,7 +70,7 @@ class Printer:
         """Return a piece as rows for a terminal of so many columns, each ended by a newline."""
         is_wide = isinstance(piece, TextRows) and piece.is_wide
         width = max(columns - 1 if is_wide else min(columns - 1, WIDEST), 1)
-        gap = "" if self._follows(piece) else "\n"
+        gap = "" if self._is_adjacent(piece) else "\n"
         self.last = piece.kind
         if isinstance(piece, Prose):
             from harken.terminal.markdown import (
@@ -80,7 +80,7 @@ class Printer:
             return gap + typeset(piece.text, width, colour=self.ink.colour)
         return gap + self._rows(piece, width)
 
-    def _follows(self, piece: Piece) -> bool:
+    def _is_adjacent(self, piece: Piece) -> bool:
         """Whether a piece is printed without an empty line after the one before."""
         if isinstance(piece, Prose) and piece.joined:
             return True
@@ -90,25 +90,27 @@ class Printer:
         depth = INDENT * piece.depth if width > 8 * (piece.depth + 1) else ""
         inner = max(width - len(depth), 1)
         rows = [
-            row for line in piece.lines for row in wrap(line, inner, _hanging(piece, line, inner))
+            row
+            for line in piece.lines
+            for row in wrap(line, inner, _wrap_prefix(piece, line, inner))
         ]
         return "".join(f"{depth}{self.ink.draw(row)}".rstrip(" ") + "\n" for row in rows)
 
 
-def _hanging(piece: TextRows, line: Line, width: int) -> str:
+def _wrap_prefix(piece: TextRows, line: Line, width: int) -> str:
     """Return the prefix of wrapped rows of a line: a table row stays below its head."""
     hang = piece.hanging
     if piece.is_wide and line:
-        hang = _below("".join(part for _, part in line), width)
+        hang = _offset("".join(part for _, part in line), width)
     return " " * hang if width > 2 * hang + 8 else ""
 
 
-def _below(text: str, width: int) -> int:
+def _offset(text: str, width: int) -> int:
     """Return where further rows of a row of a list begin: in its second column, where it has one.
 
-    >>> _below("/view flow   Show all that led to it.", 60), _below("  - an item", 60)
+    >>> _offset("/view flow   Show all that led to it.", 60), _offset("  - an item", 60)
     (13, 4)
-    >>> _below("plain words", 60), _below("a  1.5k in", 60), _below("a name  1.5k in", 10)
+    >>> _offset("plain words", 60), _offset("a  1.5k in", 60), _offset("a name  1.5k in", 10)
     (0, 3, 2)
     """
     indented = len(text) - len(text.lstrip(" "))

@@ -23,7 +23,7 @@ class Sparkline:
         >>> DRAWN.line([0, 1, 4, 8])
         ' ▁▄█'
         """
-        return "".join(_letter(self.heights, value, full or max(values)) for value in values)
+        return "".join(_character_for(self.heights, value, full or max(values)) for value in values)
 
     def shade(self, value: float, full: float) -> str:
         """Return how dark a value is: by its root, so that one busy hour does not pale all others.
@@ -31,7 +31,7 @@ class Sparkline:
         >>> PLAIN.shade(0, 9), PLAIN.shade(0.1, 9), PLAIN.shade(3, 9), PLAIN.shade(9, 9)
         ('.', ':', '+', '#')
         """
-        return _letter(self.shades, math.sqrt(value), math.sqrt(full))
+        return _character_for(self.shades, math.sqrt(value), math.sqrt(full))
 
     def length(self, value: float, full: float, width: int) -> str:
         """Return a bar as long as a value, at most so many letters.
@@ -62,7 +62,7 @@ def fitted(values: Sequence[float], width: int) -> list[float]:
     return [sum(values[start : start + step]) for start in range(0, len(values), step)]
 
 
-def _letter(letters: str, value: float, full: float) -> str:
+def _character_for(letters: str, value: float, full: float) -> str:
     if value <= 0 or full <= 0:
         return letters[0]
     last = len(letters) - 1

@@ -71,9 +71,9 @@ class StdinReader:
     """The only reader of standard input."""
 
     def __init__(self) -> None:
-        self._coming: Future[Line] | None = None
+        self._pending_line: Future[Line] | None = None
         """A line that is being waited for already."""
-        self._rest = b""
+        self._buffer = b""
         self._earlier: list[str] = []
         """Lines that were typed before a question, and are no answer to it."""
         try:  # a thread blocked in `sys.stdin` would hold its lock at exit
@@ -95,8 +95,8 @@ class StdinReader:
         if self._descriptor is None:
             return
         text = take_type_ahead(self._descriptor)
-        if self._coming is not None and self._coming.done():
-            text = f"{self._take_line(self._coming.result()) or ''}\n{text}"
+        if self._pending_line is not None and self._pending_line.done():
+            text = f"{self._take_line(self._pending_line.result()) or ''}\n{text}"
         *lines, partial = text.split("\n")
         self._earlier += [line for line in lines if line.strip()]
         if partial.strip():
@@ -113,10 +113,14 @@ class StdinReader:
 
     def line_from_now(self, prompt: str) -> Line:
         """Return the next line that is typed, not one that was kept. Blocks."""
-        if self._coming is None and (self._descriptor is None or sys.stdin.isatty()):
+        if self._pending_line is None and (self._descriptor is None or sys.stdin.isatty()):
             return read_line(prompt)
-        self._invite(prompt)
-        return self._read() if self._coming is None else self._take_line(self._coming.result())
+        self._print_prompt(prompt)
+        return (
+            self._read()
+            if self._pending_line is None
+            else self._take_line(self._pending_line.result())
+        )
 
     async def line_unless(self, happens: Coroutine[Any, Any, object]) -> tuple[bool, Line]:
         """Return whether a line came before something happened, and the line.
@@ -126,11 +130,13 @@ class StdinReader:
         if self._descriptor is None or self._earlier:
             happens.close()
             return True, self.line()
-        if self._coming is None:
-            self._invite("> ")
-            self._coming = coming = Future[Line]()
-            Thread(target=self._wait, args=(coming,), name="harken input", daemon=True).start()
-        typed = asyncio.wrap_future(self._coming)
+        if self._pending_line is None:
+            self._print_prompt("> ")
+            self._pending_line = coming = Future[Line]()
+            Thread(
+                target=self._read_in_thread, args=(coming,), name="harken input", daemon=True
+            ).start()
+        typed = asyncio.wrap_future(self._pending_line)
         event_task: asyncio.Future[object] = asyncio.ensure_future(happens)
         either: set[asyncio.Future[Any]] = {typed, event_task}
         try:
@@ -143,29 +149,29 @@ class StdinReader:
             event_task.cancel()
 
     def _take_line(self, line: Line) -> Line:
-        self._coming = None
+        self._pending_line = None
         return line
 
-    def _wait(self, coming: Future[Line]) -> None:
+    def _read_in_thread(self, coming: Future[Line]) -> None:
         """Read a line in a separate thread."""
         try:
             coming.set_result(self._read())
-        except BaseException as error:  # noqa: BLE001 - raised where the line is waited for
+        except BaseException as error:  # noqa: BLE001 - re-raised by the waiting caller
             coming.set_exception(error)
 
     def _read(self) -> Line:
         """Read a line from the descriptor."""
         assert self._descriptor is not None
-        while b"\n" not in self._rest:
+        while b"\n" not in self._buffer:
             data = os.read(self._descriptor, 65_536)
             if not data:
-                last, self._rest = self._rest, b""
+                last, self._buffer = self._buffer, b""
                 return last.decode("utf-8", "surrogateescape") or None
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "surrogateescape").removesuffix("\r")
 
-    def _invite(self, prompt: str) -> None:
+    def _print_prompt(self, prompt: str) -> None:
         if sys.stdin.isatty():
             click.echo(prompt, nl=False, err=True)  # standard output contains only answers
 

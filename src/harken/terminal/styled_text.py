@@ -58,8 +58,8 @@ def wrap(line: Sequence[Span], width: int, indent: str = "") -> list[Line]:
         return [list(line)]
     inner = max(width - cells(indent), 1)
     rows: list[Line] = []
-    for start, stop in _breaks(text, max(width, 1), inner):
-        row = list(_slice(line, start, stop))
+    for start, stop in _find_row_bounds(text, max(width, 1), inner):
+        row = list(_slice_line(line, start, stop))
         rows.append(row if not rows or not indent else [("", indent), *row])
     return rows
 
@@ -96,7 +96,7 @@ def truncate_line(line: Sequence[Span], width: int) -> Line:
     return row
 
 
-def _breaks(text: str, first: int, further: int) -> Iterator[tuple[int, int]]:
+def _find_row_bounds(text: str, first: int, further: int) -> Iterator[tuple[int, int]]:
     """Yield where rows begin and end; spaces at a break are in no row."""
     start = stop = row_width = 0
     width = first
@@ -126,7 +126,7 @@ def _breaks(text: str, first: int, further: int) -> Iterator[tuple[int, int]]:
         yield start, stop
 
 
-def _slice(line: Sequence[Span], start: int, stop: int) -> Iterator[Span]:
+def _slice_line(line: Sequence[Span], start: int, stop: int) -> Iterator[Span]:
     offset = 0
     for style, text in line:
         if offset < stop and offset + len(text) > start:
@@ -148,10 +148,10 @@ def diff_lines(lines: Iterable[str], plain: str = "") -> list[Line]:
     >>> diff_lines(["-a", "+b", " c"], "dim")
     [[('red', '-a')], [('green', '+b')], [('dim', ' c')]]
     """
-    return [[(_style(line) or plain, clean(line))] for line in lines]
+    return [[(_diff_style(line) or plain, clean(line))] for line in lines]
 
 
-def _style(line: str) -> str:
+def _diff_style(line: str) -> str:
     if line.startswith(("--- ", "+++ ")):
         return "dim"
     if _HUNK.match(line):

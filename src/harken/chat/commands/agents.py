@@ -43,11 +43,11 @@ def _subagents(talk: CommandContext, argument: str) -> None:
         notes = [_model(below), talk.doing.get(agent_id, "idle")]
         notes += [count(len(below.hooks), "hook")] if below.hooks else []
         notes += [count(len(below.subagents), "subagent")] if below.subagents else []
-        lines.append(f"{_called(below)}  {', '.join(notes)}")
+        lines.append(f"{_format_name(below)}  {', '.join(notes)}")
         last = _last(talk, agent_id)
         if last is not None:
             lines.append(f"  {last.role}: {one_line(text_of(last.content) or written(last), 90)}")
-    talk.say("\n".join(lines) or f"{_called(state)} has no subagents")
+    talk.say("\n".join(lines) or f"{_format_name(state)} has no subagents")
 
 
 def hooks_lines(talk: CommandContext, agent_id: AgentId) -> Iterator[str]:
@@ -66,12 +66,12 @@ def hooks_lines(talk: CommandContext, agent_id: AgentId) -> Iterator[str]:
         kind = f"code ({state.spec.get('kind')})"
         if state.language_model is not None:
             kind = model_text(state.language_model)
-        yield f"{_called(state)}  {kind} · {point_text} · {put_there(came[hook_id])}"
-        if (last_text := _last_said(talk, hook_id)) is not None:
+        yield f"{_format_name(state)}  {kind} · {point_text} · {put_there(came[hook_id])}"
+        if (last_text := _find_last_text(talk, hook_id)) is not None:
             yield f"  last: {one_line(last_text, 90)}"
 
 
-def _last_said(talk: CommandContext, agent_id: AgentId) -> str | None:
+def _find_last_text(talk: CommandContext, agent_id: AgentId) -> str | None:
     for entry in reversed(talk.session.agent(agent_id).transcript or []):
         if entry.is_utterance:
             return text_of(entry.content)
@@ -96,13 +96,13 @@ def _tools(talk: CommandContext, argument: str) -> None:
             lines.append(f"{label}: as {by_tools[mine]}")
         elif isinstance(agent, ToolAgent):
             by_tools[mine] = label
-            lines += [f"{label}:", *_granted(mine, talk.runtime.world.tools)]
+            lines += [f"{label}:", *_iter_permitted_tools(mine, talk.runtime.world.tools)]
         elif argument:
             lines.append(f"{label} is code, which needs no tools")
     talk.say("\n".join(lines))
 
 
-def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
+def _iter_permitted_tools(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
     """Yield the tools that an agent may use, and those that it may not."""
     of_world = [name for name in mine if name in tools]
     actions = [name for name in mine if name in ACTIONS]
@@ -121,14 +121,14 @@ def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
 )
 def _system(talk: CommandContext, argument: str) -> None:
     if argument:
-        talk.say("\n".join(_bounded(_prompt(talk, find_agent(talk, argument)), MOST_LINES)))
+        talk.say("\n".join(_truncate_lines(_prompt(talk, find_agent(talk, argument)), MOST_LINES)))
         return
     lines: list[str] = []
     for agent_id in paths(talk.session):
         state = talk.session.agents[agent_id]
         if state.language_model is not None:
-            visible = _bounded(_prompt(talk, agent_id), PROMPT_LINES)
-            lines += [f"{_called(state)}:", *(f"  {line}" for line in visible)]
+            visible = _truncate_lines(_prompt(talk, agent_id), PROMPT_LINES)
+            lines += [f"{_format_name(state)}:", *(f"  {line}" for line in visible)]
     talk.say("\n".join(lines))
 
 
@@ -145,10 +145,10 @@ def _prompt(talk: CommandContext, agent_id: AgentId) -> list[str]:
     completes=names_of("everybody"),
 )
 def _transcript(talk: CommandContext, argument: str) -> None:
-    name, limit = _with_number(argument)
+    name, limit = _split_number(argument)
     agent_id = find_agent(talk, name)
     messages = [message for message in talk.session.context(agent_id) if message.role != "system"]
-    agent_name = _called(talk.session.agents[agent_id])
+    agent_name = _format_name(talk.session.agents[agent_id])
     if not messages:
         talk.say(f"{agent_name} has heard nothing yet")
         return
@@ -164,7 +164,7 @@ def _transcript(talk: CommandContext, argument: str) -> None:
     talk.say("\n".join(lines))
 
 
-def _with_number(argument: str) -> tuple[str, int]:
+def _split_number(argument: str) -> tuple[str, int]:
     """Split an optional number from the end of a name."""
     name, _, last = argument.rpartition(" ")
     if last.isascii() and last.isdecimal() and int(last[:9]) > 0:
@@ -182,11 +182,11 @@ def _message_lines(message: ChatMessage) -> list[str]:
     prefix = "" if number is None else f"{number} "
     lines = written(message).split("\n")
     hint = "" if number is None else f" (/show {number})"
-    visible = _bounded(lines, MESSAGE_LINES, hint)
+    visible = _truncate_lines(lines, MESSAGE_LINES, hint)
     return [f"{prefix}{heading(message)}: {visible[0]}", *(f"  {line}" for line in visible[1:])]
 
 
-def _bounded(lines: Sequence[str], limit: int, hint: str = "") -> list[str]:
+def _truncate_lines(lines: Sequence[str], limit: int, hint: str = "") -> list[str]:
     """Return the first lines, each cut where it is very long."""
     visible = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in lines]
     if len(visible) <= limit + 1 and not any(line.endswith("…") for line in visible):
@@ -204,5 +204,5 @@ def _model(state: AgentState) -> str:
     return "code" if state.language_model is None else model_text(state.language_model)
 
 
-def _called(state: AgentState) -> str:
+def _format_name(state: AgentState) -> str:
     return one_line(state.name or state.id, 30)

@@ -87,7 +87,7 @@ class ActionForm:
 
     def _value(self, name: str, text: str) -> Any:
         """Return a typed text as the type of the parameter. It is validated later."""
-        kinds = _kinds(self.tool, name)
+        kinds = _json_types(self.tool, name)
         if "array" in kinds:
             return [item.strip() for item in text.split(",") if item.strip()]
         if "boolean" in kinds and text.lower() in ("true", "false", "yes", "no"):
@@ -109,7 +109,9 @@ def named_and_rest(names: Sequence[str], typed: str) -> tuple[dict[str, str], st
         return {}, typed
     any_name = "|".join(map(re.escape, names))
     pattern = re.compile(rf"(?:^|(?<=\s)) ({any_name}) = ( {_QUOTED} | \S* ) (?:\s+|$)", re.VERBOSE)
-    return {match[1]: _word(match[2]) for match in pattern.finditer(typed)}, pattern.sub("", typed)
+    return {match[1]: _unquote_value(match[2]) for match in pattern.finditer(typed)}, pattern.sub(
+        "", typed
+    )
 
 
 def words_in(typed: str, limit: int) -> list[str]:
@@ -123,23 +125,23 @@ def words_in(typed: str, limit: int) -> list[str]:
     words: list[str] = []
     remaining = typed
     while len(words) < limit - 1 and (word := _WORD.match(remaining)) is not None:
-        words.append(_word(word[1]))
+        words.append(_unquote_value(word[1]))
         remaining = remaining[word.end() :]
     if remaining.strip() and limit:
-        words.append(_plain(remaining.strip()))
+        words.append(_unquote(remaining.strip()))
     return words
 
 
-def _word(word: str) -> str:
+def _unquote_value(word: str) -> str:
     """Return a word without the quotes around it, of whichever kind."""
     is_single = len(word) > 1 and word[0] == word[-1] == "'"
-    return word[1:-1] if is_single else _plain(word)
+    return word[1:-1] if is_single else _unquote(word)
 
 
-def _plain(word: str) -> str:
+def _unquote(word: str) -> str:
     r"""Return a word without the quotes around it.
 
-    >>> _plain('"say \\"tea\\""'), _plain("don't")
+    >>> _unquote('"say \\"tea\\""'), _unquote("don't")
     ('say "tea"', "don't")
     """
     if len(word) > 1 and word[0] == word[-1] == '"' and '"' not in re.sub(r"\\.", "", word[1:-1]):
@@ -152,11 +154,11 @@ def _properties(tool: Tool) -> Mapping[str, Any]:
     return properties
 
 
-def _kinds(tool: Tool, name: str) -> set[str]:
+def _json_types(tool: Tool, name: str) -> set[str]:
     """Return the JSON types that an argument may have."""
     schema = _properties(tool).get(name, {})
     return {str(variant.get("type")) for variant in [schema, *schema.get("anyOf", ())]}
 
 
 def _is_text(tool: Tool, name: str) -> bool:
-    return "string" in _kinds(tool, name)
+    return "string" in _json_types(tool, name)

@@ -145,7 +145,7 @@ GROUPS: dict[Group, str] = {
 """Under which headings commands are listed."""
 
 
-def _nothing(_: CommandContext, __: Sequence[str]) -> Iterable[str]:
+def _complete_nothing(_: CommandContext, __: Sequence[str]) -> Iterable[str]:
     return ()
 
 
@@ -158,7 +158,7 @@ class Command:
     action: Action
     arguments: str = ""
     group: Group = field(default="look", kw_only=True)
-    completes: Completes = field(default=_nothing, kw_only=True)
+    completes: Completes = field(default=_complete_nothing, kw_only=True)
 
 
 COMMANDS: dict[str, Command] = {}
@@ -170,7 +170,7 @@ def slash(
     arguments: str = "",
     *,
     group: Group = "look",
-    completes: Completes = _nothing,
+    completes: Completes = _complete_nothing,
 ) -> Callable[[Action], Action]:
     """Enter a function as a command; it is called with the talk and the words after the name."""
 
@@ -238,7 +238,7 @@ def run_command(talk: CommandContext, text: str) -> bool:
     user_commands = talk.own
     command = named_command(name, user_commands)
     if command is None:
-        talk.say(_which(name, user_commands))
+        talk.say(_describe_unknown(name, user_commands))
         return False
     try:
         command.action(talk, argument)
@@ -254,7 +254,7 @@ def run_command(talk: CommandContext, text: str) -> bool:
     return True
 
 
-def _which(name: str, user_commands: Mapping[str, Command]) -> str:
+def _describe_unknown(name: str, user_commands: Mapping[str, Command]) -> str:
     """Say why a name means no command, and which it may mean."""
     several = beginning(name, user_commands)
     if several:
@@ -285,7 +285,7 @@ def _help(talk: CommandContext, argument: str) -> None:
     if argument:
         name = argument.removeprefix("/")
         command = named_command(name, user_commands)
-        talk.say(_which(name, user_commands) if command is None else _usage(command))
+        talk.say(_describe_unknown(name, user_commands) if command is None else _usage(command))
         return
     every = [*COMMANDS.values(), *user_commands.values()]
     for group, heading in GROUPS.items():
@@ -328,14 +328,14 @@ def printed(command: click.Command, name: str, line: list[str]) -> str:
         try:
             command.main(line, prog_name=name, standalone_mode=False, parent=parent)
         except click.ClickException as error:
-            out.write(_misused(error))
+            out.write(_format_usage_error(error))
         except SystemExit:
             pass  # after a --help
     text = output.getvalue().decode("utf-8", "backslashreplace").rstrip()
     return text if parent is None else text.replace(f"{parent.command_path} {name}", name)
 
 
-def _misused(error: click.ClickException) -> str:
+def _format_usage_error(error: click.ClickException) -> str:
     """Format a usage error with the syntax of the command."""
     text = error.format_message().removesuffix(".")
     context = error.ctx if isinstance(error, click.UsageError) else None

@@ -25,7 +25,10 @@ def _fork(talk: CommandContext, _: str) -> None:
     agent = talk.primary
     ctx = commit_conversation(agent)[1]
     talk.go_on(
-        NextSession(ctx=ctx, note=f"A fork of {talk.session.path.stem}.{_left_behind(talk, agent)}")
+        NextSession(
+            ctx=ctx,
+            note=f"A fork of {talk.session.path.stem}.{_remaining_note(talk, agent)}",
+        )
     )
 
 
@@ -35,7 +38,7 @@ def _fork(talk: CommandContext, _: str) -> None:
     group="session",
 )
 def _undo(talk: CommandContext, _: str) -> None:
-    agent, index = _said_last(talk)
+    agent, index = _find_last_user_message(talk)
     talk.primary.check_free()
     context = talk.session.context(agent.agent_id)
     store, ctx = commit_conversation(agent)
@@ -46,19 +49,19 @@ def _undo(talk: CommandContext, _: str) -> None:
     note = (
         f"Before {one_line(text, 40)!r}, which stands in the input.{suffix} The session until then "
         f"is {talk.session.path.stem}; what was done to files is not undone."
-        + _left_behind(talk, agent)
+        + _remaining_note(talk, agent)
     )
-    before = None if _is_beginning(context[:index]) else _before(store, ctx, context[index:])
+    before = None if _is_beginning(context[:index]) else _commit_before(store, ctx, context[index:])
     talk.go_on(NextSession(ctx=before, draft=text, note=note, agent_id=agent.agent_id))
 
 
-def _said_last(talk: CommandContext) -> tuple[Agent, int]:
+def _find_last_user_message(talk: CommandContext) -> tuple[Agent, int]:
     """Return the agent that received the user's last message, and its index in that context.
 
     Another agent may have the place now. Raises ConfigError if there is no message, if a compaction
     has replaced it, or if the agent that received it is gone.
     """
-    last = _last_heard(SessionViewer(talk.session.path).events)
+    last = _find_last_received(SessionViewer(talk.session.path).events)
     agent = talk.primary
     if last is not None and last.agent_id is not None:
         if talk.session.agents[last.agent_id].place == "gone":
@@ -66,7 +69,7 @@ def _said_last(talk: CommandContext) -> tuple[Agent, int]:
             raise ConfigError(f"{name}, who heard what you said last, is gone: /undo cannot go on")
         agent = agent.agent_by_id(last.agent_id)
     context = talk.session.context(agent.agent_id)
-    indexes = [index for index, message in enumerate(context) if _is_said(message)]
+    indexes = [index for index, message in enumerate(context) if _is_user_message(message)]
     id_ = None if last is None else last.message_id
     if last is not None:
         indexes = [index for index in indexes if getattr(context[index], "message_id", None) == id_]
@@ -75,7 +78,7 @@ def _said_last(talk: CommandContext) -> tuple[Agent, int]:
     return agent, indexes[-1]
 
 
-def _last_heard(events: Iterable[Event]) -> TranscriptEntry | None:
+def _find_last_received(events: Iterable[Event]) -> TranscriptEntry | None:
     """Return the user's last message to the primary agent of that time.
 
     Messages in the context of a restored agent are not counted: they are not from this session.
@@ -87,14 +90,14 @@ def _last_heard(events: Iterable[Event]) -> TranscriptEntry | None:
                 primary = event.agent_id
             case AgentMoved(replaces=before) if before is not None and before == primary:
                 primary = event.agent_id
-            case TranscriptEntry() if event.agent_id == primary and _is_said(event):
+            case TranscriptEntry() if event.agent_id == primary and _is_user_message(event):
                 last = event
             case _:
                 pass
     return last
 
 
-def _is_said(message: ChatMessage) -> bool:
+def _is_user_message(message: ChatMessage) -> bool:
     """Whether the user wrote this message. For messages of a commit this is a guess.
 
     The summary of a compaction has the role `user`, too, but nobody wrote it.
@@ -124,7 +127,7 @@ def commit_conversation(agent: Agent) -> tuple[Store, CommitId]:
     return agent.runtime.checkpoints.store, ctx
 
 
-def _before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -> CommitId:
+def _commit_before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -> CommitId:
     """Return the commit that ends before these messages, the last ones of a conversation."""
     first = find_position(store, ctx).number - len(undone) + 1
     position = find_position(store, ctx, str(first))
@@ -135,7 +138,7 @@ def _before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -> Commi
     return commit_at(store, find_position(store, ctx, str(first - 1)))
 
 
-def _left_behind(talk: CommandContext, agent: Agent) -> str:
+def _remaining_note(talk: CommandContext, agent: Agent) -> str:
     """Return a note about the agents that stay in the old session.
 
     Built-in hooks are not counted: the new session has its own and reports them.

@@ -50,21 +50,26 @@ def prompt_commands(prompts: Iterable[Prompt]) -> dict[str, Command]:
             for argument in prompt.arguments
         )
         meaning = one_line(prompt.description, 200) or f"a prompt of {prompt.server}"
-        completes = partial(_named, prompt)
+        completes = partial(_complete_arguments, prompt)
         commands[prompt.command] = Command(
-            prompt.command, meaning, partial(_say, prompt), hint, group="own", completes=completes
+            prompt.command,
+            meaning,
+            partial(_send_prompt, prompt),
+            hint,
+            group="own",
+            completes=completes,
         )
     return commands
 
 
-def _named(prompt: Prompt, _: CommandContext, before: Sequence[str]) -> Iterable[str]:
+def _complete_arguments(prompt: Prompt, _: CommandContext, before: Sequence[str]) -> Iterable[str]:
     used_names = {word.partition("=")[0] for word in before}
     return [
         f"{parameter.name}=" for parameter in prompt.arguments if parameter.name not in used_names
     ]
 
 
-def _say(prompt: Prompt, talk: CommandContext, argument: str) -> None:
+def _send_prompt(prompt: Prompt, talk: CommandContext, argument: str) -> None:
     """Send the text of a prompt to the agent. Raises InvalidArguments, AgentBusy."""
     mcp = talk.runtime.world.mcp
     if mcp is None:
@@ -80,10 +85,12 @@ def _say(prompt: Prompt, talk: CommandContext, argument: str) -> None:
     ]
     if missing:
         raise InvalidArguments(f"say {' and '.join(missing)} too: {' '.join(names)}")
-    talk.fetch(partial(_text, prompt, talk, arguments))
+    talk.fetch(partial(_fetch_prompt_text, prompt, talk, arguments))
 
 
-async def _text(prompt: Prompt, talk: CommandContext, arguments: dict[str, str]) -> str:
+async def _fetch_prompt_text(
+    prompt: Prompt, talk: CommandContext, arguments: dict[str, str]
+) -> str:
     """Return the text of a prompt. Raises ToolError."""
     mcp = talk.runtime.world.mcp
     assert mcp is not None, "it was there when the command was typed"

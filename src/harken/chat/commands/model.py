@@ -42,7 +42,7 @@ def _model(talk: CommandContext, argument: str) -> None:
         talk.say("\n".join([now, *numbered, *how]))
         return
     agent.check_free()
-    name = _named(names, argument) if argument.isdecimal() else argument
+    name = _model_by_number(names, argument) if argument.isdecimal() else argument
     try:
         model = agent.runtime.get_model(anchored(name))
     except ScriptError as error:
@@ -50,7 +50,7 @@ def _model(talk: CommandContext, argument: str) -> None:
     talk.act(partial(_set_model, agent, model.name))
 
 
-def _named(names: Sequence[str], number: str) -> str:
+def _model_by_number(names: Sequence[str], number: str) -> str:
     if not 0 < int(number) <= len(names):
         raise InvalidArguments(f"there is no model number {number}; /model lists {len(names)}")
     return names[int(number) - 1]

@@ -75,7 +75,7 @@ def name_and_text(typed: str, used_names: Collection[str] = ()) -> tuple[str, st
         return plain[1], typed[plain.end() :]
     if len(typed.split()) < 2:
         return typed, ""
-    return free_name(_named_after(typed), used_names), typed
+    return free_name(_name_from_text(typed), used_names), typed
 
 
 def _is_name(word: str, next_letter: str) -> bool:
@@ -84,7 +84,7 @@ def _is_name(word: str, next_letter: str) -> bool:
     return word[0].islower() and _BEGINS.fullmatch(word) is None and next_letter.isupper()
 
 
-def _named_after(text: str) -> str:
+def _name_from_text(text: str) -> str:
     """Return a name made of the first words of a text."""
     words = re.findall(r"\w+", text.casefold())[:WORDS]
     name = "-".join(words)[:LETTERS].strip("-_")
@@ -141,7 +141,7 @@ def owes_since(agent: Agent, first: MessageId) -> bool:
     )
 
 
-def _enter(action: str) -> None:
+def _register_action(action: str) -> None:
     """Enter the command of an action that has nothing special."""
     form, name = ActionForm.of(ACTIONS[action]), COMMAND_OF[action]
 
@@ -155,11 +155,11 @@ def _enter(action: str) -> None:
 
     summary = ACTIONS[action].description.partition("\n")[0].rstrip(".")
     meaning = _MEANINGS.get(action, summary)
-    completes = partial(_complete, form, action)
+    completes = partial(_complete_names, form, action)
     COMMANDS[name] = Command(name, meaning, run, form.usage, group="agents", completes=completes)
 
 
-def _complete(
+def _complete_names(
     form: ActionForm, action: str, talk: CommandContext, before: Sequence[str]
 ) -> Iterable[str]:
     """Return names of subagents for an agent parameter, and the names of arguments."""
@@ -191,7 +191,7 @@ def _files(talk: CommandContext) -> list[str]:
     "put a hook above the agent, and say what it is told",
     ActionForm.of(ACTIONS["hook"]).usage.replace("NAME [INSTRUCTIONS]", "[NAME] INSTRUCTIONS"),
     group="agents",
-    completes=partial(_complete, ActionForm.of(ACTIONS["hook"]), "hook"),
+    completes=partial(_complete_names, ActionForm.of(ACTIONS["hook"]), "hook"),
 )
 def _hook(talk: CommandContext, argument: str) -> None:
     form = ActionForm.of(ACTIONS["hook"])
@@ -300,7 +300,7 @@ def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
             f"{name} is built in: say no more than its name, or call yours otherwise"
         )
     if name == _PLANNING and not text:
-        act(talk, f"/hooks {argument}", _planned)
+        act(talk, f"/hooks {argument}", _enable_plan)
         return
     if not text and talk.runtime.hooks is None:
         kind = hook_kind(name, talk.runtime)
@@ -331,7 +331,7 @@ def _plan(talk: CommandContext, argument: str) -> None:
 
     is_on = bool(planning(talk.primary))
     if argument in _SWITCH:
-        act(talk, f"/plan {argument}", _planned if _SWITCH[argument] else _no_plan)
+        act(talk, f"/plan {argument}", _enable_plan if _SWITCH[argument] else _disable_plan)
     elif not argument:
         how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
         talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")
@@ -339,14 +339,14 @@ def _plan(talk: CommandContext, argument: str) -> None:
         raise InvalidArguments("say on or off")
 
 
-async def _planned(agent: ToolAgent, command: Reference) -> ToolResult:
+async def _enable_plan(agent: ToolAgent, command: Reference) -> ToolResult:
     from harken.agents.built_in.planning_mode import start_planning
 
     start_planning(agent, command)
     return ToolResult("Planning mode is on: what would change something is denied.")
 
 
-async def _no_plan(agent: ToolAgent, command: Reference) -> ToolResult:
+async def _disable_plan(agent: ToolAgent, command: Reference) -> ToolResult:
     from harken.agents.built_in.planning_mode import stop_planning
 
     was_on = stop_planning(agent, command)
@@ -355,4 +355,4 @@ async def _no_plan(agent: ToolAgent, command: Reference) -> ToolResult:
 
 for _action, _name in COMMAND_OF.items():
     if _name not in COMMANDS:
-        _enter(_action)
+        _register_action(_action)

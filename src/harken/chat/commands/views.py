@@ -48,11 +48,13 @@ def _context(talk: CommandContext, argument: str) -> None:
         view = viewer.context(requests[-1].message_id)
         schemas = len(str(view.tools or "")) // CHARACTERS_A_TOKEN
         lines.append(f"  {'tools':<10} {len(view.tools or ()):>5}   ~{tokens_text(schemas)} tokens")
-        lines += _really_used(viewer, requests[-1], view)
+        lines += _iter_provider_counts(viewer, requests[-1], view)
     talk.say("\n".join(lines))
 
 
-def _really_used(viewer: SessionViewer, request: LlmRequest, view: ContextView) -> Iterable[str]:
+def _iter_provider_counts(
+    viewer: SessionViewer, request: LlmRequest, view: ContextView
+) -> Iterable[str]:
     """Yield the token counts of the last call, and whether its prefix was cached."""
     responses = (e for e in viewer.events if isinstance(e, LlmResponse))
     usage = next((e.usage for e in responses if e.request == request.message_id), None)
@@ -143,14 +145,14 @@ def _show(talk: CommandContext, argument: str) -> None:
 
 
 @slash("thinking", "the last thought, whole")
-def _thinking(talk: CommandContext, _: str) -> None:
+def _print_thinking(talk: CommandContext, _: str) -> None:
     primary = talk.session.state.primary or talk.session.state.root
     events = reversed(SessionViewer(talk.session.path).events.events)
-    thoughts = (_thought(event) for event in events if event.agent_id == primary)
+    thoughts = (_find_thought(event) for event in events if event.agent_id == primary)
     talk.say(next(filter(str.strip, thoughts), "nothing was thought aloud yet"))
 
 
-def _thought(event: Event) -> str:
+def _find_thought(event: Event) -> str:
     """Return the last thought of an answer, also of one that did not end; else nothing."""
     if isinstance(event, LlmResponse):
         return thinking_in(event.partial)

@@ -47,15 +47,15 @@ class AgentActivity:
         """Take a piece of an answer."""
         match chunk:
             case TextDelta():
-                self._streams(agent, "writing", len(chunk.text), now)
+                self._set_streaming(agent, "writing", len(chunk.text), now)
             case ThinkingDelta():
-                self._streams(agent, "thinking", len(chunk.text), now)
+                self._set_streaming(agent, "thinking", len(chunk.text), now)
             case ToolCallDelta():
-                self._streams(agent, "writing a call", len(chunk.arguments), now)
+                self._set_streaming(agent, "writing a call", len(chunk.arguments), now)
             case _:
                 pass
 
-    def _streams(self, agent: AgentId, work: str, characters: int, now: float) -> None:
+    def _set_streaming(self, agent: AgentId, work: str, characters: int, now: float) -> None:
         doing = self.agents.get(agent)
         if doing is None or doing.what != work:
             before = 0 if doing is None else doing.characters
@@ -74,7 +74,7 @@ class AgentActivity:
                 calls = {call.id: self._text(call.function) for call in event.tool_calls}
                 self.agents[agent] = AgentStatus("running", now, calls=calls)
             case TranscriptEntry(role="tool"):
-                self._got(agent, event.tool_call_id or "")
+                self._remove_call(agent, event.tool_call_id or "")
             case LlmResponse():
                 if agent in self.agents and not self.agents[agent].calls:
                     del self.agents[agent]
@@ -88,7 +88,7 @@ class AgentActivity:
         if agent in self.agents:
             self.agents[agent].since = now
 
-    def _got(self, agent: AgentId, call: str) -> None:
+    def _remove_call(self, agent: AgentId, call: str) -> None:
         doing = self.agents.get(agent)
         if doing is not None:
             doing.calls.pop(call, None)

@@ -66,17 +66,17 @@ class LiveTree:
 
         asking: names of agents that wait for the user.
         """
-        places = [*self._places()]
+        places = [*self._iter_nodes()]
         room = max(height - 1, 1)
         self._page = room
         self._first = min(self._first, max(len(places) - room, 0))
         visible = places[self._first : self._first + room]
-        names = [_heading(place, self.session.primary) for place in visible]
+        names = [_format_heading(place, self.session.primary) for place in visible]
         column = min(max(map(_width, names), default=0), width // 2)
         rows: list[Line] = [self._title(places, len(visible), width)]
         for place, name in zip(visible, names, strict=True):
             rows.append(
-                [*_fitted(name, column), *self._state(place.state, width - column, now, asking)]
+                [*_fit_line(name, column), *self._state(place.state, width - column, now, asking)]
             )
         return rows[:height]
 
@@ -89,7 +89,7 @@ class LiveTree:
             text = f"{position} · PgUp PgDn · {text}"
         return [("dim", shorten(f"{text} · Ctrl-G closes", width))]
 
-    def _places(self) -> Iterator[TreeNode]:
+    def _iter_nodes(self) -> Iterator[TreeNode]:
         """Yield all living agents, from top to bottom, without recursion."""
         start = self.session.primary or self.session.root
         waiting: list[tuple[AgentId, int, bool, bool]] = []
@@ -116,7 +116,7 @@ class LiveTree:
         self, state: AgentState, width: int, now: float, asking: Collection[str]
     ) -> Iterator[Span]:
         """Yield the work of an agent and, at the end of the row, its usage."""
-        frame, doing = self._doing(state, now, asking)
+        frame, doing = self._describe_work(state, now, asking)
         usage_text = self._used_text(state.id) if width >= _WIDE else ""
         remaining = width - cells(usage_text) - 4
         text = shorten(f"{frame} {doing}".lstrip(), max(remaining, 1))
@@ -126,7 +126,9 @@ class LiveTree:
         if usage_text:
             yield "dim", " " * (remaining - cells(text) + 1) + usage_text
 
-    def _doing(self, state: AgentState, now: float, asking: Collection[str]) -> tuple[str, str]:
+    def _describe_work(
+        self, state: AgentState, now: float, asking: Collection[str]
+    ) -> tuple[str, str]:
         """Return a spinner if the agent is busy, and a description of its work."""
         if (state.name or state.id) in asking:
             return "?", "waits for you"
@@ -149,7 +151,7 @@ class LiveTree:
         return " · ".join(filter(None, parts))
 
 
-def _heading(place: TreeNode, primary: AgentId | None) -> Line:
+def _format_heading(place: TreeNode, primary: AgentId | None) -> Line:
     """Return an agent's sign and name, indented by its depth in the tree."""
     state = place.state
     sign = "▲" if place.is_hook else "●" if state.id == primary else "└"
@@ -162,7 +164,7 @@ def _width(line: Line) -> int:
     return sum(cells(text) for _, text in line)
 
 
-def _fitted(line: Line, column: int) -> Line:
+def _fit_line(line: Line, column: int) -> Line:
     """Return a line of exactly so many cells."""
     line = truncate_line(line, column)
     return [*line, ("", " " * (column - _width(line)))]

@@ -110,11 +110,11 @@ class EventPrinter:
     folding: Folding = IN_CHAT
     last_folded: TranscriptEntry | None = None
     """The last result that was not printed in full."""
-    _announced: str = ""
+    _announced_name: str = ""
     """The agent that the last printed line has announced."""
-    _born: set[AgentId] = field(default_factory=set)
+    _announced_ids: set[AgentId] = field(default_factory=set)
     """The agents that were announced."""
-    _asked: set[AgentId] = field(default_factory=set)
+    _requested_ids: set[AgentId] = field(default_factory=set)
     """The agents that called a model."""
     _hooks: set[AgentId] = field(default_factory=set)
     """The agents that were hooks. A removed hook may still send its last message."""
@@ -127,12 +127,12 @@ class EventPrinter:
 
         `streamed`: its text was printed while it was streamed.
         """
-        for piece in self._told(event, streamed=streamed):
-            self._announced = ""
+        for piece in self._render_received(event, streamed=streamed):
+            self._announced_name = ""
             yield piece
 
-    def _told(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
-        self._note_who(event)
+    def _render_received(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
+        self._remember_agent(event)
         if self._sums_up(event.agent_id):
             return  # its result is printed
         match event:
@@ -144,33 +144,35 @@ class EventPrinter:
                 yield from self._move(event)
             case AgentMoved(place="gone"):
                 prefix = "hook " if event.agent_id in self._hooks else ""
-                yield self._noted(event.agent_id, f"- {prefix}{self.name(event.agent_id)} ended")
+                yield self._render_notice(
+                    event.agent_id, f"- {prefix}{self.name(event.agent_id)} ended"
+                )
             case ActionRewritten():
                 text = f"a hook changed the call to {call_text(event.tool, event.arguments)}"
-                yield self._noted(event.agent_id, clean(text), "magenta")
+                yield self._render_notice(event.agent_id, clean(text), "magenta")
             case AgentConfigured() if event.language_model is not None:
                 text = f"{self.name(event.agent_id)} goes on with {clean(event.language_model)}"
-                yield self._noted(event.agent_id, text)
+                yield self._render_notice(event.agent_id, text)
             case TranscriptEdited() if event.summary is not None:
                 summary = self.folding.message.format(parse_id_number(event.summary, "msg_"))
                 text = f"the context of {self.name(event.agent_id)} was compacted"
-                yield self._noted(event.agent_id, f"{text} ({summary} is the summary)")
+                yield self._render_notice(event.agent_id, f"{text} ({summary} is the summary)")
             case TranscriptEdited() if event.reason not in _USUAL_EDITS:
                 text = f"the context of {self.name(event.agent_id)} was changed"
-                yield self._noted(event.agent_id, f"{text}: {clean(event.reason or '')}")
+                yield self._render_notice(event.agent_id, f"{text}: {clean(event.reason or '')}")
             case LlmResponse():
                 yield from self._ending(event)
             case _:
                 pass
 
-    def _note_who(self, event: Event) -> None:
+    def _remember_agent(self, event: Event) -> None:
         if event.agent_id is None:
             return
         agent = self.state.agents.get(event.agent_id)
         if isinstance(event, AgentCreated):
-            self._born.add(event.agent_id)
+            self._announced_ids.add(event.agent_id)
         elif isinstance(event, LlmRequest):
-            self._asked.add(event.agent_id)
+            self._requested_ids.add(event.agent_id)
         if agent is not None and (agent.place == "hook" or agent.spec.get("kind") in BUILT_IN):
             self._hooks.add(event.agent_id)
         elif agent is not None and agent.place != "gone":
@@ -178,14 +180,14 @@ class EventPrinter:
 
     def _is_remembered(self, agent: AgentState) -> bool:
         """Whether an agent was restored from an earlier session."""
-        is_new = agent.id in self._born and agent.id not in self._asked
-        is_known = self.live or bool(self._asked)  # older logs do not contain the requests
+        is_new = agent.id in self._announced_ids and agent.id not in self._requested_ids
+        is_known = self.live or bool(self._requested_ids)  # older logs do not contain the requests
         return is_new and is_known and agent.language_model is not None
 
     def _entry(self, entry: TranscriptEntry, *, streamed: bool) -> Iterator[Piece]:
         agent = self.state.agents.get(entry.agent_id or AgentId(""))
         if entry.agent_id == USER:
-            yield from self._of_user(entry)
+            yield from self._render_user_action(entry)
         elif agent is None or entry.role == "system":
             if agent is not None and agent.id in self._hooks:
                 yield from self._verdict(agent, entry)
@@ -196,26 +198,26 @@ class EventPrinter:
         elif entry.role == "tool":
             yield from self._result(agent, entry)
         elif entry.role == "assistant":
-            yield from self._said(agent, entry, streamed=streamed)
+            yield from self._render_message(agent, entry, streamed=streamed)
         elif agent.id == self.primary:
-            yield from self._heard(entry)
+            yield from self._render_message_to_primary(entry)
 
-    def _of_user(self, entry: TranscriptEntry) -> Iterator[Piece]:
+    def _render_user_action(self, entry: TranscriptEntry) -> Iterator[Piece]:
         """Yield a command or decision of the user if its effect is not visible."""
         text = text_of(entry.content)
         if entry.role == "assistant" and entry.cause is None:
             self._commands[entry.message_id] = text.split(maxsplit=1)[0]
             yield self._prompt(text, entry.message_id)
         elif entry.role == "assistant" and text.startswith("ALLOW from now on: "):
-            yield note(f"allowed from now on: {_short(text.partition(': ')[2])}")
+            yield note(f"allowed from now on: {_shorten(text.partition(': ')[2])}")
         elif entry.role == "user" and isinstance(entry.cause, str):
             command = self._commands.get(reference_message_id(entry.cause))
             if entry.is_error:
-                yield note(_short(text.removeprefix("Error: ")), "red")
+                yield note(_shorten(text.removeprefix("Error: ")), "red")
             elif command is not None and command.startswith(SHELL):
                 yield self._output(entry)
             elif command is not None and command not in _SEEN_ANYWAY:
-                yield note(_short(text))
+                yield note(_shorten(text))
 
     def _output(self, entry: TranscriptEntry) -> TextRows:
         """Print the output of the user's shell command, and its exit code unless it is 0."""
@@ -236,7 +238,9 @@ class EventPrinter:
         if event.agent_id == self.primary:
             yield note(f"{taker} talks with you from now on; {before} {now}", "cyan")
         else:
-            yield self._noted(event.agent_id, f"{taker} takes the place of {before}, which {now}")
+            yield self._render_notice(
+                event.agent_id, f"{taker} takes the place of {before}, which {now}"
+            )
 
     def _sums_up(self, agent_id: AgentId | None) -> bool:
         """Whether it is an agent that sums up the context of another."""
@@ -262,7 +266,7 @@ class EventPrinter:
             agent_id = agent.parent
         return 0
 
-    def _noted(self, agent_id: AgentId | None, text: str, style: str = "dim") -> TextRows:
+    def _render_notice(self, agent_id: AgentId | None, text: str, style: str = "dim") -> TextRows:
         return note(text, style, depth=self.depth(agent_id))
 
     def _is_new_hook(self, event: AgentCreated) -> bool:
@@ -279,19 +283,19 @@ class EventPrinter:
         above = self.state.agents.get(agent.parent) if agent and agent.parent else None
         if event.relation == "hook":
             watched = agent.parent if agent else None
-            yield self._noted(watched, f"+ hook {name} watches {self.name(watched)}")
+            yield self._render_notice(watched, f"+ hook {name} watches {self.name(watched)}")
             return
         has_own = event.language_model and above and event.language_model != above.language_model
         model = f" ({clean(event.language_model or '')})" if has_own else ""
-        if model or name != self._announced:
-            yield self._noted(event.agent_id, f"+ {name}{model}")
+        if model or name != self._announced_name:
+            yield self._render_notice(event.agent_id, f"+ {name}{model}")
 
-    def _heard(self, entry: TranscriptEntry) -> Iterator[Piece]:
+    def _render_message_to_primary(self, entry: TranscriptEntry) -> Iterator[Piece]:
         """Yield a prompt or an event that the primary agent received, but no comment of a hook."""
         if entry.cause is None and entry.substance is None:
             yield self._prompt(text_of(entry.content), entry.message_id)
         elif entry.cause is None:
-            yield note(f"\u2190 {_short(text_of(entry.content))}", "magenta")
+            yield note(f"\u2190 {_shorten(text_of(entry.content))}", "magenta")
 
     def _prompt(self, text: str, message_id: MessageId) -> TextRows:
         """Return the beginning of a prompt: the user need not see all of a pasted file."""
@@ -313,24 +317,24 @@ class EventPrinter:
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
         verdict = read_words(entry)
         if entry.role != "user" and verdict is not None and verdict.kind != "ok":
-            text = f"hook {self.name(hook.id)} {_VERDICTS[verdict.kind]}: {_short(verdict.words)}"
+            text = f"hook {self.name(hook.id)} {_VERDICTS[verdict.kind]}: {_shorten(verdict.words)}"
             style = "red" if verdict.kind in ("denial", "failure") else "magenta"
             yield note(text, style, depth=self.depth(hook.parent))
 
-    def _said(
+    def _render_message(
         self, agent: AgentState, entry: TranscriptEntry, *, streamed: bool
     ) -> Iterator[Piece]:
         if agent.id == self.primary:
             if not streamed:
                 yield from self._answer(entry)
         elif readable_text(entry.content).strip():
-            yield self._overheard(agent, entry)
+            yield self._render_subagent_message(agent, entry)
         for call in entry.tool_calls or ():
             self._calls[agent.id, call.id] = call.function
             if call.function.name in _AT_ONCE:
                 line = self._call_line(agent, call.function)
                 yield TextRows("action", [line], self.depth(agent.id), hanging=4)
-                self._announced = _announced(call.function)
+                self._announced_name = _announced_name(call.function)
 
     def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
         for part in entry.content if isinstance(entry.content, list) else ():
@@ -339,11 +343,11 @@ class EventPrinter:
         if not self.live or entry.tool_calls:
             yield from prose(self.heard_as.get(entry.message_id, text_of(entry.content)))
 
-    def _overheard(self, agent: AgentState, entry: TranscriptEntry) -> TextRows:
+    def _render_subagent_message(self, agent: AgentState, entry: TranscriptEntry) -> TextRows:
         """Return the beginning of a subagent's message."""
         lines = clean(readable_text(entry.content)).splitlines()
         visible, hidden_count = self.folding.begun(lines, FOLDED)
-        prefix = self._who(agent, ":")
+        prefix = self._name_prefix(agent, ":")
         rows: list[Line] = [[*prefix, ("", line)] for line in visible[:1]]
         rows += [[("", INDENT + line)] for line in visible[1:]]
         if hidden_count:
@@ -377,9 +381,9 @@ class EventPrinter:
         text = clean(call_text(call.name, call.arguments, self.tools.get(call.name)))
         name, bracket, about = text.partition("(")
         mark = ("red" if is_error else "green", "● ")
-        return [mark, *self._who(agent), ("bold", name), ("", _cut(bracket + about))]
+        return [mark, *self._name_prefix(agent), ("bold", name), ("", _truncate(bracket + about))]
 
-    def _who(self, agent: AgentState, colon: str = "") -> list[Span]:
+    def _name_prefix(self, agent: AgentState, colon: str = "") -> list[Span]:
         """Return the name that precedes the messages and calls of a subagent."""
         if agent.id == self.primary:
             return []
@@ -390,15 +394,17 @@ class EventPrinter:
         """Tell how a model call ended, where it did not end as usual."""
         reason = response.stop_reason
         if reason == "error" and not self.live:
-            yield self._noted(response.agent_id, _short(response.error or "failed"), "red")
+            yield self._render_notice(
+                response.agent_id, _shorten(response.error or "failed"), "red"
+            )
         elif reason == "cancelled" and self.live:
             return  # the end of the turn prints it
         elif reason is not None and reason not in _USUAL_ENDS:
             text = _ODD_ENDS.get(reason, f"the answer ended: {clean(reason)}")
-            yield self._noted(response.agent_id, text, "yellow")
+            yield self._render_notice(response.agent_id, text, "yellow")
 
 
-def _announced(call: FunctionCall) -> str:
+def _announced_name(call: FunctionCall) -> str:
     """Return the name of the subagent that a call is to make, nothing where it names none."""
     name = parse_arguments_or_empty(call.arguments).get("name") if call.name == "task" else None
     return clean(name) if isinstance(name, str) else ""
@@ -435,9 +441,9 @@ def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
     }
 
 
-def _short(text: str) -> str:
-    return _cut(" ".join(clean(text).split()), 300)
+def _shorten(text: str) -> str:
+    return _truncate(" ".join(clean(text).split()), 300)
 
 
-def _cut(text: str, limit: int = 100) -> str:
+def _truncate(text: str, limit: int = 100) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -43,9 +43,9 @@ class Status:
             (4, self.cost),
         ]
         visible = [part for part in parts if part[1]]
-        while len(visible) > 1 and cells(_joined(visible)) > width:
+        while len(visible) > 1 and cells(_join_parts(visible)) > width:
             visible.remove(max(visible))
-        return truncate_line([("dim", _joined(visible))], width)
+        return truncate_line([("dim", _join_parts(visible))], width)
 
     def _context(self) -> str:
         if self.context_tokens is None:
@@ -55,7 +55,7 @@ class Status:
         return f"{self.context_tokens / self.context_window:.0%} of context"
 
 
-def _joined(parts: list[tuple[int, str]]) -> str:
+def _join_parts(parts: list[tuple[int, str]]) -> str:
     return " · ".join(text for _, text in parts)
 
 

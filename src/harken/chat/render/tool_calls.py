@@ -83,15 +83,15 @@ def call_text(name: str, arguments: str, tool: Tool | None = None) -> str:
     if not by_name:
         bare = arguments.strip()
         return f"{one_line(name)}({'' if bare in ('', '{}') else one_line(bare)})"
-    return f"{one_line(name)}({one_line(_about(name, by_name, tool), 300)})"
+    return f"{one_line(name)}({one_line(_describe_subject(name, by_name, tool), 300)})"
 
 
-def _about(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
+def _describe_subject(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
     by_name = {_OTHER_NAMES.get(key, key): value for key, value in arguments.items()}
     if name == "task":
-        return _parts(str(by_name.get("name", "?")), by_name.get("prompt"))
+        return _describe_parts(str(by_name.get("name", "?")), by_name.get("prompt"))
     if name == "discuss":
-        return _parts(_listed(by_name.get("speakers")), by_name.get("prompt"))
+        return _describe_parts(_join_names(by_name.get("speakers")), by_name.get("prompt"))
     if tool is not None and tool.subject is not None and tool.subject in arguments:
         return _value(arguments[tool.subject])
     required: Sequence[str] = tool.parameters.get("required", ()) if tool is not None else ()
@@ -102,18 +102,18 @@ def _about(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
     return ", ".join(f"{key}={shorten(_value(value), 60)}" for key, value in arguments.items())
 
 
-def _parts(agent_name: str, content: Any) -> str:
+def _describe_parts(agent_name: str, content: Any) -> str:
     return ": ".join(part for part in (agent_name, _value(content) if content else "") if part)
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     return ", ".join(map(str, names)) if isinstance(names, list) else _value(names or "")
 
 
 def _value(value: Any) -> str:
     """Return a value in few words: of a list of other than texts, how long it is."""
     if isinstance(value, list):
-        return _listed(value) if all(isinstance(item, str) for item in value) else _size(value)
+        return _join_names(value) if all(isinstance(item, str) for item in value) else _size(value)
     return value if isinstance(value, str) else repr(value)
 
 

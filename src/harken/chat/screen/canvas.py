@@ -108,7 +108,7 @@ class Canvas(Renderer):
         if not self._is_drawn():
             return
         with self._steady.held():
-            if len(self._fitting()) == len(self._rows) and not self._is_resized():
+            if len(self._fit_rows()) == len(self._rows) and not self._is_resized():
                 self._patch()
             else:
                 self._draw_again("")
@@ -139,7 +139,7 @@ class Canvas(Renderer):
         self.output.write_raw(f"\x1b[{up}A\r\x1b[J" if up else "\r\x1b[J")
         self.output.enable_autowrap()
         self.output.write_raw(text)
-        self._draw_rows(self._fitting())
+        self._draw_rows(self._fit_rows())
         self.output.write_raw(replay)
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:  # noqa: FBT002 - prompt_toolkit's signature
@@ -148,7 +148,7 @@ class Canvas(Renderer):
                 self._wanted = []
             size = self.output.get_size()
             height = layout.container.preferred_height(size.columns, size.rows).preferred
-            rows = self._fitting(height)
+            rows = self._fit_rows(height)
             shrinks = self._last_screen is not None and self._last_screen.height > height
             if self._is_resized() or shrinks or len(rows) != len(self._rows):
                 self.erase()
@@ -187,7 +187,7 @@ class Canvas(Renderer):
         self.output.write_raw("".join(f"{row.drawn}\r\n" for row in rows))
         self._rows = rows
 
-    def _fitting(self, below: int | None = None) -> Sequence[_Row]:
+    def _fit_rows(self, below: int | None = None) -> Sequence[_Row]:
         """Return the last live rows, as many as there is room for above the layout."""
         if below is None:
             below = self._last_screen.height if self._last_screen else 0
@@ -196,7 +196,7 @@ class Canvas(Renderer):
 
     def _patch(self, below: int | None = None) -> None:
         """Draw the live rows that changed; there are as many as before."""
-        rows = self._fitting(below)
+        rows = self._fit_rows(below)
         indexes = [index for index, row in enumerate(rows) if row != self._rows[index]]
         for index in indexes:
             up = self._cursor_pos.y + len(rows) - index
@@ -208,26 +208,28 @@ class Canvas(Renderer):
 
     def _height_above(self) -> int:
         """Return how many rows of the terminal the live rows take now."""
-        return sum(self._folded(row.cells) for row in self._rows)
+        return sum(self._count_wrapped_rows(row.cells) for row in self._rows)
 
     def _cursor_row(self) -> int:
         """Return the cursor's row in the layout as it is on the terminal now."""
         screen = self._last_screen
-        if screen is None or not self._narrowed():
+        if screen is None or not self._is_narrowed():
             return self._cursor_pos.y
         columns = self.output.get_size().columns
         rows = 0
         for y in range(self._cursor_pos.y):
             row = screen.data_buffer[y]
-            rows += self._folded(1 + max((x for x in row if row[x].char != " "), default=-1))
+            rows += self._count_wrapped_rows(
+                1 + max((x for x in row if row[x].char != " "), default=-1)
+            )
         return rows + self._cursor_pos.x // columns
 
-    def _folded(self, row_width: int) -> int:
+    def _count_wrapped_rows(self, row_width: int) -> int:
         """Return how many rows a row of so many cells takes, after a resize perhaps several."""
-        if not self._narrowed():
+        if not self._is_narrowed():
             return 1
         return max(1, -(-row_width // self.output.get_size().columns))
 
-    def _narrowed(self) -> bool:
+    def _is_narrowed(self) -> bool:
         size, before = self.output.get_size(), self._last_size
         return self._reflows and before is not None and size.columns < before.columns

@@ -78,7 +78,7 @@ class CommandHost:
     """The session in which the chat continues after this one. None if there is no such session."""
     hinted: str = ""
     """The temporary text of the status line."""
-    _asked: str = ""
+    _typed_command: str = ""
     """A typed command that is not printed yet; it is printed above its output."""
 
     @property
@@ -117,26 +117,26 @@ class CommandHost:
         It is printed above its output. A command that acts is a log entry, and printed as that.
         """
         name, _ = split_command(text)
-        self._asked = text if named_command(name, self.own) is not None else ""
+        self._typed_command = text if named_command(name, self.own) is not None else ""
         try:
             return run_command(self, text)
         finally:
-            self._asked = ""
+            self._typed_command = ""
 
-    def _show_asked(self) -> None:
-        if self._asked:
-            self.stage.print([typed(self._asked)])
-            self._asked = ""
+    def _print_typed_command(self) -> None:
+        if self._typed_command:
+            self.stage.print([typed(self._typed_command)])
+            self._typed_command = ""
 
     def say(self, text: str) -> None:
         """Print lines of text."""
-        self._show_asked()
+        self._print_typed_command()
         self._print([[("", clean(line))] for line in text.split("\n")])
 
     def compact(self, instructions: str) -> None:
         """Compact the context of the agent. Raises AgentBusy, ConfigError."""
         self.turns.compact(instructions)
-        self._show_asked()
+        self._print_typed_command()
         self.stage.refresh()
 
     @property
@@ -188,7 +188,7 @@ class CommandHost:
             return ""
 
         self.turns.work(fetch)
-        self._show_asked()
+        self._print_typed_command()
         self.stage.refresh()
 
     def go_on(self, onward: NextSession) -> None:
@@ -198,7 +198,7 @@ class CommandHost:
 
     def lend(self, words: Sequence[str]) -> bool:
         """Let another command of Harken have the terminal until it ends."""
-        self._show_asked()
+        self._print_typed_command()
         self.stage.lend([sys.executable, "-m", "harken", *words])
         return True
 

@@ -54,7 +54,7 @@ class FileTree:
         paths: list[str] = []
         waiting = [""]
         for below in waiting:  # the loop appends subfolders
-            for name, is_folder in _entries(self.folder / below):
+            for name, is_folder in _iter_entries(self.folder / below):
                 path = f"{below}{name}"
                 if is_folder and name not in _SKIPPED:
                     waiting.append(f"{path}/")
@@ -78,7 +78,7 @@ class FileTree:
         return [path for _, _, path in sorted(ranked)[:SHOWN]]
 
 
-def _entries(folder: Path, hidden: bool = False) -> Iterator[tuple[str, bool]]:  # noqa: FBT002
+def _iter_entries(folder: Path, hidden: bool = False) -> Iterator[tuple[str, bool]]:  # noqa: FBT002
     """Yield names and whether they are folders, sorted; nothing where it cannot be read."""
     try:
         with os.scandir(folder) as entries:
@@ -116,18 +116,18 @@ class InputCompleter(Completer):
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
         before = document.text_before_cursor
-        if completions := [*self._of_command(before)]:
+        if completions := [*self._complete_command(before)]:
             yield from completions
             return
         word = _WORD.search(before)
         if word is None:
             return
         if word[0].startswith("@") and "/" not in word[0] and not word[0].startswith("@~"):
-            yield from self._files(word[0][1:])
+            yield from self._complete_files(word[0][1:])
         elif "/" in word[0]:
-            yield from self._paths(word[0].removeprefix("@"))
+            yield from self._complete_paths(word[0].removeprefix("@"))
 
-    def _of_command(self, before: str) -> Iterator[Completion]:
+    def _complete_command(self, before: str) -> Iterator[Completion]:
         """Yield commands with this prefix, or the arguments of a command."""
         if not before.startswith("/") or "\n" in before:
             return
@@ -147,17 +147,17 @@ class InputCompleter(Completer):
                 if word.startswith(words[-1]) and word.isprintable():
                     yield Completion(word, -len(words[-1]), display=word)
 
-    def _files(self, wanted: str) -> Iterator[Completion]:
+    def _complete_files(self, wanted: str) -> Iterator[Completion]:
         for path in self.tree.matching(wanted):
             if path.isprintable():
                 yield Completion(path, -len(wanted), display=path)
 
-    def _paths(self, typed: str) -> Iterator[Completion]:
+    def _complete_paths(self, typed: str) -> Iterator[Completion]:
         """Yield the entries of the folder of an incomplete path."""
         above, _, prefix = typed.rpartition("/")
         folder = Path(self.folder, Path(f"{above}/").expanduser())
         count_yielded = 0
-        for name, is_folder in _entries(folder, hidden=prefix.startswith(".")):
+        for name, is_folder in _iter_entries(folder, hidden=prefix.startswith(".")):
             if name.startswith(prefix) and name.isprintable():
                 end = "/" if is_folder else ""
                 yield Completion(

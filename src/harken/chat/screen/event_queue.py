@@ -27,9 +27,9 @@ class EventQueue:
     """Queues events and chunks and delivers them in batches: events soon, chunks on request."""
 
     def __init__(self) -> None:
-        self.take: Callable[[Sequence[Heard]], None] = _nobody
+        self.take: Callable[[Sequence[Heard]], None] = _ignore
         """Called in the event loop with a batch."""
-        self.streaming: Callable[[], None] = _nobody
+        self.streaming: Callable[[], None] = _ignore
         """Told in the event loop that there are chunks; `give_on` gives them on."""
         self._heard: deque[Heard] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -80,7 +80,7 @@ class EventQueue:
             self.take(batch)
 
 
-def _nobody(*_: object) -> None:
+def _ignore(*_: object) -> None:
     """Do nothing: there is no screen yet."""
 
 

@@ -149,7 +149,7 @@ class KeyActions:
             self.draft(key)
         elif key == "v":
             self.table.show_preview()
-        elif key == "y" and self._has_to_see(question):
+        elif key == "y" and self._print_hidden_preview(question):
             return
         elif question.press(key):
             if question.answer.done():
@@ -180,7 +180,7 @@ class KeyActions:
     def confirm(self) -> None:
         """Allow the chosen rule from now on."""
         question = self.table.questions.current
-        if question is not None and question.chosen and not self._has_to_see(question):
+        if question is not None and question.chosen and not self._print_hidden_preview(question):
             question.confirm()
 
     def draft(self, text: str) -> None:
@@ -209,7 +209,7 @@ class KeyActions:
             self.arming.begin()
             self.table.stage.refresh()
 
-    def _has_to_see(self, question: ScreenPrompt) -> bool:
+    def _print_hidden_preview(self, question: ScreenPrompt) -> bool:
         """Print the preview if none of it is visible; return whether it was printed.
 
         In a window of few rows a question has room for its keys alone.

@@ -109,14 +109,14 @@ class ScreenPrompts:
 
     async def ask(self, question: UserQuestion) -> str:
         """Return the answer to a question. Cancelling takes it back."""
-        return str(await self._put(question, "words"))
+        return str(await self._enqueue(question, "words"))
 
     async def approve(self, request: ApprovalRequest) -> ApprovalDecision:
         """Allow an action or not. Cancelling takes the question back."""
-        leave: ApprovalDecision = await self._put(request, "choose")
+        leave: ApprovalDecision = await self._enqueue(request, "choose")
         return leave
 
-    async def _put(self, asked_question: UserQuestion | ApprovalRequest, step: Step) -> Any:
+    async def _enqueue(self, asked_question: UserQuestion | ApprovalRequest, step: Step) -> Any:
         question = ScreenPrompt(asked_question, asyncio.get_running_loop().create_future(), step)
         self.waiting.append(question)
         self.changed()
@@ -141,7 +141,7 @@ def ask_lines(question: ScreenPrompt, width: int, height: int, *, others: int = 
     for line in request.note.splitlines():
         notes += wrap([("dim", f"  {clean(line)}")], width, "  ")
     room = height - len(rows) - len(notes) - 3
-    visible, hidden_count = _beginning(preview_lines(request), width, max(room, 2))
+    visible, hidden_count = _truncate_preview(preview_lines(request), width, max(room, 2))
     rows += visible
     if hidden_count:
         rows.append([("yellow", f"  … {count(hidden_count, 'more line')}, v shows all")])
@@ -156,7 +156,7 @@ def heading(question: ScreenPrompt, width: int, *, others: int = 0) -> list[Line
     return wrap([("bold yellow", f"{clean(request.agent)} {wish}"), ("dim", suffix)], width)
 
 
-def _beginning(preview: list[Line], width: int, room: int) -> tuple[list[Line], int]:
+def _truncate_preview(preview: list[Line], width: int, room: int) -> tuple[list[Line], int]:
     """Return the first rows of a preview, and the number of its lines that are not complete."""
     limit = room * width
     rows: list[Line] = []

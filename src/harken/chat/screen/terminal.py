@@ -60,7 +60,7 @@ class ScreenTerminal:
         """Called when the terminal comes back from another program."""
         self._away = False
         self._lent: asyncio.Future[Any] | None = None
-        self._kept: list[Piece] = []
+        self._buffered: list[Piece] = []
         """What was to be printed while the terminal belonged to another program."""
 
     @property
@@ -81,7 +81,7 @@ class ScreenTerminal:
     def print(self, pieces: Iterable[Piece]) -> None:
         """Print finished pieces above the live rows."""
         if self._away:
-            self._kept += pieces
+            self._buffered += pieces
             return
         text = "".join(self.printer.text(piece, self.columns) for piece in pieces)
         with self.output.held():
@@ -105,14 +105,14 @@ class ScreenTerminal:
     def edit(self, buffer: Buffer) -> None:
         """Let the user write a text in an editor, which has the terminal until it ends."""
         self._away = True
-        buffer.open_in_editor().add_done_callback(self._back)
+        buffer.open_in_editor().add_done_callback(self._resume)
 
     def lend(self, command: Sequence[str]) -> None:
         """Run a program on the terminal until it ends. If it fails, print its error."""
         self._away = True
-        running = run_in_terminal(partial(_failure_of, command), in_executor=True)
+        running = run_in_terminal(partial(_run_program, command), in_executor=True)
         self._lent = asyncio.ensure_future(running)
-        self._lent.add_done_callback(self._back_from)
+        self._lent.add_done_callback(self._resume_after)
 
     def suspend(self) -> None:
         """Give the terminal back to the shell until the user continues the program."""
@@ -120,22 +120,22 @@ class ScreenTerminal:
         self._lent = asyncio.ensure_future(stopping)
         self._lent.add_done_callback(lambda _: self.on_return())
 
-    def _back_from(self, running: asyncio.Future[str]) -> None:
+    def _resume_after(self, running: asyncio.Future[str]) -> None:
         failed = not running.cancelled() and running.exception() is not None
         why = (
             str(running.exception()) if failed else "" if running.cancelled() else running.result()
         )
-        self._return([note(clean(why), "red")] if why else [])
+        self._print_buffered([note(clean(why), "red")] if why else [])
 
-    def _back(self, editing: asyncio.Task[None]) -> None:
+    def _resume(self, editing: asyncio.Task[None]) -> None:
         failed = not editing.cancelled() and editing.exception() is not None
         why = f"the editor failed: {clean(str(editing.exception()))}" if failed else ""
-        self._return([note(why, "red")] if why else [])
+        self._print_buffered([note(why, "red")] if why else [])
 
-    def _return(self, pieces: Sequence[Piece]) -> None:
+    def _print_buffered(self, pieces: Sequence[Piece]) -> None:
         """Print the pieces buffered while another program had the terminal, then `pieces`."""
         self._away = False
-        buffered, self._kept = self._kept, []
+        buffered, self._buffered = self._buffered, []
         self.print([*buffered, *pieces])
         self.on_return()
 
@@ -148,7 +148,7 @@ class ScreenTerminal:
         return self._live(self.width, self._canvas.room())
 
 
-def _failure_of(command: Sequence[str]) -> str:
+def _run_program(command: Sequence[str]) -> str:
     """Run a program; return its error output, empty if it succeeded."""
     ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
     return "" if ran.returncode == 0 else ran.stderr.strip().removeprefix("harken: ")

@@ -144,7 +144,7 @@ class Turns:
             while await self.opened.conversation.news():
                 if not self.running:
                     self.start(None)
-        except Exception as error:  # noqa: BLE001 - all errors are handled, as in `_worked`
+        except Exception as error:  # noqa: BLE001 - all errors are handled, as in `_await_result`
             self.failed(error)
 
     def compact(self, instructions: str) -> None:
@@ -184,7 +184,7 @@ class Turns:
         async def answer() -> None:
             messages.append(await self.opened.conversation.say(text))
 
-        result = await self._worked(answer())
+        result = await self._await_result(answer())
         if result is not None:
             self._end(replace(result, said=messages[0] if messages else None))
 
@@ -200,7 +200,7 @@ class Turns:
                     raise
                 notes.append(str(error))
 
-        result = await self._worked(work())
+        result = await self._await_result(work())
         if result is None:
             return
         primary = self.opened.primary
@@ -211,7 +211,7 @@ class Turns:
                 notes.append(f"Enter lets {primary.name} answer what it heard last")
         self._end(replace(result, note="\n".join(filter(None, notes))), owes=owes)
 
-    async def _worked(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:
+    async def _await_result(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:
         """Do some work; return how it ended, None where that is the end of the chat."""
         self.used, self._began = UsageTotal(), time.monotonic()
         error: ModelError | None = None

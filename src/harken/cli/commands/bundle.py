@@ -58,7 +58,7 @@ def create_command(
     out = out or Path(f"harken_{datetime.now().astimezone():%Y%m%d_%H%M%S}.zip")
     with ExitStack() as opening, progress("Bundling") as tell:
         store = _store_of(home, opening)
-        tips, logs = _named(NameResolver(home, store), wanted)
+        tips, logs = _resolve_names(NameResolver(home, store), wanted)
         if not wanted:
             tips, logs = store.newest_commits(2**62), home.logs()
             if not tips and not logs:
@@ -75,7 +75,9 @@ def create_command(
     return int(bool(result.left_out))
 
 
-def _named(resolver: NameResolver, names: Sequence[str]) -> tuple[list[CommitId], list[Path]]:
+def _resolve_names(
+    resolver: NameResolver, names: Sequence[str]
+) -> tuple[list[CommitId], list[Path]]:
     """Resolve names to commits and logs. Imported sessions consist of commits only."""
     tips: list[CommitId] = []
     logs: list[Path] = []

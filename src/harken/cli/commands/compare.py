@@ -31,10 +31,10 @@ class _WithSeveral(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Write `--with A B` as `--with A --with B`, which click understands."""
-        return super().parse_args(ctx, list(_spelled_out(args)))
+        return super().parse_args(ctx, list(_spell_out(args)))
 
 
-def _spelled_out(args: Iterable[str]) -> Iterator[str]:
+def _spell_out(args: Iterable[str]) -> Iterator[str]:
     is_with = False
     for word in args:
         if word.startswith("-"):
@@ -65,7 +65,7 @@ def command(home: Home, sessions: Sequence[str], others: Sequence[str], as_json:
     """
     from harken.experiments.compare import compare, compare_groups
 
-    names = [_expanded(home, group) for group in (sessions, others)]
+    names = [_expand_patterns(home, group) for group in (sessions, others)]
     before, after = names if others else (names[0][:1], names[0][1:])
     if not before or not after:
         raise click.UsageError("give two sessions, or several --with several")
@@ -79,7 +79,7 @@ def command(home: Home, sessions: Sequence[str], others: Sequence[str], as_json:
     return 0
 
 
-def _expanded(home: Home, patterns: Iterable[str]) -> list[str]:
+def _expand_patterns(home: Home, patterns: Iterable[str]) -> list[str]:
     """Return the sessions that are meant; `NAME*` are all that begin so, by name."""
     expanded: list[str] = []
     for pattern in patterns:
@@ -111,7 +111,7 @@ def _show_pair(pair: RunComparison) -> None:
         if only:
             print_text(f"Only in {where}: {one_line(', '.join(only))}")
     before, after = figures(pair.outcome_before), figures(pair.outcome_after)
-    rows = [[_called(name), _number(before[name]), _number(after[name])] for name in before]
+    rows = [[_format_name(name), _number(before[name]), _number(after[name])] for name in before]
     tools = {**pair.outcome_before.tools, **pair.outcome_after.tools}
     rows += [
         [f"  {one_line(name, 40)}", *(str(o.tools.get(name, 0)) for o in _outcomes(pair))]
@@ -147,7 +147,7 @@ def _show_parting(parting: Divergence, before: str, after: str) -> None:
 def _show_groups(groups: GroupComparison) -> None:
     print_text(f"{count(len(groups.before), 'session')} and {count(len(groups.after), 'session')}")
     rows = [
-        [_called(metric.name), _spread(metric.before), _spread(metric.after)]
+        [_format_name(metric.name), _spread(metric.before), _spread(metric.after)]
         for metric in groups.metrics
         if metric.before is not None or metric.after is not None
     ]
@@ -172,7 +172,7 @@ def _head(name: str) -> str:
     return line if len(line) <= _HEAD else f"…{line[1 - _HEAD :]}"
 
 
-def _called(name: str) -> str:
+def _format_name(name: str) -> str:
     words = {"cost_usd": "cost, $", "model_s": "in models, s", "wall_s": "on the clock, s"}
     return words.get(name, name.replace("_", " "))
 

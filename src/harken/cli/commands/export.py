@@ -76,12 +76,12 @@ def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
             as_is=wish.as_is,
         )
         try:
-            summary = send(_told(events, tell), _name_of(viewer), endpoint, how)
+            summary = send(_report_progress(events, tell), _name_of(viewer), endpoint, how)
         except ValueError as error:
             raise FormatError(
                 str(viewer.path), f"is not a session as logs have it: {error}"
             ) from None
-    _say(summary, endpoint.name, as_json=wish.as_json)
+    _print_summary(summary, endpoint.name, as_json=wish.as_json)
 
 
 def headers_of(header_options: Sequence[str]) -> dict[str, str]:
@@ -103,7 +103,7 @@ def headers_of(header_options: Sequence[str]) -> dict[str, str]:
     return headers
 
 
-def _told(events: Sequence[Event], tell: Callable[[int, int], None]) -> Iterable[Event]:
+def _report_progress(events: Sequence[Event], tell: Callable[[int, int], None]) -> Iterable[Event]:
     for number, event in enumerate(events):
         tell(number, len(events))
         yield event
@@ -115,7 +115,7 @@ def _name_of(viewer: SessionViewer) -> str:
     return session_id or viewer.path.stem
 
 
-def _say(summary: OtlpExportSummary, endpoint: str, *, as_json: bool) -> None:
+def _print_summary(summary: OtlpExportSummary, endpoint: str, *, as_json: bool) -> None:
     if as_json:
         print_json({**asdict(summary), "endpoint": endpoint})
     else:

@@ -53,7 +53,7 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     backing store is configured, it is sent what it has not, and what is too much here is evicted.
     On a full disk the search index is removed first: the next search makes it again.
     """
-    work = partial(_collected, home, grace, dry_run=dry_run)
+    work = partial(_collect_and_push, home, grace, dry_run=dry_run)
     result, moved, unused = with_room(home, work, keep_index=dry_run)
     if as_json:
         about_tiers = {} if moved is None else {"moved": asdict(moved)}
@@ -71,7 +71,7 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
         )
 
 
-def _collected(
+def _collect_and_push(
     home: Home, grace_s: float, *, dry_run: bool
 ) -> tuple[GcResult, TierTransfer | None, Unused]:
     """Collect garbage, push to the backing store, and return the removed and the unused objects."""

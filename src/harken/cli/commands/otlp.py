@@ -54,7 +54,7 @@ def command(home: Home, *, port: int, no_token: bool, idle_s: float | None, as_j
     home.make()
     token_file = None if no_token else home.token_file
     with _serving(home, port, token_file) as serving, _until_signalled(serving.server):
-        _tell(serving.server.url, token_file, as_json=as_json)
+        _print_endpoint(serving.server.url, token_file, as_json=as_json)
         serving.server.serve(idle_s=idle_s)
     _summarize(serving.counted, as_json=as_json)
 
@@ -81,7 +81,7 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
     try:
         with (
             made_store(home) as store,
-            Recorder(home.sessions_folder, store, tell=_told) as recorder,
+            Recorder(home.sessions_folder, store, tell=_print_notice) as recorder,
         ):
             receiver = Receiver(recorder)
             try:
@@ -112,11 +112,11 @@ def _until_signalled(server: OtlpServer) -> Iterator[None]:
             signal.signal(name, handler)
 
 
-def _told(line: str) -> None:
+def _print_notice(line: str) -> None:
     click.echo(f"harken: {line}", err=True)
 
 
-def _tell(url: str, token_file: Path | None, *, as_json: bool) -> None:
+def _print_endpoint(url: str, token_file: Path | None, *, as_json: bool) -> None:
     """Print the values that a program needs to connect. The token itself is never printed."""
     settings = _settings(url, token_file)
     if as_json:

@@ -74,12 +74,12 @@ def command(
     was stays as it is.
     """
     if runtime == HARKEN:
-        return _in_harken(home, conversation, at, folder, model, is_printed=is_printed)
+        return _resume_in_harken(home, conversation, at, folder, model, is_printed=is_printed)
     client, resolved = client_for(runtime), read_meant(home, conversation, at)
     if not is_printed:
         client.check_installed(environment().get("PATH"))
     where = _folder(resolved, folder)
-    words = _written(client, resolved, where, model)
+    words = _write_session(client, resolved, where, model)
     if is_printed:
         _print(words, where)
     else:
@@ -87,7 +87,7 @@ def command(
     return 0
 
 
-def _written(
+def _write_session(
     client: Client, conversation: ResolvedConversation, where: Path, model: str
 ) -> list[str]:
     """Write a session for a client; return the command that continues it."""
@@ -106,8 +106,8 @@ def _written(
         raise ConfigError(f"{conversation.moment.ctx}: nothing was said there yet")
     new = new_session(client.runtime, where, title=conversation.conversation.title, model=model)
     data = native.writes(conversation.moment.entries, new)
-    native_conversation = read_written_conversation(client, native, data)
-    _tell(transfer(conversation.said, wholeness(conversation.moment.entries, native_conversation)))
+    written = read_written_conversation(client, native, data)
+    _print_transfer(transfer(conversation.said, wholeness(conversation.moment.entries, written)))
     placed_session = place(
         client, native, data, new, ClientHome(home=Path.home(), environ=environment())
     )
@@ -116,7 +116,7 @@ def _written(
     return client.command(placed_session.session, model)
 
 
-def _tell(result: Transfer) -> None:
+def _print_transfer(result: Transfer) -> None:
     """Print how much of the conversation is transferred, and why the remaining part is not."""
     for line in transfer_lines(result):
         click.echo(escape_control_characters(line), err=True)
@@ -155,7 +155,7 @@ def _folder(conversation: ResolvedConversation, folder: Path | None) -> Path:
     return current_folder()
 
 
-def _in_harken(
+def _resume_in_harken(
     home: Home,
     conversation: str,
     at: str | None,
@@ -170,7 +170,7 @@ def _in_harken(
         ctx = name_of(store, commit_at(store, resolved.moment))
     from harken.capture.resume.transfer import whole_transfer
 
-    _tell(whole_transfer(resolved.said))
+    _print_transfer(whole_transfer(resolved.said))
     where = _folder(resolved, folder)
     if is_printed:
         home_options = ["--home", str(home.folder.absolute())] if home.chosen else []

@@ -65,7 +65,7 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
         path = _socket(sockets)
         with _event_file(events) as tell:
             recording = LiveRecorder(
-                opens=_opens(home, client_call, _sight(client_call)),
+                opens=_store_opener(home, client_call, _build_scanner(client_call)),
                 listen=client_call.listen,
                 settle=lambda ctx: sockets.settle(CLIENT, ctx),
                 hold=lambda: sockets.hold(CLIENT),
@@ -125,7 +125,7 @@ def _socket(sockets: ContextSocketServer) -> str:
         return ""
 
 
-def _sight(client_call: Invocation) -> ChangeScanner:
+def _build_scanner(client_call: Invocation) -> ChangeScanner:
     """Return a scanner for changes of the client's files."""
     from harken.capture.files.change_scanner import ChangeScanner
     from harken.capture.files.sources import PLACES, watched_at
@@ -136,7 +136,7 @@ def _sight(client_call: Invocation) -> ChangeScanner:
     return sight
 
 
-def _opens(
+def _store_opener(
     home: Home, client_call: Invocation, sight: ChangeScanner
 ) -> Callable[[], AbstractContextManager[CommitSources]]:
     """Return a function that opens the store when the recording is ready for it."""

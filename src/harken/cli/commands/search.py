@@ -61,7 +61,7 @@ def command(home: Home, every: bool, as_json: bool, **options: Any) -> None:
     query_of(" ".join(options["words"]))  # An empty query is an error before the facts are read.
 
     def find(facts: SessionIndex, store: Store | None) -> tuple[SearchResults, list[SearchHit]]:
-        query = _asked(facts.database, None if every else options["limit"], options)
+        query = _build_query(facts.database, None if every else options["limit"], options)
         results = search(facts, store, query)
         return results, list(results.hits)
 
@@ -73,7 +73,9 @@ def command(home: Home, every: bool, as_json: bool, **options: Any) -> None:
         _show(results, hits, NameResolver(home).short_names())
 
 
-def _asked(database: apsw.Connection, limit: int | None, options: dict[str, Any]) -> SearchQuery:
+def _build_query(
+    database: apsw.Connection, limit: int | None, options: dict[str, Any]
+) -> SearchQuery:
     """Return the search query. Raises ConfigError, and NameNotFound for unknown names."""
     from harken.index.search import SearchQuery
 
@@ -123,7 +125,9 @@ def _show(
         click.echo("Nobody said that here; fewer words find more.", err=True)
         return
     prefix = "more than " if results.is_more else ""
-    print_text(f"{len(hits):,} of {prefix}{results.total:,}, the last said first.{_next(hits[0])}")
+    print_text(
+        f"{len(hits):,} of {prefix}{results.total:,}, the last said first.{_next_step(hits[0])}"
+    )
 
 
 def _heading(hit: SearchHit, session: str) -> Line:
@@ -149,7 +153,7 @@ def _excerpt(hit: SearchHit) -> Line:
     return [("", "    "), *pieces]
 
 
-def _next(hit: SearchHit) -> str:
+def _next_step(hit: SearchHit) -> str:
     """Return the next command for a hit."""
     if hit.ctx is None:
         return f" Go on with `{command_prefix('chat', '--resume', hit.session)}`"

@@ -105,7 +105,7 @@ def pack_command(
     resolver = NameResolver(home)
     paths = [resolver.log(name) for name in sessions]
     if older_than is not None:
-        paths = list(_older(home, older_than))
+        paths = list(_iter_old_logs(home, older_than))
     rows: list[dict[str, object]] = []
     for path in paths:
         row: dict[str, object] = {"session": path.stem}
@@ -122,7 +122,7 @@ def pack_command(
     return int(any("error" in row for row in rows))
 
 
-def _older(home: Home, age_s: float) -> Iterator[Path]:
+def _iter_old_logs(home: Home, age_s: float) -> Iterator[Path]:
     """Yield the uncompressed logs without writes for so long that no process has open."""
     before_ns = time.time_ns() - int(age_s * 1e9)
     for path in home.logs():

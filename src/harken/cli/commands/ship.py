@@ -106,24 +106,24 @@ class ShipLoop:
     logs: Callable[[], Sequence[Path]]
     as_json: bool
     left_out: dict[Path, str] = field(default_factory=dict)
-    _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _shipped_states: dict[Path, tuple[int, int]] = field(default_factory=dict)
     """The size and time of each log when it was shipped."""
-    _told: dict[str, int] = field(default_factory=dict)
+    _reported_secrets: dict[str, int] = field(default_factory=dict)
     """The number of credentials already reported."""
-    _done: dict[str, ShipResult] = field(default_factory=dict)
+    _results: dict[str, ShipResult] = field(default_factory=dict)
     """The last result of each session."""
-    _again_at: float = 0.0
+    _retry_at: float = 0.0
     """The time of the next retry of skipped logs, in seconds of the monotonic clock."""
 
     def ship(self) -> None:
         """Ship the logs that changed since the last round. Raises StoreUnavailable."""
-        if time.monotonic() >= self._again_at:
-            self._again_at = time.monotonic() + AGAIN_S
+        if time.monotonic() >= self._retry_at:
+            self._retry_at = time.monotonic() + AGAIN_S
             for path in self.left_out:
-                self._seen.pop(path, None)
+                self._shipped_states.pop(path, None)
         for path in self.logs():
             state = _state(path)
-            if state is None or self._seen.get(path) == state:
+            if state is None or self._shipped_states.get(path) == state:
                 continue
             try:
                 self._tell(self.shipper.ship(path))
@@ -134,7 +134,7 @@ class ShipLoop:
                 if self.left_out.get(path) != str(error):
                     click.echo(escape_control_characters(f"left out: {error}"), err=True)
                 self.left_out[path] = str(error)
-            self._seen[path] = state
+            self._shipped_states[path] = state
 
     def watch(self) -> None:
         """Ship until Ctrl-C, also where the service is away for a while. Raises StoreError."""
@@ -163,15 +163,15 @@ class ShipLoop:
 
     def total(self) -> None:
         """Print the totals."""
-        new = [result for result in self._done.values() if result.is_new]
+        new = [result for result in self._results.values() if result.is_new]
         lines = count(sum(result.lines for result in new), "line")
         commits = count(sum(result.commits for result in new), "commit")
         size = size_text(sum(result.size_bytes for result in new))
-        sessions = count(len(self._done), "session")
+        sessions = count(len(self._results), "session")
         self._say(f"{sessions} there, {len(new)} with something new: {lines}, {commits}, {size}")
 
     def _tell(self, result: ShipResult) -> None:
-        self._done[result.name] = result
+        self._results[result.name] = result
         if result.is_new and self.as_json:
             print_json(_row(result), indent=None)
         elif result.is_new:
@@ -181,10 +181,10 @@ class ShipLoop:
             missing = count(len(result.lacking), "commit")
             click.echo(f"{result.name} names {missing} that the store does not have", err=True)
         secrets = self.shipper.found
-        if secrets is not None and (new := secrets.kinds) != self._told:
+        if secrets is not None and (new := secrets.kinds) != self._reported_secrets:
             kinds = ", ".join(f"{kind} ({number})" for kind, number in new.items())
             click.echo(f"what looks like a credential was redacted: {kinds}", err=True)
-            self._told = dict(new)
+            self._reported_secrets = dict(new)
 
     def _say(self, text: str) -> None:
         if not self.as_json:

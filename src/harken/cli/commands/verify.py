@@ -74,16 +74,16 @@ def command(
     client, resolved = client_for(runtime), read_meant(home, conversation, at)
     client.check_installed(environment().get("PATH"))
     with _folder(keep) as folder:
-        verified = _verified(client, resolved, folder, timeout_s)
+        verified = _run_verification(client, resolved, folder, timeout_s)
         _keep(verified, folder)
     if as_json:
         print_json(_row(client, resolved, verified))
     else:
-        _tell(client, resolved, verified)
+        _print_result(client, resolved, verified)
     return int(not verified.is_same)
 
 
-def _verified(
+def _run_verification(
     client: Client, conversation: ResolvedConversation, folder: Path, timeout_s: float
 ) -> VerifyResult:
     from harken.capture.resume.verify import ClientRun, verify
@@ -135,7 +135,9 @@ def _row(
     }
 
 
-def _tell(client: Client, conversation: ResolvedConversation, verified: VerifyResult) -> None:
+def _print_result(
+    client: Client, conversation: ResolvedConversation, verified: VerifyResult
+) -> None:
     rows, missing = verified.comparison.rows, verified.wholeness.lost
     for row in rows:
         print_text(f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.said, _SHOWN)}")

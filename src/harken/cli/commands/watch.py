@@ -46,20 +46,20 @@ def command(
 
     Without a PATH the known places are followed. Ctrl-C ends it.
     """
-    sight = _sight(paths, runtimes)
+    sight = _build_scanner(paths, runtimes)
     home.make()
     with _follower(home) as follower:
         if not once and not as_json:
             print_text("Watching; Ctrl-C ends it.")
         try:
-            for news in _news(sight, follower, once=once):
-                _tell(news, as_json=as_json)
+            for news in _iter_changes(sight, follower, once=once):
+                _print_change(news, as_json=as_json)
         except KeyboardInterrupt:
             if not as_json:
                 print_text()
 
 
-def _sight(paths: Sequence[Path], runtimes: Sequence[str]) -> ChangeScanner:
+def _build_scanner(paths: Sequence[Path], runtimes: Sequence[str]) -> ChangeScanner:
     """Return a scanner for the selected files. Raises ConfigError."""
     from harken.capture.files.change_scanner import ChangeScanner, WatchedPath
     from harken.capture.files.sources import PLACES, watched_at
@@ -90,13 +90,15 @@ def _follower(home: Home) -> Iterator[FileFollower]:
         yield FileFollower(store, catalogue)
 
 
-def _news(sight: ChangeScanner, follower: FileFollower, *, once: bool) -> Iterator[ImportedChange]:
+def _iter_changes(
+    sight: ChangeScanner, follower: FileFollower, *, once: bool
+) -> Iterator[ImportedChange]:
     """Yield the changes, without end. `once`: only those that exist now."""
     follower.note(sight.sweep())
     if once:
         yield from follower.read(to_the_end=True)
         return
-    yield from _read(follower, at_once=True)
+    yield from _read_changes(follower, at_once=True)
     swept = time.monotonic()
     while True:
         time.sleep(GLANCE_S)
@@ -105,10 +107,10 @@ def _news(sight: ChangeScanner, follower: FileFollower, *, once: bool) -> Iterat
             swept = time.monotonic()
         else:
             follower.note(sight.glance())
-        yield from _read(follower)
+        yield from _read_changes(follower)
 
 
-def _read(follower: FileFollower, *, at_once: bool = False) -> Iterator[ImportedChange]:
+def _read_changes(follower: FileFollower, *, at_once: bool = False) -> Iterator[ImportedChange]:
     """Yield the changes. If the store is busy, they are read again later."""
     try:
         yield from follower.read(at_once=at_once)
@@ -116,7 +118,7 @@ def _read(follower: FileFollower, *, at_once: bool = False) -> Iterator[Imported
         click.echo(f"harken: {error}; trying again", err=True)
 
 
-def _tell(news: ImportedChange, *, as_json: bool) -> None:
+def _print_change(news: ImportedChange, *, as_json: bool) -> None:
     """Report the changes of a file."""
     visible = news.commits if as_json else news.commits[-SHOWN:]
     if len(visible) < len(news.commits):

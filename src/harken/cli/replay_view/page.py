@@ -174,13 +174,13 @@ def _messages(rows: Sequence[MessageDiff], short: int | None) -> Iterator[Line]:
         if kind == "same":
             yield [("dim", f"= {count(len(alike), 'message')} as before")]
         elif kind == "dropped":
-            yield from _gone(alike, len(alike) if short is None else _GONE)
+            yield from _dropped_lines(alike, len(alike) if short is None else _GONE)
         else:
             for row in alike:
                 yield from _message(row, short)
 
 
-def _gone(rows: Sequence[MessageDiff], limit: int) -> Iterator[Line]:
+def _dropped_lines(rows: Sequence[MessageDiff], limit: int) -> Iterator[Line]:
     for row in rows[:limit]:
         text = " ".join(row.text[:200].split())
         yield [("red", clean(f"- {row.heading}: {text}"))]
@@ -223,7 +223,7 @@ def _outcome(outcome: StepResult, short: int | None) -> Iterator[Line]:
             yield [("dim", "  what had arrived:")]
             yield from text_lines(outcome.partial, "dim", short=short)
     for ran in outcome.ran:
-        yield from _ran(ran, short)
+        yield from _executed_call_lines(ran, short)
     for row in outcome.rewritten:
         yield [("magenta", f"~ {clean(row.heard_by_name or '?')} heard:")]
         yield from text_lines(row.became, short=short)
@@ -239,7 +239,7 @@ def _without_calls(message: Message) -> Message:
     return Message(message.role, message.content)
 
 
-def _ran(ran: ExecutedCall, short: int | None) -> Iterator[Line]:
+def _executed_call_lines(ran: ExecutedCall, short: int | None) -> Iterator[Line]:
     first, *tail = text_lines(f"{ran.tool} {ran.arguments}", "cyan", short=short)
     yield [("bold cyan", "> "), ("cyan", first[0][1].strip())]
     yield from tail

@@ -58,11 +58,11 @@ def marked(row: Line, term: str) -> Line:
         ):  # letters that fold into two: no place is sure
             spans.append((style, text))
         else:
-            spans += _marked(style, text, folded_text, folded_term)
+            spans += _highlight_span(style, text, folded_text, folded_term)
     return spans
 
 
-def _marked(style: str, text: str, folded_text: str, folded_term: str) -> Iterator[Span]:
+def _highlight_span(style: str, text: str, folded_text: str, folded_term: str) -> Iterator[Span]:
     position = 0
     while (place := folded_text.find(folded_term, position)) >= 0:
         if place > position:

@@ -35,10 +35,10 @@ class ReplayWindow:
         self.reader = reader
         self._asks = ""
         """What is being asked for in the last row: `g`, `/`, or nothing."""
-        self._entered = Buffer(multiline=False, accept_handler=self._take)
+        self._entered = Buffer(multiline=False, accept_handler=self._process_input)
         depth = ColorDepth.DEPTH_4_BIT if where.colour else ColorDepth.DEPTH_1_BIT
         output = SteadyOutput.from_pty(sys.stdout, where.term, default_color_depth=depth)
-        self._body = Window(FormattedTextControl(self._drawn, focusable=True, show_cursor=False))
+        self._body = Window(FormattedTextControl(self._render, focusable=True, show_cursor=False))
         self._line = Window(
             BufferControl(self._entered),
             height=1,
@@ -59,11 +59,11 @@ class ReplayWindow:
         """Show it; return the exit code."""
         return self.app.run()
 
-    def _drawn(self) -> StyleAndTextTuples:
+    def _render(self) -> StyleAndTextTuples:
         size = self.app.output.get_size()
         return fragments(self.reader.frame(size.columns, size.rows - bool(self._asks)))
 
-    def _take(self, buffer: Buffer) -> bool:
+    def _process_input(self, buffer: Buffer) -> bool:
         """Process the entered text, and clear the line."""
         prompt, self._asks = self._asks, ""
         self.app.layout.focus(self._body)
@@ -89,7 +89,7 @@ class ReplayWindow:
     def _bindings(self) -> KeyBindings:
         keys = KeyBindings()
         reading = Condition(lambda: not self._asks)
-        for key, do in self._moves().items():
+        for key, do in self._bind_moves().items():
             _bind(keys, key, do, reading)
         for key in ("q", "c-d"):
             _bind(keys, key, self._end, reading)
@@ -97,7 +97,7 @@ class ReplayWindow:
         _bind(keys, "escape", self._leave, Always())
         return keys
 
-    def _moves(self) -> dict[str, Callable[[], object]]:
+    def _bind_moves(self) -> dict[str, Callable[[], object]]:
         reader = self.reader
         return {
             "n": lambda: reader.again(1) if reader.term else reader.step(1),

@@ -63,7 +63,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             check_new_name(home, name)
         if resume == _PICK:
             resume = pick_session(home)
-        old, start = _resumed(home, resume, latest=latest)
+        old, start = _resolve_resumed(home, resume, latest=latest)
         model, system = options.pop("model"), options.pop("system")
         if old is not None and system is not None:
             raise click.UsageError("--system is for a new session: an old one has its prompt")
@@ -88,7 +88,9 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
     return wished
 
 
-def _resumed(home: Home, name: str | None, *, latest: bool) -> tuple[Path | None, str | None]:
+def _resolve_resumed(
+    home: Home, name: str | None, *, latest: bool
+) -> tuple[Path | None, str | None]:
     """Return the log to continue, or the commit from which a new session continues.
 
     Only sessions of Harken have a log. An imported session or a commit continues in a new session.

@@ -44,8 +44,8 @@ def _export(talk: CommandContext, argument: str) -> None:
     if LIST in words or "--help" in words or "--otlp" in words:
         talk.say(printed(command, "/export", [*_session(talk, words), *words]))
         return
-    file = _option(words, "-o", "--out")
-    format_name = _option(words, "--format")
+    file = _find_option_value(words, "-o", "--out")
+    format_name = _find_option_value(words, "--format")
     fmt = None if format_name is None else FORMATS.find(format_name)
     if fmt is not None and file is None and not fmt.media_type.startswith("text/"):
         raise InvalidArguments(
@@ -60,7 +60,7 @@ def _session(talk: CommandContext, words: Sequence[str]) -> list[str]:
     return [str(talk.session.path)] if "--otlp" in words else []
 
 
-def _option(words: Sequence[str], *names: str) -> str | None:
+def _find_option_value(words: Sequence[str], *names: str) -> str | None:
     """Return the value of the last of these options."""
     option_value = None
     for name, value in zip(words, [*words[1:], None], strict=False):
@@ -90,7 +90,9 @@ def _view(talk: CommandContext, argument: str) -> None:
 
     if not argument:
         width = max(map(len, command.commands))
-        talk.say("\n".join(f"/view {n:<{width}}  {_about(view)}" for n, view in _views(command)))
+        talk.say(
+            "\n".join(f"/view {n:<{width}}  {_describe_view(view)}" for n, view in _views(command))
+        )
     elif (words := words_of(talk, "/view", argument)) is not None:
         talk.say(printed(command, "/view", [str(talk.session.path), *words]))
 
@@ -99,7 +101,7 @@ def _views(command: click.Group) -> list[tuple[str, click.Command]]:
     return sorted(command.commands.items())
 
 
-def _about(view: click.Command) -> str:
+def _describe_view(view: click.Command) -> str:
     """Describe a view and its required arguments."""
     needs = " ".join(
         parameter.make_metavar(click.Context(view))

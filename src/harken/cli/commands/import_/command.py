@@ -55,7 +55,7 @@ def command(
     Nothing is written where they are. Again, only what is new is read. At the end stands how many
     sessions and new commits there are of each runtime.
     """
-    files = _given(paths) if paths else _found(as_json=as_json)
+    files = _named_files(paths) if paths else _discover_files(as_json=as_json)
     if not files:
         return
     home.make()
@@ -66,7 +66,7 @@ def command(
         read_facts(home, lambda _facts, _store: None)  # The next search has little to read.
 
 
-def _given(paths: Sequence[Path]) -> list[File]:
+def _named_files(paths: Sequence[Path]) -> list[File]:
     """Return the named files. Raises ConfigError if a path does not exist."""
     from harken.capture.files.sources import files_in, in_order
 
@@ -77,7 +77,7 @@ def _given(paths: Sequence[Path]) -> list[File]:
     return in_order(by_name.values())
 
 
-def _found(*, as_json: bool) -> list[File]:
+def _discover_files(*, as_json: bool) -> list[File]:
     """Return the files at the default locations, and print them."""
     from harken.capture.files.sources import histories, in_order
 

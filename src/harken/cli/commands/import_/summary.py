@@ -34,7 +34,7 @@ def tell(results: Sequence[ImportResult], *, is_verbose: bool) -> None:
     transcripts = [result for result in results if result.report.format is not None]
     new = [result for result in transcripts if result.new]
     _list((_source_line(result) for result in new), len(new), is_verbose=False)
-    trouble = [*_trouble(result.report for result in results)]
+    trouble = [*_iter_problem_lines(result.report for result in results)]
     _list(trouble, len(trouble), is_verbose=is_verbose)
     if is_verbose:
         for result in results:
@@ -42,7 +42,7 @@ def tell(results: Sequence[ImportResult], *, is_verbose: bool) -> None:
                 print_text(_unread_line(result.report))
     for line in _runtimes(transcripts):
         print_text(line)
-    for line in _others(results, is_verbose=is_verbose):
+    for line in _iter_unread_lines(results, is_verbose=is_verbose):
         print_text(line)
     tips = [result.report.tips[0].ctx for result in new or transcripts if result.report.tips]
     if tips:
@@ -68,7 +68,7 @@ def _source_line(result: ImportResult) -> str:
     return f"{tip}  {count(result.new, 'new commit')}  {one_line(title, 60)}"
 
 
-def _trouble(reports: Iterable[Report]) -> Iterator[str]:
+def _iter_problem_lines(reports: Iterable[Report]) -> Iterator[str]:
     """Yield a line for each transcript that could not be read completely."""
     for report in reports:
         where = one_line(report.source, 200)
@@ -109,7 +109,7 @@ def _runtimes(transcripts: Iterable[ImportResult]) -> Iterator[str]:
         yield f"{begin}, {count(new, 'new commit')}{where}"
 
 
-def _others(results: Iterable[ImportResult], *, is_verbose: bool) -> Iterator[str]:
+def _iter_unread_lines(results: Iterable[ImportResult], *, is_verbose: bool) -> Iterator[str]:
     """Yield how many files no conversation was read from."""
     reports = [result.report for result in results]
     how = "" if is_verbose else " (--verbose lists them)"

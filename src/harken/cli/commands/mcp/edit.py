@@ -57,9 +57,9 @@ def add_command(name: str, home: Home, **options: Any) -> None:
         raise ConfigError(
             f"{file} has a server {name} already; `{program_name()} mcp remove {name}`"
         )
-    text = _text_of(file)
+    text = _read_text(file)
     new = f"{text.rstrip()}\n\n" if text.strip() else ""
-    new += _section(name, _members(options))
+    new += _section(name, _server_config(options))
     if "\r\n" in text:
         new = new.replace("\r\n", "\n").replace("\n", "\r\n")
     home.make()
@@ -77,7 +77,7 @@ def remove_command(name: str, home: Home) -> None:
     if name not in servers:
         names = ", ".join(servers) or "none"
         raise ConfigError(f"there is no MCP server {name!r} in {file}; there is: {names}")
-    text = _text_of(file)
+    text = _read_text(file)
     _replace(file, text, without_server(text, name), name, is_there=False)
     print_text(f"Removed {name} from {file}.")
     with suppress(ConfigError):
@@ -85,7 +85,7 @@ def remove_command(name: str, home: Home) -> None:
             print_text(f"You are still logged in there: `{program_name()} mcp logout {name}`.")
 
 
-def _members(options: Mapping[str, Any]) -> dict[str, Any]:
+def _server_config(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration of a server. Raises ConfigError for an invalid value."""
     command, *args = options["command"] or (None,)
     oauth = _pairs(options["oauth"], "=", "--oauth MEMBER=VALUE")
@@ -179,7 +179,7 @@ def _servers(document: Mapping[str, Any]) -> dict[str, Any]:
     return servers if isinstance(servers, dict) else {}
 
 
-def _text_of(file: Path) -> str:
+def _read_text(file: Path) -> str:
     """Return the text of a file. Return an empty text if it does not exist."""
     try:
         return file.read_bytes().decode("utf-8") if file.exists() else ""
@@ -193,7 +193,7 @@ def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> No
     is_there: whether the new one has that server. Raises ConfigError, and the file stays as it is.
     """
     try:
-        is_same = _rest(old, name) == _rest(new, name)
+        is_same = _document_without(old, name) == _document_without(new, name)
         is_same = is_same and (name in _servers(tomllib.loads(new))) is is_there
         data = new.encode("utf-8")
     except UnicodeEncodeError:
@@ -215,7 +215,7 @@ def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> No
         raise ConfigError(f"{file}: cannot be written ({error.strerror or error})") from None
 
 
-def _rest(text: str, without: str) -> dict[str, Any]:
+def _document_without(text: str, without: str) -> dict[str, Any]:
     """Return the contents of a file without one server. A missing table equals an empty one."""
     document = tomllib.loads(text)
     servers = {name: server for name, server in _servers(document).items() if name != without}

@@ -95,10 +95,10 @@ def tried(
         return []
     with TemporaryDirectory(prefix="harken-mcp-") as folder:
         connections = connections_of(servers, settings, Path(folder), None, home=home)
-        return asyncio.run(_looked_at(connections))
+        return asyncio.run(_describe_servers(connections))
 
 
-async def _looked_at(connections: McpServers) -> list[tuple[McpServerInfo, list[str]]]:
+async def _describe_servers(connections: McpServers) -> list[tuple[McpServerInfo, list[str]]]:
     try:
         await connections.ready(connections.servers)
         prompts = await connections.prompts()

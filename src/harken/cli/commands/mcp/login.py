@@ -41,14 +41,14 @@ def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, hom
     What it gives is kept in the home folder, where only you can read it, and is sent to this
     address only. `harken mcp logout NAME` gives it back.
     """
-    server = _named(load_settings(home), name)
+    server = _find_server(load_settings(home), name)
     if server.oauth.grant == "client_credentials":
         if as_json:
             print_json({"name": name, "state": "no_login_needed"})
         else:
             print_text(f"{name} needs no login: it gets its tokens as `oauth` says.")
         return
-    login = _logged_in(server, home, opens=not no_browser and _has_browser(), wait_s=wait_s)
+    login = _log_in(server, home, opens=not no_browser and _has_browser(), wait_s=wait_s)
     if as_json:
         print_json({"name": name, "place": login.place, "scope": login.scope, "state": "logged_in"})
         return
@@ -76,7 +76,7 @@ def logout_command(name: str, as_json: bool, home: Home) -> None:
         print_text(f"Logged out: {login.name} ({login.place}).")
 
 
-def _named(settings: Settings, name: str) -> McpServerConfig:
+def _find_server(settings: Settings, name: str) -> McpServerConfig:
     """Return the server of a name, its variables filled in. Raises NameNotFound, ConfigError."""
     described = (server for template in settings.templates for server in template.servers)
     by_name = {server.name: server for server in (*described, *settings.servers)}
@@ -93,14 +93,14 @@ def _named(settings: Settings, name: str) -> McpServerConfig:
     return server.filled(environment())
 
 
-def _logged_in(server: McpServerConfig, home: Home, *, opens: bool, wait_s: float) -> Login:
+def _log_in(server: McpServerConfig, home: Home, *, opens: bool, wait_s: float) -> Login:
     oauth = _library()
     home.make()
 
     async def scene() -> Login:
         async with oauth.Callback(server.oauth.callback_port) as callback:
-            with _pasted(callback.take):
-                show = _shown(opens=opens, wait_s=wait_s)
+            with _read_pasted_address(callback.take):
+                show = _address_printer(opens=opens, wait_s=wait_s)
                 login: Login = await oauth.log_in(
                     server, Logins(home.logins_file), callback, show, wait_s=wait_s
                 )
@@ -127,7 +127,7 @@ def _has_browser() -> bool:
     return sys.platform == "darwin" or any(environment().get(name) for name in _DISPLAYS)
 
 
-def _shown(*, opens: bool, wait_s: float) -> Callable[[str], None]:
+def _address_printer(*, opens: bool, wait_s: float) -> Callable[[str], None]:
     """Return a function that prints the address of the login page, and opens it."""
 
     def show(address: str) -> None:
@@ -157,7 +157,7 @@ def open_page(address: str) -> None:
 
 
 @contextmanager
-def _pasted(take: Callable[[str], bool]) -> Iterator[None]:
+def _read_pasted_address(take: Callable[[str], bool]) -> Iterator[None]:
     """Read a pasted text from the terminal as the address to which the browser was redirected."""
     if not sys.stdin.isatty():
         yield

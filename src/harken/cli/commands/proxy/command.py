@@ -159,7 +159,7 @@ def _run(command: Sequence[str], news: ProxyStatus) -> int:
 
 def _wait(server: ProxyServer, wish: ProxyOptions) -> int:
     """Wait until the proxy is stopped, or no client sends requests any more."""
-    with _told_to_end() as stop_event:
+    with _stop_signals() as stop_event:
         while not stop_event.wait(_GLANCE_S):
             if wish.stop_after_idle is not None and server.idle_s > wish.stop_after_idle:
                 break
@@ -167,7 +167,7 @@ def _wait(server: ProxyServer, wish: ProxyOptions) -> int:
 
 
 @contextmanager
-def _told_to_end() -> Iterator[Event]:
+def _stop_signals() -> Iterator[Event]:
     """Yield an event that is set when this process is asked to stop."""
     stop_event = Event()
 

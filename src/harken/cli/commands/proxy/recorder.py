@@ -40,12 +40,12 @@ def record(home: Home, run: str) -> int:
             home.sessions_folder,
             store,
             options=RecorderOptions(machine=platform.node()),
-            tell=lambda text: _say({"told": text}),
+            tell=lambda text: _report({"told": text}),
         ) as recorder,
     ):
-        recorder.answered = _answered
+        recorder.answered = _report_answer
         counts = _Counts()
-        recording = SpoolRecorder(recorder, hints_of, lambda text: _say({"told": text}))
+        recording = SpoolRecorder(recorder, hints_of, lambda text: _report({"told": text}))
         recording.progress = lambda: counts.say(recording)
         recording.catch_up(home.proxy_folder, own=run)
         recording.follow(home.proxy_folder / run, pokes())
@@ -64,15 +64,17 @@ class _Counts:
         recorded = recording.recorded - self._recorded
         unrecorded = recording.unrecorded - self._unrecorded
         if recorded or unrecorded:
-            _say({"recorded": recorded, "unrecorded": dict(unrecorded)})
+            _report({"recorded": recorded, "unrecorded": dict(unrecorded)})
         self._recorded += recorded
         self._unrecorded += unrecorded
 
 
-def _answered(session: Session, agent: AgentId) -> None:
+def _report_answer(session: Session, agent: AgentId) -> None:
     """Report the answer of an agent, and its session."""
     name = session.agents[agent].name or agent
-    _say({"session": session.path.stem, "agent": name, "said": said_last(session.context(agent))})
+    _report(
+        {"session": session.path.stem, "agent": name, "said": said_last(session.context(agent))}
+    )
 
 
 def said_last(context: Sequence[ChatMessage]) -> str:
@@ -86,7 +88,7 @@ def said_last(context: Sequence[ChatMessage]) -> str:
     return " ".join(summary[:_MOST_CHARACTERS].split())
 
 
-def _say(value: dict[str, Any]) -> None:
+def _report(value: dict[str, Any]) -> None:
     """Write a line for the proxy. A closed pipe is ignored."""
     with suppress(OSError, ValueError):
         sys.stdout.write(json.dumps(value) + "\n")

@@ -60,7 +60,7 @@ class ProxyStatus:
                 self._recorded += number
                 self._unrecorded.update({str(name): int(n) for name, n in reasons.items()})
             case {"session": str(session), "agent": str(agent), "said": str(answer)}:
-                self._passed(session, agent, answer, value)
+                self._print_call(session, agent, answer, value)
 
     def tell(self, text: str) -> None:
         """Report an error, or its end."""
@@ -102,7 +102,7 @@ class ProxyStatus:
             text += f" in {count(len(names), 'session')}: {recent}"
         return text if self.is_complete else f"{text}; the rest is being recorded"
 
-    def _passed(self, session: str, agent: str, text: str, value: Mapping[str, Any]) -> None:
+    def _print_call(self, session: str, agent: str, text: str, value: Mapping[str, Any]) -> None:
         is_new = session not in self._sessions
         self._sessions[session] = self._sessions.get(session, 0) + 1
         if self._as_json:

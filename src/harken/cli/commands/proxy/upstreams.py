@@ -28,7 +28,7 @@ def upstreams_of(
     urls = dict(VENDORS)
     for name, variable in VARIABLES.items():
         url = environ.get(variable, "").strip()
-        if url and not _is_own(url, server, token):
+        if url and not _is_own_server(url, server, token):
             urls[name] = url
     for entry in wanted:
         name, equals, url = entry.partition("=")
@@ -37,7 +37,7 @@ def upstreams_of(
         urls[name] = url
     upstreams = {name: _upstream(name, url, environ) for name, url in urls.items()}
     for url in urls.values():
-        if _is_own(url, server, token):
+        if _is_own_server(url, server, token):
             raise ConfigError(f"{url}: the proxy would ask itself; name another server")
     return Upstreams(upstreams, token)
 
@@ -70,7 +70,7 @@ def _network_proxy(url: str, environ: Mapping[str, str]) -> str | None:
     names = [f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"]
     proxy = next((environ[name] for name in names if environ.get(name)), None)
     without = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    if proxy is None or is_loopback(host) or _is_among(host, without):
+    if proxy is None or is_loopback(host) or _matches(host, without):
         return None
     if urlsplit(proxy).scheme != "http":
         shown_url = without_user(proxy)
@@ -78,19 +78,19 @@ def _network_proxy(url: str, environ: Mapping[str, str]) -> str | None:
     return proxy
 
 
-def _is_among(host: str, names: str) -> bool:
+def _matches(host: str, names: str) -> bool:
     """Whether a host is one of these, or below one of them.
 
-    >>> [_is_among("api.example.com", names) for names in ("example.com, a", ".example.com", "*")]
+    >>> [_matches("api.example.com", names) for names in ("example.com, a", ".example.com", "*")]
     [True, True, True]
-    >>> _is_among("example.com", "le.com")
+    >>> _matches("example.com", "le.com")
     False
     """
     ends = [name.strip().removeprefix("*").lstrip(".") for name in names.split(",") if name.strip()]
     return any(not end or host == end or host.endswith(f".{end}") for end in ends)
 
 
-def _is_own(url: str, server: str, token: str) -> bool:
+def _is_own_server(url: str, server: str, token: str) -> bool:
     """Whether an address is one of this home's proxies: that of a shell may still be one."""
     try:
         parts, server_parts = urlsplit(url), urlsplit(server)

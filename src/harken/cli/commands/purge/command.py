@@ -32,7 +32,7 @@ REVOKE = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _TextMatches:
     """The locations of a text."""
 
     places: Sequence[PurgeMatch]
@@ -62,7 +62,7 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
     `[purged]` stands where it stood; all else stays as it was and can be resumed. Exit code 1 where
     a file of yours still has it.
     """
-    text = _asked_for()
+    text = _read_secret()
     try:
         secrets = [Secret(text), Secret(text.replace("\n", "\n+"))]  # the history's way to write
         purge = PurgeRequest(secret=secrets[0], by=getpass.getuser(), why=why)
@@ -82,11 +82,11 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
     for path in matches.ours:
         without(path, secrets)
     forget_in_indexes(home, secrets)
-    _say_done(matches, as_json=as_json)
+    _print_result(matches, as_json=as_json)
     return int(bool(matches.theirs))
 
 
-def _asked_for() -> str:
+def _read_secret() -> str:
     """Return the text that shall go. Raises ConfigError where there is none."""
     if sys.stdin.isatty():
         text: str = click.prompt("The text that shall go", hide_input=True, err=True)
@@ -107,15 +107,15 @@ def _store_of(home: Home) -> Iterator[Store]:
         yield store
 
 
-def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _Found:
+def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _TextMatches:
     logs = [path for path in home.logs() if stat_log(path).size_bytes]
     files = [*holding(home, secrets)]
     harken_files = [path for path in files if is_ours(home, path)]
     user_files = [path for path in files if path not in harken_files]
-    return _Found(find_secret(store, logs, secrets[0]), harken_files, user_files)
+    return _TextMatches(find_secret(store, logs, secrets[0]), harken_files, user_files)
 
 
-def _show(matches: _Found, *, as_json: bool) -> None:
+def _show(matches: _TextMatches, *, as_json: bool) -> None:
     rows = matches.rows()
     if as_json:
         print_json(rows)
@@ -126,7 +126,7 @@ def _show(matches: _Found, *, as_json: bool) -> None:
         print_text("It is nowhere.")
 
 
-def _confirm(matches: _Found, *, yes: bool) -> None:
+def _confirm(matches: _TextMatches, *, yes: bool) -> None:
     """Ask before anything is changed. Raises ConfigError if no user can answer."""
     if yes or not matches.rows():
         return
@@ -137,7 +137,7 @@ def _confirm(matches: _Found, *, yes: bool) -> None:
     click.confirm(f"Purge it from {locations}? It is gone then.", abort=True, err=True)
 
 
-def _say_done(matches: _Found, *, as_json: bool) -> None:
+def _print_result(matches: _TextMatches, *, as_json: bool) -> None:
     for path in matches.theirs:
         click.echo(f"It is still in {path}: that file is yours to change.", err=True)
     if not as_json:

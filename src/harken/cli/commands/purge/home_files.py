@@ -39,7 +39,7 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
             if is_store or log_of(path) in logs or path.is_symlink() or not path.is_file():
                 continue
             with suppress(OSError):  # what cannot be read is not ours
-                if _holds(path, secrets):
+                if _contains(path, secrets):
                     yield path
 
 
@@ -64,7 +64,7 @@ def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
     try:
         if home.index_file.exists():
             delete_database(new)
-            is_readable = _write_anew(home.index_file, new, secrets)
+            is_readable = _rewrite(home.index_file, new, secrets)
             delete_database(home.index_file)
             if is_readable:
                 new.replace(home.index_file)
@@ -74,7 +74,7 @@ def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
         delete_database(new)
 
 
-def _write_anew(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
+def _rewrite(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
     """Write a catalogue to another place, without a text; return whether it can be read."""
     from harken.index.catalogue import Catalogue
 
@@ -115,7 +115,7 @@ def _database(path: Path) -> list[Path]:
     return [path.with_name(path.name + end) for end in SUFFIXES]
 
 
-def _holds(path: Path, secrets: Iterable[Secret]) -> bool:
+def _contains(path: Path, secrets: Iterable[Secret]) -> bool:
     def pieces() -> Iterator[bytes]:
         with path.open("rb") as file:
             while piece := file.read(_CHUNK_BYTES):

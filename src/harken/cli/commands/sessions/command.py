@@ -129,7 +129,7 @@ def command(
         return
     if is_all and limit:
         raise click.UsageError("--all and --limit: name one of them")
-    sessions = _matching(_found(home), _Conditions(home, **conditions))
+    sessions = _matching(_list_sessions(home), _Conditions(home, **conditions))
     if not as_json:
         unstarted = {path.stem: path for path in home.logs() if has_no_event(path)}
         warn_of_unstarted(unstarted[s.name] for s in sessions if s.name in unstarted)
@@ -141,17 +141,17 @@ def command(
     if as_json:
         print_json(rows)
     elif not rows:
-        _tell_none(home, is_filtered=any(text is not None for text in conditions.values()))
+        _report_none(home, is_filtered=any(text is not None for text in conditions.values()))
     else:
         show(rows, NameResolver(home).short_names())
         if len(sessions) > len(rows):
-            command_line = command_prefix("sessions", *_as_typed(conditions), "--all")
+            command_line = command_prefix("sessions", *_format_conditions(conditions), "--all")
             click.echo(
                 f"... and {len(sessions) - len(rows)} more: `{command_line}` lists all", err=True
             )
 
 
-def _as_typed(conditions: Mapping[str, str | None]) -> list[str]:
+def _format_conditions(conditions: Mapping[str, str | None]) -> list[str]:
     """Return conditions as the options of a command line."""
     return [word for name, text in conditions.items() if text for word in (f"--{name}", text)]
 
@@ -203,7 +203,7 @@ class _Conditions:
         if self._text is None:
             return True
         row = session.row
-        texts = (row["session"], row["project"] or "", _said(row))
+        texts = (row["session"], row["project"] or "", _describe_subject(row))
         return any(self._text in text.casefold() for text in texts)
 
 
@@ -211,7 +211,7 @@ def _matching(sessions: Iterable[_Session], conditions: _Conditions) -> list[_Se
     return [session for session in sessions if conditions.hold(session)]
 
 
-def _found(home: Home) -> Iterable[_Session]:
+def _list_sessions(home: Home) -> Iterable[_Session]:
     """Return all sessions, the newest first."""
     costs = ImportedCosts(home)
     sessions = [
@@ -244,7 +244,7 @@ def _is_in(folder: str, root: str) -> bool:
     return bool(folder) and (path.is_relative_to(full) or root in path.parts)
 
 
-def _tell_none(home: Home, *, is_filtered: bool) -> None:
+def _report_none(home: Home, *, is_filtered: bool) -> None:
     if is_filtered:
         click.echo("No session is like that.", err=True)
     else:
@@ -366,18 +366,18 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
     """
     width = terminal_width()
     now = None if width is None else datetime.now(UTC).astimezone(LocalZone())
-    table = [_as_shown(row, names[row["session"]], now) for row in rows]
+    table = [_format_row(row, names[row["session"]], now) for row in rows]
     for line in table_lines(table, width):
         print_text(line)
 
 
-def _as_shown(row: Mapping[str, Any], name: str, now: datetime | None) -> SessionRow:
+def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> SessionRow:
     """Return the texts of a row. now: for short times. None for output to a program."""
     written_at = to_datetime(parse_rfc3339(row["written"])).astimezone(LocalZone())
     state = row["state"] or ""
     if row.get("tips"):
         state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
-    title = _said(row)
+    title = _describe_subject(row)
     if "error" in row:
         title = f"(cannot be read: `harken sessions check {row['session']}` says why)"
     return SessionRow(
@@ -392,7 +392,7 @@ def _as_shown(row: Mapping[str, Any], name: str, now: datetime | None) -> Sessio
     )
 
 
-def _said(row: Mapping[str, Any]) -> str:
+def _describe_subject(row: Mapping[str, Any]) -> str:
     """Return the title of a session, its origin if it is a rerun, or its first message."""
     rerun = row.get("rerun")
     if rerun:

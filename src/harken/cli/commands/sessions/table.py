@@ -59,17 +59,17 @@ def table_lines(rows: Sequence[SessionRow], width: int | None) -> list[str]:
         widths["title"] = MAX_TITLE
     else:
         widths["name"] = min(widths["name"], max(width // 3, _MIN_NAME))
-        visible = _fitting(visible, widths, width)
+        visible = _fit_columns(visible, widths, width)
         others = sum(widths[name] + len(_GAP) for name in visible if name != "title")
         widths["title"] = max(width - others, 0)
     for text, row in zip(texts, rows, strict=True):
         if row.is_unfinished and "state" not in visible:
             text["title"] = f"({text['state']}) {text['title']}"
     lines = [_line(text, visible, widths) for text in texts]
-    return lines if width is None else [_cut(line, width) for line in lines]
+    return lines if width is None else [_truncate(line, width) for line in lines]
 
 
-def _fitting(visible: list[str], widths: dict[str, int], width: int) -> list[str]:
+def _fit_columns(visible: list[str], widths: dict[str, int], width: int) -> list[str]:
     """Return the columns for which there is room beside a title."""
     for dropped in ("", *_LEAST_NEEDED):
         visible = [name for name in visible if name != dropped]
@@ -81,7 +81,7 @@ def _fitting(visible: list[str], widths: dict[str, int], width: int) -> list[str
 
 def _line(text: dict[str, str], visible: Sequence[str], widths: dict[str, int]) -> str:
     cells = [_cell(text[name], widths[name], is_right=name in _RIGHT) for name in visible]
-    cells[-1] = _cut(cells[-1], widths[visible[-1]])
+    cells[-1] = _truncate(cells[-1], widths[visible[-1]])
     return _GAP.join(cells).rstrip()
 
 
@@ -91,7 +91,7 @@ def _cell(text: str, width: int, *, is_right: bool) -> str:
     return blanks + text if is_right else text + blanks
 
 
-def _cut(text: str, width: int) -> str:
+def _truncate(text: str, width: int) -> str:
     return shorten(text.rstrip(), width) if width > 0 else ""
 
 

@@ -76,7 +76,7 @@ def _show_days(sheet: Sheet, days: Sequence[Day], usage: Sequence[DayUsage]) -> 
     busiest = max(days, key=lambda day: day.messages)
     messages = fitted(_by_day(days, first, last), width)
     sheet.line(f"{first} ", (sheet.strokes.line(messages), "green"), f" {last}")
-    token_counts = fitted(_written_by_day(usage, first, last), width)
+    token_counts = fitted(_tokens_by_day(usage, first, last), width)
     if any(token_counts):
         sheet.line(" " * 11, (sheet.strokes.line(token_counts), "magenta"), " tokens")
     sheet.line((f"The most on {busiest.day}: {number(busiest.messages)} messages.", "dim"))
@@ -89,7 +89,7 @@ def _by_day(days: Iterable[Day], first: date, last: date) -> list[float]:
     return [by_day.get(first + timedelta(offset), 0) for offset in range((last - first).days + 1)]
 
 
-def _written_by_day(days: Iterable[DayUsage], first: date, last: date) -> list[float]:
+def _tokens_by_day(days: Iterable[DayUsage], first: date, last: date) -> list[float]:
     by_day = {day.day: day.output_tokens or 0 for day in days}
     return [by_day.get(first + timedelta(offset), 0) for offset in range((last - first).days + 1)]
 
@@ -130,7 +130,7 @@ def _show_projects(sheet: Sheet, projects: Sequence[ProjectUsage]) -> None:
     )
     rows = [
         (
-            _tail(project.project or NAMELESS, max(sheet.width - _OTHERS, 12)),
+            _truncate_path(project.project or NAMELESS, max(sheet.width - _OTHERS, 12)),
             number(project.sessions),
             number(project.responses),
             number(tokens(project)),
@@ -227,7 +227,7 @@ def _show_last(sheet: Sheet, sessions: Sequence[Lifecycle], zone: tzinfo) -> Non
     more(sheet, len(sessions), LAST)
 
 
-def _tail(path: str, width: int) -> str:
+def _truncate_path(path: str, width: int) -> str:
     """Return the end of a path, in complete parts if possible: there folders differ."""
     home = str(Path.home())
     if path == home or path.startswith(home + os.sep):

@@ -107,14 +107,14 @@ def show_tools(sheet: Sheet, stats: Tools) -> None:
     rows = []
     for tool in stats.tools[:SHOWN]:
         bar = sheet.strokes.length(tool.calls, maximum, _BAR)
-        each = "" if tool.duration_s is None else duration(_each(tool))
+        each = "" if tool.duration_s is None else duration(_mean_duration(tool))
         rows.append(
             (
                 tool.name,
                 bar,
                 number(tool.calls),
                 share(tool.calls, stats.calls),
-                _failed(tool),
+                _format_failures(tool),
                 each,
             )
         )
@@ -125,7 +125,7 @@ def show_tools(sheet: Sheet, stats: Tools) -> None:
         _show_templates(sheet, stats)
 
 
-def _failed(tool: ToolStats) -> str:
+def _format_failures(tool: ToolStats) -> str:
     """Return the share of calls that failed among those of which it is known."""
     counted_calls = tool.calls - tool.untold
     if tool.errors:
@@ -133,7 +133,7 @@ def _failed(tool: ToolStats) -> str:
     return "?" if tool.untold and tool.untold + tool.unanswered == tool.calls else ""
 
 
-def _each(tool: ToolStats) -> float | None:
+def _mean_duration(tool: ToolStats) -> float | None:
     answered_calls = tool.calls - tool.unanswered
     return (
         tool.duration_s / answered_calls if answered_calls and tool.duration_s is not None else None

@@ -190,14 +190,14 @@ def spoken(viewer: SessionViewer, item: Row) -> str:
 @click.argument("agent", required=False)
 def perspective_command(viewer: SessionViewer, agent: str | None, as_json: bool) -> None:
     """Show what AGENT heard, thought, did and said, whole. The only agent needs no name."""
-    agent_id = _agent_meant(viewer, agent)
+    agent_id = _resolve_agent(viewer, agent)
     if as_json:
         print_json([moment.as_json() for moment in perspective(viewer.events, agent_id)])
     else:
         print_text(viewer.extract_agent_perspective(agent_id))
 
 
-def _agent_meant(viewer: SessionViewer, name: str | None) -> AgentId:
+def _resolve_agent(viewer: SessionViewer, name: str | None) -> AgentId:
     """Return the named agent, or the only one; hooks do not count. Raises NameNotFound."""
     if name is not None:
         return viewer.resolve_agent(name)
@@ -213,7 +213,7 @@ def _agent_meant(viewer: SessionViewer, name: str | None) -> AgentId:
 @click.argument("agent", required=False)
 def transcript_command(viewer: SessionViewer, agent: str | None, as_json: bool) -> None:
     """Show AGENT's transcript, whole, with ids and links. The only agent needs no name."""
-    entries = transcript(viewer.events, _agent_meant(viewer, agent))
+    entries = transcript(viewer.events, _resolve_agent(viewer, agent))
     if as_json:
         print_json([viewer.raw(entry) for entry in entries])
         return
@@ -262,7 +262,7 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
     what is new since the agent's call before, "-" what that one saw and this one did not. The
     schemas of tools are in the JSON.
     """
-    view = viewer.context(_request_meant(viewer, request))
+    view = viewer.context(_resolve_request(viewer, request))
     if as_json:
         print_json(view.as_json())
         return
@@ -284,7 +284,7 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
     print_text(offered(view))
 
 
-def _request_meant(viewer: SessionViewer, name: str) -> MessageId:
+def _resolve_request(viewer: SessionViewer, name: str) -> MessageId:
     """Return the message that a person named, or the last model call of the agent."""
     try:
         return viewer.resolve_message(name)
@@ -324,13 +324,13 @@ def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
     position_of = viewer.events.at
     if as_json:
         print_json(
-            [row.as_json() for row in _in_order(position_of, watches, verdicts, interventions)]
+            [row.as_json() for row in _sort_rows(position_of, watches, verdicts, interventions)]
         )
         return
     outcome_ids = {outcome.message_id for row in verdicts for outcome in row.outcomes}
     visible = [row for row in verdicts if all_ or row.kind != "ok"]
     others = [row for row in interventions if row.became_id not in outcome_ids]
-    for row in _in_order(position_of, watches, visible, others):
+    for row in _sort_rows(position_of, watches, visible, others):
         for line in hook_lines(row):
             print_text(line)
     if fine := len(verdicts) - len(visible):
@@ -339,7 +339,7 @@ def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
         _note("No hook was there, and nothing was rewritten.")
 
 
-def _in_order(
+def _sort_rows(
     position_of: Mapping[MessageId, int],
     watches: Sequence[Watch],
     verdicts: Sequence[VerdictRow],
