@@ -33,7 +33,7 @@ class CheckpointStore:
 
     @staticmethod
     def opened(open_store: Callable[[], Store]) -> CheckpointStore:
-        """Open a store for a chat, or keep why it cannot be used."""
+        """Open a store for a chat, or store the error of opening it."""
         try:
             return CheckpointStore(open_store())
         except StoreError as error:
@@ -45,7 +45,7 @@ class CheckpointStore:
         return (f"Nothing is committed: {self.error}",) if self.error is not None else ()
 
     def need(self) -> Store:
-        """Return the store. Raises StoreError where it cannot be used."""
+        """Return the store. Raises StoreError if it cannot be used."""
         if self.store is None:
             raise self.error or ConfigError("there is no store")
         return self.store
@@ -66,6 +66,6 @@ class CheckpointStore:
         )
 
     def close(self) -> None:
-        """Let go of the store. A second call does nothing."""
+        """Close the store. A second call does nothing."""
         if self.store is not None:
             self.store.close()

@@ -1,4 +1,4 @@
-"""The model of the demo: a script, so that it answers offline."""
+"""The scripted model of the demo, which answers offline."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def list_models(settings: Settings) -> list[str]:
 
 
 def found_model(settings: Settings) -> str:
-    """Return the model to use where none is configured. Raises ConfigError where there is none."""
+    """Return the model to use where none is configured. Raises ConfigError if there is none."""
     choice = choose(
         [provider for provider in discover(settings.providers.values()) if provider.ready]
     )
@@ -107,7 +107,7 @@ def prompt_for(home: Home, model: str | None) -> ChatPrompt:
 
 
 def recorded_prompt(log: Path) -> str | None:
-    """Return the system prompt with which the first agent of a session began."""
+    """Return the system prompt of the first agent of a session."""
     for event in events(log):
         if isinstance(event, TranscriptEntry):
             return text_of(event.content) if event.role == "system" else None

@@ -161,7 +161,7 @@ def check_there(old: Path | None) -> None:
 
 
 def watch_with_hooks(root: Agent, settings: Settings) -> None:
-    """Let the hooks that are configured watch an agent. Raises ConfigError."""
+    """Install the configured hooks on an agent. Raises ConfigError."""
     for name in settings.use_hooks:
         if name == ChangedFiles.kind:
             continue  # the hook is already installed
@@ -175,7 +175,7 @@ def watch_with_hooks(root: Agent, settings: Settings) -> None:
 
 
 def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
-    """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
+    """Install the command hooks of Claude Code's configuration, unless they are installed."""
     entries = settings.commands.entries
     if (
         entries

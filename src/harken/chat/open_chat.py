@@ -1,4 +1,4 @@
-"""`OpenChat`: a chat that can begin, with all that it holds open."""
+"""`OpenChat`: a chat that is ready to begin, with its open resources."""
 
 from __future__ import annotations
 

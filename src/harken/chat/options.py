@@ -30,11 +30,11 @@ class ChatOptions:
     most_calls: int = MOST_CALLS
     """The maximum number of model calls of an agent in an unattended turn."""
     ctx: str | None = None
-    """The commit that a new session begins with."""
+    """The commit from which a new session starts."""
     store: str | None = None
     """The address of the service to which the session commits. None: as configured."""
     allowed: Sequence[Path] = ()
-    """Folders beside the current one that agents may use."""
+    """Additional folders that agents may use."""
     claude_hooks: bool = False
     """Whether hooks that Claude Code is configured with watch the agents, however it is configured
     here."""

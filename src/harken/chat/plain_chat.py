@@ -47,7 +47,7 @@ CHOICES = "yes, no, or why not / what instead"
 
 
 class PlainUser:
-    """Answers by typing a line. Nothing else happens meanwhile: there is one place to type."""
+    """A user that answers with lines of input. The chat is blocked meanwhile."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PlainUser:
         return question.options[int(answer) - 1] if is_number else answer
 
     async def approve(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Allow an action or not. Raises UserUnavailable at the end of the input."""
+        """Return the user's decision. Raises UserUnavailable at the end of the input."""
         async with self._one:
             self._keep_type_ahead()
             self._tell(f"{request.agent} wants to use {request.tool}:\n{request.preview}")
@@ -128,7 +128,7 @@ def tell(text: str) -> None:
 
 
 async def as_it_is(work: Coroutine[Any, Any, LoggedString]) -> LoggedString:
-    """Do some work, and nothing else."""
+    """Await the coroutine without any change."""
     return await work
 
 
@@ -158,16 +158,16 @@ class PlainChat:
         self.failed = False
         """Whether a turn ended without an answer."""
         self.onward: NextSession | None = None
-        """Where the chat goes on when it has ended here; None: nowhere."""
+        """The session in which the chat continues. None if there is no such session."""
         self._ended = False
         self._prompts: Mapping[str, Command] | None = None
-        """Of MCP servers; None: nobody has asked for them yet."""
+        """The prompts of MCP servers. None before the first access."""
         self._tally = UsageTotal()
         self._limit = TurnLimit(most_calls)
         self.session.add_listener(self._on_event)
 
     def once(self, prompt: str) -> None:
-        """Say one thing and print the answer. Raises ModelError."""
+        """Send a message and print the answer. Raises ModelError."""
         if not prompt.strip() and not self.opened.primary.has_open_calls:
             raise click.UsageError("-p needs something to say: no turn was cut off")
         try:
@@ -258,7 +258,7 @@ class PlainChat:
 
     @property
     def own(self) -> Mapping[str, Command]:
-        """Commands of the user's own, and prompts of MCP servers."""
+        """The commands that the user defined, and prompts of MCP servers."""
         if self._prompts is None:
             self._prompts = {}
             mcp = self.runtime.world.mcp
@@ -285,11 +285,11 @@ class PlainChat:
             tell(f"An empty line lets {self.primary.name} answer what it heard last")
 
     def send(self, text: str) -> None:
-        """Say something to the agent, as if it had been typed."""
+        """Send a text to the agent, as if it had been typed."""
         self.try_to_ask(text)
 
     def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
-        """Get a text from somewhere, and say it to the agent."""
+        """Fetch a text, and send it to the agent."""
         try:
             text = self.runner.run(doing())
         except ToolError as error:
@@ -298,11 +298,11 @@ class PlainChat:
             self.try_to_ask(text)
 
     def go_on(self, onward: NextSession) -> None:
-        """End this session after this command, and go on in another."""
+        """End this session after this command, and continue in another."""
         self.onward, self._ended = onward, True
 
     def lend(self, words: Sequence[str]) -> bool:
-        """Say that there is no screen on which another command could draw."""
+        """Return False: there is no screen on which another command could draw."""
         return False
 
     def quit(self) -> None:
@@ -337,7 +337,7 @@ class PlainChat:
             tell(f"{count(refused, 'action')} {were} refused: {how}")
 
     def explain(self, text: str) -> None:
-        """Say why a turn ended without an answer, and how it can go on."""
+        """Print why a turn ended without an answer, and how it can continue."""
         is_open = self.opened.primary.has_open_calls
         tell(f"{text}; an empty line lets it go on" if is_open else text)
 

@@ -21,7 +21,7 @@ class ShellSandbox:
 
     sandbox: Sandbox | None = None
     refusal: str = ""
-    """Why none is run."""
+    """The reason for which no command is run."""
     notes: tuple[str, ...] = ()
     """Messages for the user, one per line."""
 
@@ -34,9 +34,9 @@ def confined(
     allowed: Sequence[Path] = (),
     wanted: Wanted | None = None,
 ) -> ShellSandbox:
-    """Return how commands are run in the folder where we are; `wanted` is the command line's.
+    """Return the sandbox for commands in the current folder; `wanted` is from the command line.
 
-    A sandbox is tried once, which takes some milliseconds. Raises ConfigError where the list of
+    A sandbox is tried once, which takes some milliseconds. Raises ConfigError if the list of
     trusted folders cannot be read.
     """
     wanted = wanted or settings.sandbox

@@ -103,7 +103,7 @@ def project_instructions(folder: Path, user_home: Path | None = None) -> Instruc
 
 
 def _find_repository(folder: Path) -> Path:
-    """Return the folder of the git repository around a folder; without one, the folder."""
+    """Return the root of the git repository of a folder, or the folder itself."""
     return next(
         (ancestor for ancestor in (folder, *folder.parents) if (ancestor / ".git").exists()), folder
     )

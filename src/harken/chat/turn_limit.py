@@ -18,12 +18,12 @@ from harken.errors import ModelError
 T = TypeVar("T")
 MOST_CALLS = 1000
 _ENDS = frozenset({"end_turn", "stop", "stop_sequence"})
-"""Why a model stops that has answered."""
+"""The stop reasons of a complete answer."""
 
 
 @dataclass(slots=True)
 class TurnLimit:
-    """Counts the model calls of each agent in a turn, and cuts off one that makes too many."""
+    """Counts the model calls of each agent in a turn, and cancels a turn with too many."""
 
     most: int = MOST_CALLS
     over: AgentId | None = None
@@ -46,7 +46,7 @@ class TurnLimit:
         self.over, self._task = None, asyncio.current_task()
 
     async def hold(self, work: Coroutine[object, object, T]) -> T:
-        """Do the work of a turn. Raises ModelError where it was cut off."""
+        """Await the turn. Raises ModelError if it was cancelled by the limit."""
         self._begin()
         try:
             return await work

@@ -15,13 +15,13 @@ from harken.core.ids import AgentId
 from harken.views.message_text import count
 
 CHARACTERS_A_TOKEN = 4
-"""A rough measure where no provider has counted."""
+"""A rough estimate for text that no provider has counted."""
 _NEVER_SENT = frozenset({"error", "cancelled", "interrupted"})
 
 
 @dataclass(slots=True)
 class UsageTotal:
-    """Sums over the events that it was given."""
+    """The usage of the added events."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -31,10 +31,10 @@ class UsageTotal:
     priced: int = 0
     """The number of calls with a known cost."""
     unpriced: int = 0
-    """Calls that may have cost something unknown."""
+    """The number of calls that may have an unknown cost."""
     model_calls: int = 0
     actions: int = 0
-    """Calls of tools, and structural actions."""
+    """The number of tool calls and structural actions."""
     agents: set[AgentId] = field(default_factory=set)
     """The agents that called a model."""
 
@@ -69,14 +69,14 @@ class UsageTotal:
         return self.known_usd if self.priced and not self.unpriced else None
 
     def usage(self) -> dict[str, Any]:
-        """Return the tokens that are known, by the names of the log."""
+        """Return the known tokens, by the names of the log."""
         names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
         counts = {name: getattr(self, name) for name in names}
         return {name: count for name, count in counts.items() if count is not None}
 
 
 def tally(events: Iterable[Event]) -> UsageTotal:
-    """Return the sums over these events."""
+    """Return the usage of these events."""
     total = UsageTotal()
     for event in events:
         total.add(event)
@@ -84,7 +84,7 @@ def tally(events: Iterable[Event]) -> UsageTotal:
 
 
 def by_agent(events: Iterable[Event]) -> dict[AgentId, UsageTotal]:
-    """Return the sums for each agent that called a model."""
+    """Return the usage of each agent that called a model."""
     each: dict[AgentId, UsageTotal] = {}
     for event in events:
         if isinstance(event, LlmResponse) and event.agent_id is not None:
@@ -93,7 +93,7 @@ def by_agent(events: Iterable[Event]) -> dict[AgentId, UsageTotal]:
 
 
 def cost_text(sums: UsageTotal) -> str:
-    """Write a cost; "cost unknown" where it is, "at least" where a part of it is.
+    """Format a cost; "cost unknown" if it is not known, "at least" if a part of it is not.
 
     >>> cost_text(UsageTotal(known_usd=0.0123, priced=1)), cost_text(UsageTotal(unpriced=1))
     ('$0.0123', 'cost unknown')
@@ -109,7 +109,7 @@ def cost_text(sums: UsageTotal) -> str:
 
 
 def tokens_text(count: int) -> str:
-    """Write a number of tokens.
+    """Format a number of tokens.
 
     >>> tokens_text(950), tokens_text(12_345), tokens_text(2_000_000)
     ('950', '12.3k', '2.0M')
@@ -120,14 +120,14 @@ def tokens_text(count: int) -> str:
 
 
 def used_text(sums: UsageTotal) -> str:
-    """Write tokens, cost and calls on one line."""
+    """Format tokens, cost and calls on one line."""
     parts = [tokens_in_out(sums), cost_text(sums) or "no cost"]
     parts.append(count(sums.model_calls, "model call"))
     return " · ".join(filter(None, parts))
 
 
 def tokens_in_out(sums: UsageTotal) -> str:
-    """Write tokens in and out; nothing where they were not counted."""
+    """Format input and output tokens. Return an empty text if they were not counted."""
     if sums.input_tokens is None and sums.output_tokens is None:
         return ""
     cached = f" ({tokens_text(sums.cache_read_tokens)} cached)" if sums.cache_read_tokens else ""

@@ -106,7 +106,7 @@ def open_world(
     tools: Sequence[Tool] | None,
     around: WorldSettings,
 ) -> World:
-    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
+    """Return the world of the agents, for the current folder. Raises ConfigError."""
     sources, web, box = None, None, around.box
     servers = settings.servers if tools is None else ()
     if tools is None:
@@ -143,7 +143,7 @@ def open_world(
 
 
 def user_shell(settings: Settings, around: WorldSettings) -> Shell:
-    """Return the shell for commands that the user types: no sandbox, and no time limit to hit."""
+    """Return the shell for the user's commands, without a sandbox and with a high time limit."""
     return Shell(
         current_folder(),
         around.outputs,

@@ -79,7 +79,7 @@ def _group_without_module(name: str, entry: CommandEntry) -> click.Command:
     @click.group(name=name, cls=CommandGroup, entries=entry.subcommands, help=entry.summary)
     @home_option
     def group(home: Home) -> None:
-        del home  # The subcommand gets it again.
+        del home  # The subcommand gets the home itself.
 
     return group
 

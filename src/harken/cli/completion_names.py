@@ -19,7 +19,7 @@ from harken.config.home import LATEST, Home
 MAX_COMMITS = 50
 _LOG_ENDINGS = (".jsonl", ".jsonl.zst", ".jsonl.gz")
 _COMMIT_PREFIX = "ctx-"
-_SHOWN_DIGITS = 12
+_MIN_DIGITS = 12
 
 
 def names_for(type_name: str, home: str | None, incomplete: str) -> list[str]:
@@ -84,7 +84,7 @@ def commit_names(home: Home, incomplete: str) -> list[str]:
         "SELECT hex(name) FROM history WHERE hex(name) LIKE ? ORDER BY id DESC LIMIT ?",
         [f"{digits}%", MAX_COMMITS],
     )
-    length = max(len(digits), _SHOWN_DIGITS)
+    length = max(len(digits), _MIN_DIGITS)
     return [_COMMIT_PREFIX + name.lower()[:length] for (name,) in rows]
 
 

@@ -36,11 +36,11 @@ def cli(home: Home) -> None:
 
     Start with `harken demo`.
     """
-    del home  # each command is passed it again
+    del home  # every command gets the home itself
 
 
 def main() -> None:
-    """Run the command line and exit. No text is too odd for this terminal to read or show."""
+    """Run the command line and exit. Text that the terminal cannot encode is escaped."""
     _fill_standard_streams()
     if "_HARKEN_COMPLETE" in os.environ:
         from harken.cli.commands.completion import complete_line
@@ -57,7 +57,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=errors)
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # it was closed: nobody reads
+        if getattr(sys, name) is None:  # the stream is closed
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
     sys.exit(run_cli(sys.argv[1:]))
 
@@ -68,7 +68,7 @@ def _fill_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+            os.open(os.devnull, os.O_RDWR)  # open() uses the lowest free descriptor
 
 
 def run_cli(arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
@@ -83,7 +83,7 @@ def run_cli(arguments: list[str], environ: Mapping[str, str] | None = None) -> i
     except click.ClickException as error:
         return _report_misuse(error)
     except SystemExit:
-        return 0  # click's answer to a reader that left, as below
+        return 0  # click handles a closed pipe like this
     except (KeyboardInterrupt, click.Abort):
         return _print_error("interrupted", 130)
     except ModelError as error:
@@ -91,12 +91,12 @@ def run_cli(arguments: list[str], environ: Mapping[str, str] | None = None) -> i
     except HarkenError as error:
         return _print_error(str(error), 2)
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader left: be silent
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the pipe is closed
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _print_error(f"{where}{error.strerror or error}", 2)
-    except Exception as error:  # noqa: BLE001 - the border: no traceback for a person
+    except Exception as error:  # noqa: BLE001 - users get no traceback
         if os.environ.get("HARKEN_DEBUG"):
             import traceback
 

@@ -1,6 +1,6 @@
 """Convert styled text to ANSI escape codes. No other module writes escape codes.
 
-Only the sixteen colours that every theme defines: readable on light and dark. Without colour
+Only the sixteen colors that every theme defines: readable on light and dark. Without color
 (`NO_COLOR`) bold, dim and italic stay.
 """
 
@@ -46,13 +46,13 @@ class AnsiStyler:
 
 @cache
 def _codes(style: str, *, colour: bool) -> str:
-    """Return the codes of a style; words that are no style are passed over."""
+    """Return the codes of a style. Unknown words are ignored."""
     codes_by_word = {**_STYLE_CODES, **_COLOR_CODES} if colour else _STYLE_CODES
     return ";".join(codes_by_word[word] for word in style.split() if word in codes_by_word)
 
 
 def trimmed(drawn: str) -> str:
-    r"""Return rows without the spaces that fill them up: they would be copied, and wrap.
+    r"""Return rows without trailing spaces, which would be copied, and wrap.
 
     >>> trimmed("a \x1b[1m \x1b[0m\nb ")
     'a\x1b[0m\nb'
@@ -61,6 +61,6 @@ def trimmed(drawn: str) -> str:
 
 
 def _reset(match: re.Match[str]) -> str:
-    """Keep the code that ends a style, except on a row where nothing else is."""
+    """Return the code that ends a style, or nothing on a row without text."""
     begins_row = match.start() == 0 or match.string[match.start() - 1] == "\n"
     return "\x1b[0m" if "\x1b" in match[0] and not begins_row else ""

@@ -1,4 +1,4 @@
-"""A graph of commits in a terminal: lanes in colours, one commit a row, cut to the width."""
+"""A graph of commits in a terminal: colored lanes, a commit per row, truncated to the width."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from harken.terminal.ansi import AnsiStyler
 from harken.terminal.styled_text import Line, Span, clean, shorten, truncate_line
 
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")
-"""Of lanes, in turn."""
+"""The colors of lanes, in rotation."""
 NARROWEST = 20
 """The minimum width of a graph in cells, even on a narrower terminal."""
 UNLIMITED = 10_000
 SHOWN_ID, SHOWN_AGENT = 8, 12
-"""Characters of a native session id and of a subagent in a graph."""
+"""The number of characters of a native session id and of a subagent in a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class CommitGlyphs:
     spawn: str = ">"
 
     def of(self, stored: StoredCommit) -> str:
-        """Return the sign of a commit."""
+        """Return the character of a commit."""
         if is_spawn(stored):
             return self.spawn
         signs = {"compaction": self.compaction, "snapshot": self.snapshot}
@@ -49,25 +49,25 @@ DRAWN = CommitGlyphs(compaction="\u25ca", snapshot="\u25ab", spawn="\u25ba")
 
 @dataclass(frozen=True, slots=True)
 class TerminalStyle:
-    """The width, colours and encoding that a terminal supports."""
+    """The width, colors and encoding that a terminal supports."""
 
     width: int = UNLIMITED
-    """In cells."""
+    """The width in cells."""
     colour: bool = False
     styled: bool = False
     encoding: str = "utf-8"
 
     @property
     def is_wide(self) -> bool:
-        """Whether it can show all letters."""
+        """Whether it can show all Unicode characters."""
         return self.encoding.lower().replace("-", "") == "utf8"
 
     def sign(self, stored: StoredCommit) -> str:
-        """Return the sign of a commit."""
+        """Return the character of a commit."""
         return (DRAWN if self.is_wide else PLAIN).of(stored)
 
     def fit(self, line: Line) -> Line:
-        """Return a line as it will be printed, cut to the width."""
+        """Return a line as printed, truncated to the width."""
         if self.is_wide:
             return truncate_line(line, self.width)
         printed = [
@@ -99,7 +99,7 @@ def look_of(
 def graph_lines(
     rows: Iterable[GraphRow], name: Callable[[CommitId], str], look: TerminalStyle
 ) -> Iterator[str]:
-    """Yield the rows of a graph as a terminal shows them, one by one. `name`: how one is shown."""
+    """Yield the rows of a graph for a terminal. `name` formats a commit id."""
     ink = AnsiStyler(colour=look.colour)
     for row in rows:
         spans = drawn(row, look)
@@ -110,7 +110,7 @@ def graph_lines(
 
 
 def drawn(row: GraphRow, look: TerminalStyle) -> Line:
-    """Return the lanes of a row, at most half as wide as the terminal: `~` where they are cut."""
+    """Return the lanes of a row, at most half as wide as the terminal; `~` marks a truncation."""
     limit = max(look.width // 2, NARROWEST)
     cells = row.cells
     sign = look.sign(row.commit) if row.commit is not None else ""

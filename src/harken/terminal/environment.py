@@ -27,7 +27,7 @@ class TerminalEnvironment:
 
     @classmethod
     def here(cls, history: Path | None = None) -> TerminalEnvironment:
-        """Return those of this process."""
+        """Return the settings of this process."""
         environ = os.environ
         return cls(
             folder=Path.cwd(),
@@ -41,6 +41,6 @@ class TerminalEnvironment:
 
 
 def has_screen() -> bool:
-    """Whether there is a terminal at both ends that can do more than print lines."""
+    """Whether input and output are a terminal with cursor control."""
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     return is_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")

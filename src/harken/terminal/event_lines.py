@@ -25,7 +25,7 @@ from harken.views.viewer import SessionViewer
 
 
 def model_text(name: str | None) -> str:
-    """Return a model's name as it is shown: of a file, only its last part.
+    """Return a model's name for display: of a file path, only its last part.
 
     >>> model_text("scripted:/tmp/tea.yaml"), model_text("anthropic/claude")
     ('scripted:tea.yaml', 'anthropic/claude')
@@ -47,7 +47,7 @@ _VERDICT_VERBS = {
 
 
 def entry_text(entry: TranscriptEntry) -> str:
-    """Return an entry of a transcript in full, further lines below its first."""
+    """Return an entry of a transcript in full, with indented further lines."""
     text = indent(written(entry), "  ")
     return f"{entry.message_id} {_format_links(entry)}{heading(entry)}: {text}"
 
@@ -81,7 +81,7 @@ def timeline_lines(view: Timeline, columns: int) -> Iterator[str]:
 
 
 def context_line(row: ContextMessage, mark: str | None = None) -> str:
-    """Return a message of a context in full; without a `mark`, `+` where it is new."""
+    """Return a message of a context in full. Without a `mark`, a new message gets `+`."""
     mark = mark or ("+" if row.new else " ")
     text = indent(written(row.message), "      ")
     id_ = row.message_id or row.loaded
@@ -89,7 +89,7 @@ def context_line(row: ContextMessage, mark: str | None = None) -> str:
 
 
 def offered(view: ContextView) -> str:
-    """Return with which tools and parameters a model was called."""
+    """Return the tools and parameters of a model call."""
     parameters = [f"{name}={value_text(value)}" for name, value in (view.parameters or {}).items()]
     tools, parameter_text = tool_names(view.tools or ()), ", ".join(parameters)
     return f"tools: {tools or 'none'}; parameters: {parameter_text or 'none'}"
@@ -158,7 +158,7 @@ def intervention_lines(row: Intervention) -> Iterator[str]:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as text: a text as it is, all else as JSON."""
+    """Return a text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -27,8 +27,8 @@ from harken.terminal.ansi import trimmed
 from harken.terminal.styled_text import clean
 
 LONGEST = 60_000
-"""Characters of a block that are typeset; a longer one is shown as it is."""
-_NO_STYLE = re.compile(r"\x1b(?!\[[0-9;]*m)")
+"""The maximum number of characters of a rendered block; a longer one is printed as it is."""
+_NO_STYLE_PATTERN = re.compile(r"\x1b(?!\[[0-9;]*m)")
 _PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable(["html_block", "html_inline"])
 _THEME = Theme(
     {
@@ -53,7 +53,7 @@ _THEME = Theme(
 
 
 class _Heading(Heading):
-    """A heading at the left."""
+    """A heading aligned left."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         self.text.justify = "left"
@@ -87,7 +87,7 @@ class _Item(ListItem):
 
 
 class _Table(TableElement):
-    """A table in which nothing is left out: a long word, such as a path, is broken."""
+    """A table without truncation: a long word, such as a path, is wrapped."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for part in super().__rich_console__(console, options):
@@ -132,7 +132,7 @@ def _clean_tokens(tokens: Sequence[Token]) -> list[Token]:
 
 
 def typeset(text: str, width: int, *, colour: bool = True) -> str:
-    """Return the rows of a block, each ended by a newline, at most `width` cells wide."""
+    """Return the rows of a block, each with a newline, at most `width` cells wide."""
     text = clean(text)
     console = Console(
         file=io.StringIO(),
@@ -151,5 +151,5 @@ def typeset(text: str, width: int, *, colour: bool = True) -> str:
             console.print(_Prose(text) if len(text) <= LONGEST else Text(text))
         except Exception:  # noqa: BLE001 - Markdown that cannot be parsed is printed as it is
             console.print(Text(text))
-    drawn = trimmed(_NO_STYLE.sub("", captured.get()))
+    drawn = trimmed(_NO_STYLE_PATTERN.sub("", captured.get()))
     return drawn.strip("\n") + "\n"

@@ -11,18 +11,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^`]*)$")
-_INNER_FENCE = re.compile(r"\s+(`{3,}|~{3,})([^`]*)$")
-_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
-_INTERRUPTING = re.compile(r" {0,3}(?:[-*+]|1[.)])\s+\S")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
-_RULE = re.compile(r" {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$")
-_UNDERLINE = re.compile(r" {0,3}(?:-+|=+)\s*$")
+_FENCE_PATTERN = re.compile(r"( {0,3})(`{3,}|~{3,})([^`]*)$")
+_INNER_FENCE_PATTERN = re.compile(r"\s+(`{3,}|~{3,})([^`]*)$")
+_ITEM_PATTERN = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_INTERRUPTING_PATTERN = re.compile(r" {0,3}(?:[-*+]|1[.)])\s+\S")
+_HEADING_PATTERN = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_RULE_PATTERN = re.compile(r" {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$")
+_UNDERLINE_PATTERN = re.compile(r" {0,3}(?:-+|=+)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A finished stretch of Markdown."""
+    """A finished block of Markdown."""
 
     text: str
     joined: bool = False
@@ -31,24 +31,24 @@ class Block:
 
 @dataclass(slots=True)
 class Blocks:
-    """Takes text as it streams in, and gives the blocks that are finished."""
+    """Splits streamed text into finished blocks."""
 
     fence_lines: int = 30
-    """A fence longer than this is given in pieces."""
+    """A fence longer than this is split into pieces."""
     partial: str = ""
-    """The line that has not ended."""
+    """The incomplete line."""
     _lines: list[str] = field(default_factory=list)
     _kind: str = ""
-    """Of the open block: "" for none, `text`, `item`, `fence`."""
+    """The kind of the open block: "" for none, `text`, `item`, `fence`."""
     _fence: str = ""
     """The opening line of the open fence, also of a fence inside an item."""
     _joined: bool = False
     _last: str = ""
-    """The kind of the block given last; "" after a blank line or another kind."""
+    """The kind of the last finished block; "" after a blank line or another kind."""
 
     @property
     def rest(self) -> str:
-        """The block that is not finished, as far as it is there."""
+        """The received part of the open block."""
         return "\n".join([*self._lines, self.partial] if self.partial else self._lines)
 
     @property
@@ -62,7 +62,7 @@ class Blocks:
         return self._kind == "fence"
 
     def feed(self, text: str) -> list[Block]:
-        """Take the next piece of text; return the blocks that it finished."""
+        """Process the next piece of text; return the blocks that it finished."""
         if "\n" not in text:
             self.partial += text
             return []
@@ -85,15 +85,17 @@ class Blocks:
             yield from self._in_item(line)
         elif not line.strip():
             yield from self._end()
-        elif _FENCE.match(line):
+        elif _FENCE_PATTERN.match(line):
             yield from self._begin("fence", line)
-        elif self._kind == "text" and _UNDERLINE.match(line):
+        elif self._kind == "text" and _UNDERLINE_PATTERN.match(line):
             self._lines.append(line)
             yield from self._end()
-        elif _HEADING.match(line) or _RULE.match(line):
+        elif _HEADING_PATTERN.match(line) or _RULE_PATTERN.match(line):
             yield from self._begin("text", line)
             yield from self._end()
-        elif _ITEM.match(line) and (self._kind != "text" or _INTERRUPTING.match(line)):
+        elif _ITEM_PATTERN.match(line) and (
+            self._kind != "text" or _INTERRUPTING_PATTERN.match(line)
+        ):
             yield from self._begin("item", line)
         elif self._kind == "text":
             self._lines.append(line)
@@ -110,8 +112,8 @@ class Blocks:
             self._lines, self._joined = [opening], True
 
     def _in_item(self, line: str) -> Iterator[Block]:
-        is_inside = line[:1] in (" ", "\t") and not _ITEM.match(line)
-        inner = _INNER_FENCE.match(line)
+        is_inside = line[:1] in (" ", "\t") and not _ITEM_PATTERN.match(line)
+        inner = _INNER_FENCE_PATTERN.match(line)
         if self._fence:
             if _closes(line, self._fence):
                 self._fence = ""
@@ -121,8 +123,8 @@ class Blocks:
         elif inner:
             self._fence = inner[1]
             self._lines.append(line)
-        elif _ITEM.match(line) and not _RULE.match(line):
-            if line[:2] == "  ":  # an item of an inner list
+        elif _ITEM_PATTERN.match(line) and not _RULE_PATTERN.match(line):
+            if line[:2] == "  ":  # an item of a nested list
                 self._lines.append(line)
             else:
                 yield from self._begin("item", line)
@@ -137,7 +139,7 @@ class Blocks:
         yield from self._end()
         self._joined = kind == "item" and self._last == "item"
         self._kind, self._lines = kind, [line]
-        match = _FENCE.match(line) if kind == "fence" else None
+        match = _FENCE_PATTERN.match(line) if kind == "fence" else None
         self._fence = match[2] if match else ""
 
     def _end(self) -> Iterator[Block]:
@@ -155,10 +157,12 @@ class Blocks:
 
 
 def _closes(line: str, fence: str) -> bool:
-    """Whether a line ends the fence that began with these marks."""
+    """Whether a line closes the fence with this opening."""
     bare = line.strip()
     return bool(fence) and bare.startswith(fence) and not bare.strip(fence[0])
 
 
 def _starts_a_block(line: str) -> bool:
-    return bool(_FENCE.match(line) or _HEADING.match(line) or _RULE.match(line))
+    return bool(
+        _FENCE_PATTERN.match(line) or _HEADING_PATTERN.match(line) or _RULE_PATTERN.match(line)
+    )

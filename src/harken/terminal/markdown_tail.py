@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from harken.terminal.styled_text import Line, Span, clean, wrap
 
 _MAX_CHARS = 4000
-_STEP = 2000
-_INLINE = re.compile(
+_STEP_CHARS = 2000
+_INLINE_PATTERN = re.compile(
     r"(?P<code>`[^`\n]+`)|\*\*(?P<bold>[^*\n]+)\*\*|(?<![\w*])\*(?P<italic>[^*\s][^*\n]*)\*(?!\w)"
 )
-_HEADING = re.compile(r" {0,3}#{1,6}\s+")
-_BULLET = re.compile(r"(\s*)[-*+]\s+")
-_NUMBER = re.compile(r"(\s*)(\d{1,9}[.)])\s+")
+_HEADING_PATTERN = re.compile(r" {0,3}#{1,6}\s+")
+_BULLET_PATTERN = re.compile(r"(\s*)[-*+]\s+")
+_NUMBER_PATTERN = re.compile(r"(\s*)(\d{1,9}[.)])\s+")
 
 
 def tail(text: str, width: int, height: int, *, in_fence: bool = False) -> list[Line]:
-    """Return the last rows of a block that is still growing."""
+    """Return the last rows of an incomplete block."""
     rows: list[Line] = []
     lines = _window(text).split("\n")
     if in_fence and lines[0].lstrip().startswith(("`", "~")):
@@ -34,10 +34,10 @@ def tail(text: str, width: int, height: int, *, in_fence: bool = False) -> list[
 
 
 def _window(text: str) -> str:
-    """Return the end of a long text; it begins at the same place while some rows are added."""
-    if len(text) <= _MAX_CHARS + _STEP:
+    """Return the end of a long text. Its start stays the same while some rows are added."""
+    if len(text) <= _MAX_CHARS + _STEP_CHARS:
         return text
-    start = (len(text) - _MAX_CHARS) // _STEP * _STEP
+    start = (len(text) - _MAX_CHARS) // _STEP_CHARS * _STEP_CHARS
     return text[text.find(" ", start, start + 100) + 1 or start :]
 
 
@@ -47,11 +47,11 @@ def _code(line: str, width: int) -> list[Line]:
 
 def _prose(line: str, width: int) -> list[Line]:
     line = clean(line)
-    if heading := _HEADING.match(line):
+    if heading := _HEADING_PATTERN.match(line):
         return wrap([("bold", line[heading.end() :])], width)
-    for pattern in (_BULLET, _NUMBER):
+    for pattern in (_BULLET_PATTERN, _NUMBER_PATTERN):
         if match := pattern.match(line):
-            mark = "•" if pattern is _BULLET else match[2]
+            mark = "•" if pattern is _BULLET_PATTERN else match[2]
             lead = f" {match[1]}{mark} "
             spans = [("", lead), *inline(line[match.end() :])]
             return wrap(spans, width, " " * len(lead))
@@ -59,13 +59,13 @@ def _prose(line: str, width: int) -> list[Line]:
 
 
 def inline(text: str) -> Iterator[Span]:
-    """Yield the spans of a line of Markdown; a mark that is not closed yet stays as it is.
+    """Yield the spans of a line of Markdown. An unclosed mark is kept as it is.
 
     >>> [*inline("a **b** `c` *")]
     [('', 'a '), ('bold', 'b'), ('', ' '), ('cyan', 'c'), ('', ' *')]
     """
     position = 0
-    for match in _INLINE.finditer(text):
+    for match in _INLINE_PATTERN.finditer(text):
         if match.start() > position:
             yield "", text[position : match.start()]
         if match["code"]:

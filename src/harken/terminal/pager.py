@@ -12,7 +12,7 @@ from contextlib import contextmanager, redirect_stdout
 
 import click
 
-_TRAILING = re.compile(" +$", re.MULTILINE)
+_TRAILING_PATTERN = re.compile(" +$", re.MULTILINE)
 
 
 def columns(default: int = 80) -> int:
@@ -28,7 +28,7 @@ def page(texts: Iterable[str]) -> None:
     """
     if not sys.stdout.isatty() or not sys.stdin.isatty():
         for text in texts:
-            click.echo(_TRAILING.sub("", click.unstyle(text)), nl=False)
+            click.echo(_TRAILING_PATTERN.sub("", click.unstyle(text)), nl=False)
         return
     os.environ.setdefault("LESS", "FRX")
     click.echo_via_pager(texts)

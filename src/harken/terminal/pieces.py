@@ -49,11 +49,11 @@ def note(text: str, style: str = "dim", *, depth: int = 0) -> TextRows:
 
 
 WIDEST = 110
-"""Columns that texts take at most: longer rows are hard to read."""
+"""The maximum number of columns of texts: longer rows are hard to read."""
 
 
-_COLUMN = re.compile(r" *\S+(?: \S+){0,3} {2,}(?=\S)")
-"""The first column of a row of a list, with the blanks after it."""
+_COLUMN_PATTERN = re.compile(r" *\S+(?: \S+){0,3} {2,}(?=\S)")
+"""Matches the first column of a row of a list, with the blanks after it."""
 
 
 _DENSE: frozenset[Kind] = frozenset({"action", "note"})
@@ -67,7 +67,7 @@ class Printer:
     last: Kind | None = None
 
     def text(self, piece: Piece, columns: int) -> str:
-        """Return a piece as rows for a terminal of so many columns, each ended by a newline."""
+        """Return a piece as rows for a terminal of this width, each with a newline."""
         is_wide = isinstance(piece, TextRows) and piece.is_wide
         width = max(columns - 1 if is_wide else min(columns - 1, WIDEST), 1)
         gap = "" if self._is_adjacent(piece) else "\n"
@@ -114,7 +114,7 @@ def _offset(text: str, width: int) -> int:
     (0, 3, 2)
     """
     indented = len(text) - len(text.lstrip(" "))
-    column = _COLUMN.match(text)
+    column = _COLUMN_PATTERN.match(text)
     if column is not None and cells(column[0]) <= (width - 9) // 2:
         return cells(column[0])
     return indented + len(INDENT) if indented or column is not None else 0

@@ -1,4 +1,4 @@
-"""Draw numbers with characters, for terminals with or without colours and block characters."""
+"""Draw numbers with characters, for terminals with or without colors and block characters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sparkline:
         return "".join(_character_for(self.heights, value, full or max(values)) for value in values)
 
     def shade(self, value: float, full: float) -> str:
-        """Return how dark a value is: by its root, so that one busy hour does not pale all others.
+        """Return a shade from the root of a value, so that a single peak does not hide others.
 
         >>> PLAIN.shade(0, 9), PLAIN.shade(0.1, 9), PLAIN.shade(3, 9), PLAIN.shade(9, 9)
         ('.', ':', '+', '#')
@@ -34,7 +34,7 @@ class Sparkline:
         return _character_for(self.shades, math.sqrt(value), math.sqrt(full))
 
     def length(self, value: float, full: float, width: int) -> str:
-        """Return a bar as long as a value, at most so many letters.
+        """Return a bar proportional to a value, with at most this many characters.
 
         >>> PLAIN.length(5, 10, 8), PLAIN.length(1, 1000, 8), PLAIN.length(0, 10, 8)
         ('====', '=', '')
@@ -53,7 +53,7 @@ def strokes_for(encoding: str | None) -> Sparkline:
 
 
 def fitted(values: Sequence[float], width: int) -> list[float]:
-    """Return at most so many values: each the sum of as many neighbours as it takes.
+    """Return at most `width` values: each the sum of the same number of neighbors.
 
     >>> fitted([1, 2, 3, 4, 5], 3), fitted([1, 2], 3)
     ([3, 7, 5], [1, 2])

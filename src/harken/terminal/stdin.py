@@ -59,11 +59,11 @@ def read_waiting(descriptor: int) -> str:
 
 
 Line: TypeAlias = "str | None"
-"""None at the end of the input."""
+"""A line. None at the end of the input."""
 
 
 def stdin_is_interactive() -> bool:
-    """Whether a person is at both ends, and can be asked."""
+    """Whether standard input and output are a terminal, so that a user can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -72,17 +72,17 @@ class StdinReader:
 
     def __init__(self) -> None:
         self._pending_line: Future[Line] | None = None
-        """A line that is being waited for already."""
+        """The pending read of a line."""
         self._buffer = b""
         self._earlier: list[str] = []
-        """Lines that were typed before a question, and are no answer to it."""
+        """Lines that were typed before a question, and do not answer it."""
         try:  # a thread blocked in `sys.stdin` would hold its lock at exit
             self._descriptor: int | None = sys.stdin.fileno()
         except (io.UnsupportedOperation, AttributeError):
             self._descriptor = None
 
     def line(self, prompt: str = "> ") -> Line:
-        """Return the next line; a person is shown the prompt. Blocks."""
+        """Print the prompt to a terminal and return the next line. Blocks."""
         if self._earlier:
             return self._next_earlier(prompt)
         return self.line_from_now(prompt)
@@ -106,13 +106,13 @@ class StdinReader:
             )
 
     def _next_earlier(self, prompt: str) -> str:
-        """Return a line that was typed before a question, shown as if it were typed now."""
+        """Return a line that was typed before a question, and print it with its prompt."""
         line = self._earlier.pop(0)
         click.echo(f"{prompt}{escape_control_characters(line)}", err=True)
         return line
 
     def line_from_now(self, prompt: str) -> Line:
-        """Return the next line that is typed, not one that was kept. Blocks."""
+        """Return the next line that is typed, ignoring stored lines. Blocks."""
         if self._pending_line is None and (self._descriptor is None or sys.stdin.isatty()):
             return read_line(prompt)
         self._print_prompt(prompt)
@@ -123,7 +123,7 @@ class StdinReader:
         )
 
     async def line_unless(self, happens: Coroutine[Any, Any, object]) -> tuple[bool, Line]:
-        """Return whether a line came before something happened, and the line.
+        """Return whether a line was read before `happens` finished, and the line.
 
         Then the next call has the line that is being typed.
         """
@@ -177,7 +177,7 @@ class StdinReader:
 
 
 def read_line(prompt: str = "> ") -> Line:
-    """Return the next line of input, None at its end; a person is shown the prompt."""
+    """Return the next line of input, or None at its end. A terminal gets the prompt."""
     try:
         if stdin_is_interactive():
             return input(prompt)

@@ -1,7 +1,7 @@
 """Styled text before it is converted to escape codes, and its wrapping into rows.
 
 A line is a list of spans, a style and a text each. Widths count cells, as terminals do: a wide
-character has two. `diff_lines` colours the lines of a unified diff.
+character has two. `diff_lines` colors the lines of a unified diff.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from prompt_toolkit.utils import get_cwidth
 from harken.terminal.text import escape_control_characters
 
 Span: TypeAlias = tuple[str, str]
-"""A style (words such as `bold red`, see `Ink`) and a text without newlines."""
+"""A style (words such as `bold red`, see `AnsiStyler`) and a text without newlines."""
 Line: TypeAlias = list[Span]
 
 TAB = "    "
 PROMPT = "\u203a "
 """The prefix of the user's messages."""
-_JOINERS = re.compile("[\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]")
-_WORD = re.compile(r"\s*\S+|\s+")
+_JOINERS_PATTERN = re.compile("[\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]")
+_WORD_PATTERN = re.compile(r"\s*\S+|\s+")
 
 
 def clean(text: str) -> str:
@@ -33,11 +33,11 @@ def clean(text: str) -> str:
     >>> clean("a\tb\x1b[2J")
     'a    b\\x1b[2J'
     """
-    return _JOINERS.sub("", escape_control_characters(text).replace("\t", TAB))
+    return _JOINERS_PATTERN.sub("", escape_control_characters(text).replace("\t", TAB))
 
 
 def cells(text: str) -> int:
-    """Return how many cells a text takes.
+    """Return the width of a text in cells.
 
     >>> cells("abc"), cells("日本")
     (3, 4)
@@ -46,7 +46,7 @@ def cells(text: str) -> int:
 
 
 def wrap(line: Sequence[Span], width: int, indent: str = "") -> list[Line]:
-    """Cut a line into rows of at most `width` cells, between words where it can.
+    """Split a line into rows of at most `width` cells, between words if possible.
 
     Further rows begin with `indent`. An empty line is one empty row.
 
@@ -65,7 +65,7 @@ def wrap(line: Sequence[Span], width: int, indent: str = "") -> list[Line]:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return the beginning of a text in at most `width` cells, with `…` where it is cut.
+    """Return the beginning of a text in at most `width` cells, with `…` if it is truncated.
 
     >>> shorten("abcdef", 4), shorten("日本語", 4)
     ('abc…', '日…')
@@ -82,7 +82,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def truncate_line(line: Sequence[Span], width: int) -> Line:
-    """Return the beginning of a line that fits into one row, with `…` where it is cut."""
+    """Return the beginning of a line that fits into a row, with `…` if it is truncated."""
     if cells("".join(text for _, text in line)) <= width:
         return list(line)
     row: Line = []
@@ -97,10 +97,10 @@ def truncate_line(line: Sequence[Span], width: int) -> Line:
 
 
 def _find_row_bounds(text: str, first: int, further: int) -> Iterator[tuple[int, int]]:
-    """Yield where rows begin and end; spaces at a break are in no row."""
+    """Yield the start and end of each row. Spaces at a break are in no row."""
     start = stop = row_width = 0
     width = first
-    for match in _WORD.finditer(text):
+    for match in _WORD_PATTERN.finditer(text):
         word = match[0]
         size = cells(word)
         if row_width + size <= width:
@@ -134,16 +134,16 @@ def _slice_line(line: Sequence[Span], start: int, stop: int) -> Iterator[Span]:
         offset += len(text)
 
 
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+_HUNK_PATTERN = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
 def is_diff(text: str) -> bool:
-    """Whether a text has a unified diff in it."""
-    return _HUNK.search(text) is not None
+    """Whether a text contains a unified diff."""
+    return _HUNK_PATTERN.search(text) is not None
 
 
 def diff_lines(lines: Iterable[str], plain: str = "") -> list[Line]:
-    """Return the lines of a diff in colour, others in the style `plain`.
+    """Return the lines of a diff in color, others in the style `plain`.
 
     >>> diff_lines(["-a", "+b", " c"], "dim")
     [[('red', '-a')], [('green', '+b')], [('dim', ' c')]]
@@ -154,6 +154,6 @@ def diff_lines(lines: Iterable[str], plain: str = "") -> list[Line]:
 def _diff_style(line: str) -> str:
     if line.startswith(("--- ", "+++ ")):
         return "dim"
-    if _HUNK.match(line):
+    if _HUNK_PATTERN.match(line):
         return "cyan"
     return {"+": "green", "-": "red"}.get(line[:1], "")

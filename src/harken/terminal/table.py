@@ -24,7 +24,7 @@ WIDEST = 120
 """The maximum width in cells. Wider lines are hard to read."""
 LEAST = 8
 """The number of cells that a text column keeps when other columns need space."""
-_PAD = 2
+_PAD_CELLS = 2
 """The number of cells after each column."""
 
 
@@ -39,12 +39,12 @@ class TextColumn:
     Numbers are aligned right and complete.
     """
     from_width: int = 0
-    """In a narrower terminal it is left out."""
+    """The minimum width of the terminal for this column."""
     style: str = ""
 
 
 class Sheet:
-    """Writes to a stream, standard output by default. Uses colours if the terminal has them."""
+    """Writes to a stream, standard output by default. Uses colors if the terminal has them."""
 
     def __init__(self, stream: TextIO | None = None, width: int | None = None) -> None:
         """Use this width in cells, by default that of the terminal."""
@@ -56,13 +56,13 @@ class Sheet:
         self.strokes: Sparkline = strokes_for(getattr(stream, "encoding", None))
 
     def heading(self, text: str, note: str = "") -> None:
-        """Begin a section."""
+        """Print the heading of a section."""
         self._console.print()
         after = f"  {note}" if note else ""
         self.line((one_line(text, self.width), "bold cyan"), (after, "dim"), indent=0)
 
     def line(self, *spans: str | tuple[str, str], indent: int = 2) -> None:
-        """Print texts after each other, some with a style; they are broken between words."""
+        """Print texts after each other, some with a style, wrapped between words."""
         line = Text(overflow="fold")
         for span in spans:
             text, style = (span, "") if isinstance(span, str) else span
@@ -73,12 +73,12 @@ class Sheet:
     def table(self, columns: Sequence[TextColumn], rows: Iterable[Sequence[str]]) -> None:
         """Print a table; a row has a text for each column."""
         visible = [index for index, column in enumerate(columns) if self.width >= column.from_width]
-        table = Table(box=None, pad_edge=False, padding=(0, _PAD, 0, 0), header_style="dim")
+        table = Table(box=None, pad_edge=False, padding=(0, _PAD_CELLS, 0, 0), header_style="dim")
         table.add_column("", width=0)
         cells = [[self._as_printable(row[index]) for index in visible] for row in rows]
         visible_columns = [columns[index] for index in visible]
         for column, width in zip(
-            visible_columns, _widths(visible_columns, cells, self.width - _PAD), strict=True
+            visible_columns, _widths(visible_columns, cells, self.width - _PAD_CELLS), strict=True
         ):
             table.add_column(
                 column.head,
@@ -92,7 +92,7 @@ class Sheet:
         self._console.print(table)
 
     def _as_printable(self, text: str) -> str:
-        """Return a text as this terminal can show it; spaces stay."""
+        """Return a text that this terminal can show, with its spaces."""
         safe = text if text.isprintable() else one_line(text, len(text) * 6)
         encoding = self._console.encoding
         if self.strokes is PLAIN:
@@ -118,8 +118,8 @@ def _widths(
         min(LEAST, wish) if column.is_text else max(1, width)
         for column, wish, width in zip(columns, natural, widest, strict=True)
     ]
-    remaining = room - sum(widths) - _PAD * len(columns)
-    if remaining < 0 or room >= sum(natural) + _PAD * len(columns):
+    remaining = room - sum(widths) - _PAD_CELLS * len(columns)
+    if remaining < 0 or room >= sum(natural) + _PAD_CELLS * len(columns):
         return [None] * len(columns)
     for is_text in (False, True):
         indexes = [index for index, column in enumerate(columns) if column.is_text == is_text]

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-_CONTROL = re.compile(
+_CONTROL_PATTERN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff"
     r"\U000e0000-\U000e007f]"
 )
@@ -23,12 +23,12 @@ _CONTROL = re.compile(
 def escape_control_characters(text: str) -> str:
     r"""Return a text with its control characters escaped, except newlines and tabs.
 
-    A transcript could otherwise recolour, rewrite or retitle the terminal that shows it.
+    A transcript could otherwise recolor, rewrite or retitle the terminal that shows it.
 
     >>> print(escape_control_characters("a\x1b[31mb"))
     a\x1b[31mb
     """
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return _CONTROL_PATTERN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str, width: int = 100) -> str:
@@ -42,14 +42,14 @@ def one_line(text: str, width: int = 100) -> str:
 
 
 def print_text(text: str = "") -> None:
-    """Print a text of a log, made harmless."""
+    """Print a text of a log with its control characters escaped."""
     click.echo(escape_control_characters(text))
 
 
 def print_json(value: Any, indent: int | None = 2) -> None:
     """Print a value as JSON with control characters escaped. Without `indent`: on one line."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    click.echo(_CONTROL.sub(lambda match: _escape_for_json(match[0]), text))
+    click.echo(_CONTROL_PATTERN.sub(lambda match: _escape_for_json(match[0]), text))
 
 
 def _escape_for_json(char: str) -> str:

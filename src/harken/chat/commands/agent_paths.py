@@ -17,7 +17,7 @@ Who: TypeAlias = Literal["everybody", "subagents", "hooks", "others"]
 
 
 def paths(session: Session) -> dict[AgentId, str]:
-    """Return all living agents with the path that leads there, the nearest first.
+    """Return the paths of all living agents, the nearest first.
 
     The path of the agent that the user talks with is empty.
     """
@@ -67,7 +67,7 @@ def names_of(scope: Who) -> Completes:
 
 
 def agent_names(talk: CommandContext, scope: Who) -> list[str]:
-    """Return the names of agents: below or above the one that the user talks with, or all."""
+    """Return the names of subagents or hooks of the agent that the user talks with, or of all."""
     session = talk.session
     state = session.agents.get(session.state.primary or AgentId(""))
     if scope in ("subagents", "hooks") and state is not None:

@@ -21,10 +21,10 @@ from harken.views.message_text import count, heading, written
 from harken.views.viewer import SessionViewer
 
 SHOWN = 20
-"""So many of the last messages of a transcript are shown, unless one asks for more."""
+"""The default number of last messages of a transcript."""
 MESSAGE_LINES = 6
 PROMPT_LINES = 3
-"""Of the system prompt of each agent, where all are shown."""
+"""The number of lines of a system prompt when those of all agents are shown."""
 MOST_LINES = 400
 LONGEST_LINE = 1000
 
@@ -173,7 +173,7 @@ def _split_number(argument: str) -> tuple[str, int]:
 
 
 def _message_lines(message: ChatMessage) -> list[str]:
-    """Return the beginning of a message; of an entry the number with which `/show` shows it."""
+    """Return the beginning of a message, with the number for `/show` if it is an entry."""
     number = (
         parse_id_number(message.message_id, "msg_")
         if isinstance(message, TranscriptEntry)
@@ -187,7 +187,7 @@ def _message_lines(message: ChatMessage) -> list[str]:
 
 
 def _truncate_lines(lines: Sequence[str], limit: int, hint: str = "") -> list[str]:
-    """Return the first lines, each cut where it is very long."""
+    """Return the first lines, with very long ones truncated."""
     visible = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in lines]
     if len(visible) <= limit + 1 and not any(line.endswith("…") for line in visible):
         return visible

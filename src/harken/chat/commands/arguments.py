@@ -16,10 +16,10 @@ from typing import Any
 from harken.world.result import InvalidArguments
 from harken.world.tool import Tool
 
-_QUOTED = r"""
+_QUOTED_PATTERN = r"""
     "(?:[^"\\]|\\.)*" | '[^']*'(?=\s|$)
 """
-_WORD = re.compile(rf"\s*( {_QUOTED} | \S+ )", re.VERBOSE)
+_WORD_PATTERN = re.compile(rf"\s*( {_QUOTED_PATTERN} | \S+ )", re.VERBOSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class ActionForm:
     """The syntax of an action as a slash command."""
 
     tool: Tool
-    """The action as a model is shown it."""
+    """The action as a tool of models."""
     bare: Sequence[str]
-    """The arguments that need no name, in order."""
+    """The positional arguments, in order."""
 
     @classmethod
     def of(cls, tool: Tool) -> ActionForm:
@@ -62,7 +62,7 @@ class ActionForm:
         return name not in self.bare and name not in ("system_prompt", "user_prompt")
 
     def arguments(self, typed: str) -> Mapping[str, Any]:
-        """Return the arguments that were typed, checked. Raises InvalidArguments."""
+        """Return the typed arguments, validated. Raises InvalidArguments."""
         return self.checked(*named_and_rest(self.names, typed))
 
     @property
@@ -108,14 +108,16 @@ def named_and_rest(names: Sequence[str], typed: str) -> tuple[dict[str, str], st
     if not names:
         return {}, typed
     any_name = "|".join(map(re.escape, names))
-    pattern = re.compile(rf"(?:^|(?<=\s)) ({any_name}) = ( {_QUOTED} | \S* ) (?:\s+|$)", re.VERBOSE)
+    pattern = re.compile(
+        rf"(?:^|(?<=\s)) ({any_name}) = ( {_QUOTED_PATTERN} | \S* ) (?:\s+|$)", re.VERBOSE
+    )
     return {match[1]: _unquote_value(match[2]) for match in pattern.finditer(typed)}, pattern.sub(
         "", typed
     )
 
 
 def words_in(typed: str, limit: int) -> list[str]:
-    """Return at most so many words; the last one is the rest of the line.
+    """Return at most `limit` words; the last one is the remaining line.
 
     >>> words_in('"Ann B" is it not', 2), words_in("Ann", 2)
     (['Ann B', 'is it not'], ['Ann'])
@@ -124,7 +126,7 @@ def words_in(typed: str, limit: int) -> list[str]:
     """
     words: list[str] = []
     remaining = typed
-    while len(words) < limit - 1 and (word := _WORD.match(remaining)) is not None:
+    while len(words) < limit - 1 and (word := _WORD_PATTERN.match(remaining)) is not None:
         words.append(_unquote_value(word[1]))
         remaining = remaining[word.end() :]
     if remaining.strip() and limit:
@@ -133,7 +135,7 @@ def words_in(typed: str, limit: int) -> list[str]:
 
 
 def _unquote_value(word: str) -> str:
-    """Return a word without the quotes around it, of whichever kind."""
+    """Return a word without the single or double quotes around it."""
     is_single = len(word) > 1 and word[0] == word[-1] == "'"
     return word[1:-1] if is_single else _unquote(word)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
 SHELL = "!"
-"""Before a shell command that the user runs: short for `/shell`."""
+"""The prefix of a shell command of the user: short for `/shell`."""
 
 
 Doing: TypeAlias = Callable[[], Coroutine[Any, Any, ToolResult]]
@@ -44,7 +44,7 @@ class CommandContext(Protocol):
 
     @property
     def session(self) -> Session:
-        """The session that is talked about."""
+        """The session of the chat."""
         ...
 
     @property
@@ -93,7 +93,7 @@ class CommandContext(Protocol):
 
     @property
     def own(self) -> Mapping[str, Command]:
-        """Commands of the user's own."""
+        """The commands that the user defined."""
         ...
 
     def act(self, doing: Doing) -> None:
@@ -101,19 +101,19 @@ class CommandContext(Protocol):
         ...
 
     def send(self, text: str) -> None:
-        """Say something to the agent, as if it had been typed."""
+        """Send a text to the agent, as if it had been typed."""
         ...
 
     def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
-        """Get a text from somewhere, and say it to the agent. Raises AgentBusy."""
+        """Fetch a text, and send it to the agent. Raises AgentBusy."""
         ...
 
     def go_on(self, onward: NextSession) -> None:
-        """End this session and go on in another."""
+        """End this session and continue in another."""
         ...
 
     def lend(self, words: Sequence[str]) -> bool:
-        """Let another command of Harken have the terminal until it ends; False: there is none."""
+        """Run another command of Harken on the terminal. Return False if there is no screen."""
         ...
 
 
@@ -142,7 +142,7 @@ GROUPS: dict[Group, str] = {
     "chat": "The chat",
     "own": "Your own",
 }
-"""Under which headings commands are listed."""
+"""The headings of the groups of commands."""
 
 
 def _complete_nothing(_: CommandContext, __: Sequence[str]) -> Iterable[str]:
@@ -172,7 +172,7 @@ def slash(
     group: Group = "look",
     completes: Completes = _complete_nothing,
 ) -> Callable[[Action], Action]:
-    """Enter a function as a command; it is called with the talk and the words after the name."""
+    """Register a function as a command; it gets the context and the text after the name."""
 
     def enter(action: Action) -> Action:
         COMMANDS[name] = Command(name, meaning, action, arguments, group=group, completes=completes)
@@ -187,7 +187,7 @@ def choice(*words: str) -> Completes:
 
 
 def is_command(text: str, user_commands: Mapping[str, Command]) -> bool:
-    """Whether a text is meant for the chat itself, also if there is no such command."""
+    """Whether a text is a command of the chat, also if no such command exists."""
     if is_shell_command(text):
         return True
     word = text.split(maxsplit=1)[0] if text.startswith("/") else ""
@@ -198,13 +198,13 @@ def is_command(text: str, user_commands: Mapping[str, Command]) -> bool:
 
 
 def is_shell_command(text: str) -> bool:
-    """Whether a text is a shell command of the user; several exclamation marks are none."""
+    """Whether a text is a shell command of the user. Several exclamation marks are not."""
     command = text.removeprefix(SHELL)
     return command != text and bool(command.strip()) and not command.startswith(SHELL)
 
 
 def split_command(text: str) -> tuple[str, str]:
-    """Return the name of a command, and the words after it.
+    """Return the name of a command, and the text after it.
 
     >>> split_command("/show 24"), split_command("!git log")
     (('show', '24'), ('shell', 'git log'))
@@ -216,7 +216,7 @@ def split_command(text: str) -> tuple[str, str]:
 
 
 def named_command(name: str, user_commands: Mapping[str, Command]) -> Command | None:
-    """Return the command with this name, or the only one that begins like this.
+    """Return the command with this name, or the only one with this prefix.
 
     A built-in one always answers to its name.
     """
@@ -255,7 +255,7 @@ def run_command(talk: CommandContext, text: str) -> bool:
 
 
 def _describe_unknown(name: str, user_commands: Mapping[str, Command]) -> str:
-    """Say why a name means no command, and which it may mean."""
+    """Explain that a name is unknown or ambiguous, with suggestions."""
     several = beginning(name, user_commands)
     if several:
         mixed = any(command.name not in user_commands for command in several)

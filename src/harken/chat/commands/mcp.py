@@ -1,4 +1,4 @@
-"""MCP in a chat: `/mcp` shows the servers, and each prompt of a server is a command."""
+"""`/mcp` shows the MCP servers; each prompt of a server is a command."""
 
 from __future__ import annotations
 

@@ -32,23 +32,23 @@ from harken.core.ids import MessageId, parse_id_number
 from harken.errors import ConfigError
 from harken.world.result import InvalidArguments, ToolResult
 
-_MARKED = re.compile(r'(?:"([^"\\]+)"|([^\s:"]+):)\s+(?=\S)')
+_MARKED_PATTERN = re.compile(r'(?:"([^"\\]+)"|([^\s:"]+):)\s+(?=\S)')
 
 
-_PLAIN = re.compile(r"(\w[\w.-]*)\s+(?=(\S))")
+_PLAIN_PATTERN = re.compile(r"(\w[\w.-]*)\s+(?=(\S))")
 
 
-_BEGINS = re.compile(
+_BEGINS_PATTERN = re.compile(
     r"""(?xi: an? | all | allow | always | and | answer | any | ask | avoid | be | before | block
     | check | deny | do | don't | each | every | ensure | explain | forbid | for | give | if | in
     | keep | let | make | never | no | not | only | please | prefer | remember | reply | say | speak
     | stop | tell | the | think | use | warn | watch | when | whenever | write | you )"""
 )
-"""Words with which an instruction begins, and that name no hook."""
+"""First words of an instruction that are not the name of a hook."""
 
 
 WORDS, LETTERS = 3, 30
-"""So much of a text makes a name."""
+"""The maximum length of a name made from a text."""
 
 
 def name_and_text(typed: str, used_names: Collection[str] = ()) -> tuple[str, str]:
@@ -68,9 +68,9 @@ def name_and_text(typed: str, used_names: Collection[str] = ()) -> tuple[str, st
     (('todo-reminder', ''), ('no-push', 'do not push'))
     """
     typed = typed.strip()
-    if match := _MARKED.match(typed):
+    if match := _MARKED_PATTERN.match(typed):
         return match[1] or match[2], typed[match.end() :]
-    plain = _PLAIN.match(typed)
+    plain = _PLAIN_PATTERN.match(typed)
     if plain is not None and _is_name(plain[1], plain[2]):
         return plain[1], typed[plain.end() :]
     if len(typed.split()) < 2:
@@ -81,11 +81,11 @@ def name_and_text(typed: str, used_names: Collection[str] = ()) -> tuple[str, st
 def _is_name(word: str, next_letter: str) -> bool:
     if any(char in "-_" or char.isdigit() for char in word):
         return True
-    return word[0].islower() and _BEGINS.fullmatch(word) is None and next_letter.isupper()
+    return word[0].islower() and _BEGINS_PATTERN.fullmatch(word) is None and next_letter.isupper()
 
 
 def _name_from_text(text: str) -> str:
-    """Return a name made of the first words of a text."""
+    """Return a name from the first words of a text."""
     words = re.findall(r"\w+", text.casefold())[:WORDS]
     name = "-".join(words)[:LETTERS].strip("-_")
     return name if "-" in name else f"rule-{name}".strip("-")
@@ -142,7 +142,7 @@ def owes_since(agent: Agent, first: MessageId) -> bool:
 
 
 def _register_action(action: str) -> None:
-    """Enter the command of an action that has nothing special."""
+    """Register the command of an action without special arguments."""
     form, name = ActionForm.of(ACTIONS[action]), COMMAND_OF[action]
 
     def run(talk: CommandContext, argument: str) -> None:
@@ -312,7 +312,7 @@ def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
 
 
 async def _install(kind: type[Hook], name: str, agent: ToolAgent, command: Reference) -> ToolResult:
-    """Put a hook of code above an agent. Raises InvalidArguments."""
+    """Install a hook made of code on an agent. Raises InvalidArguments."""
     name = hook_name(agent, name, is_users=True)
     hook = kind(agent.session, runtime=agent.runtime)
     hook.install_with_copies(agent, name, [agent.state.birth, command])

@@ -21,7 +21,7 @@ from harken.views.message_text import count, readable_text, written
 from harken.views.viewer import SessionViewer
 
 EVENT_LINES = 60
-"""So many lines of an event that is no message are shown."""
+"""The maximum number of lines of an event that is not a message."""
 
 
 @slash(
@@ -153,7 +153,7 @@ def _print_thinking(talk: CommandContext, _: str) -> None:
 
 
 def _find_thought(event: Event) -> str:
-    """Return the last thought of an answer, also of one that did not end; else nothing."""
+    """Return the last thought of an answer, also of an incomplete one, or an empty text."""
     if isinstance(event, LlmResponse):
         return thinking_in(event.partial)
     parts = event.content if isinstance(event, TranscriptEntry) else None

@@ -29,7 +29,7 @@ class AgentStatus:
     characters: int = 0
     """The number of characters of its answer received so far."""
     calls: dict[str, str] = field(default_factory=dict)
-    """Calls without a result: id -> text."""
+    """The texts of calls without a result, by id."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class AgentActivity:
         return bool(self.agents)
 
     def hear_chunk(self, agent: AgentId, chunk: Chunk, now: float) -> None:
-        """Take a piece of an answer."""
+        """Process a chunk of an answer."""
         match chunk:
             case TextDelta():
                 self._set_streaming(agent, "writing", len(chunk.text), now)
@@ -63,7 +63,7 @@ class AgentActivity:
         doing.characters += characters
 
     def hear(self, event: Event, now: float) -> None:
-        """Take an event."""
+        """Process an event."""
         agent = event.agent_id
         if agent is None or agent == USER:
             return
@@ -84,7 +84,7 @@ class AgentActivity:
                 pass
 
     def restart(self, agent: AgentId, now: float) -> None:
-        """Measure from now on how long an agent runs its calls: the user has answered only now."""
+        """Restart the duration of an agent's calls after the user answered a question."""
         if agent in self.agents:
             self.agents[agent].since = now
 
@@ -110,7 +110,7 @@ class AgentActivity:
         asking: Collection[str] = (),
         most: int = FEWEST,
     ) -> list[Line]:
-        """Return a line for each busy agent, under its `name`; those `asking` wait for the user."""
+        """Return a line for each busy agent. Agents in `asking` wait for the user."""
         visible = list(self.agents.items())[: max(most, FEWEST)]
         names = [shorten(clean(name(agent)), 20) for agent, _ in visible]
         waiting = [name(agent) in asking for agent, _ in visible]

@@ -20,7 +20,7 @@ from harken.views.message_text import count
 LONGEST_NAME = 24
 MOST_DEPTH = 12
 """The maximum depth of the indentation. Deeper agents are indented the same."""
-_WIDE = 40
+_MIN_USAGE_COLUMNS = 40
 """The minimum number of columns beside the names for which the usage is shown."""
 
 
@@ -35,14 +35,14 @@ class TreeNode:
 
 @dataclass(slots=True)
 class LiveTree:
-    """Draws the tree of a session."""
+    """The tree of a session as lines."""
 
     session: SessionState
     activity: AgentActivity
     is_open: bool = False
     used: dict[AgentId, UsageTotal] = field(default_factory=dict)
     _first: int = 0
-    """The first agent that is shown."""
+    """The index of the first visible agent."""
     _page: int = 1
     """The number of agents shown the last time."""
 
@@ -52,7 +52,7 @@ class LiveTree:
             self.used.setdefault(event.agent_id, UsageTotal()).add(event)
 
     def toggle(self) -> None:
-        """Open it, from the top, or close it."""
+        """Open the tree, from the top, or close it."""
         self.is_open, self._first = not self.is_open, 0
 
     def scroll(self, by: int) -> None:
@@ -117,7 +117,7 @@ class LiveTree:
     ) -> Iterator[Span]:
         """Yield the work of an agent and, at the end of the row, its usage."""
         frame, doing = self._describe_work(state, now, asking)
-        usage_text = self._used_text(state.id) if width >= _WIDE else ""
+        usage_text = self._used_text(state.id) if width >= _MIN_USAGE_COLUMNS else ""
         remaining = width - cells(usage_text) - 4
         text = shorten(f"{frame} {doing}".lstrip(), max(remaining, 1))
         waits = (state.name or state.id) in asking
@@ -165,6 +165,6 @@ def _width(line: Line) -> int:
 
 
 def _fit_line(line: Line, column: int) -> Line:
-    """Return a line of exactly so many cells."""
+    """Return a line of exactly this width."""
     line = truncate_line(line, column)
     return [*line, ("", " " * (column - _width(line)))]

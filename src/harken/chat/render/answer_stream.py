@@ -22,7 +22,7 @@ class AnswerStream:
     """One answer. Times are those of one clock, in seconds."""
 
     has_shown: bool = False
-    """Whether anything of this answer was shown."""
+    """Whether a part of this answer was printed."""
     _blocks: Blocks = field(default_factory=Blocks)
     _thoughts: list[str] = field(default_factory=list)
     _thinking_since: float = 0.0
@@ -67,7 +67,7 @@ class AnswerStream:
         return self._blocks.joined
 
     def tail(self, width: int, height: int) -> list[Line]:
-        """Return the last rows of the block that is not finished."""
+        """Return the last rows of the open block."""
         open_block = self._blocks.rest
         if not open_block.strip():
             return []

@@ -74,9 +74,9 @@ def failure(error: ModelError) -> TextRows:
 PROMPT_LINES = 30
 OUTPUT_LINES = 40
 """The maximum number of output lines of the user's shell command."""
-"""Lines of a prompt that are shown."""
+"""The maximum number of lines of a prompt."""
 LONGEST_PROMPT_LINE = 4000
-_COLOURS = ("magenta", "blue", "green", "yellow", "cyan")
+_AGENT_COLORS = ("magenta", "blue", "green", "yellow", "cyan")
 _AT_ONCE = frozenset({"task", "discuss"})
 """Calls that are printed when they begin. Other calls are printed with their results."""
 _USUAL_ENDS = frozenset({"end_turn", "tool_use", "stop", "tool_calls", "stop_sequence", "error"})
@@ -85,7 +85,7 @@ _SEEN_ANYWAY = frozenset(
 )
 """Commands that have visible effects, so that their results need not be printed."""
 _USUAL_EDITS = frozenset({None, "init_prompt", DROPPED})
-"""Why a context is changed without anything to tell: a hook drops its notes after each verdict."""
+"""Reasons of context changes that are not printed: a hook drops its notes after each verdict."""
 _VERDICTS = {"comment": "comments", "denial": "denies", "rewrite": "rewrites", "failure": "failed"}
 _ODD_ENDS = {
     "cancelled": "cut off",
@@ -104,9 +104,9 @@ class EventPrinter:
     state: SessionState
     tools: Mapping[str, Tool]
     live: bool = True
-    """Whether the session runs: then the end of a turn shows an answer that did not stream."""
+    """Whether the session runs: then the end of a turn prints an answer that was not streamed."""
     heard_as: dict[MessageId, str] = field(default_factory=dict)
-    """Answers that the user got in other words, for a session that is shown again."""
+    """Answers that a hook rewrote, for a replayed session."""
     folding: Folding = IN_CHAT
     last_folded: TranscriptEntry | None = None
     """The last result that was not printed in full."""
@@ -243,7 +243,7 @@ class EventPrinter:
             )
 
     def _sums_up(self, agent_id: AgentId | None) -> bool:
-        """Whether it is an agent that sums up the context of another."""
+        """Whether it is an agent that compacts the context of another."""
         agent = self.state.agents.get(agent_id or AgentId(""))
         return agent is not None and agent.spec.get("kind") == Compactor.kind
 
@@ -253,7 +253,7 @@ class EventPrinter:
         return self.state.primary or self.state.root
 
     def name(self, agent_id: AgentId | None) -> str:
-        """Return an agent's name, its id where it has none."""
+        """Return an agent's name, or its id if it has none."""
         agent = self.state.agents.get(agent_id or AgentId(""))
         return clean((agent.name if agent else None) or agent_id or "?")
 
@@ -387,11 +387,11 @@ class EventPrinter:
         """Return the name that precedes the messages and calls of a subagent."""
         if agent.id == self.primary:
             return []
-        style = _COLOURS[(parse_id_number(agent.id, "agent_") or 0) % len(_COLOURS)]
+        style = _AGENT_COLORS[(parse_id_number(agent.id, "agent_") or 0) % len(_AGENT_COLORS)]
         return [(style, f"{self.name(agent.id)}{colon} ")]
 
     def _ending(self, response: LlmResponse) -> Iterator[Piece]:
-        """Tell how a model call ended, where it did not end as usual."""
+        """Yield a line about a model call that did not end normally."""
         reason = response.stop_reason
         if reason == "error" and not self.live:
             yield self._render_notice(
@@ -405,7 +405,7 @@ class EventPrinter:
 
 
 def _announced_name(call: FunctionCall) -> str:
-    """Return the name of the subagent that a call is to make, nothing where it names none."""
+    """Return the name of the subagent that a call creates, or an empty text."""
     name = parse_arguments_or_empty(call.arguments).get("name") if call.name == "task" else None
     return clean(name) if isinstance(name, str) else ""
 

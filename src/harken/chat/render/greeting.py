@@ -52,7 +52,7 @@ def replay(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
 
 
 def past_events(chat: OpenChat) -> list[Event]:
-    """Return everything that is in the log of an old session."""
+    """Return all events of the log of a resumed session."""
     return [*read(chat.session.path)]
 
 

@@ -20,7 +20,7 @@ class Status:
     model: str
     folder: str
     mode: str = ""
-    """Of the permissions; empty where nothing is asked."""
+    """The permission mode. Empty without permissions."""
     context_tokens: int | None = None
     context_window: int | None = None
     """The size of the model's context window in tokens. None if it is not known."""
@@ -28,7 +28,7 @@ class Status:
     talks_with: str = ""
     """The agent that the user talks with, if it is not the first one."""
     hint: str = ""
-    """Something to know at this moment; it takes the place of all else."""
+    """A temporary hint that replaces the line."""
 
     def line(self, width: int) -> Line:
         """Return the line. On a narrow terminal the least important parts are left out first."""
@@ -60,14 +60,14 @@ def _join_parts(parts: list[tuple[int, str]]) -> str:
 
 
 def context_tokens(usage: Usage | None) -> int | None:
-    """Return how many tokens a context has after this answer, None where they were not counted."""
+    """Return the tokens of a context after this answer. Return None if they were not counted."""
     if usage is None or usage.input_tokens is None:
         return None
     return usage.input_tokens + (usage.output_tokens or 0)
 
 
 def summary(sums: UsageTotal, seconds: float) -> TextRows:
-    """Return the line at the end of a turn."""
+    """Return the summary line of a turn."""
     cost = cost_text(sums) if sums.priced else ""
     agents = f"{len(sums.agents)} agents" if len(sums.agents) > 1 else ""
     calls = count(sums.actions, "call") if sums.actions else ""
@@ -76,7 +76,7 @@ def summary(sums: UsageTotal, seconds: float) -> TextRows:
 
 
 def folder_text(folder: str, home: str) -> str:
-    """Return a folder as people write it; of a long one the end.
+    """Return a folder for display, with `~`; a long path is truncated at its start.
 
     >>> folder_text("/home/ann/tea", "/home/ann"), folder_text("/a/b/" + "c" * 40, "/home/ann")
     ('~/tea', '…/cccccccccccccccccccccccccccccccccccccccc')

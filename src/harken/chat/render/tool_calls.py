@@ -25,16 +25,16 @@ FOLDED = 4
 FOLDED_DIFF = 16
 SHORT = 2
 LONGEST_LINE = 400
-"""Characters of a line that are shown: one of a minified file has thousands."""
+"""The maximum characters of a line: a minified file has thousands."""
 _COMPARED = 1000
-"""Lines in which differences are looked for: that takes the square of their number."""
+"""The maximum number of compared lines: the cost is quadratic."""
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedResult:
-    """A result as far as it is shown."""
+    """The visible part of a result."""
 
     lines: list[Line]
     more: int
@@ -111,7 +111,7 @@ def _join_names(names: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value in few words: of a list of other than texts, how long it is."""
+    """Return a short form of a value: a list of other values than texts by its length."""
     if isinstance(value, list):
         return _join_names(value) if all(isinstance(item, str) for item in value) else _size(value)
     return value if isinstance(value, str) else repr(value)
@@ -163,7 +163,7 @@ def change_lines(arguments: str) -> list[Line]:
 def plain_lines(text: str) -> list[str]:
     r"""Return the lines of a tool's output as a terminal would leave them standing.
 
-    Colours are dropped, and of a line that was written over only its last state is there.
+    Colors are dropped, and of a line that was written over only its last state is there.
 
     >>> plain_lines("10%\r100%\r\n\x1b[31mred\x1b[0m\n")
     ['100%', 'red']
@@ -196,7 +196,7 @@ def folded(
 
 
 def shortened(lines: Sequence[str], limit: int = LONGEST_LINE) -> tuple[list[str], int]:
-    """Return lines of at most so many characters, and how many of them had to be cut.
+    """Return lines of at most `limit` characters, and the number of truncated lines.
 
     >>> shortened(["abcde", "abc"], 4)
     (['abc…', 'abc'], 1)

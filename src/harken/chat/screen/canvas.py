@@ -31,7 +31,7 @@ class SteadyOutput(Vt100_Output):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Write nothing until the end."""
+        """Buffer all writes until the end of the block."""
         self._holding += 1
         try:
             yield
@@ -44,7 +44,7 @@ class SteadyOutput(Vt100_Output):
             super().flush()
 
     def mark(self) -> int:
-        """Return how much is held back now, for `since`."""
+        """Return the length of the buffer, for `since`."""
         return len(self._buffer)
 
     def since(self, mark: int) -> str:
@@ -53,7 +53,7 @@ class SteadyOutput(Vt100_Output):
 
     @property
     def responds_to_cpr(self) -> bool:
-        """Never ask where the cursor is: nothing here has to know, and answers mix with keys."""
+        """Never request the cursor position: it is not needed, and responses mix with keys."""
         return False
 
 
@@ -87,18 +87,18 @@ class Canvas(Renderer):
         app.renderer = self
 
     def room(self) -> int:
-        """Return how many live rows there is room for."""
+        """Return the maximum number of live rows."""
         rows = self.output.get_size().rows
         below = self._last_screen.height if self._last_screen else 3
         return max(rows - below - 1, 0)
 
     @property
     def is_stale(self) -> bool:
-        """Whether the live rows are to be worked out again: for another size of the terminal."""
+        """Whether the live rows must be computed again for another size of the terminal."""
         return not self._is_drawn() or self._is_resized()
 
     def want(self, lines: Sequence[Line]) -> None:
-        """Let these be the live rows, each cut to one row, from the next drawing on."""
+        """Set the live rows, each truncated to a row, for the next drawing."""
         width = self.output.get_size().columns - 1
         self._wanted = [self._row(line, width) for line in lines]
 
@@ -188,14 +188,14 @@ class Canvas(Renderer):
         self._rows = rows
 
     def _fit_rows(self, below: int | None = None) -> Sequence[_Row]:
-        """Return the last live rows, as many as there is room for above the layout."""
+        """Return the last live rows that fit above the layout."""
         if below is None:
             below = self._last_screen.height if self._last_screen else 0
         room = self.output.get_size().rows - below - 1
         return self._wanted[-room:] if room > 0 else ()
 
     def _patch(self, below: int | None = None) -> None:
-        """Draw the live rows that changed; there are as many as before."""
+        """Draw the live rows that changed; their number is the same."""
         rows = self._fit_rows(below)
         indexes = [index for index, row in enumerate(rows) if row != self._rows[index]]
         for index in indexes:
@@ -207,7 +207,7 @@ class Canvas(Renderer):
         self._rows = rows
 
     def _height_above(self) -> int:
-        """Return how many rows of the terminal the live rows take now."""
+        """Return the number of terminal rows of the live rows."""
         return sum(self._count_wrapped_rows(row.cells) for row in self._rows)
 
     def _cursor_row(self) -> int:
@@ -225,7 +225,7 @@ class Canvas(Renderer):
         return rows + self._cursor_pos.x // columns
 
     def _count_wrapped_rows(self, row_width: int) -> int:
-        """Return how many rows a row of so many cells takes, after a resize perhaps several."""
+        """Return the number of terminal rows of a row: after a resize it may be several."""
         if not self._is_narrowed():
             return 1
         return max(1, -(-row_width // self.output.get_size().columns))

@@ -73,7 +73,7 @@ class CommandHost:
     """Ends the chat."""
     tree: LiveTree | None = None
     prompts: Sequence[Prompt] = ()
-    """Those of MCP servers, as far as it is known."""
+    """The prompts of MCP servers, if already fetched."""
     onward: NextSession | None = None
     """The session in which the chat continues after this one. None if there is no such session."""
     hinted: str = ""
@@ -83,7 +83,7 @@ class CommandHost:
 
     @property
     def session(self) -> Session:
-        """The session that is talked about."""
+        """The session of the chat."""
         return self.opened.session
 
     @property
@@ -146,7 +146,7 @@ class CommandHost:
 
     @property
     def own(self) -> Mapping[str, Command]:
-        """Commands of the user's own, and prompts of MCP servers."""
+        """The commands that the user defined, and prompts of MCP servers."""
         return {
             **prompt_commands(self.prompts),
             **prompt_file_commands(self.opened.settings.prompt_files),
@@ -173,7 +173,7 @@ class CommandHost:
         self.stage.refresh()
 
     def send(self, text: str) -> None:
-        """Say something to the agent, as if it had been typed."""
+        """Send a text to the agent, as if it had been typed."""
         if self.turns.running:
             self.turns.queued.add(text)
         else:
@@ -181,7 +181,7 @@ class CommandHost:
         self.stage.refresh()
 
     def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
-        """Get a text from somewhere, and say it to the agent. Raises AgentBusy."""
+        """Fetch a text, and send it to the agent. Raises AgentBusy."""
 
         async def fetch() -> str:
             self.turns.queued.messages.insert(0, await doing())
@@ -192,12 +192,12 @@ class CommandHost:
         self.stage.refresh()
 
     def go_on(self, onward: NextSession) -> None:
-        """End this session and go on in another."""
+        """End this session and continue in another."""
         self.onward = onward
         self.leave()
 
     def lend(self, words: Sequence[str]) -> bool:
-        """Let another command of Harken have the terminal until it ends."""
+        """Run another command of Harken on the terminal until it ends."""
         self._print_typed_command()
         self.stage.lend([sys.executable, "-m", "harken", *words])
         return True
@@ -207,7 +207,7 @@ class CommandHost:
         self.leave()
 
     def hint(self, text: str) -> None:
-        """Show something in the status line for a moment."""
+        """Show a temporary text in the status line."""
         self.hinted = text
         self.stage.refresh()
         asyncio.get_running_loop().call_later(HINT_S, self._end_hint)
@@ -217,7 +217,7 @@ class CommandHost:
         self.stage.refresh()
 
     def toggle_tree(self) -> None:
-        """Show the tree of agents above the input, or take it away."""
+        """Show or hide the tree of agents above the input."""
         if self.tree is not None:
             self.tree.toggle()
             self.stage.refresh()

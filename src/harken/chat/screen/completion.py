@@ -26,18 +26,18 @@ from harken.terminal.text import escape_control_characters
 MOST = 50_000
 SHOWN = 50
 _FRESH_S = 10.0
-_PATIENCE = 50
+_MAX_MISSES = 50
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
-_WORD = re.compile(r"\S+$")
+_WORD_PATTERN = re.compile(r"\S+$")
 
 
 @dataclass(slots=True)
 class FileTree:
-    """The files below a folder, as they were some seconds ago."""
+    """A cached list of the files below a folder."""
 
     folder: Path
     files: list[str] = field(default_factory=list)
-    """Relative paths, those near the top first."""
+    """Relative paths, those of upper folders first."""
     _walked_at: float = -_FRESH_S
     walking: bool = False
 
@@ -79,7 +79,7 @@ class FileTree:
 
 
 def _iter_entries(folder: Path, hidden: bool = False) -> Iterator[tuple[str, bool]]:  # noqa: FBT002
-    """Yield names and whether they are folders, sorted; nothing where it cannot be read."""
+    """Yield sorted names and whether they are folders; none if the folder cannot be read."""
     try:
         with os.scandir(folder) as entries:
             names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -94,7 +94,7 @@ class InputCompleter(Completer):
     """Completes the input of the user."""
 
     def __init__(self, folder: Path, talk: Callable[[], CommandContext] | None = None) -> None:
-        """Complete files below a folder; `talk` knows the names that commands take."""
+        """Complete files below a folder; `talk` returns the context of the commands."""
         self.folder = folder
         self.talk = talk
         self.tree = FileTree(folder)
@@ -102,10 +102,10 @@ class InputCompleter(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        """Yield completions; of files as soon as the tree was walked for the first time."""
+        """Yield completions; those of files after the first walk of the tree."""
         if "@" in document.text_before_cursor:
             self.tree.refresh(time.monotonic())
-            for _ in range(_PATIENCE):
+            for _ in range(_MAX_MISSES):
                 if self.tree.files or not self.tree.walking:
                     break
                 await asyncio.sleep(0.02)
@@ -119,7 +119,7 @@ class InputCompleter(Completer):
         if completions := [*self._complete_command(before)]:
             yield from completions
             return
-        word = _WORD.search(before)
+        word = _WORD_PATTERN.search(before)
         if word is None:
             return
         if word[0].startswith("@") and "/" not in word[0] and not word[0].startswith("@~"):

@@ -30,13 +30,13 @@ class EventQueue:
         self.take: Callable[[Sequence[Heard]], None] = _ignore
         """Called in the event loop with a batch."""
         self.streaming: Callable[[], None] = _ignore
-        """Told in the event loop that there are chunks; `give_on` gives them on."""
+        """Called in the event loop when chunks are queued; `give_on` delivers them."""
         self._heard: deque[Heard] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = False
 
     def open(self) -> None:
-        """Give on from now on, in the running event loop."""
+        """Begin to deliver, in the running event loop."""
         self._loop = asyncio.get_running_loop()
         if self._heard:
             self._wake()
@@ -47,13 +47,13 @@ class EventQueue:
         self._loop = None
 
     def on_chunk(self, agent_id: AgentId, chunk: Chunk) -> None:
-        """Note a piece of an answer. A `AgentRuntime.on_chunk`, called in the event loop."""
+        """Queue a chunk of an answer. An `AgentRuntime.on_chunk`, called in the event loop."""
         self._heard.append((agent_id, chunk))
         if self._loop is not None:
             self.streaming()
 
     def on_event(self, event: Event) -> None:
-        """Note an event, in any thread. A listener of the session."""
+        """Queue an event, from any thread. A listener of the session."""
         self._note(event)
 
     def on_notice(self, text: str) -> None:

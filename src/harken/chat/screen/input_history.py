@@ -20,12 +20,12 @@ LINES = 15
 CHARACTERS = 2000
 
 
-_MARK = re.compile(r"\[paste (\d+): \d+ (?:lines?|characters)\]")
+_MARKER_PATTERN = re.compile(r"\[paste (\d+): \d+ (?:lines?|characters)\]")
 
 
 @dataclass(slots=True)
 class Pastes:
-    """The long texts that were pasted, in order."""
+    """The pasted long texts, in order."""
 
     texts: list[str] = field(default_factory=list)
 
@@ -45,12 +45,12 @@ class Pastes:
 
     @staticmethod
     def has_mark(text: str) -> bool:
-        """Whether a text has the mark of a paste in it, which means nothing to another chat."""
-        return _MARK.search(text) is not None
+        """Whether a text contains the marker of a paste, which is invalid in another chat."""
+        return _MARKER_PATTERN.search(text) is not None
 
     def unfold(self, text: str) -> str:
         """Return a text with its markers replaced by the pasted texts."""
-        return _MARK.sub(self._text, text)
+        return _MARKER_PATTERN.sub(self._text, text)
 
     def _text(self, match: re.Match[str]) -> str:
         number = int(match[1]) if len(match[1]) < 9 else 0
@@ -58,11 +58,11 @@ class Pastes:
 
 
 LONGEST = 20_000
-"""Characters of a text that is kept; a longer one was pasted, and is in the log."""
+"""The maximum characters of a stored text; a longer one was pasted, and is in the log."""
 
 
 class PrivateHistory(FileHistory):
-    """A history in a file. A file that cannot be read or written is no reason not to chat."""
+    """A history in a file. Errors of reading or writing it are ignored."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))

@@ -44,11 +44,11 @@ class KeyGuard:
 
     @property
     def armed(self) -> bool:
-        """Whether keys answer the question that is shown."""
+        """Whether keys answer the visible question."""
         return self._is_quiet and not self._is_input_busy()
 
     def begin(self) -> None:
-        """Wait for a question, or for the same one again, to be drawn."""
+        """Wait for a question to be drawn, or drawn again."""
         self.end()
         self._is_waiting_for_drawing = True
 
@@ -85,9 +85,9 @@ class KeyGuard:
 
 AGAIN_S = 2.0
 HELD_S = 0.8
-"""Longer than keyboards wait before a key that is held down repeats."""
+"""Longer than the delay before a held key repeats."""
 TOGETHER_S = 0.03
-"""Shorter than the time between two keys that a person presses one after the other."""
+"""Shorter than the time between two keys that a person types."""
 
 
 @dataclass(slots=True)
@@ -101,17 +101,17 @@ class KeyActions:
     pastes: Pastes = field(default_factory=Pastes)
     now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
     ends_until: float = -1.0
-    """Until when another Ctrl-C ends the chat."""
+    """The time until which another Ctrl-C ends the chat."""
     answer_key: str = ""
     """The key that answered the last question: held down, it repeats."""
     repeats_until: float = -1.0
-    """Until when the same key counts as held down."""
+    """The time until which the same key counts as held down."""
     last_key_s: float = -1.0
     gap_s: float = TOGETHER_S
     """The time between the last two keys, in seconds."""
 
     def note_key(self) -> None:
-        """Measure the time between keys; to be called before each."""
+        """Measure the time between keys. Called before each key."""
         now = self.now()
         self.last_key_s, self.gap_s = now, now - self.last_key_s
 
@@ -258,7 +258,7 @@ class KeyActions:
         return True
 
     def paste(self, text: str) -> None:
-        """Put a pasted text into the input, a long one as a mark."""
+        """Insert a pasted text into the input, a long one as a marker."""
         self.inputs.buffer.insert_text(self.pastes.fold(text))
 
     def leave(self) -> None:
@@ -279,7 +279,7 @@ class KeyActions:
         run_command(self.table, "/thinking")
 
     def edit(self) -> None:
-        """Let the user write in an editor."""
+        """Open the input in an editor."""
         self.table.stage.edit(self.inputs.buffer)
 
     def suspend(self) -> None:

@@ -12,7 +12,7 @@ from harken.chat.screen.key_actions import KeyActions
 
 
 def bindings(hands: KeyActions) -> KeyBindings:
-    """Return the keys of the chat."""
+    """Return the key bindings of the chat."""
     keys = KeyBindings()
     _bind_input(keys, hands)
     _bind_everywhere(keys, hands)

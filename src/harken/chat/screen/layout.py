@@ -74,7 +74,7 @@ class LayoutState:
 
 
 def fragments(lines: Sequence[Line]) -> StyleAndTextTuples:
-    r"""Return lines as prompt_toolkit takes them.
+    r"""Return lines as fragments of prompt_toolkit.
 
     >>> fragments([[("bold red", "a")], [("", "b")]])
     [('bold ansired', 'a'), ('', '\n'), ('', 'b')]
@@ -106,7 +106,7 @@ class Inputs:
             name="input",
         )
         self.answer = Buffer(multiline=False, name="answer")
-        """A line that answers a question; what was typed ahead stays in `buffer`."""
+        """The input of an answer to a question; type-ahead stays in `buffer`."""
         self.aside: Document | None = None
         """A draft that the user set aside to answer a question."""
         self.search = SearchToolbar()
@@ -184,7 +184,7 @@ class Inputs:
         return drawn.window_height if drawn is not None and is_there else 0
 
     def refocus(self) -> None:
-        """Let keys go where they belong now."""
+        """Move the focus to the window that accepts input now."""
         question = self.shown.question()
         if question is None or not self.shown.is_armed():
             window = self.input_window
@@ -212,12 +212,12 @@ class Inputs:
         return bool(self.buffer.text) or self.layout.is_searching
 
     def set_aside(self) -> None:
-        """Empty the input and keep the draft until a question is answered."""
+        """Clear the input and store the draft until a question is answered."""
         self.aside = self.buffer.document
         self.buffer.reset()
 
     def bring_back(self) -> None:
-        """Put the draft that was set aside back into the input."""
+        """Restore the stored draft."""
         aside, self.aside = self.aside, None
         if aside is None:
             return
@@ -235,7 +235,7 @@ class Inputs:
         return fragments(choices(question)) if question is not None else []
 
     def _hint(self) -> StyleAndTextTuples:
-        """Say why keys do not answer yet."""
+        """Return the reason for which keys do not answer yet."""
         return [("dim", _DRAFT_FIRST if self.is_busy else _SOON)]
 
     def _set_aside_text(self) -> StyleAndTextTuples:
@@ -250,7 +250,7 @@ class Inputs:
         return [("dim", shorten(text, max(self.shown.columns() - 4, 1)))]
 
     def _completes_itself(self) -> bool:
-        """Whether completions show without Tab: of commands, and of a name after `@`."""
+        """Whether completions are shown without Tab: for commands, and for a name after `@`."""
         before = self.buffer.document.text_before_cursor
         if before.startswith("/") and "\n" not in before:
             return True

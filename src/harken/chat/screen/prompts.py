@@ -22,7 +22,7 @@ Step: TypeAlias = Literal["choose", "rule", "reason", "words"]
 
 @dataclass(slots=True)
 class ScreenPrompt:
-    """A question that waits for its answer."""
+    """A question without an answer."""
 
     asked: UserQuestion | ApprovalRequest
     answer: asyncio.Future[Any]
@@ -34,7 +34,7 @@ class ScreenPrompt:
 
     @property
     def wants_text(self) -> bool:
-        """Whether the answer is typed as a line, rather than one key."""
+        """Whether the answer is a line instead of a key."""
         return self.step in ("reason", "words")
 
     def press(self, key: str) -> bool:
@@ -69,14 +69,14 @@ class ScreenPrompt:
         return is_chosen
 
     def back(self) -> bool:
-        """Go back to the choices; return whether there was a way back."""
+        """Go back to the choices; return whether that was possible."""
         was_deeper = self.step in ("rule", "reason")
         if was_deeper:
             self.step, self.chosen = "choose", ""
         return was_deeper
 
     def enter(self, text: str) -> bool:
-        """Take a typed line; return whether it is an answer."""
+        """Process a typed line; return whether it is an answer."""
         text = text.strip()
         if not text:
             return False
@@ -95,7 +95,7 @@ class ScreenPrompt:
 
 
 class ScreenPrompts:
-    """All questions that wait, oldest first. A `User`."""
+    """The queue of questions, oldest first. A `User`."""
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         """Call `changed` whenever another question, or none, is to be shown."""
@@ -108,11 +108,11 @@ class ScreenPrompts:
         return self.waiting[0] if self.waiting else None
 
     async def ask(self, question: UserQuestion) -> str:
-        """Return the answer to a question. Cancelling takes it back."""
+        """Return the answer to a question. Cancelling removes it."""
         return str(await self._enqueue(question, "words"))
 
     async def approve(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Allow an action or not. Cancelling takes the question back."""
+        """Return the user's decision on an action. Cancelling removes the question."""
         leave: ApprovalDecision = await self._enqueue(request, "choose")
         return leave
 
@@ -128,7 +128,7 @@ class ScreenPrompts:
 
 
 def ask_lines(question: ScreenPrompt, width: int, height: int, *, others: int = 0) -> list[Line]:
-    """Return a question as it is shown, in about `height` rows."""
+    """Return the lines of a question, about `height` rows."""
     request = question.asked
     rows = heading(question, width, others=others)
     if isinstance(request, UserQuestion):
@@ -169,7 +169,7 @@ def _truncate_preview(preview: list[Line], width: int, room: int) -> tuple[list[
 
 
 def preview_lines(request: ApprovalRequest) -> list[Line]:
-    """Return all that a wanted action would do, a line each."""
+    """Return the preview of a requested action as lines."""
     lines = request.preview.splitlines() or [request.subject]
     return (
         diff_lines(lines) if is_diff(request.preview) else [[("", clean(line))] for line in lines]

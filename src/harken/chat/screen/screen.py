@@ -74,7 +74,7 @@ FRAME_S = 0.05
 
 @dataclass(slots=True)
 class FrameLimiter:
-    """Calls `draw` when asked, at most every `frame_s` seconds; the last wish is never lost."""
+    """Calls `draw` on request, at most every `frame_s` seconds. The last request is never lost."""
 
     draw: Callable[[], None]
     frame_s: float = FRAME_S
@@ -82,7 +82,7 @@ class FrameLimiter:
     _later: asyncio.Handle | None = field(default=None)
 
     def ask(self) -> None:
-        """Draw as soon as it may be, from the running event loop."""
+        """Draw as soon as the rate limit allows, from the running event loop."""
         if self._later is not None:
             return
         loop = asyncio.get_running_loop()
@@ -110,15 +110,15 @@ TICK_S = 0.1
 ROOMY = 8
 """The minimum number of rows for empty lines between live parts."""
 FEWEST_OF_TREE = 6
-"""So many rows the tree of agents has where there is room; a high terminal leaves it two thirds."""
+"""The minimum rows of the tree of agents; on a high terminal it gets two thirds."""
 BRING_BACK_S = 0.3
-"""Questions of several agents come so soon after each other: a draft stays aside for all."""
+"""Questions of several agents may follow within this time: the draft stays aside for all."""
 LONG_TURN_S = 30.0
-"""A turn that runs longer rings when it ends or asks: the user may have looked away."""
+"""A longer turn rings the bell when it ends or asks: the user may have looked away."""
 
 
 class Screen:
-    """One chat in a terminal."""
+    """The screen of a chat."""
 
     def __init__(
         self, face: ScreenHandle, chat: OpenChat, where: TerminalEnvironment, *, draft: str = ""
@@ -164,9 +164,9 @@ class Screen:
         self._ticking = False
         self._error: BaseException | None = None
         self._question: ScreenPrompt | None = None
-        """The question that is shown."""
+        """The visible question."""
         self._streamed: MessageId | None = None
-        """The last answer that was shown while it streamed."""
+        """The last answer that was streamed."""
 
     async def run(self) -> int:
         """Run the chat until the user ends it; return the exit code.
@@ -203,7 +203,7 @@ class Screen:
         return code
 
     def _begin(self) -> None:
-        """Greet, and show the end of an old session."""
+        """Print the greeting, or the end of a resumed session."""
         pieces: list[Piece] = [*greeting(self.opened, self.where)]
         past = past_events(self.opened)
         for event in past:
@@ -260,7 +260,7 @@ class Screen:
         yield from self.teller.tell(item, streamed=streamed)
 
     def _count(self, event: Event) -> None:
-        """Keep the sums of the session."""
+        """Update the usage of the session."""
         self._used.add(event)
         self.tree.hear(event)
         if isinstance(event, AgentMoved) and event.agent_id == self.teller.primary:
@@ -276,7 +276,7 @@ class Screen:
         return tokens_used(agent) if isinstance(agent, SmartAgent) else None
 
     def _turn_ended(self, result: TurnResult) -> None:
-        """Show how a turn ended."""
+        """Print the result of a turn."""
         self.ears.give_on()
         self.activity.clear()
         pieces: list[Piece] = [*self.stream.end(asyncio.get_running_loop().time())]
@@ -383,20 +383,20 @@ class Screen:
         self._refocus()
 
     def _restart_clock(self, name: str) -> None:
-        """Do not count as running time how long an agent waited for the user's answer."""
+        """Exclude the wait for the user's answer from the running time of an agent."""
         now = asyncio.get_running_loop().time()
         for agent_id in self.activity.agents:
             if self._name(agent_id) == name:
                 self.activity.restart(agent_id, now)
 
     def _bring_back_draft(self) -> None:
-        """Put the draft that was set aside into the input, unless the next question came."""
+        """Restore the stored draft, unless another question is shown."""
         if self.questions.current is None and self.inputs.aside is not None:
             self.inputs.bring_back()
             self.stage.refresh()
 
     def _question_shown_again(self) -> None:
-        """Wait again before keys answer: another program had the terminal."""
+        """Restart the key guard after another program had the terminal."""
         if self.questions.current is not None:
             self.arming.begin()
             self._refocus()

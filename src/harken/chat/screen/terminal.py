@@ -28,13 +28,13 @@ from harken.terminal.pieces import WIDEST, Piece, Printer, note
 from harken.terminal.styled_text import Line, clean
 
 LiveLines: TypeAlias = Callable[[int, int], list[Line]]
-"""Gives the live lines for a width and a height."""
+"""Returns the live lines for a width and a height."""
 _ESCAPE_WAIT_S = 0.1
 _SEQUENCE_WAIT_S = 0.2
 
 
 class ScreenTerminal:
-    """Draws; it decides nothing."""
+    """Draws the screen, without any logic of the chat."""
 
     def __init__(self, where: TerminalEnvironment, layout: Layout, live: LiveLines) -> None:
         ink = AnsiStyler(where.colour)
@@ -57,11 +57,11 @@ class ScreenTerminal:
         self._live = live
         self.app.before_render += lambda _: self._fit()
         self.on_return: Callable[[], None] = lambda: None
-        """Called when the terminal comes back from another program."""
+        """Called when another program returns the terminal."""
         self._away = False
         self._lent: asyncio.Future[Any] | None = None
         self._buffered: list[Piece] = []
-        """What was to be printed while the terminal belonged to another program."""
+        """Pieces buffered while another program had the terminal."""
 
     @property
     def columns(self) -> int:
@@ -93,17 +93,17 @@ class ScreenTerminal:
             self._canvas.show(self._lines())
 
     def refresh(self) -> None:
-        """Draw everything that is not finished, soon."""
+        """Request a drawing of the live rows and the layout."""
         if not self._away:
             self._canvas.want(self._lines())
             self.app.invalidate()
 
     def bell(self) -> None:
-        """Ask for attention."""
+        """Ring the terminal bell."""
         self.output.bell()
 
     def edit(self, buffer: Buffer) -> None:
-        """Let the user write a text in an editor, which has the terminal until it ends."""
+        """Let the user edit a text in an editor, which has the terminal until it ends."""
         self._away = True
         buffer.open_in_editor().add_done_callback(self._resume)
 
@@ -140,7 +140,7 @@ class ScreenTerminal:
         self.on_return()
 
     def _fit(self) -> None:
-        """Have live rows that fit, where the terminal has another size than before."""
+        """Compute the live rows again after a resize of the terminal."""
         if not self._away and self._canvas.is_stale:
             self._canvas.want(self._lines())
 

@@ -28,19 +28,19 @@ AFTER_S = 60.0
 
 @dataclass(slots=True)
 class IdleNotifier:
-    """Waits for the user, from the end of a turn to the beginning of the next."""
+    """A timer between the end of a turn and the beginning of the next."""
 
     opened: OpenChat
     after_s: float = AFTER_S
     _waiting: asyncio.Task[None] | None = field(default=None, init=False)
 
     def begin(self) -> None:
-        """Begin to wait."""
+        """Start the timer."""
         self.end()
         self._waiting = asyncio.get_running_loop().create_task(self._wait(), name="idle")
 
     def end(self) -> None:
-        """Wait no longer."""
+        """Stop the timer."""
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
@@ -60,15 +60,15 @@ class TypeAhead:
         return bool(self.messages)
 
     def add(self, message: str) -> None:
-        """Let a message wait."""
+        """Queue a message."""
         self.messages.append(message)
 
     def next(self) -> str | None:
-        """Take the oldest out, None where there is none."""
+        """Remove and return the oldest message. Return None if there is none."""
         return self.messages.pop(0) if self.messages else None
 
     def take_back(self) -> str:
-        r"""Take all out, as one text to edit.
+        r"""Remove all messages and return them as one text.
 
         >>> TypeAhead(["a", "b"]).take_back()
         'a\n\nb'
@@ -78,7 +78,7 @@ class TypeAhead:
         return text
 
     def lines(self, width: int, limit: int = 3) -> list[Line]:
-        """Return how they are shown."""
+        """Return the messages as lines."""
         visible = self.messages[-limit:]
         hidden_count = len(self.messages) - len(visible)
         rows: list[Line] = [[("dim", f"  … {hidden_count} more")]] if hidden_count else []
@@ -171,7 +171,7 @@ class Turns:
             self._task.cancel()
 
     async def close(self) -> None:
-        """Cut the turn off and wait until it has ended."""
+        """Cancel the turn and wait until it has ended."""
         self.idle.end()
         task = self._task
         if task is not None:
@@ -212,7 +212,7 @@ class Turns:
         self._end(replace(result, note="\n".join(filter(None, notes))), owes=owes)
 
     async def _await_result(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:
-        """Do some work; return how it ended, None where that is the end of the chat."""
+        """Await `work` and return its result. Return None if the chat ends."""
         self.used, self._began = UsageTotal(), time.monotonic()
         error: ModelError | None = None
         stopped = False

@@ -1,4 +1,4 @@
-"""`harken agent run`: an agent at work without a chat, as long as something can wake it."""
+"""`harken agent run`: run an agent without a chat while triggers can wake it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def run_command(
 
 
 class _Work:
-    """The turns of the agent, one after the other, in the time that it has."""
+    """The turns of the agent, one after the other, with a time limit."""
 
     def __init__(self, chat: PlainChat, runner: asyncio.Runner, ends: float | None) -> None:
         self._chat, self._runner, self._ends = chat, runner, ends
@@ -124,7 +124,7 @@ class _Work:
             tell(f"harken: {error}")
 
     async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do some work; SIGTERM cuts it off. Raises TimeoutError when the time is over."""
+        """Await a coroutine; SIGTERM cancels it. Raises TimeoutError at the time limit."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         loop.add_signal_handler(signal.SIGTERM, task.cancel)

@@ -93,7 +93,7 @@ def _resolve_names(
 
 
 def _store_of(home: Home, opening: ExitStack) -> Store:
-    """Open the store that is configured until the end; an empty one where there is none."""
+    """Open the configured store, or an empty one if it does not exist."""
     settings = load_settings(home)
     if settings.store is None and not home.store_file.exists():
         return MemoryStore()

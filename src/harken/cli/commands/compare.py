@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from harken.experiments.outcome import ComparedRun
 
 _TEXT = 400
-"""So many characters of a message are shown."""
+"""The maximum characters of a message."""
 _PLACES = 10
 _HEAD = 28
-"""So wide is the head of a column at most."""
+"""The maximum width of a column head."""
 _WITH = "--with"
 
 
@@ -80,7 +80,7 @@ def command(home: Home, sessions: Sequence[str], others: Sequence[str], as_json:
 
 
 def _expand_patterns(home: Home, patterns: Iterable[str]) -> list[str]:
-    """Return the sessions that are meant; `NAME*` are all that begin so, by name."""
+    """Return session names with each `NAME*` expanded to all sessions with this prefix."""
     expanded: list[str] = []
     for pattern in patterns:
         if pattern.endswith("*") and len(pattern) > 1:
@@ -167,7 +167,7 @@ def _show_groups(groups: GroupComparison) -> None:
 
 
 def _head(name: str) -> str:
-    """Return a session's name as it heads a column: of a long one the end, where reruns differ."""
+    """Return a session's name as a column head: the end of a long one, where reruns differ."""
     line = one_line(name)
     return line if len(line) <= _HEAD else f"…{line[1 - _HEAD :]}"
 
@@ -178,7 +178,7 @@ def _format_name(name: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Return a figure as a person reads it.
+    """Format a number for a person.
 
     >>> _number(None), _number(3), _number(0.12345), _number(1234.5)
     ('-', '3', '0.123', '1,234')

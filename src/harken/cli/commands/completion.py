@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem, ShellComplete
 SHELL_VARIABLE = "_HARKEN_COMPLETE"
 LINE_VARIABLE = "_HARKEN_LINE"
 _CURSOR = "\x1f"
-"""Appended to the line, so that the word at the cursor is known also where it is empty."""
+"""Appended to the line, so that the word at the cursor exists even if it is empty."""
 _BASH_BREAKS = ":="
 """Bash replaces only the part of a word after the last of these."""
 
@@ -109,7 +109,7 @@ def complete_line(environ: Mapping[str, str]) -> list[str]:
     try:
         line = parse_line(environ.get(LINE_VARIABLE, ""))
         return [answer for item in _items(line) for answer in _answers(item, line, shell)]
-    except Exception:  # noqa: BLE001 - Whatever fails, a shell's prompt is no place for it.
+    except Exception:  # noqa: BLE001 - errors must not be printed at a shell's prompt
         return []
 
 
@@ -130,7 +130,7 @@ def parse_line(text: str) -> Line:
         words.extend(lexer)
     except ValueError:  # A quote is open at the cursor.
         words.append(lexer.token)
-        quote = str(getattr(lexer, "state", ""))  # Typeshed does not know it.
+        quote = str(getattr(lexer, "state", ""))  # The attribute is missing in typeshed.
     while words and re.match(r"\w+=", words[0]):
         words.pop(0)
     incomplete = words.pop().rstrip(_CURSOR) if len(words) > 1 else ""

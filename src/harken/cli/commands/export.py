@@ -193,7 +193,7 @@ def _send(home: Home, session: str | None, options: dict[str, Any]) -> None:
 def export(
     store: Store, resolver: NameResolver, ctx: str, wanted: str, stop: str, file: str | None
 ) -> None:
-    """Render a commit and write the bytes to a file, or to standard output where there is none."""
+    """Render a commit and write the bytes to a file, or to standard output without one."""
     from harken.context.render import TIERS, render
 
     name = resolver.commit(ctx)
@@ -229,7 +229,7 @@ def write_pieces(
 def _write(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file atomically. Anything that is not a regular file is written directly."""
     if path.exists() and not path.is_file():
-        with path.open("wb") as out:  # a device, a pipe: nothing may take its place
+        with path.open("wb") as out:  # a device or pipe must not be replaced
             out.writelines(pieces)
         return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -244,7 +244,7 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
 
 
 def _format_name(store: Store, name: CommitId, requested: str) -> str:
-    """Return the name of a format that is known here, or that the commit itself has."""
+    """Return the name of a registered format, or of the commit's own format."""
     commit_format = store.commits([name])[name].commit.format
     return requested if requested == commit_format else FORMATS.find(requested).name
 

@@ -78,7 +78,7 @@ def _of_logs(home: Home, store: Store | None, tell: ProgressCallback) -> Iterato
     for index, path in enumerate(logs):
         tell(index, len(logs))
         if has_no_event(path):
-            continue  # `warn_of_unstarted` names it
+            continue  # `warn_of_unstarted` reports it
         try:
             for finding in verify(path):
                 if finding.kind != "torn" or not is_being_written(path):
@@ -91,14 +91,14 @@ def _of_logs(home: Home, store: Store | None, tell: ProgressCallback) -> Iterato
 
 
 def _lost_commits(path: Path, store: Store | None) -> Iterator[StoreFinding]:
-    """Yield the commits that a log names and the store has not."""
+    """Yield the commits that a log names but the store does not contain."""
     sessions_by_commit: dict[CommitId, str] = {}
     try:
         for event in events(path):
             if isinstance(event, ContextCommitted | ContextLoaded):
                 sessions_by_commit.setdefault(CommitId(event.ctx), event.message_id)
     except LogError:
-        pass  # reported by `verify`
+        pass  # `verify` reports the error
     existing = {} if store is None else store.commits(sessions_by_commit)
     for name, event_id in sessions_by_commit.items():
         if name not in existing:

@@ -31,7 +31,7 @@ from harken.views.message_text import count, size_text
 
 T = TypeVar("T")
 _ROOM_BYTES = 8 * 1024 * 1024
-"""The log of a collection takes no more: SQLite writes it back to the file each 4 MB."""
+"""The space for the write-ahead log: SQLite writes it back to the file every 4 MB."""
 
 
 @click.command()
@@ -120,7 +120,7 @@ def with_room(home: Home, work: Callable[[], T], *, keep_index: bool = False) ->
 
 
 def free_bytes(home: Home) -> int:
-    """Return how much is free on the disk of a home."""
+    """Return the free bytes of the disk of a home."""
     return shutil.disk_usage(home.folder).free
 
 
@@ -136,7 +136,7 @@ class TierTransfer:
 def collect(
     store: Store, roots: set[str], *, grace_s: float, dry_run: bool, tell: ProgressCallback
 ) -> GcResult:
-    """Collect; where the store is a file of this machine, tell how far it is."""
+    """Collect garbage; for a local store, report the progress."""
     now = format_rfc3339(system_clock())
     if isinstance(store, SqliteStore | TieredStore):
         return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=tell)

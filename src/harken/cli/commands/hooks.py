@@ -115,7 +115,7 @@ def of_file(file: HookFile) -> dict[str, Any]:
 
 
 def of_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
-    """Return where a hook that is code is asked, and its options as they are."""
+    """Return the hook points of a hook made of code, and its options."""
     kind = get_agent_class(name, AgentRuntime())
     points = (file.points if file is not None else None) or kind.points
     options = msgspec.structs.asdict(kind.Options()) if issubclass(kind, Hook) else {}
@@ -127,7 +127,7 @@ def of_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
 
 
 def _in_order(points: Collection[HookPoint]) -> list[HookPoint]:
-    """Return points in the order in which a turn comes by them."""
+    """Return hook points in the order of a turn."""
     turn: tuple[HookPoint, ...] = ("input", "action", "result", "response")
     return [point for point in turn if point in points]
 

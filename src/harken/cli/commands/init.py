@@ -111,7 +111,7 @@ def toml_text(text: str) -> str:
 
 
 def write(home: Home, file: Path, text: str) -> Path | None:
-    """Write the file, for its owner only; return where the old one is kept, if there was one."""
+    """Write the file, for its owner only; return the backup of an old one, if any."""
     home.make()
     backup = None
     try:

@@ -122,7 +122,7 @@ def export_command(
 def export_to(
     folder: Path, session: str, events: Sequence[Event], how: ExportOptions
 ) -> ExportSummary:
-    """Export a session, and say which credentials were found. Raises ConfigError."""
+    """Export a session, and print the detected credentials. Raises ConfigError."""
     from harken.interactions.export.exporter import export_session
 
     summary = export_session(events, session, folder, how)

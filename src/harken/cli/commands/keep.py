@@ -55,7 +55,7 @@ def command(
 
 
 def keeping(how: str | None, seconds: float | None, now_us: int) -> RetentionPolicy | None:
-    """Return the policy that a person means.
+    """Return the retention policy of the options.
 
     >>> keeping(None, 1.5, 0)
     RetentionPolicy(policy='ephemeral', until='1970-01-01T00:00:01.500000Z')
@@ -71,7 +71,7 @@ def row(policy: RetentionPolicy) -> dict[str, str]:
 
 
 def line(store: Store, name: str, policy: dict[str, str]) -> str:
-    """Return one line about something that is kept otherwise than usual."""
+    """Return a line about a retention policy."""
     until = f" until {policy['until'][:16].replace('T', ' ')}" if "until" in policy else ""
     note = "" if store.names_with_prefix(name, 1) else "  (not there any more)"
     return f"{name[: len(PREFIX) + SHOWN]}  {policy['policy']}{until}{note}"

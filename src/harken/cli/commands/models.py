@@ -47,7 +47,7 @@ def command(provider: str | None, remote: bool, as_json: bool, home: Home) -> No
 
 
 def described(statuses: Iterable[ProviderStatus], settings: Settings, day: date) -> dict[str, Any]:
-    """Return all of it as JSON values."""
+    """Return the providers and models as JSON values."""
     return {
         "model": settings.model,
         "model_from": settings.model_from or None,
@@ -121,7 +121,7 @@ def say_model(settings: Settings, statuses: Sequence[ProviderStatus]) -> None:
 
 
 def shown_path(text: str) -> str:
-    """Return a path as a person would write it, below `~` where it is."""
+    """Return a path for display, with `~` for the home folder."""
     home = str(Path("~").expanduser())
     return "~" + text[len(home) :] if text.startswith(home + "/") else text
 

@@ -67,7 +67,7 @@ class _Serving:
 
 @contextmanager
 def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Serving]:
-    """Open all that it takes. Raises ConfigError, StoreError."""
+    """Open the resources of the command. Raises ConfigError, StoreError."""
     from harken.capture.otlp.decode import load
     from harken.capture.otlp.receiver import Receiver
     from harken.capture.otlp.server import OtlpServer
@@ -99,10 +99,10 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
 
 @contextmanager
 def _until_signalled(server: OtlpServer) -> Iterator[None]:
-    """End the server at Ctrl-C and at a plain kill, with all that was taken recorded."""
+    """Stop the server on SIGINT and SIGTERM, after recording all received calls."""
 
     def end(*_: Any) -> None:
-        Thread(target=server.shutdown, daemon=True).start()  # it waits for the loop to notice
+        Thread(target=server.shutdown, daemon=True).start()  # shutdown() blocks until the loop ends
 
     before = {name: signal.signal(name, end) for name in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -131,7 +131,7 @@ def _print_endpoint(url: str, token_file: Path | None, *, as_json: bool) -> None
 
 
 def _settings(url: str, token_file: Path | None) -> dict[str, str]:
-    """Return the variables that an exporter and its instrumentation read, as a shell takes them."""
+    """Return the variables for an exporter and its instrumentation, as shell assignments."""
     token = None if token_file is None else f'"$(cat {shlex.quote(str(token_file))})"'
     return {
         "OTEL_EXPORTER_OTLP_ENDPOINT": url,

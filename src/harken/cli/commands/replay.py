@@ -71,7 +71,7 @@ def command(
 
 
 def _check(session: str, viewer: SessionViewer, *, as_json: bool) -> int:
-    """Run a session again, or rebuild the requests of one that another program ran."""
+    """Replay a session, or rebuild the requests of one from another program."""
     from harken.cli.replay_view import check_report
     from harken.experiments.replay import check as determinism
     from harken.experiments.replay.player import ReplayExtras
@@ -84,7 +84,7 @@ def _check(session: str, viewer: SessionViewer, *, as_json: bool) -> int:
         row, is_same = check_report.rebuilt_row(session, rebuilt), not rebuilt.failures
     else:
         with TemporaryDirectory(prefix="harken-check-") as folder:
-            tools = local_tools(Path(folder), outputs=Path(folder))  # none of them runs
+            tools = local_tools(Path(folder), outputs=Path(folder))  # the tools are never run
         result = determinism.check(events, ReplayExtras(tools=tools, resolver=viewer.resolver))
         lines = check_report.checked_lines(session, result)
         row, is_same = check_report.checked_row(session, result), result.difference is None
@@ -132,7 +132,7 @@ class _Span:
 
 
 def stepping_of(home: Home, viewer: SessionViewer) -> RequestSteps:
-    """Return the steps of a session; the store is opened where an agent began from a commit."""
+    """Return the steps of a session; the store is opened if an agent began from a commit."""
     from harken.views.steps import RequestSteps
 
     return RequestSteps(viewer.events, resolver=resolver_of(home))

@@ -1,4 +1,4 @@
-"""`harken rerun SESSION --at REQUEST`: from a model call on, another road, into a new session."""
+"""`harken rerun SESSION --at REQUEST`: rerun a session from a model call, in a new session."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from harken.world.world import World
 
 AT_ONCE = 4
-"""So many reruns are under way at one time."""
+"""The maximum number of concurrent reruns."""
 
 
 @click.command()
@@ -92,7 +92,7 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
 
 
 def find_point(home: Home, ref: str, message: str) -> ForkPoint:
-    """Return the call that a person means. Raises NameNotFound, ConfigError."""
+    """Return the selected model call. Raises NameNotFound, ConfigError."""
     from harken.cli.commands.view.command import open_viewer
     from harken.config.name_resolver import NameResolver
     from harken.experiments.fork_point import ForkPoint
@@ -140,11 +140,11 @@ class RerunEnvironment:
     runtime: AgentRuntime
     store: Store | None
     live: Callable[[str], World]
-    """Makes the world in which calls are run that are not in the record."""
+    """Creates the world for calls that are not in the record."""
 
     @classmethod
     def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> RerunEnvironment:
-        """Open it. Raises ConfigError, StoreError; `stack` closes it."""
+        """Open the environment. `stack` closes it. Raises ConfigError, StoreError."""
         from harken.agents.runtime import AgentRuntime
         from harken.chat.checkpoint_store import PATIENCE_S, CheckpointStore
         from harken.chat.models import model_finder
@@ -195,7 +195,7 @@ class RerunEnvironment:
         follow: bool,
         name: str | None = None,
     ) -> list[RerunResult]:
-        """Rerun so often, several at once. Raises as `experiments.rerun`, before any begins."""
+        """Run several reruns concurrently. Raises as `experiments.rerun`, before any begins."""
         from harken.experiments.rerun import check, rerun
 
         check(point, change, self.runtime)
@@ -234,7 +234,7 @@ def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:
 
 
 def _unused_stem(home: Home, session: str) -> str:
-    """Return a name for a rerun of a session with which no other name begins."""
+    """Return a name for a rerun of a session that is not a prefix of another name."""
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", session).strip("._")[:80] or "session"
     used_stems = {log.stem for log in home.logs()}
     base, number = f"{stem}-rerun", 1

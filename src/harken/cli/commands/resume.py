@@ -143,11 +143,11 @@ def _are(size: int) -> str:
 
 
 def _folder(conversation: ResolvedConversation, folder: Path | None) -> Path:
-    """Return where to work, and say why there."""
+    """Return the working folder, and print the reason if it is the current one."""
     if folder is not None:
         return folder.absolute()
     worked = conversation.conversation.folder
-    if worked.startswith("/") and os.path.isdir(worked):  # noqa: PTH112 - raises nothing
+    if worked.startswith("/") and os.path.isdir(worked):  # noqa: PTH112 - does not raise
         click.echo(escape_control_characters(f"working in {worked}, as the session did"), err=True)
         return Path(worked)
     note = f", since {one_line(worked)} is not here" if worked else ""
@@ -164,7 +164,7 @@ def _resume_in_harken(
     *,
     is_printed: bool,
 ) -> int:
-    """Go on in a chat."""
+    """Continue the conversation in a chat."""
     with store_of(home) as store:
         resolved = resolve_conversation(home, store, conversation, at)
         ctx = name_of(store, commit_at(store, resolved.moment))
@@ -197,7 +197,7 @@ def _print(words: Sequence[str], where: Path) -> None:
 
 
 def quoted(word: str) -> str:
-    r"""Return a word as a shell reads it, on one line and without control characters.
+    r"""Return a word quoted for a shell, on one line and without control characters.
 
     >>> print(quoted("it is"), quoted("two\nlines"))
     'it is' $'two\x0alines'
@@ -213,11 +213,11 @@ def _start(words: Sequence[str], where: Path) -> None:
     """Replace this process by the client."""
     sys.stdout.flush()
     sys.stderr.flush()
-    # It was looked for here: a PATH may be relative, and the folder is one that a session named.
-    program = os.path.abspath(shutil.which(words[0]) or words[0])  # noqa: PTH100 - links stay
+    # The program is resolved in the current folder: a PATH may be relative to it.
+    program = os.path.abspath(shutil.which(words[0]) or words[0])  # noqa: PTH100 - keeps links
     try:
         os.chdir(where)
-        # Some clients believe PWD more than the system.
+        # Some clients prefer PWD to the working directory of the process.
         os.execve(program, list(words), {**os.environ, "PWD": str(where)})  # noqa: S606
     except OSError as error:
         raise ConfigError(

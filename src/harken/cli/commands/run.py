@@ -1,4 +1,4 @@
-"""`harken run`: a client of another runtime, run as it is, and recorded as it runs."""
+"""`harken run`: run a client of another runtime unchanged, and record it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_FOUND, NOT_RUN = 127, 126
 """Exit codes of a shell for a program that does not exist, or cannot be run."""
 CLIENT = (Path(), AgentId("client"))
 """The owner of the socket: the client and its subagents share one."""
-_PATIENCE_S = 10.0
+_LOCK_TIMEOUT_S = 10.0
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -118,10 +118,10 @@ def _environ(client_call: Invocation, socket: str) -> dict[str, str]:
 
 
 def _socket(sockets: ContextSocketServer) -> str:
-    """Return where the client's tools ask for their commit; empty: nowhere."""
+    """Return the path of the socket for the client's tools, or an empty text without one."""
     try:
         return str(sockets.path(CLIENT))
-    except OSError:  # then its tools have no name for what they do
+    except OSError:  # the client's tools cannot name their commit
         return ""
 
 
@@ -157,9 +157,9 @@ def _store_opener(
         from harken.index.catalogue import Catalogue
 
         home.make()
-        natives()  # now, and not when the first tool asks
+        natives()  # loads the formats before the first request of a tool
         settings = load_settings(home)
-        store = open_store(home, settings.store, settings.backing, patience_s=_PATIENCE_S)
+        store = open_store(home, settings.store, settings.backing, patience_s=_LOCK_TIMEOUT_S)
         try:
             catalogue = Catalogue(home.index_file)
             try:

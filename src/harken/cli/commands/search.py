@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from harken.store.base import Store
 
 KINDS = ("prompt", "response", "tool_result", "system", "summary", "error")
-_CTX = len("ctx-") + SHOWN
+_CTX_CHARS = len("ctx-") + SHOWN
 
 
 @click.command(
@@ -79,7 +79,7 @@ def _build_query(
     """Return the search query. Raises ConfigError, and NameNotFound for unknown names."""
     from harken.index.search import SearchQuery
 
-    for name, query in (("agent", _AGENTS), ("tool", _TOOLS)):
+    for name, query in (("agent", _AGENTS_SQL), ("tool", _TOOLS_SQL)):
         _check(database, name, options[name], query)
     scope_values = {name: options[name] for name in ("since", "until", "project", "runtime")}
     scope = ScopeOptions(zone=LocalZone(), **scope_values).scope(database)
@@ -105,8 +105,8 @@ def _check(database: apsw.Connection, kind: str, name: str | None, query: str) -
             raise NameNotFound(kind, name, names)
 
 
-_AGENTS = "SELECT DISTINCT CASE name WHEN '' THEN 'main' ELSE name END FROM agents ORDER BY 1"
-_TOOLS = "SELECT name FROM tool_calls GROUP BY name ORDER BY count(*) DESC"
+_AGENTS_SQL = "SELECT DISTINCT CASE name WHEN '' THEN 'main' ELSE name END FROM agents ORDER BY 1"
+_TOOLS_SQL = "SELECT name FROM tool_calls GROUP BY name ORDER BY count(*) DESC"
 
 
 def _show(
@@ -136,7 +136,7 @@ def _heading(hit: SearchHit, session: str) -> Line:
     label = one_line(f"{hit.tool} result" if hit.tool else hit.kind.replace("_", " "), 40)
     where = hit.title or hit.project
     return [
-        ("yellow", "" if hit.ctx is None else f"{hit.ctx[:_CTX]}  "),
+        ("yellow", "" if hit.ctx is None else f"{hit.ctx[:_CTX_CHARS]}  "),
         ("yellow", one_line(session, 80)),
         ("dim", f"  {minute(to_datetime(hit.time_us), LocalZone()):16}  "),
         ("cyan", one_line(hit.runtime, 16) + agent),
@@ -157,7 +157,7 @@ def _next_step(hit: SearchHit) -> str:
     """Return the next command for a hit."""
     if hit.ctx is None:
         return f" Go on with `{command_prefix('chat', '--resume', hit.session)}`"
-    name = hit.ctx[:_CTX]
+    name = hit.ctx[:_CTX_CHARS]
     look, go_on = command_prefix("ctx", "cat", name), command_prefix("chat", "--from", name)
     return f" Look at the first with `{look}`, go on from it with `{go_on}`"
 

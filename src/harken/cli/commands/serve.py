@@ -117,7 +117,7 @@ class BoundService:
 
 @contextmanager
 def listening(home: Home, wish: ServeOptions) -> Iterator[BoundService]:
-    """Listen at a port or at a Unix socket. Raises ConfigError."""
+    """Listen on a port or on a Unix socket. Raises ConfigError."""
     from harken.service.access import made_token
     from harken.service.sockets import address_of, listen_at, listen_in
 
@@ -131,7 +131,7 @@ def listening(home: Home, wish: ServeOptions) -> Iterator[BoundService]:
 
 
 def tell(place: BoundService, home: Home, *, as_json: bool) -> None:
-    """Say where the service is. The token itself is never printed."""
+    """Print the address of the service. The token itself is never printed."""
     token_file = None if place.token is None else str(home.token_file)
     if as_json:
         print_json({"address": place.address, "token_file": token_file}, indent=None)

@@ -24,8 +24,8 @@ from harken.session.repair import LogFinding, repair, verify
 from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
 from harken.views.message_text import size_text
 
-_MAX_NAME = 80
-_NAME = re.compile(rf"[^\W_][\w.-]{{0,{_MAX_NAME - 1}}}")
+_MAX_NAME_CHARS = 80
+_NAME_PATTERN = re.compile(rf"[^\W_][\w.-]{{0,{_MAX_NAME_CHARS - 1}}}")
 
 
 @click.command(name="check")
@@ -193,10 +193,10 @@ def rename_command(session: str, name: str, as_json: bool, home: Home) -> None:
 
 def checked_name(home: Home, name: str) -> str:
     """Return a name that a new or renamed session can have. Raises ConfigError with the reason."""
-    if not _NAME.fullmatch(name) or name.endswith(".jsonl"):
+    if not _NAME_PATTERN.fullmatch(name) or name.endswith(".jsonl"):
         raise ConfigError(
             f"{name!r} cannot be the name of a session: use letters, digits, `_`, `-` and `.` (at "
-            f"most {_MAX_NAME}), and begin with a letter or digit"
+            f"most {_MAX_NAME_CHARS}), and begin with a letter or digit"
         )
     if name == LATEST or name.startswith("ctx-"):
         raise ConfigError(f"{name!r} has a meaning of its own; choose another name")

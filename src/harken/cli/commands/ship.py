@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from harken.context.shipping.shipper import Shipper, ShipResult
 
 GLANCE_S = 1.0
-"""So often the logs are looked at."""
+"""The interval of checks of the logs."""
 AGAIN_S = 30.0
 """The delay of a retry for skipped logs that did not change."""
 MOST_S = 60.0
-"""So long at most it is waited before a service that is away is asked again."""
+"""The maximum delay of a retry for an unavailable service."""
 
 
 @click.command("ship")
@@ -77,7 +77,7 @@ def command(
 
 @contextmanager
 def _shipper(home: Home, url: str, *, no_redact: bool) -> Iterator[Shipper]:
-    """Open all that it takes. Raises ConfigError, StoreError."""
+    """Open the resources of the command. Raises ConfigError, StoreError."""
     from harken.context.shipping.outbox import outbox_at
     from harken.context.shipping.shipper import Shipper
     from harken.core.secrets.redaction import Credentials
@@ -91,7 +91,7 @@ def _shipper(home: Home, url: str, *, no_redact: bool) -> Iterator[Shipper]:
 
 
 def _store(home: Home) -> Store:
-    """Open the store that is configured; an empty one where there is none."""
+    """Open the configured store, or an empty one if it does not exist."""
     settings = load_settings(home)
     if settings.store is None and not home.store_file.exists():
         return MemoryStore()
@@ -137,7 +137,7 @@ class ShipLoop:
             self._shipped_states[path] = state
 
     def watch(self) -> None:
-        """Ship until Ctrl-C, also where the service is away for a while. Raises StoreError."""
+        """Ship until Ctrl-C, also if the service is unavailable for a while. Raises StoreError."""
         wait_s, is_away, is_checked = GLANCE_S, False, False
         try:
             while True:

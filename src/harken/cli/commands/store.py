@@ -30,7 +30,7 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class ObjectSize:
-    """A thing by its size."""
+    """An object and its size."""
 
     size_bytes: int
     kind: str
@@ -44,10 +44,10 @@ class StoreInfo:
     stats: StoreStats
     format_version: int
     principals: Counter[str]
-    """Principal -> how many commits."""
+    """The number of commits by principal."""
     oldest: str = ""
     newest: str = ""
-    """Times of commits; empty where there is none."""
+    """The times of commits; empty if there are none."""
     largest: tuple[ObjectSize, ...] = ()
     kept: int = 0
     """The number of names with a retention policy."""
@@ -93,7 +93,7 @@ def command(home: Home, as_json: bool) -> None:
 
 
 def info_of(store: Store, tell: ProgressCallback) -> StoreInfo:
-    """Read a store once and count. Raises StoreError."""
+    """Count the objects of a store in a single pass. Raises StoreError."""
     stats = store.stats()
     principals: Counter[str] = Counter()
     oldest = newest = ""
@@ -116,7 +116,7 @@ def info_of(store: Store, tell: ProgressCallback) -> StoreInfo:
 
 
 def largest(store: Store, tell: ProgressCallback, total: int) -> list[ObjectSize]:
-    """Return the largest things, the largest first."""
+    """Return the largest objects, the largest first."""
 
     def sizes() -> Iterator[ObjectSize]:
         for index, stored_object in enumerate(store.iter_objects()):

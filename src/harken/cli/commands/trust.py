@@ -117,7 +117,7 @@ def _show(files: list[str], says: list[str]) -> None:
 def _ask(trust: Trust, root: Path) -> None:
     """Trust a folder if the user agrees."""
     click.echo("These files count as they are whenever they are read, also after a pull.", err=True)
-    take_type_ahead()  # an answer typed before this was shown does not count
+    take_type_ahead()  # Type-ahead is not an answer.
     if click.confirm("Trust it?", default=False, err=True):
         trust.trust(root)
         print_text(f"Trusted: {exact(str(root))}")
@@ -126,7 +126,7 @@ def _ask(trust: Trust, root: Path) -> None:
 
 
 def show_list(trust: Trust, *, as_json: bool) -> None:
-    """Print the folders that are trusted."""
+    """Print the trusted folders."""
     folders = [str(folder) for folder in trust.folders()]
     if as_json:
         print_json(folders)

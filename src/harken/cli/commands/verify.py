@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from harken.capture.resume.verify import VerifyResult
 
 TIMEOUT_S = 120.0
-_SHOWN = 60
+_MAX_CHARS = 60
 """The number of characters of a message that are shown."""
 
 
@@ -140,11 +140,13 @@ def _print_result(
 ) -> None:
     rows, missing = verified.comparison.rows, verified.wholeness.lost
     for row in rows:
-        print_text(f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.said, _SHOWN)}")
+        print_text(
+            f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.said, _MAX_CHARS)}"
+        )
         if row.difference:
             print_text(f"{'':<24} {one_line(row.difference, 200)}")
     for item in missing:
-        print_text(f"{'lost':<8} {'':>4} {item.role:<10} {one_line(item.what, _SHOWN)}")
+        print_text(f"{'lost':<8} {'':>4} {item.role:<10} {one_line(item.what, _MAX_CHARS)}")
     for allowed in verified.wholeness.left_out:
         print_text(f"left out: {allowed.name}: {allowed.why}")
     for rule in verified.comparison.ignored:

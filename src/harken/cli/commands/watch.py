@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 GLANCE_S = 1.0
 """The interval of checks for recently written files."""
 SWEEP_S = 15.0
-"""So often everything is."""
+"""The interval of scans of all files."""
 SHOWN = 10
 """The number of new commits of a file that are listed."""
 
@@ -154,7 +154,7 @@ def _row(news: ImportedChange, stored: StoredCommit) -> dict[str, Any]:
 
 
 def _agent(stored: StoredCommit) -> str:
-    """Return the name of a subagent; empty: it is the main conversation."""
+    """Return the name of a subagent, or an empty text for the main conversation."""
     return stored.commit.principal.partition("/")[2]
 
 

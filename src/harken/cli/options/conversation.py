@@ -40,7 +40,7 @@ class ResolvedConversation:
 
 
 def conversation_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the argument and the option that say where to go on."""
+    """Add the argument and the option of a position in a conversation to a command."""
     option = click.option("--at", metavar="MESSAGE", help=AT_HELP)
     return click.argument("conversation", type=COMMIT, metavar="CTX|SESSION")(option(function))
 

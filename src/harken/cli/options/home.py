@@ -32,5 +32,5 @@ def home_option(command: Command) -> Command:
 
 
 def json_option(command: Command) -> Command:
-    """Give a command `--json`, passed as `as_json`."""
+    """Add `--json` to a command, passed as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)

@@ -14,7 +14,7 @@ class NameType(click.ParamType[str]):
     """A parameter type for names in the home folder."""
 
     def __init__(self, name: str) -> None:
-        """Make the type of this name: `session`, `log` or `commit`."""
+        """Create the type of names of a `session`, `log` or `commit`."""
         self.name = name
 
     def shell_complete(

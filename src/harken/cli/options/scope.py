@@ -31,7 +31,7 @@ _OPTIONS = (
 
 
 def scope_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `ScopeOptions`, all but the zone and the session."""
+    """Add the options of `ScopeOptions` to a command, except the zone and the session."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -70,7 +70,7 @@ class ScopeOptions:
 
 
 def _folder(name: str) -> str:
-    """Return the path that is meant, where it is one of this machine."""
+    """Return an absolute path if the text begins with `.` or `~`, else the text itself."""
     if name.startswith((".", "~")):
         return str((current_folder() / Path(name).expanduser()).resolve())
     return name

@@ -16,7 +16,7 @@ from harken.errors import ConfigError
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
-_WRITTEN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])")
+_DURATION_PATTERN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])")
 
 
 class Duration(click.ParamType[float]):
@@ -30,7 +30,7 @@ class Duration(click.ParamType[float]):
         """Return the seconds."""
         if isinstance(value, int | float):
             return float(value)
-        match = _WRITTEN.fullmatch(str(value).strip())
+        match = _DURATION_PATTERN.fullmatch(str(value).strip())
         if match is None:
             self.fail(f"{value!r} is no duration such as 90s, 45m, 12h, 7d or 2w", param, ctx)
         return float(match[1]) * _SECONDS[match[2]]

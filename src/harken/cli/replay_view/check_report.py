@@ -13,13 +13,13 @@ from harken.terminal.text import one_line
 from harken.views.message_diff import spans
 from harken.views.message_text import count
 
-_NAMED = 10
-"""So many requests that could not be rebuilt are named."""
+_MAX_LISTED = 10
+"""The maximum number of listed requests that could not be rebuilt."""
 _MARKS = {"dropped": "[-{}-]", "added": "{{+{}+}}", "same": "{}"}
 
 
 def checked_lines(name: str, result: ReplayCheck) -> Iterator[str]:
-    """Yield whether it went the same again, else where it parted and how."""
+    """Yield lines on whether the replay was equal, or on its first difference."""
     size = f"{count(result.requests, 'request')}, {count(result.events, 'event')}"
     size += f" of {count(result.agents, 'agent')}"
     divergence = result.difference
@@ -41,21 +41,21 @@ def checked_lines(name: str, result: ReplayCheck) -> Iterator[str]:
 
 
 def rebuilt_lines(name: str, result: RebuildCheck) -> Iterator[str]:
-    """Yield how many requests are rebuilt, and which are not."""
+    """Yield lines on the number of rebuilt requests, and on those that differ."""
     rebuilt = result.requests - len(result.failures)
     yield (
         f"{name}: another program ran it, so it is not run again; "
         f"{rebuilt} of {count(result.requests, 'request')} rebuilt with the hash that was logged, "
         f"{result.bodies} as they were on the wire"
     )
-    for request, why in result.failures[:_NAMED]:
+    for request, why in result.failures[:_MAX_LISTED]:
         yield f"  {request}: {one_line(why, 200)}"
-    if len(result.failures) > _NAMED:
-        yield f"  and {len(result.failures) - _NAMED} more"
+    if len(result.failures) > _MAX_LISTED:
+        yield f"  and {len(result.failures) - _MAX_LISTED} more"
 
 
 def checked_row(name: str, result: ReplayCheck) -> dict[str, Any]:
-    """Return the same as JSON."""
+    """Return the result as JSON values."""
     divergence = result.difference
     row: dict[str, Any] = {"session": name, "same": divergence is None, "requests": result.requests}
     row |= {"events": result.events, "agents": result.agents}
@@ -72,7 +72,7 @@ def checked_row(name: str, result: ReplayCheck) -> dict[str, Any]:
 
 
 def rebuilt_row(name: str, result: RebuildCheck) -> dict[str, Any]:
-    """Return the same as JSON."""
+    """Return the result as JSON values."""
     failures = [{"request": request, "why": why} for request, why in result.failures]
     row = {"session": name, "same": not failures, "requests": result.requests}
     return {**row, "bodies": result.bodies, "failures": failures}

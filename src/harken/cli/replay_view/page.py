@@ -34,16 +34,16 @@ from harken.views.viewer import SessionViewer
 
 SHORT = 4_000
 """The maximum number of characters of a text unless the full text is requested."""
-_PIECE = 2_000
+_PIECE_CHARS = 2_000
 """Longer rows are split into pieces of this size, which limits the cost of a row."""
-_GONE = 12
+_MAX_DROPPED = 12
 """The maximum number of listed messages that are gone."""
 _STYLES = {"added": "green", "dropped": "red", "changed": "yellow", "same": "dim"}
 _MARKS = {"added": "+", "dropped": "-", "changed": "~", "same": "="}
 
 
 def title_line(step: RequestStep, total: int, of_agent: int) -> Line:
-    """Return which request it is: of how many, and of how many of its agent."""
+    """Return the position of a request, among all and among those of its agent."""
     return [
         ("bold", f"request {step.number} of {total}"),
         ("", f" · {clean(step.name or '?')} ({step.of_agent} of {of_agent}) · "),
@@ -128,8 +128,8 @@ def text_lines(
     """Yield the lines of a text, indented. Text after `short` characters is left out."""
     visible = text if short is None or len(text) <= short else text[:short]
     for row in visible.split("\n"):
-        for start in range(0, max(len(row), 1), _PIECE):
-            yield [(style, indent + clean(row[start : start + _PIECE]))]
+        for start in range(0, max(len(row), 1), _PIECE_CHARS):
+            yield [(style, indent + clean(row[start : start + _PIECE_CHARS]))]
     if len(visible) < len(text):
         yield [("dim", f"{indent}... {len(text) - len(visible):,} more characters")]
 
@@ -174,7 +174,7 @@ def _messages(rows: Sequence[MessageDiff], short: int | None) -> Iterator[Line]:
         if kind == "same":
             yield [("dim", f"= {count(len(alike), 'message')} as before")]
         elif kind == "dropped":
-            yield from _dropped_lines(alike, len(alike) if short is None else _GONE)
+            yield from _dropped_lines(alike, len(alike) if short is None else _MAX_DROPPED)
         else:
             for row in alike:
                 yield from _message(row, short)
@@ -207,8 +207,8 @@ def _spans(spans: Iterable[TextSpan]) -> Iterator[Line]:
             if index:
                 yield line
                 line = [("", "    ")]
-            pieces = range(0, len(row), _PIECE)
-            line += [(_STYLES[span.kind], clean(row[p : p + _PIECE])) for p in pieces]
+            pieces = range(0, len(row), _PIECE_CHARS)
+            line += [(_STYLES[span.kind], clean(row[p : p + _PIECE_CHARS])) for p in pieces]
     yield line
 
 

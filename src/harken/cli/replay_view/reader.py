@@ -38,13 +38,13 @@ q  Ctrl-C   end
 _KEYS = "n next  b back  g go  a agent  / search  c whole  d new  t tools  j json  ? help"
 _HEAD = 3
 """Rows above the body: title, facts, a rule."""
-_SHORT_SCREEN = 8
+_MIN_ROWS = 8
 """In a window with fewer rows there is no rule and no facts."""
 
 
 @dataclass(slots=True)
 class _Drawn:
-    """The rows of a page, and for which page and width they are."""
+    """The rows of a page, with the page and the width they belong to."""
 
     key: tuple[int, Sight, int]
     rows: WrappedRows
@@ -61,7 +61,7 @@ class ReplayReader:
     """The agent of the visible steps. None: all agents."""
     sight: Sight = "step"
     top: int = 0
-    """The first row of the page that is shown."""
+    """The index of the first visible row."""
     term: str = ""
     """The searched text."""
     note: str = ""
@@ -72,15 +72,15 @@ class ReplayReader:
 
     @property
     def numbers(self) -> list[int]:
-        """The calls that are stepped through."""
+        """The numbers of the visible calls."""
         return list(self.steps.of(self.agent))
 
     def step(self, by: int) -> None:
-        """Go so many requests on, or back."""
+        """Move forward or back by this many requests."""
         numbers = self.numbers
         if self.number in numbers:
             index = numbers.index(self.number) + by
-        else:  # another agent's: the nearest of this one
+        else:  # The request is another agent's: take the nearest one.
             later = [n for n in numbers if n > self.number]
             index = numbers.index(later[0]) if later and by > 0 else len(numbers) - len(later) - 1
         if 0 <= index < len(numbers):
@@ -93,13 +93,13 @@ class ReplayReader:
         self.show(self.numbers[-1 if last else 0])
 
     def show(self, number: int) -> None:
-        """Show a request from its top."""
+        """Show the beginning of a request."""
         self.number, self.top, self.note = number, 0, ""
         if self.sight == "help":
             self.sight = "step"
 
     def go(self, text: str) -> None:
-        """Go to the request that a person means; say so where there is none."""
+        """Go to the request with this number or id; note an error if it does not exist."""
         try:
             number = self.steps.find(text.strip())
         except NameNotFound as error:
@@ -110,7 +110,7 @@ class ReplayReader:
         self.show(number)
 
     def leave(self) -> None:
-        """End a search, else the help."""
+        """Close a search, else the help."""
         if self.sight == "help" and not self.term:
             self.sight = "step"
         self.term = self.note = ""
@@ -121,13 +121,13 @@ class ReplayReader:
         self.top, self.note = 0, ""
 
     def only_agent(self) -> None:
-        """Step through the calls of this request's agent alone, or of all again."""
+        """Toggle between the calls of this request's agent and those of all."""
         is_one = self.agent is not None
         self.agent = None if is_one else self.steps.requests[self.number - 1].agent_id
         self.note = ""
 
     def scroll(self, by: int) -> None:
-        """Move so many rows down, or up."""
+        """Scroll down or up by this many rows."""
         self.note = ""
         top = max(self.top + by, 0)
         room = self._room()
@@ -147,13 +147,13 @@ class ReplayReader:
             self.step(1)
 
     def search(self, term: str) -> None:
-        """Show the next place of a text, beginning with this request."""
+        """Show the next occurrence of a text, beginning with this request."""
         self.term = term
         if term:
             self._seek(term, 1, from_here=True)
 
     def again(self, by: int) -> None:
-        """Show the next request with the text that was searched for, or the last one before."""
+        """Show the next or previous request that contains the searched text."""
         self._seek(self.term, by, from_here=False)
 
     def frame(self, width: int, height: int) -> list[Line]:
@@ -165,7 +165,7 @@ class ReplayReader:
         if self.height == 1:
             return [truncate_line(bar, self.width)]
         head = [title_line(step, len(self.steps), of_agent)]
-        if self.height >= _SHORT_SCREEN:
+        if self.height >= _MIN_ROWS:
             head += [facts_line(step), [("dim", "─" * self.width)]]
         room = self._room()
         body = [marked(row, self.term) for row in self._rows().get(self.top, self.top + room)]
@@ -190,8 +190,8 @@ class ReplayReader:
         return filled([("reverse", shorten(text, room)), ("bold", only)], self.width, "reverse")
 
     def _room(self) -> int:
-        """Return how many rows there are for the page."""
-        return max(self.height - (_HEAD if self.height >= _SHORT_SCREEN else 1) - 1, 1)
+        """Return the number of rows of the page."""
+        return max(self.height - (_HEAD if self.height >= _MIN_ROWS else 1) - 1, 1)
 
     def _rows(self) -> WrappedRows:
         key = (self.number, self.sight, self.width)

@@ -12,17 +12,17 @@ class WrappedRows:
     """The rows of a page at one width."""
 
     def __init__(self, lines: Iterable[Line], width: int) -> None:
-        """Cut `lines` to `width` cells. Nothing is made yet."""
+        """Wrap `lines` to `width` cells, on demand."""
         self._made: list[Line] = []
         self._coming = _rows(lines, max(width, 1))
 
     def get(self, start: int, stop: int) -> Sequence[Line]:
-        """Return these rows, fewer where there are not so many."""
+        """Return these rows, or fewer at the end."""
         self._made += islice(self._coming, max(stop - len(self._made), 0))
         return self._made[start:stop]
 
     def all(self) -> int:
-        """Make all rows; return how many there are."""
+        """Wrap all lines; return the number of rows."""
         self._made += self._coming
         return len(self._made)
 
@@ -55,7 +55,7 @@ def marked(row: Line, term: str) -> Line:
         folded_text = text.casefold()
         if not folded_term or len(folded_text) != len(
             text
-        ):  # letters that fold into two: no place is sure
+        ):  # Case folding changed the length, so positions are unknown.
             spans.append((style, text))
         else:
             spans += _highlight_span(style, text, folded_text, folded_term)
@@ -74,6 +74,6 @@ def _highlight_span(style: str, text: str, folded_text: str, folded_term: str) -
 
 
 def filled(line: Line, width: int, style: str = "") -> Line:
-    """Return a line with spaces up to a width."""
+    """Return a line padded with spaces to a width."""
     width_used = sum(cells(text) for _, text in line)
     return [*line, (style, " " * max(width - width_used, 0))]

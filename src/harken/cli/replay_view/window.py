@@ -34,7 +34,7 @@ class ReplayWindow:
     def __init__(self, reader: ReplayReader, where: TerminalEnvironment) -> None:
         self.reader = reader
         self._asks = ""
-        """What is being asked for in the last row: `g`, `/`, or nothing."""
+        """The prompt in the last row: `g`, `/`, or empty."""
         self._entered = Buffer(multiline=False, accept_handler=self._process_input)
         depth = ColorDepth.DEPTH_4_BIT if where.colour else ColorDepth.DEPTH_1_BIT
         output = SteadyOutput.from_pty(sys.stdout, where.term, default_color_depth=depth)
@@ -56,7 +56,7 @@ class ReplayWindow:
         self.app.ttimeoutlen = self.app.timeoutlen = _ESCAPE_WAIT_S
 
     def run(self) -> int:
-        """Show it; return the exit code."""
+        """Run the window; return the exit code."""
         return self.app.run()
 
     def _render(self) -> StyleAndTextTuples:
@@ -79,7 +79,7 @@ class ReplayWindow:
         self.app.layout.focus(self._line)
 
     def _leave(self) -> None:
-        """End a question, else a search, else the help."""
+        """Close a prompt, else a search, else the help."""
         if self._asks:
             self._asks = ""
             self.app.layout.focus(self._body)

@@ -1,4 +1,4 @@
-"""`harken chat`: say something, hear the answer; everything is in the log."""
+"""`harken chat`: talk with an agent. Every message is logged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from harken.world.permissions.permissions import Mode
 LOG_DIRECTORY = Path("logs", "interactions")
 """The default folder of exported interactions."""
 _PICK = ""
-"""The value of `--resume` where no session is named."""
+"""The value of `--resume` without a name."""
 
 
 def wish_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -237,10 +237,10 @@ def exporting(chat: OpenChat, logs: Path | None) -> Iterator[None]:
 def talk_on_screen(home: Home, wish: ChatOptions, logs: Path | None = None) -> int:
     """Run a chat on the screen. Errors of opening are printed before anything is drawn."""
     code, going = 0, [wish]
-    for options in going:  # grows
+    for options in going:  # the loop appends the next session
         code, onward = _on_one_screen(home, options, logs)
         if onward is not None:
-            click.echo()  # another chat begins below
+            click.echo()  # separates the next chat
             going.append(onward)
     return code
 
@@ -320,7 +320,7 @@ def talk_in_lines(
     can_ask, typed = prompt is None and stdin_is_interactive(), StdinReader()
     user = PlainUser(typed.line_from_now, tell, typed.keep_type_ahead) if can_ask else None
     going, failed = [replace(wish, wakes=prompt is None)], False
-    for options in going:  # grows
+    for options in going:  # the loop appends the next session
         opened_chat = open_chat(home, options, user=user, on_notice=tell)
         with opened_chat, exporting(opened_chat, logs), asyncio.Runner() as runner:
             report(opened_chat, resumed=options.old is not None)

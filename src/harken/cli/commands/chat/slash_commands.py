@@ -56,7 +56,7 @@ def _export(talk: CommandContext, argument: str) -> None:
 
 
 def _session(talk: CommandContext, words: Sequence[str]) -> list[str]:
-    """Return which session is meant, where one is sent as spans."""
+    """Return the argument of the session that is sent as spans."""
     return [str(talk.session.path)] if "--otlp" in words else []
 
 
@@ -112,7 +112,7 @@ def _describe_view(view: click.Command) -> str:
 
 
 _PRINTS = frozenset({"--check", "--context", "--help", "--json", "-h"})
-"""With these `harken replay` prints, also in a terminal."""
+"""Options with which `harken replay` prints, also in a terminal."""
 
 
 @slash(

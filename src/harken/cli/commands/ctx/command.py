@@ -55,7 +55,7 @@ def command() -> None:
 
 
 def looks(function: Callable[..., None]) -> click.Command:
-    """Make a command of a function that gets the open store and a resolver of names as well."""
+    """Make a command from a function, which also gets the open store and a name resolver."""
 
     @wraps(function)
     def looking(home: Home, **arguments: Any) -> None:
@@ -219,7 +219,7 @@ def sent_by(store: Store, ctx: CommitId, stop: Stop, runtime: str) -> list[dict[
 
 
 def selected(store: Store, ctxs: Sequence[CommitId], limit: int | None) -> Iterator[StoredCommit]:
-    """Yield commits and those before them, or the last of all, newest first, at most so many."""
+    """Yield commits and their ancestors, or the last of all, newest first, at most `limit`."""
     commits = histories(store, ctxs) if ctxs else newest(store, limit)
     yield from islice(commits, limit)
 
@@ -234,7 +234,7 @@ def newest(store: Store, max_commits: int | None) -> list[StoredCommit]:
 
 
 def by_time(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
-    """Return commits in the order of time, newest first; those of one moment as they come."""
+    """Return commits by time, newest first. The sort is stable."""
     return sorted(commits, key=lambda stored: stored.commit.created_at, reverse=True)
 
 
@@ -288,9 +288,9 @@ def numbered(
 
 
 def outputs_of(store: Store, ctx: CommitId, stop: Stop, messages: int) -> dict[int, dict[str, Any]]:
-    """Return the outputs that a client kept beside its transcript, by the place of the result."""
+    """Return the outputs that a client stored beside its transcript, by the result's index."""
     entries = entries_in(store, select_commits(store, ctx, stop))
-    if len(entries) != messages:  # some of them are bytes that are not read as messages
+    if len(entries) != messages:  # some messages could not be decoded
         return {}
     outputs = ((index, (entry.source or {}).get("output")) for index, entry in enumerate(entries))
     return {
@@ -313,7 +313,7 @@ def print_message(message: Message, number: int | None = None) -> None:
 
 
 def print_difference(store: Store, left: str, right: str, difference: CommitDiff) -> None:
-    """Print where two commits went apart."""
+    """Print the difference of two commits."""
     ancestor = difference.ancestor
     print_text(f"in common: {name_of(store, ancestor) if ancestor is not None else 'nothing'}")
     for name, messages in ((left, difference.ours), (right, difference.theirs)):

@@ -60,14 +60,14 @@ class SummarizeOptions:
     dry_run: bool
 
     def choice(self) -> SummaryFilter:
-        """Return which commits are meant."""
+        """Return the filter of commits."""
         before = None
         if self.age_s is not None:
             before = format_rfc3339(max(0, system_clock() - int(self.age_s * 1_000_000)))
         return SummaryFilter(every=self.every, principal=self.principal, before=before)
 
     def manner(self, parameters: Mapping[str, Any]) -> SummaryOptions:
-        """Return how the model is to be asked."""
+        """Return the options of the model calls."""
         return SummaryOptions(
             whole=self.whole,
             at_once=self.at_once,
@@ -89,7 +89,7 @@ class SummaryTotals:
 
     @property
     def usage(self) -> Usage:
-        """The tokens that are known."""
+        """The known tokens."""
         usages = [result.usage for result in self.done if result.usage is not None]
         return Usage(
             input_tokens=sum(usage.input_tokens or 0 for usage in usages),
@@ -105,7 +105,7 @@ class SummaryTotals:
 
 
 def of_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
-    """Write summaries that a model gives; return the exit code: 1 where some failed."""
+    """Write summaries of a model; return the exit code, 1 if any failed."""
     settings = load_settings(home, model=wish.model)
     name = settings.model or found_model(settings)
     with store_of(home) as store:
@@ -195,7 +195,7 @@ def report(store: Store, total: SummaryTotals, model: str, *, as_json: bool) -> 
 
 
 def used(usage: Usage, cost_usd: float | None) -> str:
-    """Return tokens, and dollars where they are known."""
+    """Format tokens, and the cost if it is known."""
     cost = "" if cost_usd is None else f", ${cost_usd:.4f}"
     return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
 
@@ -238,7 +238,7 @@ def command(
 
 
 def by_hand(store: Store, name: CommitId, text: str, *, as_json: bool) -> None:
-    """Write a summary that a person gave."""
+    """Write a summary from the user."""
     try:
         notes = update_metadata(store, name, summary=text)
     except ValueError as error:

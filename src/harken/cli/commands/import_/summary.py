@@ -19,7 +19,7 @@ _MB = 1 << 20
 
 
 def progress_text(progress: Progress) -> str:
-    """Return how far an import is: files and megabytes.
+    """Format the progress of an import: files and megabytes.
 
     >>> from harken.capture.files.report import Progress
     >>> progress_text(Progress(120, 390, 12_900_000, 70_000_000))
@@ -110,7 +110,7 @@ def _runtimes(transcripts: Iterable[ImportResult]) -> Iterator[str]:
 
 
 def _iter_unread_lines(results: Iterable[ImportResult], *, is_verbose: bool) -> Iterator[str]:
-    """Yield how many files no conversation was read from."""
+    """Yield lines with the number of files without a conversation."""
     reports = [result.report for result in results]
     how = "" if is_verbose else " (--verbose lists them)"
     stored_count = sum(bool(report.belongs_to) for report in reports)

@@ -26,7 +26,7 @@ from harken.terminal.text import print_text, program_name
 from harken.world.mcp.auth.token_store import Logins
 from harken.world.private_file import replace_file
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @click.command(name="add")
@@ -117,7 +117,7 @@ def _section(name: str, members: Mapping[str, Any]) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else toml_text(name)
+    return name if _BARE_KEY_PATTERN.fullmatch(name) else toml_text(name)
 
 
 def _value(value: Any) -> str:
@@ -145,9 +145,9 @@ def without_server(text: str, name: str) -> str:
     """
     lines: list[str] = []
     buffered: list[str] = []
-    """Comments and empty lines of a section that goes: they may belong to what comes next."""
+    """Comments and empty lines of a removed section: they may belong to the next one."""
     is_going = False
-    for line in [*re.split(r"(?<=\n)", text), ""]:  # a line of TOML ends nowhere else
+    for line in [*re.split(r"(?<=\n)", text), ""]:  # TOML has no other line endings
         header = _header(line)
         if header is not None:
             is_going = name in _servers(header)
@@ -205,9 +205,9 @@ def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> No
     try:
         parse_config(new)
     except ConfigError as error:
-        why = str(error).partition(": ")[2]  # before it stands a line that nobody sees
+        why = str(error).partition(": ")[2]  # without the name of a line that was not written
         raise ConfigError(f"this cannot be written: {why}") from None
-    real = Path(os.path.realpath(file))  # it may be a link into a folder of settings
+    real = Path(os.path.realpath(file))  # The file may be a link to another folder.
     mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
     try:
         replace_file(real, data, mode)

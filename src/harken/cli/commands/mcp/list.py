@@ -122,7 +122,9 @@ def show(server: McpServerInfo, *, limit: int | None) -> None:
     print_text(f"  {one_line(server.program)} (from {server.origin})")
     if server.reason:
         print_text(f"  {server.reason}")
-    if server.state != "open" and not server.needs_login:  # then the reason says what to do
+    if (
+        server.state != "open" and not server.needs_login
+    ):  # a reason of a missing login contains the next step
         print_text(f"  {what_to_do(server)}")
     if server.about:
         print_text(f"  {server.about}, {count(len(server.tools), 'tool')}")

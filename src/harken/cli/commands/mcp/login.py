@@ -1,4 +1,4 @@
-"""`harken mcp login`, `logout`: a person lets agents use a server in their name, or no longer."""
+"""`harken mcp login`, `logout`: give or revoke agents' access to a server for the user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harken.world.mcp.auth.token_store import Login, Logins
 from harken.world.mcp.server_config import McpServerConfig
 
 WAIT_S = 300.0
-_MOST = 16 << 10
+_MAX_BYTES = 16 << 10
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 """Variables that show that a browser can be displayed."""
 
@@ -123,7 +123,7 @@ def _library() -> Any:
 
 
 def _has_browser() -> bool:
-    """Whether a browser can be opened that does not take this terminal."""
+    """Whether a browser can be opened outside this terminal."""
     return sys.platform == "darwin" or any(environment().get(name) for name in _DISPLAYS)
 
 
@@ -166,8 +166,8 @@ def _read_pasted_address(take: Callable[[str], bool]) -> Iterator[None]:
 
     def read() -> None:
         try:
-            line = os.read(descriptor, _MOST).decode("utf-8", "replace")
-        except OSError:  # the terminal is gone
+            line = os.read(descriptor, _MAX_BYTES).decode("utf-8", "replace")
+        except OSError:  # the terminal is closed
             line = ""
         if not line:
             loop.remove_reader(descriptor)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 PORT = 8421
 _NEEDED = {"aiohttp", "multidict", "yarl"}
-_PATIENCE_S = 60.0
+_FINISH_TIMEOUT_S = 60.0
 """The maximum wait at the end for calls that are not recorded yet."""
 _SOON_S = 3.0
-_GLANCE_S = 0.5
+_POLL_INTERVAL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def command(home: Home, run: str | None, as_json: bool, **options: Any) -> int:
 
 
 def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
-    """Pass on and record until the end; return the exit code."""
+    """Forward and record calls until the end; return the exit code."""
     try:
         from harken.capture.proxy.recorder_process import RecorderProcess
         from harken.capture.proxy.server import serving
@@ -130,7 +130,7 @@ def _finish(recorder: RecorderProcess, news: ProxyStatus) -> None:
     with suppress(KeyboardInterrupt):
         if not recorder.close(_SOON_S):
             news.tell("recording what is left; Ctrl-C leaves it to itself")
-        news.is_complete = recorder.close(_PATIENCE_S)
+        news.is_complete = recorder.close(_FINISH_TIMEOUT_S)
 
 
 def _recorder(home: Home, run: str) -> list[str]:
@@ -146,7 +146,7 @@ def _protocol_of(path: str) -> str:
 
 
 def _run(command: Sequence[str], news: ProxyStatus) -> int:
-    """Run a client that asks through the proxy; return its exit code."""
+    """Run a client that uses the proxy; return its exit code."""
     from harken.capture.live.process import run_client as run
 
     words, environ = for_command(command, environment(), news.addresses)
@@ -160,7 +160,7 @@ def _run(command: Sequence[str], news: ProxyStatus) -> int:
 def _wait(server: ProxyServer, wish: ProxyOptions) -> int:
     """Wait until the proxy is stopped, or no client sends requests any more."""
     with _stop_signals() as stop_event:
-        while not stop_event.wait(_GLANCE_S):
+        while not stop_event.wait(_POLL_INTERVAL_S):
             if wish.stop_after_idle is not None and server.idle_s > wish.stop_after_idle:
                 break
     return 0

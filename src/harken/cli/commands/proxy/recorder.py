@@ -24,16 +24,18 @@ from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
 from harken.session.session import Session
 
-_BESIDE = 10
+_NICENESS = 10
 """Its niceness: forwarding bytes has priority."""
-_MOST_CHARACTERS = 200
+_MAX_CHARS = 200
 
 
 def record(home: Home, run: str) -> int:
     """Record the calls of a run of the proxy until it ends, after those that earlier runs left."""
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends when the proxy does, and all is recorded
-    os.nice(_BESIDE)
+        signal.signal(
+            number, signal.SIG_IGN
+        )  # The recorder ends after the proxy, when all is recorded.
+    os.nice(_NICENESS)
     with (
         made_store(home) as store,
         Recorder(
@@ -85,7 +87,7 @@ def said_last(context: Sequence[ChatMessage]) -> str:
         call.function.name for message in reversed(answer) for call in message.tool_calls or ()
     ]
     summary = words or ", ".join(calls) or ("(nothing)" if answer else "(no answer)")
-    return " ".join(summary[:_MOST_CHARACTERS].split())
+    return " ".join(summary[:_MAX_CHARS].split())
 
 
 def _report(value: dict[str, Any]) -> None:

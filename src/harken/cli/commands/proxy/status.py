@@ -13,7 +13,7 @@ from harken.capture.proxy.upstreams import VARIABLES, Upstreams
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import count
 
-_MOST_TOLD = 20
+_MAX_REPORTED = 20
 
 
 class ProxyStatus:
@@ -25,7 +25,7 @@ class ProxyStatus:
         """is_quiet: a client has the terminal; errors and totals are printed at the end."""
         self.addresses = {name: upstreams.address(name, address) for name in upstreams.by_name}
         self.is_complete = True
-        """Whether all that passed was recorded before the end."""
+        """Whether all forwarded calls were recorded before the end."""
         self._servers = {name: upstream.url for name, upstream in upstreams.by_name.items()}
         self._is_quiet, self._as_json = is_quiet, as_json
         self._kept: list[str] = []
@@ -34,7 +34,7 @@ class ProxyStatus:
         self._sessions: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Say where the proxy is."""
+        """Print the address of the proxy."""
         variables = {VARIABLES[n]: url for n, url in self.addresses.items() if n in VARIABLES}
         if self._as_json:
             print_json({"addresses": self.addresses, "variables": variables}, indent=None)
@@ -68,7 +68,7 @@ class ProxyStatus:
             print_json({"told": text}, indent=None)
         elif not self._is_quiet:
             click.echo(f"harken: {one_line(text, 500)}", err=True)
-        elif text not in self._kept and len(self._kept) < _MOST_TOLD:
+        elif text not in self._kept and len(self._kept) < _MAX_REPORTED:
             self._kept.append(text)
 
     def end(self, calls: int, unrecorded: Mapping[str, int]) -> None:

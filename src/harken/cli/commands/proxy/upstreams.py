@@ -21,7 +21,7 @@ from harken.errors import ConfigError
 def upstreams_of(
     wanted: Sequence[str], environ: Mapping[str, str], server: str, token: str
 ) -> Upstreams:
-    """Return the servers: those that are named, else those of the environment, else the vendors'.
+    """Return the servers: the named ones, else those of the environment, else the vendors'.
 
     wanted: `NAME=URL`. server: the address of the proxy itself. Raises ConfigError.
     """
@@ -45,17 +45,17 @@ def upstreams_of(
 def for_command(
     command: Sequence[str], environ: Mapping[str, str], addresses: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the words and the environment with which a client asks through the proxy.
+    """Return the command and the environment of a client that uses the proxy.
 
     addresses: of each provider, at the proxy.
     """
     variables = dict(environ)
     for name, variable in VARIABLES.items():
         variables[variable] = addresses[name]
-    for variable in ("NO_PROXY", "no_proxy"):  # else it would ask the proxy of the network for us
+    for variable in ("NO_PROXY", "no_proxy"):  # otherwise the client would use the network proxy
         variables[variable] = ",".join(filter(None, [variables.get(variable, ""), "127.0.0.1"]))
     words = list(command)
-    if Path(words[0]).name == "codex":  # which does not look into the environment
+    if Path(words[0]).name == "codex":  # Codex ignores the environment
         words[1:1] = ["-c", f'openai_base_url="{addresses["openai"]}"']
     return words, variables
 
@@ -65,7 +65,7 @@ def _upstream(name: str, url: str, environ: Mapping[str, str]) -> Upstream:
 
 
 def _network_proxy(url: str, environ: Mapping[str, str]) -> str | None:
-    """Return the proxy of the network that the environment names for this server."""
+    """Return the network proxy of the environment for this server."""
     scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
     names = [f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"]
     proxy = next((environ[name] for name in names if environ.get(name)), None)
@@ -91,7 +91,7 @@ def _matches(host: str, names: str) -> bool:
 
 
 def _is_own_server(url: str, server: str, token: str) -> bool:
-    """Whether an address is one of this home's proxies: that of a shell may still be one."""
+    """Whether an address is a proxy of this home: a shell may still have an old one."""
     try:
         parts, server_parts = urlsplit(url), urlsplit(server)
         is_here = is_loopback(parts.hostname or "")

@@ -1,4 +1,4 @@
-"""`harken store purge`: remove a text, such as a leaked key, from everything that is kept."""
+"""`harken store purge`: remove a text, such as a leaked key, from all stored files."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class _TextMatches:
 
     places: Sequence[PurgeMatch]
     ours: Sequence[Path]
-    """Files that can be written anew."""
+    """Files that Harken can rewrite."""
     theirs: Sequence[Path]
-    """Files that a person has to change."""
+    """Files that the user has to change."""
 
     def rows(self) -> list[dict[str, str]]:
         return [
@@ -64,7 +64,10 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
     """
     text = _read_secret()
     try:
-        secrets = [Secret(text), Secret(text.replace("\n", "\n+"))]  # the history's way to write
+        secrets = [
+            Secret(text),
+            Secret(text.replace("\n", "\n+")),
+        ]  # the form of the text in the history file
         purge = PurgeRequest(secret=secrets[0], by=getpass.getuser(), why=why)
     except ValueError as error:
         raise ConfigError(str(error)) from None
@@ -87,7 +90,7 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
 
 
 def _read_secret() -> str:
-    """Return the text that shall go. Raises ConfigError where there is none."""
+    """Return the text to remove. Raises ConfigError if it is empty."""
     if sys.stdin.isatty():
         text: str = click.prompt("The text that shall go", hide_input=True, err=True)
     else:
@@ -99,7 +102,7 @@ def _read_secret() -> str:
 
 @contextmanager
 def _store_of(home: Home) -> Iterator[Store]:
-    """Open the store of a home; where there is none, an empty one."""
+    """Open the store of a home, or an empty one if it does not exist."""
     if not home.store_file.exists() and load_settings(home).store is None:
         yield MemoryStore()
         return
@@ -133,7 +136,7 @@ def _confirm(matches: _TextMatches, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise ConfigError("what is purged is gone: --dry-run lists it, --yes does it")
     locations = count(len(matches.places) + len(matches.ours), "place")
-    take_type_ahead()  # an answer typed before the question was shown does not count
+    take_type_ahead()  # Type-ahead is not an answer.
     click.confirm(f"Purge it from {locations}? It is gone then.", abort=True, err=True)
 
 

@@ -21,11 +21,11 @@ from harken.session.log.compressed import log_of
 from harken.world.private_file import replace_file
 
 _CHUNK_BYTES = 1 << 20
-_LARGEST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 
 
 def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
-    """Yield the files of a home that hold a text, but its store, indexes and logs; no links.
+    """Yield the files of a home that contain a text, without its store, indexes, logs and links.
 
     `secrets`: the text as it may be written there.
     """
@@ -38,13 +38,13 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
             is_store = path.parent == home.folder and name in file_names
             if is_store or log_of(path) in logs or path.is_symlink() or not path.is_file():
                 continue
-            with suppress(OSError):  # what cannot be read is not ours
+            with suppress(OSError):  # Harken wrote no unreadable file.
                 if _contains(path, secrets):
                     yield path
 
 
 def forget_facts(home: Home) -> None:
-    """Delete the facts, which are found out again. Raises StoreWriteError."""
+    """Delete the index of facts, which is created again. Raises StoreWriteError."""
     reset_database(home.facts_file)
 
 
@@ -75,7 +75,7 @@ def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
 
 
 def _rewrite(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
-    """Write a catalogue to another place, without a text; return whether it can be read."""
+    """Write a catalogue without a text to another path; return whether it can be read."""
     from harken.index.catalogue import Catalogue
 
     def replace(data: bytes) -> bytes:
@@ -94,13 +94,13 @@ def _rewrite(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
 def is_ours(home: Home, path: Path) -> bool:
     """Whether Harken wrote a file for itself, so that its text may be changed."""
     inside = path.relative_to(home.folder).parts
-    return path.stat().st_size <= _LARGEST_BYTES and (
+    return path.stat().st_size <= _MAX_BYTES and (
         inside[0] in ("outputs", "sessions") or inside == ("history",)
     )
 
 
 def without(path: Path, secrets: Iterable[Secret]) -> None:
-    """Write a file anew without a text, in one step. Raises StoreWriteError."""
+    """Rewrite a file without a text, atomically. Raises StoreWriteError."""
     try:
         data = path.read_bytes()
         for secret in secrets:
@@ -111,7 +111,7 @@ def without(path: Path, secrets: Iterable[Secret]) -> None:
 
 
 def _database(path: Path) -> list[Path]:
-    """Return the files of a SQLite database, whether they are there or not."""
+    """Return the possible files of a SQLite database."""
     return [path.with_name(path.name + end) for end in SUFFIXES]
 
 

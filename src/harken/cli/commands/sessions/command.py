@@ -174,7 +174,7 @@ class _Session:
 
 
 class _Conditions:
-    """The conditions of a command line that a session has to meet, the cheapest first."""
+    """The filter of sessions from the command line, with the cheapest conditions first."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _Conditions:
         project: str | None,
         text: str | None,
     ) -> None:
-        """Raises ConfigError for a time that is none, NameNotFound for an unknown runtime."""
+        """Raises ConfigError for an invalid time, NameNotFound for an unknown runtime."""
         now = datetime.now(UTC)
         self.since_s = -math.inf if since is None else moment_us(since, LocalZone(), now) / 1e6
         runtimes = [HARKEN, *sorted({session.runtime for session in imported(home)})]
@@ -238,9 +238,9 @@ def _list_sessions(home: Home) -> Iterable[_Session]:
 
 
 def _is_in(folder: str, root: str) -> bool:
-    """Whether a runtime worked in this folder, or below; its last name alone will do."""
+    """Whether a session's folder is this one, or below it; a single part of the path is enough."""
     path = PurePath(folder)
-    full = PurePath(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100 - need not be there
+    full = PurePath(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100 - it may not exist
     return bool(folder) and (path.is_relative_to(full) or root in path.parts)
 
 
@@ -349,9 +349,9 @@ def state_of(path: Path, *, is_recorded: bool = False) -> State:
     for line in reversed([] if torn else lines):
         try:
             event = decode_event(line)
-        except (ValueError, RecursionError):  # torn, or longer than what was read
+        except (ValueError, RecursionError):  # a torn line, or a longer one than was read
             break
-        if not isinstance(event, ContentPurged):  # which says nothing about the run
+        if not isinstance(event, ContentPurged):  # a purge says nothing about the state
             break
     if isinstance(event, SessionEnded):
         return "ended"

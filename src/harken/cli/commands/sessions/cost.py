@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
 
 MAX_LOG_BYTES = 32 * 1024 * 1024
-"""The cost of a larger log, or of a packed one, is not read for a list."""
+"""The maximum size of a log whose cost is read for a list. Compressed logs are not read."""
 _RESPONSE = b'"llm_response"'
 _COSTS = """
     SELECT sessions.name, sessions.ended, sum(requests.cost_usd),
@@ -46,7 +46,7 @@ def cost_of_log(path: Path) -> float | None:
             for line in file:
                 if _RESPONSE in line:
                     tally.add(decode_event(line))
-    except (LogError, OSError, ValueError, RecursionError):  # `sessions check` says what is wrong
+    except (LogError, OSError, ValueError, RecursionError):  # `sessions check` reports the error
         return None
     return tally.cost_usd
 
@@ -55,7 +55,7 @@ class ImportedCosts:
     """The costs of imported sessions, as far as the index of facts has them."""
 
     def __init__(self, home: Home) -> None:
-        """Read them when the first one is asked for."""
+        """The costs are read on the first access."""
         self._home = home
         self._by_name: Mapping[str, tuple[int, float]] | None = None
 
@@ -74,7 +74,7 @@ class ImportedCosts:
         try:
             with closing(SessionIndex(self._home.facts_file)) as facts:
                 return _costs(facts.database)
-        except HarkenError:  # a damaged index: the commands that need it repair it
+        except HarkenError:  # Commands that need the index repair it.
             return {}
 
 

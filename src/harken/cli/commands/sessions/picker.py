@@ -19,13 +19,13 @@ from harken.terminal.text import one_line, print_text
 
 MAX_LISTED = 15
 """The number of listed sessions, the last written first; a terminal has 24 rows."""
-_NAME = re.compile(r"[^\W_][\w.-]{0,79}")
+_NAME_PATTERN = re.compile(r"[^\W_][\w.-]{0,79}")
 
 
 def check_new_name(home: Home, name: str) -> None:
     """Check the name of a new session. Raises ConfigError if it is unfit, or taken."""
     is_reserved = name == LATEST or name.startswith("ctx-") or name.endswith((".jsonl", "."))
-    if is_reserved or not _NAME.fullmatch(name):
+    if is_reserved or not _NAME_PATTERN.fullmatch(name):
         raise ConfigError(
             f"a session cannot be named {name!r}: a name has letters, digits, '.', '-' and '_', "
             f"begins with a letter or digit, and is not {LATEST!r}, 'ctx-...' or '....jsonl'"
@@ -58,7 +58,7 @@ def pick_session(home: Home) -> str:
 def _choose_on_screen(rows: list[tuple[str, str]]) -> str:
     from prompt_toolkit.shortcuts import choice
 
-    take_type_ahead()  # keys from before the list was shown choose nothing
+    take_type_ahead()  # Type-ahead does not choose a session.
     return choice(message="Go on with which session? (Up, Down, Enter; Ctrl-C: none)", options=rows)
 
 

@@ -96,7 +96,7 @@ def _truncate(text: str, width: int) -> str:
 
 
 def terminal_width() -> int | None:
-    """Return the width of the terminal that is written to. Return None if it is none."""
+    """Return the width of the output terminal. Return None if the output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harken.store.base import Store
 
 JSON_BINS = 60
-"""A profile for programs and pages has at most so many bins."""
+"""The number of bins of a profile for programs and pages."""
 
 
 @click.command()

@@ -18,7 +18,7 @@ from harken.terminal.table import NARROW, Sheet, TextColumn
 from harken.views.message_text import count
 
 SHOWN = 10
-"""So many rows of a table; all are in the JSON."""
+"""The maximum number of rows of a table; the JSON contains all."""
 TEMPLATES = 6
 _BAR = 16
 _OF_TEMPLATE = 4
@@ -26,7 +26,7 @@ NAMELESS = "(not named)"
 
 
 def show_sums(sheet: Sheet, sums: Amplification, usage: UsageStats) -> None:
-    """Show how much there was of everything, in one line."""
+    """Show the totals on one line."""
     parts = [
         (number(sums.prompts), _word(sums.prompts, "prompt")),
         (number(sums.responses), _word(sums.responses, "response")),
@@ -94,7 +94,7 @@ def _model_row(model: ModelUsage) -> Sequence[str]:
 
 
 def show_tools(sheet: Sheet, stats: Tools) -> None:
-    """Show which tools were called, by all and by each kind of agent."""
+    """Show the tool calls of all agents and of each kind of agent."""
     columns = (
         TextColumn("tool", is_text=True),
         TextColumn("", is_text=True, from_width=NARROW, style="cyan"),
@@ -126,7 +126,7 @@ def show_tools(sheet: Sheet, stats: Tools) -> None:
 
 
 def _format_failures(tool: ToolStats) -> str:
-    """Return the share of calls that failed among those of which it is known."""
+    """Return the share of failed calls among those with a known result."""
     counted_calls = tool.calls - tool.untold
     if tool.errors:
         return share(tool.errors, counted_calls)
@@ -159,7 +159,7 @@ def _show_templates(sheet: Sheet, stats: Tools) -> None:
 
 
 def more(sheet: Sheet, rows: int, visible: int = SHOWN) -> None:
-    """Say how many rows were not shown."""
+    """Print the number of rows that were not shown."""
     if rows > visible:
         sheet.line((f"... and {rows - visible:,} more, with --json", "dim"))
 
@@ -177,7 +177,7 @@ ROWS = (
 _NAMES, _SUMS = 14, 26
 
 
-_LEAST = 0.001
+_MIN_SECONDS = 0.001
 
 
 def bins_for(width: int) -> int:
@@ -224,11 +224,11 @@ def _show_profile(sheet: Sheet, profile: Profile, zone: tzinfo) -> None:
         events = getattr(profile.events, name, 0)
         if not seconds and not events:
             continue
-        # What took no time that anybody knows happened all the same.
+        # An event of unknown duration is still drawn.
         values = [
             max(
                 getattr(profile_bin.seconds, name),
-                _LEAST * bool(getattr(profile_bin.events, name, 0)),
+                _MIN_SECONDS * bool(getattr(profile_bin.events, name, 0)),
             )
             for profile_bin in profile.bins
         ]

@@ -46,7 +46,7 @@ from harken.views.viewer import SessionViewer
 Row: TypeAlias = dict[str, Any]
 _LISTED_AGENTS = 12
 _WIDE = 120
-"""Columns of a timeline where there is no terminal."""
+"""The number of columns of a timeline without a terminal."""
 
 
 full_option = click.option(
@@ -57,7 +57,7 @@ full_option = click.option(
 _CONVERSATION = CommandEntry(
     "harken.cli.commands.view.conversation:command", "Show the conversation as its chat showed it."
 )
-"""Imported when it is shown: it needs the chat's renderer, and that needs views."""
+"""Imported on demand: it needs the chat's renderer, which needs views."""
 
 
 class _ViewGroup(CommandGroup):
@@ -154,7 +154,7 @@ def _agent_line(row: TreeRow) -> str:
     model = "" if row.language_model is None else model_text(row.language_model)
     kind = one_line(row.template or "", 40)
     notes = [suffix, "hook" if row.place == "hook" else "", kind, model]
-    if row.entries or model:  # of code that never said anything there is nothing to count
+    if row.entries or model:  # code without messages has no counts
         notes += [count(row.entries, "entry", "entries")]
         notes += [count(row.model_calls, "model call")]
     notes += ["gone"] if row.gone else []
@@ -285,7 +285,7 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
 
 
 def _resolve_request(viewer: SessionViewer, name: str) -> MessageId:
-    """Return the message that a person named, or the last model call of the agent."""
+    """Return the named message, or the last model call of the named agent."""
     try:
         return viewer.resolve_message(name)
     except NameNotFound as error:
