@@ -127,11 +127,11 @@ class EventPrinter:
 
         `streamed`: its text was printed while it was streamed.
         """
-        for piece in self._render_received(event, streamed=streamed):
+        for piece in self._render_event(event, streamed=streamed):
             self._announced_name = ""
             yield piece
 
-    def _render_received(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
+    def _render_event(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
         self._remember_agent(event)
         if self._sums_up(event.agent_id):
             return  # its result is printed
@@ -334,7 +334,7 @@ class EventPrinter:
             if call.function.name in _AT_ONCE:
                 line = self._call_line(agent, call.function)
                 yield TextRows("action", [line], self.depth(agent.id), hanging=4)
-                self._announced_name = _announced_name(call.function)
+                self._announced_name = _subagent_name(call.function)
 
     def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
         for part in entry.content if isinstance(entry.content, list) else ():
@@ -404,7 +404,7 @@ class EventPrinter:
             yield self._render_notice(response.agent_id, text, "yellow")
 
 
-def _announced_name(call: FunctionCall) -> str:
+def _subagent_name(call: FunctionCall) -> str:
     """Return the name of the subagent that a call creates, or an empty text."""
     name = parse_arguments_or_empty(call.arguments).get("name") if call.name == "task" else None
     return clean(name) if isinstance(name, str) else ""

@@ -26,7 +26,7 @@ from harken.terminal.text import escape_control_characters
 MOST = 50_000
 SHOWN = 50
 _FRESH_S = 10.0
-_MAX_MISSES = 50
+_MAX_WAIT_STEPS = 50
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
 _WORD_PATTERN = re.compile(r"\S+$")
 
@@ -105,7 +105,7 @@ class InputCompleter(Completer):
         """Yield completions; those of files after the first walk of the tree."""
         if "@" in document.text_before_cursor:
             self.tree.refresh(time.monotonic())
-            for _ in range(_MAX_MISSES):
+            for _ in range(_MAX_WAIT_STEPS):
                 if self.tree.files or not self.tree.walking:
                     break
                 await asyncio.sleep(0.02)
