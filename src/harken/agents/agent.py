@@ -1,8 +1,8 @@
-"""`Agent`: something that hears and answers.
+"""`Agent`: the base class of every participant of a session, with a transcript and an answer.
 
-An agent is an identity in a session and nothing more that lasts: its transcript, its place and
-its subagents are read from the session's state, which the log rebuilds. So an agent object can
-be dropped and made again at any time without anyone noticing.
+An agent is an identity in a session. Its transcript, its place in the tree and its subagents are
+read from the session's state, which is rebuilt from the log. An agent object can therefore be
+dropped and created again at any time without any visible effect.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from harken.session.state import AgentState, OpenCall
 from harken.world.loop_lock import LoopLock
 
 UNASKED = ("[hook ", "[the user did this: ")
-"""How that begins which wants no answer. Of what came from a commit, nothing else says so."""
+"""The prefixes of user messages that need no answer. In messages loaded from a commit, only the
+prefix marks them."""
 
 
 @check_arguments
@@ -50,13 +51,14 @@ class Agent:
     """The interface of every agent: `harken(input)`, `await response()`, `inform(dst, txt)`."""
 
     kind: ClassVar[str] = "agent"
-    """What the birth calls it: `smart`, or the registered name of a dumb agent."""
+    """The kind that the birth records: `smart`, or the registered name of a dumb agent."""
     can_unload: ClassVar[bool] = False
-    """Whether a long session may let go of an idle object of just this class, and make it anew."""
+    """Whether a long session may unload an idle object of exactly this class and create it again.
+    """
     points: ClassVar[frozenset[HookPoint]] = POINTS
-    """Where it is asked while it stands as a hook, unless its spec says so."""
+    """The points at which it is asked while it is a hook, unless its spec names others."""
     can_restore: ClassVar[bool] = True
-    """Whether it can be made anew from what a file says of it: not where that is code to run."""
+    """Whether it can be created from a dump file: not if the file would name code to run."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Check the points of a class. Raises TypeError, and ValueError for an unknown point."""
@@ -71,7 +73,7 @@ class Agent:
         *,
         runtime: AgentRuntime | None = None,
     ) -> None:
-        """Get an id from the session; whoever makes the agent logs its birth (`log_birth`).
+        """Allocate an agent id in the session. The caller logs the birth with `log_birth`.
 
         The system prompt is held back until then. `init_prompt` is a transcript to start from:
         messages of this session, known by their `message_id`, are not logged again; others are.
@@ -86,7 +88,7 @@ class Agent:
 
     @classmethod
     def from_state(cls, session: Session, state: AgentState, runtime: AgentRuntime) -> Self:
-        """Make the object for an agent that was born before."""
+        """Create the object of an agent whose birth is in the log already."""
         agent = cls.__new__(cls)
         agent.load_spec(state)
         agent.bind(session, state.id, runtime)
@@ -94,10 +96,10 @@ class Agent:
         return agent
 
     def load_spec(self, state: AgentState) -> None:
-        """Take from a birth what `begin` rests on."""
+        """Read from the birth what `begin` needs."""
 
     def restore(self, state: AgentState) -> None:
-        """Take back what the log knows of this agent beside its transcript."""
+        """Restore the state that the log has of this agent besides its transcript."""
 
     def bind(self, session: Session, agent_id: AgentId, runtime: AgentRuntime) -> None:
         """Bind the object to its identity in the session."""
@@ -106,12 +108,13 @@ class Agent:
         self.runtime = runtime
         self._initial: list[Mapping[str, Any]] = []
         self.born_with: dict[str, Any] = {}
-        """What its birth says besides its `spec`; whoever makes the agent may add to it."""
+        """Members that the birth records besides `spec()`; the creator of the agent may add to
+        them."""
         self.asking = LoopLock()
-        """Held while it is asked as a hook: one question at a time."""
+        """A lock that allows one hook question at a time."""
         self.gate = TurnLock()
         self.news: list[TranscriptEntry] = []
-        """What subagents say of what woke them: it hears it when it can."""
+        """Answers of subagents that a trigger woke, received at the next safe point."""
         session.live[agent_id] = self
         self.begin()
 
@@ -123,12 +126,12 @@ class Agent:
         """
 
     def spec(self) -> dict[str, Any]:
-        """Return what the birth records of this agent beside its name and model."""
+        """Return the members that the birth records besides name and model."""
         return {"kind": self.kind}
 
     @property
     def language_model(self) -> str | None:
-        """The name of the model that decides for it; None for a dumb agent."""
+        """The name of the model that decides for this agent, or None for a dumb agent."""
         return None
 
     def log_birth(
@@ -156,11 +159,11 @@ class Agent:
             check_registered(type(self), self.kind, self.runtime)
 
     def set_initial_transcript(self, initial: Sequence[Mapping[str, Any]]) -> None:
-        """Start, when its birth is logged, from a transcript that is whole."""
+        """Set the complete transcript to start from when the birth is logged."""
         self._initial += initial
 
     def log_initial_transcript(self) -> None:
-        """Begin with the initial transcript: by reference where it is in the log, else in full."""
+        """Log the initial transcript: messages that are in the log by reference, others in full."""
         initial, self._initial = self._initial, []
         begin_with(self.session, self.agent_id, initial)
 
@@ -169,7 +172,7 @@ class Agent:
 
     @property
     def state(self) -> AgentState:
-        """What the log says of this agent. Raises NotBorn before its birth is logged."""
+        """The agent's state as folded from the log. Raises NotBorn before its birth is logged."""
         self.check_born()
         state = self.session.agent(self.agent_id)
         if self._initial:  # its birth was logged by `Session.log_agent_created`
@@ -178,54 +181,54 @@ class Agent:
 
     @property
     def is_born(self) -> bool:
-        """Whether the log has its birth."""
+        """Whether the birth of this agent is in the log."""
         return self.agent_id in self.session.agents
 
     def check_born(self) -> None:
-        """Raise NotBorn if the log does not have its birth yet."""
+        """Raise NotBorn if the birth is not in the log yet."""
         if not self.is_born:
             raise NotBorn(self.agent_id, type(self).__name__)
 
     @property
     def name(self) -> str:
-        """Its name, its id where it has none."""
-        known = self.session.agents.get(self.agent_id)
-        return (known.name if known is not None else None) or self.agent_id
+        """The agent's name, or its id if it has no name."""
+        state = self.session.agents.get(self.agent_id)
+        return (state.name if state is not None else None) or self.agent_id
 
     @property
     def transcript(self) -> list[dict[str, Any]]:
-        """What its model would read now, as message dicts (with ids), oldest first."""
+        """The context that its model would read now, as message dicts with ids, oldest first."""
         if not self.is_born:
             return [dict(message) for message in self._initial]
         return [message_dict(message) for message in context_now(self.state)]
 
     @property
     def subagents(self) -> dict[str, Agent]:
-        """Its living subagents by name (by id where they have none), in order of birth."""
+        """The live subagents by name (by id if unnamed), in order of birth."""
         return {name: self.agent_by_id(agent_id) for name, agent_id in self.subagent_ids.items()}
 
     @property
     def subagent_ids(self) -> dict[str, AgentId]:
-        """The same as ids: nobody is revived for it."""
+        """Ids of the live subagents by name, without reviving them."""
         agents = self.session.agents
         return {agents[id_].name or id_: id_ for id_ in self.state.subagents}
 
     @property
     def hooks(self) -> list[Agent]:
-        """The hooks that watch it, in the order in which they are asked.
+        """The hooks that watch this agent, in the order in which they are asked.
 
-        Those that it put there itself come first, see `self_made`.
+        Hooks that the agent installed itself come first, see `self_made`.
         """
         return [self.agent_by_id(agent_id) for agent_id in self.hook_ids]
 
     @property
     def hook_ids(self) -> list[AgentId]:
-        """The same as ids: nobody is revived for it."""
+        """Ids of the hooks in the order in which they are asked, without reviving them."""
         agents = self.session.agents
         return sorted(self.state.hooks, key=lambda id_: is_guard(agents[id_].spec))
 
     def agent_by_id(self, agent_id: str) -> Agent:
-        """Return another agent of the same session, revived where it is not in memory.
+        """Return another agent of the same session, reviving it if it is not in memory.
 
         Raises NameNotFound.
         """
@@ -258,7 +261,7 @@ class Agent:
         self.session.append(event)
 
     async def response(self, input: str | None = None) -> LoggedString:
-        """Answer what was heard; with `input`, hear it first.
+        """Answer the latest input. If `input` is given, append it first.
 
         Returns the final text with the id of its message. Raises ModelError where a model call
         fails, LogWriteError where the log cannot be written; both leave the session resumable.
@@ -266,42 +269,44 @@ class Agent:
         raise ConfigError(f"{self.name} is a plain Agent: make a SmartAgent or a DumbAgent")
 
     def inform(self, dst: Agent, txt: str) -> None:
-        """Let another agent hear a text, with whatever it represents."""
+        """Send a text, with the id of the message that it represents, to another agent."""
         if not isinstance(dst, Agent):
             raise TypeError(f"inform(dst, txt): dst must be an Agent, not {dst!r}")
         dst.harken(txt)
 
     @property
     def hook_points(self) -> frozenset[HookPoint]:
-        """Where it is asked while it stands as a hook."""
-        own = self.state.spec.get("points")
-        return self.points if own is None else POINTS & frozenset(own)
+        """The points at which it is asked while it is a hook."""
+        points = self.state.spec.get("points")
+        return self.points if points is None else POINTS & frozenset(points)
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether it wants to be asked this; what it does not is as if it were OK, and not logged.
+        """Whether to ask this hook a question; if not, it counts as OK and is not logged.
 
-        For a hook that seldom has something to say. One that raises here is asked.
+        Override it in a hook that rarely comments. If it raises, the hook is asked.
         """
         return True
 
     async def judge_question(
         self, question: HookQuestion, asked: MessageId
     ) -> tuple[Verdict, MessageId]:
-        """Return the verdict on a question that it has heard, with the message that says so.
+        """Return the verdict on a question, with the id of the message that contains it.
 
-        By default its answer is read as one. Raises UnparsableVerdict where it is none.
+        The question is in the transcript already. By default the answer is parsed as a verdict.
+        Raises UnparsableVerdict if it is none.
         """
-        said = await self.response()
-        return verdict_in(str(said), question.point), said.message_id or asked
+        answer = await self.response()
+        return verdict_in(str(answer), question.point), answer.message_id or asked
 
     def after_verdict(self) -> None:
-        """Do what is due now that a verdict was given, or failed. Done once, it does nothing."""
+        """Do the follow-up work of a verdict, also of a failed one. A second call does nothing."""
 
     def install(self, agent: Agent, name: str | None = None) -> Self:
-        """Begin to watch an agent: the birth names the agent's own birth as its cause.
+        """Install this hook on an agent. The birth names the agent's own birth as its cause.
 
-        Those who stand below it already get copies, as those will who come. Raises TypeError for a
-        class that was not registered, and for a hook without `judge`: nothing was logged then.
+        Existing subagents of the agent get copies now, later subagents at their birth. Raises
+        TypeError for an unregistered class and for a hook without `judge`, before anything is
+        logged.
         """
         if not isinstance(agent, Agent):
             raise TypeError(f"install(agent): agent must be an Agent, not {agent!r}")
@@ -309,56 +314,58 @@ class Agent:
         return self
 
     def install_with_copies(self, agent: Agent, name: str, cause: Cause) -> None:
-        """Log the birth of a hook of an agent, then give copies to those who stand there already.
+        """Log the birth of this hook on an agent, then give copies to existing subagents.
 
-        The birth says whom it reaches.
+        The birth lists the agents that get copies.
         """
         self.log_hook_birth(agent, name, cause)
         self.copy_to_subagents()
 
     def log_hook_birth(self, agent: Agent, name: str, cause: Cause) -> None:
-        """Log the birth of a hook of an agent. A hook that the agent made reaches nobody."""
+        """Log the birth of this hook on an agent. A self-made hook is not copied."""
         if not is_made(self.born_with) and (reached := guarded(self.session.agents, agent.state)):
             self.born_with["reaches"] = list(reached)
         self.log_birth(cause, name, "hook")
 
     def copy_to_subagents(self) -> None:
-        """Give copies to those whom its birth names; where a crash ended that, to the others.
+        """Install copies on the agents that the birth lists, and on their subagents.
 
-        So do its copies, in a row: the depth of a tree is not that of Python's stack.
+        The copies are processed in a queue, not recursively, so the depth of the tree is not
+        limited by Python's stack. A resume after a crash completes the work.
         """
-        waiting: list[Agent] = [self]
-        for hook in waiting:  # grows
-            waiting += hook.copy_to_children()
+        pending: list[Agent] = [self]
+
+        for hook in pending:  # copy_to_children extends the queue
+            pending += hook.copy_to_children()
 
     def copy_to_children(self) -> list[Agent]:
-        """Give copies to those whom its birth names and who have none; return the copies."""
-        made: list[Agent] = []
+        """Install missing copies on the agents that the birth lists. Return the copies."""
+        copies: list[Agent] = []
         if not self.state.spec.get("reaches"):
-            return made
+            return copies
         for agent in map(self.agent_by_id, self.state.spec["reaches"]):
-            there = agent.hooks
-            if self.original_id not in {hook.original_id for hook in there}:
+            hooks = agent.hooks
+            if self.original_id not in {hook.original_id for hook in hooks}:
                 copy = self.logged_copy_for(agent)
                 if copy is not None:
-                    called = free_name(self.name, [hook.name for hook in there])
-                    copy.log_hook_birth(agent, called, agent.state.birth)
-                    made.append(copy)
+                    name = free_name(self.name, [hook.name for hook in hooks])
+                    copy.log_hook_birth(agent, name, agent.state.birth)
+                    copies.append(copy)
         self.session.append(AgentConfigured(agent_id=self.agent_id, spec={"reaches": []}))
-        return made
+        return copies
 
     @property
     def original_id(self) -> AgentId:
-        """Which hook it is a copy of, in the end; itself, where it is none."""
+        """The id of the hook that this hook is a copy of, or its own id if it is no copy."""
         original: AgentId = self.state.spec.get("original") or self.agent_id
         return original
 
     def logged_copy_for(self, agent: Agent, *, below: bool = True) -> Agent | None:
-        """Return a copy of this hook for an agent to be watched; None: it gets none.
+        """Return a copy of this hook for another agent, or None if that agent gets no copy.
 
-        below: the agent stands below whom the hook watches; else it takes that one's place, and is
-        watched even by hooks that leave subagents alone. What was said of the hook when it was put
-        there, where it is asked for one, holds for its copies.
+        below: the agent is a subagent of the watched agent; otherwise it takes the watched agent's
+        place and is watched even by hooks that skip subagents. Points and the subagents setting are
+        inherited.
         """
         spec = self.state.spec
         copy = None if below and spec.get("subagents") is False else self.copy_for(agent)
@@ -369,78 +376,80 @@ class Agent:
         return copy
 
     def copy_for(self, agent: Agent) -> Agent | None:
-        """Return a new hook for a new subagent of whom it watches; None for no hook.
+        """Return a new hook for a new subagent of the watched agent, or None for no hook.
 
-        An agent that only came to stand as a hook watches that one agent.
+        An agent that became a hook only by a move watches a single agent.
         """
         return None
 
     @property
     def can_talk(self) -> bool:
-        """Whether it can answer, and not only judge: else it cannot take the place of one."""
+        """Whether it can answer, not only judge. Otherwise it cannot take another agent's place."""
         return True
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something that it has not heard: from outside, or of a subagent."""
+        """Whether there is unread input: from a trigger or from a subagent."""
         return bool(self.news or self.session.agents[self.agent_id].undelivered)
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way with it that its log does not say."""
-        waited = self.gate.is_waited_for or not self.gate.is_open or self.asking.is_held
-        return bool(waited or self.news or self._initial)
+        """Whether the agent has activity or data in memory that the log does not show."""
+        is_locked = self.gate.is_waited_for or not self.gate.is_open or self.asking.is_held
+        return bool(is_locked or self.news or self._initial)
 
     @property
     def is_in_log(self) -> bool:
-        """Whether the object may be let go by itself, since it keeps nothing that the log has not.
+        """Whether the object can be unloaded, because the log has all of its state.
 
-        Its class says so of itself (`can_unload`), not of those that derive from it.
+        The class declares this for itself with `can_unload`; subclasses do not inherit it.
         """
         return bool(vars(type(self)).get("can_unload")) and not self.is_busy
 
     def hear_news(self, most: int | None = None) -> list[TranscriptEntry]:
-        """Hear what there is to hear, or the first so many of it; return the entries.
+        """Append unread inputs to the transcript, at most `most` of them. Return the entries.
 
-        For the beginning of a turn, and between two steps of one: where every call has its result.
+        Call it at the start of a turn or between two steps, where every call has its result.
         """
-        happened = [
+        trigger_entries = [
             TranscriptEntry(agent_id=self.agent_id, role="user", content=text, substance=piece)
             for piece, text in self.state.undelivered.items()
         ]
-        heard = (happened + self.news)[:most]
-        self.news = self.news[max(0, len(heard) - len(happened)) :]
-        self.session.append_all(heard)
-        return heard
+        entries = (trigger_entries + self.news)[:most]
+        self.news = self.news[max(0, len(entries) - len(trigger_entries)) :]
+        self.session.append_all(entries)
+        return entries
 
     @property
     def has_open_calls(self) -> bool:
-        """Whether it owes an answer: a crash, an error or a cancellation ended its last turn.
+        """Whether the agent owes an answer: its last turn was interrupted.
 
-        `await response()` without input goes on with that turn.
+        A crash, an error or a cancellation interrupts a turn. `await response()` without input
+        continues it.
         """
         for message in reversed(self.session.context(self.agent_id)):
             if message.role != "user" or not asks_nothing(message):
                 return message.role in ("user", "tool") or bool(self.state.open_calls)
-        return False  # nothing but what hooks said
+
+        return False  # only comments of hooks
 
     def check_free(self) -> None:
-        """Raise AgentBusy where it is in the middle of a turn and can hear nothing now."""
+        """Raise AgentBusy if the agent is in the middle of a turn and cannot receive input."""
 
     async def finish_calls(self) -> None:
-        """Give calls that were cut off a result, before the agent hears anything else.
+        """Give interrupted calls a result before the next input.
 
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         self.close_open_calls()
 
     def close_open_calls(self) -> None:
-        """Give every call without a result one that says that it was cut off."""
+        """Give every call without a result a result that says it was interrupted."""
         for call in list(self.state.open_calls.values()):
             self.close_call(call)
 
     def checkpoint(self, trigger: Checkpoint = "explicit", summary: str = "") -> CommitId | None:
-        """Commit what it understands now; return its last commit, None: there is no store.
+        """Commit the agent's context now. Return its last commit, or None without a store.
 
         Raises StoreError; the session can go on, and nothing is lost.
         """
@@ -450,21 +459,21 @@ class Agent:
         return checkpoints.take(self.session, self.agent_id, trigger, summary)
 
     def checkpoint_if_due(self, trigger: Checkpoint) -> None:
-        """Take the checkpoint of an event where one is due; a store that refuses stops nobody."""
+        """Take a checkpoint if the trigger requires one. A store error does not stop the agent."""
         checkpoints = self.runtime.checkpoints
         if checkpoints is not None:
             checkpoints.keep(self.session, self.agent_id, trigger, self.runtime.notify)
 
     def is_retryable(self, call: OpenCall) -> bool:
-        """Whether a call that was cut off may simply be run again."""
+        """Whether an interrupted call may simply be run again."""
         return False
 
     def interruption_note(self, call: OpenCall) -> str:
-        """Return what more is known of a call that was cut off."""
+        """Return further information about an interrupted call."""
         return ""
 
     def close_call(self, call: OpenCall) -> MessageId:
-        """Give a call without a result one that says that it was cut off."""
+        """Give a call without a result a result that says it was interrupted."""
         return self.session.append(
             TranscriptEntry(
                 agent_id=self.agent_id,
@@ -479,10 +488,10 @@ class Agent:
 
 @check_arguments
 def load_agent(session: Session, agent_id: str, runtime: AgentRuntime) -> Agent:
-    """Return the agent with this id: the one in memory, else made again from the log.
+    """Return the agent with this id: the object in memory, else a new one built from the log.
 
-    Terminated agents can be revived too, to be read or asked. Raises NameNotFound for an id that
-    was never born, and for a kind that nobody registered.
+    Terminated agents can be revived too, to be read or asked. Raises NameNotFound for an id without
+    a birth and for an unregistered kind.
     """
     live = session.live_agent(AgentId(agent_id))
     if isinstance(live, Agent):
@@ -495,13 +504,13 @@ def load_agent(session: Session, agent_id: str, runtime: AgentRuntime) -> Agent:
 
 @check_arguments
 def unload_agent(session: Session, agent_id: str) -> None:
-    """Drop an agent from memory, object and transcript; whoever needs it revives it."""
+    """Drop an agent from memory, object and transcript. It is revived on the next access."""
     session.evict(agent_id)
     session.live.pop(AgentId(agent_id), None)
 
 
 def asks_nothing(message: ChatMessage) -> bool:
-    """Whether what an agent heard wants no answer: a hook said it, or it is what the user did."""
+    """Whether an input needs no answer: a hook's comment, or a report of the user's command."""
     if isinstance(message, TranscriptEntry):
         return message.cause is not None
     return text_of(message.content).startswith(UNASKED)

@@ -1,12 +1,11 @@
-"""Budgets: what an agent and everybody below it may use up.
+"""Budgets: limits on the resources that an agent and all agents below it use.
 
-A budget that is used up ends in text that a reader understands, never in a crash: the agent
-that hits it answers with it, `task` answers with it where a new subagent would go too far.
+An exceeded budget produces a readable text, never a crash. The agent that exceeds it answers with
+that text; `task` returns it if a new subagent would exceed a limit.
 
-Spending: what an agent has used up together with everybody who ever was below it.
-
-It is counted on as the log grows, so that asking costs nothing. A move in the tree makes it count
-anew, from what the log says of each agent: so it is the same after a resume.
+Spending is counted for an agent together with all agents that ever were below it. The totals are
+updated as the log grows, so reading them costs nothing. A move in the tree recomputes them from the
+state of each agent, so they are the same after a resume.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from harken.session.state import AgentState, SessionState, UsageTotals
 
 
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Limits for an agent together with its whole subtree; None is no limit."""
+    """Limits for an agent together with its subtree. None is no limit."""
 
     model_calls: int | None = None
     tokens: int | None = None
     """Input and output together."""
     cost_usd: float | None = None
     depth: int | None = None
-    """How many levels of subagents may stand below it."""
+    """The maximum number of levels of subagents below the agent."""
     live_subagents: int | None = None
-    """How many agents may live below it at one time. Hooks that it put above itself, also by a
-    move, count with all below them: nobody gets room for more by changing places."""
+    """The maximum number of live agents below the agent. Hooks that it installed above itself, or
+    put there by a move, count with all agents below them: a swap of places gives no extra room."""
 
     def __post_init__(self) -> None:
-        """Raise TypeError for a limit that is no number, ValueError for one below 0."""
+        """Raise TypeError for a limit that is no number, ValueError for a negative limit."""
         check_fields(self)
         for name in self.__struct_fields__:
             limit = getattr(self, name)
@@ -54,7 +53,7 @@ def budget_of(spec: Mapping[str, Any]) -> Budget | None:
 
 
 def check_spending(state: SessionState, agent_id: AgentId) -> None:
-    """Raise BudgetExceeded where this agent, or one above it, may not call a model once more."""
+    """Raise BudgetExceeded if this agent, or an agent above it, may not call a model again."""
     for agent in upwards(state, agent_id):
         budget = budget_of(agent.spec) or Budget()
         if (budget.model_calls, budget.tokens, budget.cost_usd) != (None, None, None):
@@ -62,42 +61,49 @@ def check_spending(state: SessionState, agent_id: AgentId) -> None:
 
 
 def check_birth(state: SessionState, parent: AgentId, births: int = 1, lower: int = 0) -> None:
-    """Raise BudgetExceeded where `parent` may not get one more subagent.
+    """Raise BudgetExceeded if `parent` may not get another subagent.
 
-    births: how many agents that is, it and those below it; lower: how many levels stand below it.
+    births: the number of new agents, including those below the new subagent; lower: the number of
+    levels below it.
     """
     for levels, agent in enumerate(upwards(state, parent), 1 + lower):
         budget = budget_of(agent.spec) or Budget()
         if budget.depth is not None and levels > budget.depth:
-            raise BudgetExceeded(f"{_who(agent)} may have {budget.depth} levels of subagents below")
+            raise BudgetExceeded(
+                f"{_describe(agent)} may have {budget.depth} levels of subagents below"
+            )
         limit = budget.live_subagents
-        there = 0 if limit is None else sum(1 for _ in below(state.agents, agent))
-        if limit is not None and there + births > limit:
-            has = "and has them" if there >= limit else f"and has {there}"
-            raise BudgetExceeded(f"{_who(agent)} may have {limit} live subagents, {has}")
+        live = 0 if limit is None else sum(1 for _ in below(state.agents, agent))
+        if limit is not None and live + births > limit:
+            has = "and has them" if live >= limit else f"and has {live}"
+            raise BudgetExceeded(f"{_describe(agent)} may have {limit} live subagents, {has}")
 
 
 def _check_spent(state: SessionState, agent: AgentState, budget: Budget) -> None:
-    everyone = [agent, *_ever_below(state, agent)]
-    calls = sum(one.usage.model_calls for one in everyone)
-    tokens = sum(one.usage.tokens for one in everyone)
-    cost = sum(one.usage.cost_usd for one in everyone)
+    agents = [agent, *_ever_below(state, agent)]
+    calls = sum(member.usage.model_calls for member in agents)
+    tokens = sum(member.usage.tokens for member in agents)
+    cost = sum(member.usage.cost_usd for member in agents)
     if budget.model_calls is not None and calls >= budget.model_calls:
-        raise BudgetExceeded(f"{_who(agent)} has used {calls} of {budget.model_calls} model calls")
+        raise BudgetExceeded(
+            f"{_describe(agent)} has used {calls} of {budget.model_calls} model calls"
+        )
     if budget.tokens is not None and tokens >= budget.tokens:
-        raise BudgetExceeded(f"{_who(agent)} has used {tokens} of {budget.tokens} tokens")
+        raise BudgetExceeded(f"{_describe(agent)} has used {tokens} of {budget.tokens} tokens")
     if budget.cost_usd is not None and cost >= budget.cost_usd:
-        raise BudgetExceeded(f"{_who(agent)} has spent {cost:.4f} of {budget.cost_usd:.4f} USD")
+        raise BudgetExceeded(
+            f"{_describe(agent)} has spent {cost:.4f} of {budget.cost_usd:.4f} USD"
+        )
 
 
-def _who(agent: AgentState) -> str:
+def _describe(agent: AgentState) -> str:
     return f"agent {agent.name or agent.id}"
 
 
 def upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
-    """Yield an agent, then all above it."""
+    """Yield an agent, then all agents above it."""
     above: AgentId | None = agent_id
-    for _ in range(len(state.agents)):  # a foreign log might name a circle
+    for _ in range(len(state.agents)):  # a foreign log may contain a cycle of parents
         if above is None:
             return
         agent = state.agents[above]
@@ -106,36 +112,36 @@ def upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
 
 
 def _ever_below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:
-    """Also those that are gone, and hooks: what they spent is spent."""
-    known: dict[AgentId | None, bool] = {None: False, agent.id: True}
-    for other in state.agents.values():
+    """Yield all agents that ever were below an agent, including hooks and terminated agents."""
+    is_below: dict[AgentId | None, bool] = {None: False, agent.id: True}
+    for candidate in state.agents.values():
         chain: list[AgentId] = []
-        above: AgentId | None = other.id
-        while above is not None and above not in known:
+        above: AgentId | None = candidate.id
+        while above is not None and above not in is_below:
             chain.append(above)
             above = state.agents[above].parent
-        known |= dict.fromkeys(chain, known[above])
-        if other is not agent and known[other.id]:
-            yield other
+        is_below |= dict.fromkeys(chain, is_below[above])
+        if candidate is not agent and is_below[candidate.id]:
+            yield candidate
 
 
-_of_sessions: WeakKeyDictionary[Session, SpendingTotals] = WeakKeyDictionary()
+_totals_by_session: WeakKeyDictionary[Session, SpendingTotals] = WeakKeyDictionary()
 
 
 def spent_by(session: Session, agent_id: AgentId) -> UsageTotals:
-    """Return what an agent and everybody below it have spent; hooks and those gone count."""
-    spending = _of_sessions.get(session)
+    """Return the usage of an agent and all agents ever below it, including hooks."""
+    spending = _totals_by_session.get(session)
     if spending is None:
-        spending = _of_sessions[session] = SpendingTotals(session.state)
+        spending = _totals_by_session[session] = SpendingTotals(session.state)
         session.add_listener(spending.hear)
     return spending.of(agent_id)
 
 
 class SpendingTotals:
-    """Totals of one session, by agent."""
+    """The usage totals of a session, by agent."""
 
     def __init__(self, state: SessionState) -> None:
-        """Count what was spent so far."""
+        """Compute the totals on first use."""
         self._state = state
         self._totals: dict[AgentId, UsageTotals] | None = None
 
@@ -148,7 +154,7 @@ class SpendingTotals:
         return self._totals.get(agent_id) or UsageTotals()
 
     def hear(self, event: Event) -> None:
-        """Count an event that was appended."""
+        """Count an appended event."""
         if self._totals is None or event.agent_id is None:
             return
         if isinstance(event, AgentMoved):
@@ -166,14 +172,14 @@ class SpendingTotals:
                 ),
             )
 
-    def _add(self, agent_id: AgentId, more: UsageTotals) -> None:
-        """Add to the totals of an agent and of all above it."""
+    def _add(self, agent_id: AgentId, usage: UsageTotals) -> None:
+        """Add usage to the totals of an agent and of all agents above it."""
         totals = self._totals
         if totals is None:
             return
         for above in upwards(self._state, agent_id):
             total = totals.setdefault(above.id, UsageTotals())
-            total.model_calls += more.model_calls
-            total.input_tokens += more.input_tokens
-            total.output_tokens += more.output_tokens
-            total.cost_usd += more.cost_usd
+            total.model_calls += usage.model_calls
+            total.input_tokens += usage.input_tokens
+            total.output_tokens += usage.output_tokens
+            total.cost_usd += usage.cost_usd

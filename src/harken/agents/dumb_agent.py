@@ -1,8 +1,8 @@
-"""Dumb agents: code decides.
+"""Dumb agents: agents whose answers come from code.
 
-A dumb agent has the interface of every agent and a transcript like every agent; only what it
-answers comes from a method. It is registered by name, and the log records that name, never an
-import path: what a log says must not run code that the user did not register.
+A dumb agent has the interface and the transcript of every agent, but a method computes its answers.
+It is registered by name, and the log records that name, never an import path: reading a log must
+not run code that the user did not register.
 """
 
 from __future__ import annotations
@@ -20,49 +20,50 @@ from harken.session.state import AgentState
 class DumbAgent(Agent):
     """An agent whose `answer` is code. Subclass it and `register` it."""
 
-    async def answer(self, heard: str) -> str:
-        """Return what to say to the last thing heard.
+    async def answer(self, input: str) -> str:
+        """Return the answer to the last input.
 
-        Handle what can go wrong: an exception here reaches whoever asked.
+        An exception here reaches the caller.
         """
         raise NotImplementedError
 
     @property
     def can_talk(self) -> bool:
-        """Whether it has an `answer`: a hook that only judges has none."""
+        """Whether the class defines `answer`: a hook that only judges does not."""
         return type(self).answer is not DumbAgent.answer
 
     def dump_state(self) -> Any:
-        """Return, as JSON values, all that must survive a resume; None where there is nothing."""
+        """Return the state that must survive a resume as JSON values, or None if there is none."""
         return None
 
     def load_saved_state(self, saved: Any) -> None:
         """Restore what `dump_state` returned."""
 
     def restore(self, state: AgentState) -> None:
-        """Take back the state last saved in the log, where there is one."""
+        """Restore the state last saved in the log, if any."""
         if state.saved_state is not None:
             self.load_saved_state(state.saved_state)
 
     async def response(self, input: str | None = None) -> LoggedString:
-        """Answer what was heard; with `input`, hear it first. Errors as `answer`.
+        """Answer the latest input. If `input` is given, append it first. Raises as `answer`.
 
-        Where all was answered, it hears the oldest news: code answers one thing at a time.
+        If every input was answered, the oldest unread input is appended: code answers one at a
+        time.
         """
         if input is not None:
             self.harken(input)
         elif not self.has_open_calls:
             self.hear_news(most=1)
         inputs = (entry for entry in reversed(self._own_entries()) if entry.role == "user")
-        heard = next(inputs, None)
-        text = await self.answer("" if heard is None else text_of(heard.content))
-        said = self.say(text)
+        last_input = next(inputs, None)
+        text = await self.answer("" if last_input is None else text_of(last_input.content))
+        answer = self.say(text)
         self.checkpoint_if_due("turn_boundary")
         self.session.sync()
-        return said
+        return answer
 
     def say(self, text: str, cause: Cause = None) -> LoggedString:
-        """Log an utterance, and the state that it leaves behind.
+        """Log an utterance and the state after it.
 
         Raises what `dump_state` raises, and InvalidEvent for a state that is not plain JSON;
         nothing was said then.
@@ -74,20 +75,20 @@ class DumbAgent(Agent):
         return LoggedString(text, entry.message_id)
 
     def with_state(self, entry: TranscriptEntry) -> list[Event]:
-        """Return what it says with the state that this leaves behind, where it changed.
+        """Return an entry with the state after it, if the state changed.
 
-        The state comes first where both have a cause: it counts with what is said, so wherever a
-        log ends, both are there or neither. Errors as `say`.
+        The state comes first if both have a cause. It becomes valid only with the entry, so a
+        truncated log has both or neither. Raises as `say`.
         """
         saved = self._changed_state(entry.cause)
         return [entry, *saved] if entry.cause is None else [*saved, entry]
 
     def save_state(self) -> None:
-        """Log the state where it changed. Errors as `say`."""
+        """Log the state if it changed. Raises as `say`."""
         self.session.append_all(self._changed_state())
 
     def _changed_state(self, cause: Cause = None) -> list[Event]:
-        """Return the event that holds the state, checked; none where the log has it already."""
+        """Return the checked event of the state, or nothing if the log has this state already."""
         state = self.dump_state()
         if state == self.state.saved_state and self.state.pending_state is None:
             return []

@@ -1,7 +1,7 @@
-"""`load_session`: a session and its root agent, new or exactly as they were.
+"""`load_session`: open a session with its root agent, new or restored from its log.
 
-What a crash cut off is closed here: a model call without an answer is noted, a tool call without
-a result gets one that says so, except where the tool may simply be run again.
+Work that a crash interrupted is closed here: a model call without an answer is marked, a tool call
+without a result gets a result that says so, except if the tool may simply be run again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def load_session(
     """
     runtime = runtime or AgentRuntime()
     if model is not None:
-        runtime = replace(runtime, model=model)  # a name is resolved
+        runtime = replace(runtime, model=model)  # AgentRuntime resolves a name
     session = Session(session_file, options=options)
     try:
         if session.state.root is None:
@@ -60,8 +60,8 @@ def load_session(
             root.log_birth(name=name)
             session.sync()
         else:
-            root = _restored(session, runtime)
-            _complete(root, system_prompt, budget)
+            root = _restore_root(session, runtime)
+            _complete_root(root, system_prompt, budget)
     except BaseException:
         session.close()
         raise
@@ -70,7 +70,7 @@ def load_session(
 
 @check_arguments
 def start_from_commit(agent: Agent, ctx: str, *, stop: str = "compaction") -> None:
-    """Let an agent that has heard nothing yet begin with the conversation of a commit.
+    """Start an agent that has no conversation yet from the conversation of a commit.
 
     `ctx` is its full name, `stop` as in `materialize`. An agent with a system prompt of its own
     keeps it in place of the one that the conversation begins with. Calls at the end that had no
@@ -96,7 +96,7 @@ def start_from_commit(agent: Agent, ctx: str, *, stop: str = "compaction") -> No
     session.sync()
 
 
-def _restored(session: Session, runtime: AgentRuntime) -> Agent:
+def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
     if session.state.root is None:
         raise InvalidLog(session.path, "has no agent")
     root = load_agent(session, session.state.root, runtime)
@@ -114,14 +114,14 @@ def _restored(session: Session, runtime: AgentRuntime) -> Agent:
     finish_verdicts(session, lambda agent_id: load_agent(session, agent_id, runtime))
     for state in session.agents.values():
         if not session.state.is_live(state.id) and not left_unheard(session, state):
-            unload_agent(session, state.id)  # as when it was ended: a long session holds what lives
+            unload_agent(session, state.id)  # a long session holds only live agents
     if runtime.checkpoints is not None:
-        runtime.checkpoints.finish(session, runtime.notify)  # what a crash left pending
+        runtime.checkpoints.finish(session, runtime.notify)  # entries that a crash left uncommitted
     return root
 
 
-def _complete(root: Agent, system_prompt: str | None, budget: Budget | None) -> None:
-    """Give the root what a crash at its birth left out, and the budget that it has from now on."""
+def _complete_root(root: Agent, system_prompt: str | None, budget: Budget | None) -> None:
+    """Complete the root after a crash at its birth, and set its current budget."""
     if system_prompt is not None and not root.state.transcript:
         message = Message("system", str(system_prompt))
         root.session.append(entry_of(root.agent_id, message))
@@ -131,15 +131,15 @@ def _complete(root: Agent, system_prompt: str | None, budget: Budget | None) -> 
 
 
 def _change_model(session: Session, runtime: AgentRuntime) -> None:
-    """Let the agents that shared the root's model go on with the one that was given."""
+    """Switch the agents that shared the root's model to the new model."""
     root = session.agents[session.state.root] if session.state.root is not None else None
     model = runtime.default_model
     if model is None or root is None or root.language_model == model.name:
         return
-    before = root.language_model
-    if before is None:
-        return  # it takes the one that it is given, without a change
+    previous = root.language_model
+    if previous is None:
+        return  # get_model(None) gives it the new model
     for state in session.agents.values():
-        if state.language_model == before and session.state.is_live(state.id):
+        if state.language_model == previous and session.state.is_live(state.id):
             event = AgentConfigured(agent_id=state.id, language_model=model.name)
             session.append(event)

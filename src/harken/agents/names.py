@@ -1,4 +1,4 @@
-"""What an agent may be called: its words are told from those of others by its name."""
+"""Rules for the names of agents, which mark their messages in the transcripts of others."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from harken.world.result import InvalidArguments
 
 
 def check_plain(name: str) -> None:
-    """Raise InvalidArguments for a name that cannot be told from another party."""
+    """Raise InvalidArguments for a name that could be confused with another party."""
     if not name.strip():
         raise InvalidArguments("an agent needs a name")
     if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
         raise InvalidArguments(f"the name {name!r} has control characters; choose a plain one")
-    plain = _as_read(name)
-    if "[" in plain or "]" in plain:  # [NAME]: is how its words are told from those of others
+    normalized = _normalize(name)
+    if "[" in normalized or "]" in normalized:  # [NAME]: marks an agent's messages
         raise InvalidArguments(f"the name {name!r} has brackets; choose a plain one")
-    if plain == "user" or f"{plain} ".startswith("hook "):
+    if normalized == "user" or f"{normalized} ".startswith("hook "):
         raise InvalidArguments(f"an agent cannot be called {name!r}: it is neither user nor hook")
 
 
-def _as_read(name: str) -> str:
-    """Return a name as a reader takes it: letters in their common form, nothing that is unseen."""
-    common = unicodedata.normalize("NFKC", name).casefold()
-    seen = "".join(letter for letter in common if unicodedata.category(letter) != "Cf")
-    return " ".join(seen.split())
+def _normalize(name: str) -> str:
+    """Return a name as a reader perceives it: NFKC, case-folded, no invisible characters."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    visible = "".join(letter for letter in folded if unicodedata.category(letter) != "Cf")
+    return " ".join(visible.split())
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Return a name that nobody has.
+    """Return a name that is not taken.
 
     >>> free_name("guard", ["guard"]), free_name("guard", [])
     ('guard (2)', 'guard')
     """
-    found, number = name, 1
-    while found in taken:
+    candidate, number = name, 1
+    while candidate in taken:
         number += 1
-        found = f"{name} ({number})"
-    return found
+        candidate = f"{name} ({number})"
+    return candidate

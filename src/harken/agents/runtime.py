@@ -1,4 +1,4 @@
-"""What the agents of one tree share: the world, models, templates, kinds of dumb agents."""
+"""`AgentRuntime`: the world, models, templates and agent kinds shared by a tree of agents."""
 
 from __future__ import annotations
 
@@ -23,75 +23,79 @@ from harken.world.environment import visible_variables
 from harken.world.world import World
 
 OnChunk: TypeAlias = Callable[[AgentId, Chunk], None]
-"""Told of every piece of an answer while it streams. It is provisional until it is in the log."""
-_unheard = logging.getLogger("harken")
+"""Called with every chunk of an answer while it streams. A chunk is provisional until it is logged.
+"""
+_logger = logging.getLogger("harken")
 
 
 class HookRegistry(Protocol):
-    """Makes hooks by name: those that are built in, and those that files describe."""
+    """Creates hooks by name: built-in hooks and those described by files."""
 
     def make(self, name: str, watched: Any) -> Any:
-        """Return a hook, an `Agent` that is not born yet, for an agent to be watched.
+        """Return a hook for an agent, before its birth.
 
-        `install(watched, name)` puts it there. Raises NameNotFound with the names that there are,
-        ConfigError, on one line, for one that cannot be used.
+        `install(watched, name)` installs it. Raises NameNotFound with the existing names,
+        ConfigError, on a single line, for an unusable hook.
         """
         ...
 
     def names(self) -> Sequence[str]:
-        """Return the names that there are."""
+        """Return the names of all hooks."""
         ...
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRuntime:
-    """Passed from an agent to its subagents; the log records names, this gives the things."""
+    """The objects behind the names that the log records. A subagent gets its parent's runtime."""
 
     model: Model | str | None = None
-    """Used for agents whose model has this one's name, or none. A name (`anthropic/...`) is
-    resolved by `models` at once; see `default_model`."""
+    """The model of agents with its name or with none. `models` resolves a name (`anthropic/...`) at
+    once; see `default_model`."""
     models: ModelResolver = field(default_factory=one_per_name)
-    """Gives all other models, by name."""
+    """Resolves all other models by name."""
     world: World = field(default_factory=World)
     kinds: Mapping[str, type] = field(default_factory=dict)
-    """Classes of agents by the name that logs record, beside those that `register` knows."""
+    """Agent classes by the name that logs record, besides the registered classes."""
     templates: Templates = field(default_factory=Templates)
-    """Kinds of subagents that `task` finds by name."""
+    """The kinds of subagents that `task` finds by name."""
     hooks: HookRegistry | None = None
-    """Hooks that templates, `hook` and a configuration find by name; None: there is none."""
+    """Finds hooks for templates, for the action `hook` and for the configuration. None: built-in
+    only."""
     skills: Skills | None = None
-    """What the tool `skill` of the world reads: agents are told of those that there are."""
+    """The skills that the tool `skill` reads and lists for agents."""
     environment: Callable[[Mapping[str, str]], Mapping[str, str]] = visible_variables
-    """Which of our variables commands get that are hooks; by default those that are not secret."""
+    """Selects the environment variables that hook commands get; by default those that are not
+    secret."""
     allowed_commands: MutableSet[str] | None = None
-    """Digests of the commands of hooks that may be run, whatever a log names; None: all may."""
+    """Digests of the hook commands that may run, even if a log names others. None allows all."""
     actions: Collection[str] = BASIC
-    """The structural actions of agents that have no list of what they may use."""
+    """The structural actions of agents without a tool list of their own."""
     on_chunk: OnChunk | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """With which the models of new agents are asked (`max_tokens`, ...); their births log it."""
+    """Request parameters for the models of new agents (`max_tokens`, ...); their births log them.
+    """
     model_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The same for some models, by name; they count before those for all."""
+    """Parameters by model name, which override those for all models."""
     checkpoints: Checkpointer | None = None
-    """Commits to a store what the agents understand; None: the log alone keeps it."""
+    """Commits the contexts of agents to a store. None: only the log has them."""
     compact_at: float | None = 0.8
-    """Which part of what its model reads at once an agent's context may take, before a summary
-    takes the place of the older part; None: it is compacted only when somebody asks."""
+    """The share of the model's window that a context may take before its older part is replaced
+    with a summary. None: compaction only on request."""
     windows: ContextWindows = field(default_factory=ContextWindows)
-    """How much each model reads at once. An agent whose model is not there is not compacted by
-    itself, except where the provider refuses a context as too long."""
+    """Context windows by model. An agent with an unlisted model is not compacted automatically,
+    except when the provider rejects its context as too long."""
     observers: Sequence[ModelObserver] = ()
-    """Told of every model call; one that fails is told of, and stops nothing."""
+    """Called for every model call. An observer that fails is reported and stops nothing."""
     on_notice: Tell | None = None
-    """Told what a person should know and no event says, such as that a store refuses commits.
-    None: it is a warning of the standard library's `logging`."""
+    """Called with notices that no event contains, such as a store that rejects commits. None: a
+    warning of the standard library's `logging`."""
 
     def __post_init__(self) -> None:
-        """Resolve the name of a model, and check what no type says.
+        """Resolve the name of a model and check values beyond their types.
 
-        Raises ConfigError for a tool with the name of an action, a share that is none, and a model
-        that cannot be used; ValueError for an action that does not exist.
+        Raises ConfigError for a tool with the name of an action, an invalid share, and an unusable
+        model; ValueError for an unknown action.
         """
         if isinstance(self.model, str):
             object.__setattr__(self, "model", self.models(self.model))
@@ -103,15 +107,15 @@ class AgentRuntime:
                 raise ConfigError(f"a tool cannot be named {name}: that is an action of agents")
 
     def parameters_for(self, model: str | None) -> dict[str, Any]:
-        """Return with which parameters a new agent asks the model of this name."""
+        """Return the request parameters of a new agent with this model."""
         return {**self.parameters, **self.model_parameters.get(model or "", {})}
 
     def notify(self, notice: str) -> None:
-        """Let a person know something that no event says, on one line."""
+        """Send a single-line notice to the user."""
         if self.on_notice is not None:
             self.on_notice(notice)
         else:
-            _unheard.warning("%s", notice)
+            _logger.warning("%s", notice)
 
     @property
     def default_model(self) -> Model | None:
@@ -120,7 +124,7 @@ class AgentRuntime:
         return self.model
 
     def get_model(self, name: str | None) -> Model:
-        """Return a model. Raises ConfigError where the name is none or unknown."""
+        """Return a model. Raises ConfigError if the name is missing or unknown."""
         default = self.default_model
         if default is not None and name in (None, default.name):
             return default

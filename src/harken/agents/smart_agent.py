@@ -1,8 +1,8 @@
-"""`SmartAgent`: a model decides.
+"""`SmartAgent`: an agent that is driven by a language model.
 
-The loop: ask the model with the context; if it acts, run its calls, let it see the results, and
-ask again; if it does not, what it said is the answer. Everything is in the log before it has an
-effect, so the loop can be cut anywhere and entered again.
+The loop: request the model with the context. If it answers with calls, run them, append the results
+and request again; otherwise the message is the answer. Everything is logged before it has an
+effect, so the loop can be interrupted anywhere and continued later.
 """
 
 from __future__ import annotations
@@ -60,11 +60,13 @@ from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 from harken.world.result import ToolResult
 
-WORTH = 0.2
-"""A context is compacted by itself where such a part of it gives way: less is not worth a call."""
+MIN_COMPACTED_SHARE = 0.2
+"""The minimum share of a context that automatic compaction must replace to be worth a model call.
+"""
 NOTHING_TO_SUM_UP = "too little of it could give way to a summary"
-AGAIN = 0.05
-"""Where compacting did not help it is tried again when such a part of the window is taken more."""
+COMPACTION_RETRY_SHARE = 0.05
+"""After a compaction that did not help, it is tried again when the context grew by this share of
+the window."""
 
 
 @check_arguments
@@ -85,7 +87,7 @@ class SmartAgent(ToolAgent):
         tools: Sequence[str] | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Make an agent; see `Agent`. `tools` names what it may use (None: all there is)."""
+        """Create an agent; see `Agent`. `tools` names the tools that it may use (None: all)."""
         runtime = runtime or AgentRuntime()
         if model is not None:
             runtime = replace(runtime, model=model)
@@ -98,22 +100,23 @@ class SmartAgent(ToolAgent):
         }
 
     def restore(self, state: AgentState) -> None:
-        """Everything is in the state; there is nothing beside it."""
+        """Restore nothing: the session's state has everything."""
         self._given, self._model_name = {}, None
 
     def begin(self) -> None:
         """Set up what is not in the log because it can be derived."""
         super().begin()
         self._model: Model | None = None
-        self._in_vain = 0.0
-        """Below so many tokens it is not tried again to compact the context: it did not help."""
-        self._given_out: MessageId | None = None
-        """The answer that it gave last, after all hooks had judged it."""
+        self._min_compaction_tokens = 0.0
+        """The token count below which compaction is not tried again, because the last one did not
+        help."""
+        self._returned_answer_id: MessageId | None = None
+        """The last answer that was returned, after all hooks had judged it."""
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, allowed tools, budget, template."""
-        given = {name: value for name, value in self._given.items() if value is not None}
-        spec: dict[str, Any] = msgspec.to_builtins({**super().spec(), **given})
+        members = {name: value for name, value in self._given.items() if value is not None}
+        spec: dict[str, Any] = msgspec.to_builtins({**super().spec(), **members})
         return spec
 
     def make_subagent(
@@ -123,7 +126,7 @@ class SmartAgent(ToolAgent):
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> SmartAgent:
-        """Make, without its birth, an agent that shares this agent's world and models."""
+        """Create, without its birth, an agent that shares this agent's world and models."""
         kind = get_agent_class(SmartAgent.kind, self.runtime)  # what a revival would make of it
         assert issubclass(kind, SmartAgent)
         child: SmartAgent = kind(self.session, system_prompt, runtime=self.runtime, tools=tools)
@@ -136,72 +139,74 @@ class SmartAgent(ToolAgent):
         return child
 
     def _skills_for(self, template: Template | None) -> list[str] | None:
-        """Return the skills of a subagent: never more than its parent's, nor its template's."""
+        """Return the skills of a subagent: a subset of its parent's and its template's skills."""
         is_born = self.agent_id in self.session.agents
-        own = skills_of(self) if is_born else self._given.get("skills")
+        skills = skills_of(self) if is_born else self._given.get("skills")
         limit = None if template is None else template.skills
         if limit is None:
-            return own
-        return [name for name in limit if own is None or name in own]
+            return skills
+        return [name for name in limit if skills is None or name in skills]
 
     async def judge_question(
         self, question: HookQuestion, asked: MessageId
     ) -> tuple[Verdict, MessageId]:
-        """Return its answer as a verdict; where it is none, it is asked once more.
+        """Parse the answer as a verdict. If it is none, the hook is asked once more.
 
-        Raises TurnEnded where it moved instead of giving one, UnparsableVerdict where what it says
-        is none.
+        Raises TurnEnded if the hook moved instead of answering, UnparsableVerdict if the second
+        answer is no verdict either.
         """
-        said = await self._answer_as_hook()
+        answer = await self._answer_as_hook()
         try:
-            verdict = verdict_in(str(said), question.point)
+            verdict = verdict_in(str(answer), question.point)
         except UnparsableVerdict:
-            if not smart_hook.ask_again(self, question, said):
+            if not smart_hook.ask_again(self, question, answer):
                 raise
-            said = await self._answer_as_hook()
-            verdict = verdict_in(str(said), question.point)
+            answer = await self._answer_as_hook()
+            verdict = verdict_in(str(answer), question.point)
         if question.point == "action" and isinstance(verdict, Rewrite):
             verdict = Rewrite(unfenced(verdict.text))
-        return verdict, said.message_id or asked
+        return verdict, answer.message_id or asked
 
     async def _answer_as_hook(self) -> LoggedString:
-        stood, watched = self._stands, self.state.parent
-        said = await self.response()
-        if self._stands not in (stood, ("gone", watched)):  # it moved
+        position, watched = self._position, self.state.parent
+        answer = await self.response()
+        if self._position not in (position, ("gone", watched)):  # it moved
             raise TurnEnded
-        return said
+        return answer
 
     def after_verdict(self) -> None:
-        """Leave, or drop what it was asked, where that is due."""
+        """Leave, or drop the question from the context, if due."""
         smart_hook.after_verdict(self)
 
     def copy_for(self, agent: Agent) -> SmartAgent | None:
-        """Return a hook that was told the same, where it was born as one; see `Agent`.
+        """Return a copy with the same instructions if this agent was created as a hook.
 
-        One that an agent made for itself has guards because it may act; its copies only judge.
+        A self-made hook has guards because it may act; its copies only judge. See `Agent`.
         """
-        told = smart_hook.told_of_copy(self)
-        if told is None:
+        instructions = smart_hook.told_of_copy(self)
+        if instructions is None:
             return None
         tools = [] if is_made(self.state.spec) else self.allowed
-        return self.make_subagent(told, tools, None, smart_hook.spec_of_copy(self.state.spec))
+        return self.make_subagent(
+            instructions, tools, None, smart_hook.spec_of_copy(self.state.spec)
+        )
 
     @property
     def language_model(self) -> str | None:
-        """The name of its model, as the log has it; before its birth, as it was given."""
+        """The name of its model, from the log, or as set by the constructor before the birth."""
         state = self.session.agents.get(self.agent_id)
         return state.language_model if state is not None else self._model_name
 
     @property
     def model(self) -> Model:
-        """Its model. Raises ConfigError where there is none with its name."""
+        """The model. Raises ConfigError if no model has its name."""
         name = self.language_model
         if self._model is None or self._model.name != name:
             self._model = self.runtime.get_model(name)
         return self._model
 
     async def response(self, input: str | None = None) -> LoggedString:
-        """Answer what was heard; with `input`, hear it first.
+        """Answer the latest input. If `input` is given, append it first.
 
         Goes on where a crash, a failed model call or a cancellation cut the last turn off.
         Returns the final text with its id; where a budget ends the turn, a text that says so.
@@ -215,21 +220,21 @@ class SmartAgent(ToolAgent):
                     self.hear_news()
                     super().harken(input)
                     input = None
-                said = await self._turn()
+                answer = await self._turn()
             except BudgetExceeded as error:
-                said = self._stopped(str(error))
+                answer = self._stopped_text(str(error))
             except TurnStopped as error:
-                self._leave_undone(STOPPED)
-                said = self._stopped(str(error))
+                self._close_undone_calls(STOPPED)
+                answer = self._stopped_text(str(error))
             except TurnEnded:
-                self._give_way(input)
-                said = self._moved()
+                self._yield_turn(input)
+                answer = self._moved_text()
         self.session.sync()
-        return said
+        return answer
 
-    def _give_way(self, unheard: str | None = None) -> None:
-        """End a turn in which somebody took its place, who hears then what it has not heard."""
-        self._leave_undone(TAKEN_OVER)
+    def _yield_turn(self, unheard: str | None = None) -> None:
+        """End a turn in which another agent took this agent's place, which gets unread input."""
+        self._close_undone_calls(TAKEN_OVER)
         self.forget_comments()
         above = self.state.parent
         if unheard is not None and above is not None:
@@ -237,11 +242,11 @@ class SmartAgent(ToolAgent):
 
     @property
     def has_open_calls(self) -> bool:
-        """Whether it owes an answer, also one that not all hooks have judged; see `Agent`."""
+        """Whether it owes an answer, including an answer that some hooks have not judged."""
         if super().has_open_calls:
             return True
         entry = pending_answer(self)
-        return was_blocked(self) if entry is None else entry.message_id != self._given_out
+        return was_blocked(self) if entry is None else entry.message_id != self._returned_answer_id
 
     def harken(self, input: str) -> None:
         """Add a user message to the transcript and log it; see `Agent`.
@@ -253,13 +258,13 @@ class SmartAgent(ToolAgent):
         super().harken(input)
 
     def check_free(self) -> None:
-        """Raise AgentBusy where it is in the middle of a turn and can hear nothing now."""
+        """Raise AgentBusy if the agent is in the middle of a turn and cannot receive input."""
         if self.gate.busy:
             raise AgentBusy(self.name)
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
-        """Be in the middle of a turn."""
+        """Mark the agent as being in a turn."""
         self.check_free()
         self.gate.enter()
         try:
@@ -271,8 +276,8 @@ class SmartAgent(ToolAgent):
             self.gate.leave()
 
     async def _turn(self) -> LoggedString:
-        """Ask and act until there is an answer."""
-        stands = self._stands
+        """Request the model and run its calls until there is an answer."""
+        position = self._position
         await self._finish_calls()
         self.hear_news()
         await comment_on(self, "input", new_inputs(self))
@@ -280,39 +285,42 @@ class SmartAgent(ToolAgent):
         for denied in range(denials(self), MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()
-                if self._stands != stands:  # a move of its own
+                if self._position != position:  # a move of its own
                     raise TurnEnded
             judgement = await judge_answer(self, entry)
             if judgement.denied is None:
-                said, self._given_out = log_visible_answer(self, entry, judgement), entry.message_id
-                return said
+                answer, self._returned_answer_id = (
+                    log_visible_answer(self, entry, judgement),
+                    entry.message_id,
+                )
+                return answer
             send_back(self, judgement.denied, denied)
             entry = None
-        return self._stopped(f"hooks blocked the answer {MAX_DENIALS} times")
+        return self._stopped_text(f"hooks blocked the answer {MAX_DENIALS} times")
 
     @property
-    def _stands(self) -> tuple[Any, ...]:
-        """Return where it stands: a move in the middle of a turn ends the turn."""
+    def _position(self) -> tuple[Any, ...]:
+        """Return the agent's position in the tree. A change of it during a turn ends the turn."""
         return self.state.place, self.state.parent
 
     async def _step(self) -> TranscriptEntry:
-        """Ask the model once and run its calls; return what it said."""
+        """Request the model once and run its calls. Return the model's message."""
         await comment_on(self, "input", self.hear_news())
         await self._make_room()
-        asked = await self._ask()
+        call = await self._ask()
         self.checkpoint_if_due("turn_boundary")
         calls = list(self.state.open_calls.values())
-        half = calls.pop() if calls and asked.ends_in_half_a_call else None
+        half_call = calls.pop() if calls and call.ends_in_half_a_call else None
         if calls:
             await self._act(calls)
-        if half is not None:
-            log_result(self, half, ToolResult(HALF_A_CALL, is_error=True))
-        if asked.answer.tool_calls:
+        if half_call is not None:
+            log_result(self, half_call, ToolResult(HALF_A_CALL, is_error=True))
+        if call.answer.tool_calls:
             self.checkpoint_if_due("tool_call")
-        return asked.answer
+        return call.answer
 
     async def _ask(self) -> ModelCall:
-        """Ask the model; where it finds the context too long, compact and ask once more."""
+        """Request the model. Compact and retry once if the context is too long."""
         try:
             return await self._ask_once()
         except ModelError as error:
@@ -323,8 +331,8 @@ class SmartAgent(ToolAgent):
             return await self._ask_once()
         except ModelError as error:
             if error.why == "context_too_long":
-                said = "it was compacted, and what is left is too long still"
-                raise _too_long(error, said) from error
+                outcome = "it was compacted, and what is left is too long still"
+                raise _context_too_long_error(error, outcome) from error
             raise
 
     async def _ask_once(self) -> ModelCall:
@@ -335,66 +343,70 @@ class SmartAgent(ToolAgent):
         return await ask(self, self.model, self.toolbox(), on_chunk)
 
     async def _shrink(self, refusal: ModelError) -> None:
-        """Compact a context that a provider refused. Raises ModelError where that cannot be."""
+        """Compact a context that a provider rejected. Raises ModelError if that is impossible."""
         try:
-            done = await compact(self, self.model, pending=True, least=WORTH, fits=False)
+            result = await compact(
+                self, self.model, pending=True, least=MIN_COMPACTED_SHARE, fits=False
+            )
         except ModelError as error:
-            raise _too_long(refusal, f"it could not be compacted ({error})") from error
-        if done is None:
-            raise _too_long(refusal, NOTHING_TO_SUM_UP)
+            raise _context_too_long_error(
+                refusal, f"it could not be compacted ({error})"
+            ) from error
+        if result is None:
+            raise _context_too_long_error(refusal, NOTHING_TO_SUM_UP)
 
     def is_full(self) -> bool:
-        """Whether its context is to be compacted before its model is asked again."""
+        """Whether the context must be compacted before the next model request."""
         share, window = self.runtime.compact_at, self.window
         if share is None or window is None:
             return False
-        return tokens_used(self) >= max(share * window, self._in_vain)
+        return tokens_used(self) >= max(share * window, self._min_compaction_tokens)
 
     async def _make_room(self) -> None:
-        """Compact a context that is nearly full; where that does not help, say so and go on."""
+        """Compact a nearly full context. If that does not help, notify the user and continue."""
         if not self.is_full():
             return
         why = NOTHING_TO_SUM_UP
         try:
-            if await compact(self, self.model, pending=True, least=WORTH) is not None:
+            if await compact(self, self.model, pending=True, least=MIN_COMPACTED_SHARE) is not None:
                 why = "what is left is too long"
         except ModelError as error:
             why = str(error)
-        share, window, left = self.runtime.compact_at, self.window, tokens_used(self)
-        if share is not None and window is not None and left >= share * window:
-            self._in_vain = left + AGAIN * window
-            full = f"takes {left / window:.0%} of what its model reads"
+        share, window, tokens = self.runtime.compact_at, self.window, tokens_used(self)
+        if share is not None and window is not None and tokens >= share * window:
+            self._min_compaction_tokens = tokens + COMPACTION_RETRY_SHARE * window
+            full = f"takes {tokens / window:.0%} of what its model reads"
             self.runtime.notify(
                 f"{self.name}: the context {full}, and could not be compacted: {why}"
             )
 
     async def compact(self, instructions: str = "") -> CompactionResult | None:
-        """Put a summary in the place of what it has in its context; None: that is too little.
+        """Replace the context with a summary. Return None if there is too little to summarize.
 
-        `instructions` say what the summary shall keep. Everything stays in the log and in the
-        commits. Raises ModelError and BudgetExceeded, where nothing has changed, and AgentBusy in
-        the middle of a turn. What hooks are still to judge is not lost in it.
+        `instructions` say what the summary must keep. The log and the commits keep everything.
+        Raises ModelError and BudgetExceeded with the context unchanged, and AgentBusy in the middle
+        of a turn. Entries that hooks have yet to judge are judged first.
         """
         with self._busy():
-            await self._settled(self._finish_calls())
-            await self._settled(comment_on(self, "input", new_inputs(self)))
+            await self._finish_interrupted(self._finish_calls())
+            await self._finish_interrupted(comment_on(self, "input", new_inputs(self)))
             if self.has_open_calls and pending_answer(self) is not None:
                 raise ModelError(f"the last answer of {self.name} waits for its hooks: go on first")
-            done = await compact(
+            result = await compact(
                 self, self.model, pending=self.has_open_calls, instructions=instructions
             )
         self.session.sync()
-        return done
+        return result
 
     @property
     def window(self) -> int | None:
-        """How many tokens its model reads at once; None: that is not known."""
+        """The context window of its model in tokens, or None if unknown."""
         model = self.model
-        own: int | None = getattr(model, "context_window", None)
-        return own or self.runtime.windows.tokens(model.name)
+        model_window: int | None = getattr(model, "context_window", None)
+        return model_window or self.runtime.windows.tokens(model.name)
 
     async def _act(self, calls: Sequence[OpenCall]) -> None:
-        """Run calls; then let hooks comment on the results."""
+        """Run calls, then let hooks comment on the results."""
         before = len(self.session.context(self.agent_id))
         await act(self, calls)
         self.deliver()
@@ -402,24 +414,24 @@ class SmartAgent(ToolAgent):
         await comment_on(self, "result", results)
 
     async def finish_calls(self) -> None:
-        """Give calls that were cut off a result: idempotent tools are simply run again.
+        """Give interrupted calls a result: calls of idempotent tools are run again.
 
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            await self._settled(self._finish_calls())
+            await self._finish_interrupted(self._finish_calls())
 
-    async def _settled(self, finishing: Awaitable[None]) -> None:
-        """Finish what was cut off; where a hook ends that, calls have results that say so."""
+    async def _finish_interrupted(self, finishing: Awaitable[None]) -> None:
+        """Complete interrupted work. If a hook ends it, give open calls a result that says so."""
         try:
             await finishing
         except TurnEnded:
-            self._give_way()
+            self._yield_turn()
         except TurnStopped:
-            self._leave_undone(STOPPED)
+            self._close_undone_calls(STOPPED)
 
     async def _finish_calls(self) -> None:
-        """Finish what was cut off of acting, also what hooks were to be asked after it."""
+        """Complete interrupted calls, and the hook questions that follow them."""
         for call in list(self.state.open_calls.values()):
             if self.is_retryable(call):
                 await act(self, [call])
@@ -429,44 +441,44 @@ class SmartAgent(ToolAgent):
         await comment_on(self, "result", new_results(self))
 
     def close_call(self, call: OpenCall) -> MessageId:
-        """Give a call without a result one that says how far it had come."""
+        """Give a call without a result a result that says how far it had come."""
         abandon(self, call)
         return super().close_call(call)
 
-    def _leave_undone(self, why: str) -> None:
-        """Give the calls that the end of the turn cut off a result that says why."""
+    def _close_undone_calls(self, why: str) -> None:
+        """Give the open calls of an ended turn a result with the reason."""
         for call in list(self.state.open_calls.values()):
             log_result(self, call, ToolResult(why.format(call.name), is_error=True))
 
     def interruption_note(self, call: OpenCall) -> str:
-        """Return what more is known of a call that was cut off."""
+        """Return how far an interrupted call had come."""
         return note_on(self, call)
 
     def _last_utterance(self) -> TranscriptEntry | None:
-        """Return the answer that stands at the end of the context: nothing was heard since."""
+        """Return the answer at the end of the context, or None if there was input after it."""
         context = self.session.context(self.agent_id)
         last = context[-1] if context else None
         if isinstance(last, TranscriptEntry) and last.is_utterance and last.cause is None:
             return last
         return None
 
-    def _moved(self) -> LoggedString:
-        """Return a text in place of an answer: somebody else has it now."""
+    def _moved_text(self) -> LoggedString:
+        """Return a text in place of an answer: another agent answers now."""
         above = self.state.parent
         who = self.name if above is None else self.session.agents[above].name or above
-        return self._piece(f"[moved] {who} answers now")
+        return self._log_text(f"[moved] {who} answers now")
 
-    def _stopped(self, reason: str) -> LoggedString:
+    def _stopped_text(self, reason: str) -> LoggedString:
         """Return a text in place of an answer."""
-        return self._piece(f"[stopped] {reason}")
+        return self._log_text(f"[stopped] {reason}")
 
-    def _piece(self, text: str) -> LoggedString:
-        """Log a text that the agent did not say."""
+    def _log_text(self, text: str) -> LoggedString:
+        """Log a text that the agent did not generate."""
         entries = self.state.transcript or ()
         cause = entries[-1].message_id if entries else self.state.birth
         return LoggedString(text, self.session.log_piece_of_text(self.agent_id, text, cause))
 
 
-def _too_long(refusal: ModelError, what: str) -> ModelError:
-    """Say what came of compacting a conversation that a provider finds too long."""
-    return ModelError(f"{refusal} - {what}", why="context_too_long", status=refusal.status)
+def _context_too_long_error(refusal: ModelError, outcome: str) -> ModelError:
+    """Return the error for a context that stays too long after compaction, with the outcome."""
+    return ModelError(f"{refusal} - {outcome}", why="context_too_long", status=refusal.status)

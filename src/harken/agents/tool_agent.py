@@ -1,4 +1,4 @@
-"""`ToolAgent`: an agent that has tools and hooks, whoever decides what it does with them."""
+"""`ToolAgent`: the base class of agents that have tools and hooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harken.world.tool import Tool
 
 @dataclass(slots=True)
 class Toolset:
-    """The tools that an agent may use, with what a request says of them."""
+    """The tools that an agent may use, with their schemas as sent in requests."""
 
     key: tuple[Any, ...]
     by_name: dict[str, Tool]
@@ -31,21 +31,21 @@ class Toolset:
     hash: str | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Work out the schemas and their identity once."""
+        """Compute the schemas and their hash once."""
         self.schemas = [tool.schema for tool in self.by_name.values()]
         self.hash = tools_hash(self.schemas) if self.schemas else None
 
 
 class ToolAgent(Agent):
-    """What `act` and the structural actions need of an agent."""
+    """The interface that `act` and the structural actions need of an agent."""
 
     def begin(self) -> None:
         """Set up what is not in the log because it can be derived."""
         self._comments: list[HookVerdict] | None = None
-        """What hooks commented and it has not heard; None: the log has to tell."""
+        """Comments of hooks that are not delivered yet. None: they must be read from the log."""
         self._toolbox: Toolset | None = None
-        self._made_of: tuple[Any, ...] = ()
-        """What the toolbox was worked out from."""
+        self._toolbox_sources: tuple[Any, ...] = ()
+        """The values from which the toolbox was built."""
 
     @abstractmethod
     def make_subagent(
@@ -55,20 +55,20 @@ class ToolAgent(Agent):
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> Agent:
-        """Make, without its birth, an agent that shares this agent's world and models.
+        """Create, without its birth, an agent that shares this agent's world and models.
 
-        Its birth says from which template it is made, and it has the template's model. `spec` is
-        what the birth says besides.
+        The birth records its template, and it has the template's model. `spec` adds members to the
+        birth.
         """
 
     @property
     def allowed(self) -> list[str] | None:
-        """The names of the tools that it may use; None for all."""
+        """The names of the tools that it may use, or None for all."""
         return self.state.spec.get("tools")
 
     @property
     def servers(self) -> Sequence[str]:
-        """The MCP servers that it was given by name: it has their tools, whatever its list says."""
+        """MCP servers given by name, which it may use regardless of its tool list."""
         servers: Sequence[str] = self.state.spec.get("mcp") or ()
         return servers
 
@@ -78,27 +78,27 @@ class ToolAgent(Agent):
         return self.toolbox().by_name
 
     def toolbox(self) -> Toolset:
-        """Return the same with their schemas; worked out again only where they changed.
+        """Return the tools with their schemas, rebuilt only if they changed.
 
-        Templates are listed as they were when this was worked out first: a model's cached
-        prompt begins with the schemas, and a new file shall not make it void.
+        Templates are listed as they were when the toolbox was first built: a model's cached prompt
+        begins with the schemas, and a new file must not invalidate it.
         """
         state = self.state
-        made_of = (tuple(self.runtime.world.tools.values()), state.spec, state.place)
-        if self._toolbox is None or self._made_of != made_of:
-            self._toolbox, self._made_of = self._toolbox_now(), made_of
+        sources = (tuple(self.runtime.world.tools.values()), state.spec, state.place)
+        if self._toolbox is None or self._toolbox_sources != sources:
+            self._toolbox, self._toolbox_sources = self._build_toolbox(), sources
         return self._toolbox
 
-    def _toolbox_now(self) -> Toolset:
+    def _build_toolbox(self) -> Toolset:
         world, allowed, place = self.runtime.world.tools, self.allowed, self.state.place
-        shown = tuple((tool.name, tool.description, tool.parameters) for tool in world.values())
+        schemas = tuple((tool.name, tool.description, tool.parameters) for tool in world.values())
         limits = (None if allowed is None else tuple(allowed), tuple(self.servers))
-        key = (shown, limits, place == "hook")
+        key = (schemas, limits, place == "hook")
         if self._toolbox is not None and self._toolbox.key == key:
             return self._toolbox
-        everything = {**with_templates(self.runtime.templates.listing()), **self._tools()}
-        found = {name: tool for name, tool in everything.items() if self._may_use(tool)}
-        return Toolset(key, found)
+        candidates = {**with_templates(self.runtime.templates.listing()), **self._list_tools()}
+        tools = {name: tool for name, tool in candidates.items() if self._may_use(tool)}
+        return Toolset(key, tools)
 
     def _may_use(self, tool: Tool) -> bool:
         if server_in(tool.name) in self.servers:
@@ -107,48 +107,50 @@ class ToolAgent(Agent):
             return False
         return may_use(tool.name, self.allowed, self.state.place, self.runtime.actions)
 
-    def _tools(self) -> dict[str, Tool]:
-        """Return the tools of the world; `skill` tells which skills there are for this agent."""
+    def _list_tools(self) -> dict[str, Tool]:
+        """Return the tools of the world; `skill` lists the skills that this agent may use."""
         tools, skills = dict(self.runtime.world.tools), self.runtime.skills
         if skills is None or SKILL not in tools:
             return tools
-        made, listing = tools.pop(SKILL), skills.listing(skills_of(self))
-        return {**tools, SKILL: with_skills(made, listing)} if listing else tools
+        skill_tool, listing = tools.pop(SKILL), skills.listing(skills_of(self))
+        return {**tools, SKILL: with_skills(skill_tool, listing)} if listing else tools
 
     def is_retryable(self, call: OpenCall) -> bool:
-        """Whether a call that was cut off may simply be run again."""
+        """Whether an interrupted call may simply be run again."""
         tool = self.tools.get(call.name)
         return tool is not None and tool.idempotent
 
     def note_comments(self, judgement: CombinedVerdict) -> None:
-        """Keep comments until a place where the agent may hear them."""
+        """Keep comments until the agent may receive them."""
         if self._comments is not None:
             self._comments += judgement.comments
 
     def forget_comments(self) -> None:
-        """Look for comments in the log next time: a turn was broken off, some may be lost."""
+        """Read comments from the log next time: a broken-off turn may have lost some."""
         self._comments = None
 
     def deliver(self) -> None:
-        """Let the agent hear the comments that were kept, as soon as every call has its result."""
+        """Append the kept comments to the transcript, as soon as every call has its result."""
         if self.state.open_calls:
             return
-        comments = self._undelivered() if self._comments is None else self._comments
+        comments = self._read_undelivered() if self._comments is None else self._comments
         self._comments = []
         for opinion in comments:
             if isinstance(opinion.verdict, Comment):
                 self.session.append(comment_entry(self, opinion, opinion.verdict.text))
 
-    def _undelivered(self) -> list[HookVerdict]:
-        """Return the comments of its hooks in the log that it has not heard, oldest first.
+    def _read_undelivered(self) -> list[HookVerdict]:
+        """Return the undelivered comments of its hooks in the log, oldest first.
 
-        Also of those that left with their comment: what they said last still counts.
+        Hooks that left after their comment are included: their last comment still counts.
         """
-        found = [one for hook in self._watchers() for one in undelivered_comments(self, hook)]
-        return sorted(found, key=lambda opinion: reference_number(opinion.message_id))
+        comments = [
+            comment for hook in self._watchers() for comment in undelivered_comments(self, hook)
+        ]
+        return sorted(comments, key=lambda opinion: reference_number(opinion.message_id))
 
     def _watchers(self) -> list[AgentState]:
-        """Return its hooks, and those that left and are still in memory: see `load_session`."""
-        left = (self.session.agents[id_] for id_ in self.state.former_hooks)
-        gone = [one for one in left if one.transcript is not None]
-        return [*map(self.session.agent, self.state.hooks), *gone]
+        """Return its hooks, and former hooks that are still in memory; see `load_session`."""
+        former = (self.session.agents[id_] for id_ in self.state.former_hooks)
+        loaded = [state for state in former if state.transcript is not None]
+        return [*map(self.session.agent, self.state.hooks), *loaded]

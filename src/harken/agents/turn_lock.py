@@ -1,6 +1,6 @@
 """`TurnLock`: whether an agent may begin a turn by itself.
 
-An agent takes one turn at a time, and one that its parent talks with begins none of its own.
+An agent takes a single turn at a time. It begins none while its parent talks with it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 PATIENCE_S = 60.0
-"""How long an action waits for subagents that something outside has woken."""
+"""How long an action waits for the turns of subagents that a trigger woke."""
 
 
 class TurnLock:
-    """Of one agent. Shut while it is in a turn, or held by whoever talks with it."""
+    """The lock of an agent. It is closed during a turn, or while a caller holds it."""
 
     def __init__(self) -> None:
         self.busy = False
         """Whether it is in the middle of a turn."""
         self.woken = False
-        """Whether something outside began that turn: nobody waits for its answer."""
+        """Whether a trigger began that turn, so that no caller waits for its answer."""
         self._holders = 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
 
     @property
     def is_open(self) -> bool:
@@ -31,22 +31,22 @@ class TurnLock:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody waits for it to change."""
-        return bool(self._waiting)
+        """Whether a task waits for a change of this lock."""
+        return bool(self._waiters)
 
     async def opened(self) -> None:
-        """Return when it is open; what runs next, without a pause, finds it so."""
+        """Wait until the lock is open. It is still open when the caller continues."""
         while not self.is_open:
             await self.changed()
 
     async def changed(self) -> None:
-        """Return when a turn has ended, or somebody has let go."""
-        waiting = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
+        """Wait until a turn ends or a holder releases the lock."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
         try:
-            await waiting
+            await waiter
         finally:
-            self._waiting.remove(waiting)
+            self._waiters.remove(waiter)
 
     def enter(self) -> None:
         """Begin a turn."""
@@ -55,38 +55,38 @@ class TurnLock:
     def leave(self) -> None:
         """End the turn."""
         self.busy = False
-        self._tell()
+        self._wake_waiters()
 
     @contextmanager
     def by_event(self) -> Iterator[None]:
-        """Take a turn that something outside began."""
+        """Mark the turn as begun by a trigger."""
         self.woken = True
         try:
             yield
         finally:
             self.woken = False
-            self._tell()
+            self._wake_waiters()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let the agent begin no turn by itself."""
+        """Prevent the agent from beginning a turn by itself."""
         self._holders += 1
         try:
             yield
         finally:
             self._holders -= 1
-            self._tell()
+            self._wake_waiters()
 
-    def _tell(self) -> None:
-        for waiting in self._waiting:
-            if not waiting.done() and not waiting.get_loop().is_closed():
-                waiting.set_result(None)
+    def _wake_waiters(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done() and not waiter.get_loop().is_closed():
+                waiter.set_result(None)
 
 
 async def woken_ones_done(gates: Sequence[TurnLock], patience_s: float = PATIENCE_S) -> None:
-    """Return when none of these agents is in a turn that something outside began.
+    """Wait until no agent is in a turn that a trigger began.
 
-    Also after `patience_s`: such a turn may wait for somebody who waits here.
+    Gives up after `patience_s`: such a turn may itself wait for the caller.
     """
     try:
         async with asyncio.timeout(patience_s):

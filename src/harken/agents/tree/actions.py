@@ -1,7 +1,7 @@
-"""The structural actions at work: `task`, `discuss`, `terminate`.
+"""The structural actions `task`, `discuss`, `introduce` and `terminate`.
 
-Communication goes only up and down the tree; siblings hear each other in a `discuss` alone.
-What a model does wrong here becomes a result, as with any other tool.
+Communication goes only up and down the tree; siblings hear each other only in a `discuss`. Mistakes
+of a model become tool results, as with any other tool.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ INTRODUCED = (
     "You are {}, and take part in a discussion that {} leads. Who else speaks: {}. "
     "Who only listens: {}."
 )
-"""What each participant is told of the others."""
+"""The message that each participant gets about the others."""
 
 
 def handed_through(said: LoggedString) -> ToolResult:
-    """Return what one agent said, as a result that represents it."""
+    """Return a tool result that represents another agent's message."""
     return ToolResult(str(said), substance=said.message_id)
 
 
 async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Create a subagent; with a prompt, ask it. Raises InvalidArguments, BudgetExceeded."""
+    """Create a subagent and, with a prompt, ask it. Raises InvalidArguments, BudgetExceeded."""
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
     template = template_in(agent, instructions)
@@ -78,32 +78,32 @@ def copies_for(
     below: bool = True,
     there: Collection[AgentId] = (),
 ) -> list[tuple[str, Agent]]:
-    """Return copies, not yet born, of what watches an agent, by name, for somebody else.
+    """Return named, unborn copies of the hooks of `watched` for another agent.
 
-    Not of what watches that one already, itself or by another copy, whatever it is called. Guards
-    come first: where a crash ends this, nobody has the hooks that the agent made and not those.
-    own: also of hooks that the watched agent made; below: whether that other one is a subagent,
-    see `Agent.copied_for`; there: originals whose copies it will have besides.
+    Hooks that watch `child` already, themselves or by another copy, are left out, whatever their
+    names. Guards come first: after a crash no agent has the self-made hooks without the guards.
+    own: also copy self-made hooks; below: whether `child` is a subagent, see
+    `Agent.logged_copy_for`; there: originals of which `child` gets copies otherwise.
     """
     watching = {*there, *(hook.original_id for hook in (child.hooks if is_born(child) else ()))}
     hooks = [watched.agent_by_id(id_) for id_ in watched.state.hooks]
     guards = [hook for hook in hooks if not is_made(hook.state.spec)]
-    made = [hook for hook in hooks if is_made(hook.state.spec)] if own else []
-    copied = [hook for hook in (*guards, *made) if hook.original_id not in watching]
+    self_made = [hook for hook in hooks if is_made(hook.state.spec)] if own else []
+    copied = [hook for hook in (*guards, *self_made) if hook.original_id not in watching]
     copies = [(hook.name, hook.logged_copy_for(child, below=below)) for hook in copied]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
 def install(copies: Sequence[tuple[str, Agent]], child: Agent, but: Collection[str] = ()) -> None:
-    """Let hooks watch an agent that was born, under their names where nobody there has them.
+    """Install hooks on an agent whose birth is logged, under free names.
 
-    but: other names that none of them may have.
+    but: further names that are taken.
     """
     taken = {*but, *(hook.name for hook in child.hooks)}
     for name, copy in copies:
-        called = free_name(name, taken)
-        taken.add(called)
-        copy.install(child, called)
+        free = free_name(name, taken)
+        taken.add(free)
+        copy.install(child, free)
 
 
 def is_born(agent: Agent) -> bool:
@@ -112,36 +112,39 @@ def is_born(agent: Agent) -> bool:
 
 
 class AgentReply(NamedTuple):
-    """What was answered, and by whom."""
+    """An answer and the agent that gave it."""
 
     agent: Agent
     said: LoggedString
 
 
 def current_agent_at(agent: Agent, one: Agent) -> Agent:
-    """Return who stands below an agent now where this one stood: a move may have changed that."""
-    agents, at = agent.session.agents, one.state
+    """Return the agent that now stands directly below `agent` where `one` stood.
+
+    A move may have put another agent in its place.
+    """
+    agents, state = agent.session.agents, one.state
     for _ in agents:
-        if at.parent == agent.agent_id:
-            return agent.agent_by_id(at.id)
-        if at.parent is None:
+        if state.parent == agent.agent_id:
+            return agent.agent_by_id(state.id)
+        if state.parent is None:
             break
-        at = agents[at.parent]
+        state = agents[state.parent]
     return one
 
 
 async def answer_of(agent: Agent, one: Agent) -> AgentReply:
-    """Let a subagent answer; where another takes its place and owes the answer, let that one."""
-    said = await one.response()
-    while (now := current_agent_at(agent, one)) is not one and now.has_open_calls:
-        one, said = now, await now.response()
-    return AgentReply(one, said)
+    """Return a subagent's answer, or that of the agent that takes its place and owes the answer."""
+    answer = await one.response()
+    while (current := current_agent_at(agent, one)) is not one and current.has_open_calls:
+        one, answer = current, await current.response()
+    return AgentReply(one, answer)
 
 
 async def run_discuss(
     agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
 ) -> ToolResult:
-    """Let subagents hear the prompt and speak in turn.
+    """Send the prompt to subagents and let the speakers answer in turn.
 
     Raises InvalidArguments for unknown names.
     """
@@ -159,28 +162,33 @@ async def run_discuss(
     if prompt is not None:
         for one in everyone:
             await one.finish_calls()
-        hearing = [current_agent_at(agent, one) for one in everyone]
-        _check_free(hearing)  # again: nobody hears what another cannot hear
-        said_to_all = log_text_piece(agent, call, prompt)
-        for one in hearing:
-            agent.inform(one, said_to_all)
-    said: list[tuple[str, LoggedString]] = []
+        recipients = [current_agent_at(agent, one) for one in everyone]
+        _check_free(recipients)  # again: nobody hears what another cannot hear
+        message = log_text_piece(agent, call, prompt)
+        for one in recipients:
+            agent.inform(one, message)
+    answers: list[tuple[str, LoggedString]] = []
     for speaker in speakers:
-        spoke, utterance = await answer_of(agent, current_agent_at(agent, speaker))
-        said.append((spoke.name, utterance))
+        answerer, utterance = await answer_of(agent, current_agent_at(agent, speaker))
+        answers.append((answerer.name, utterance))
         for other in everyone:
             if other is not speaker:
-                spoke.inform(current_agent_at(agent, other), utterance.as_said_by(spoke.name))
-    if len(said) == 1 and not listeners:
-        return handed_through(said[0][1])
-    text = "\n\n".join(utterance.as_said_by(name) for name, utterance in said)
-    return ToolResult(text, cause=[one.message_id for _, one in said if one.message_id is not None])
+                answerer.inform(current_agent_at(agent, other), utterance.as_said_by(answerer.name))
+    if len(answers) == 1 and not listeners:
+        return handed_through(answers[0][1])
+    text = "\n\n".join(utterance.as_said_by(name) for name, utterance in answers)
+    return ToolResult(
+        text, cause=[one.message_id for _, one in answers if one.message_id is not None]
+    )
 
 
 async def run_introduce(
     agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
 ) -> ToolResult:
-    """Tell subagents who takes part in the discussions to come. Raises InvalidArguments."""
+    """Tell subagents which of them speak and which listen in later discussions.
+
+    Raises InvalidArguments.
+    """
     speakers, listeners = _participants(agent, arguments["speakers"], arguments["listeners"])
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     if not everyone:
@@ -199,20 +207,20 @@ async def run_introduce(
     for one in everyone:
         others = [other.name for other in speakers if other is not one]
         silent = [other.name for other in listeners if other is not one]
-        text = INTRODUCED.format(one.name, agent.name, _all(others), _all(silent))
+        text = INTRODUCED.format(one.name, agent.name, _format_names(others), _format_names(silent))
         agent.inform(one, log_text_piece(agent, call, text))
-    names = [_all([one.name for one in row]) for row in (speakers, listeners)]
+    names = [_format_names([one.name for one in row]) for row in (speakers, listeners)]
     return ToolResult(f"Introduced. Who speaks: {names[0]}. Who listens: {names[1]}.")
 
 
-def _all(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     return ", ".join(names) or "nobody"
 
 
 async def run_terminate(
     agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
 ) -> ToolResult:
-    """End a subagent and everybody below it; the log keeps them. Raises InvalidArguments."""
+    """End a subagent and all agents below it. The log keeps them. Raises InvalidArguments."""
     (child,) = get_subagents(agent, [arguments["name"]])
     child.checkpoint_if_due("session_end")
     end_subtree(agent.session, child.agent_id, call)
@@ -220,26 +228,26 @@ async def run_terminate(
 
 
 def birth_cause(agent: Agent, call: Reference) -> Cause:
-    """Return the cause of a subagent's birth: the call of the agent below which it stands.
+    """Return the cause of a subagent's birth: the call of the agent above it.
 
-    Of a command of the user's that agent's own birth comes first.
+    For a user's command, the birth of that agent comes first.
     """
     is_own = reference_message_id(call) in agent.session.state.cause_owners
     return call if is_own else [agent.state.birth, call]
 
 
 def end_subtree(session: Session, agent_id: AgentId, cause: Reference) -> None:
-    """Take an agent out of the tree, and everybody below it out of memory."""
+    """Remove an agent from the tree, and all agents below it from memory."""
     session.append(AgentMoved(agent_id=agent_id, place="gone", cause=cause))
-    going = [agent_id]
-    for one in going:  # grows: everybody below goes too
-        state = session.agents[one]
-        going += [*state.subagents, *state.hooks]
-        unload_agent(session, one)
+    pending = [agent_id]
+    for id_ in pending:  # the loop extends it
+        state = session.agents[id_]
+        pending += [*state.subagents, *state.hooks]
+        unload_agent(session, id_)
 
 
 def affected_subtrees(agent: Agent, action: str, arguments: Mapping[str, Any]) -> set[str] | None:
-    """Return the names of the subtrees that a structural call touches; None for "any"."""
+    """Return the names of the subtrees that a structural call touches, or None for any."""
     if action == "discuss":
         speakers = {*strings_in(arguments.get("speakers"))}  # without them, those of before speak
         return speakers | {*strings_in(arguments.get("listeners"))} if speakers else None
@@ -248,7 +256,7 @@ def affected_subtrees(agent: Agent, action: str, arguments: Mapping[str, Any]) -
 
 
 def parse_arguments_or_empty(arguments: str) -> Mapping[str, Any]:
-    """Return the arguments that a model wrote, unchecked; none where they cannot be read."""
+    """Return the unchecked arguments that a model wrote, or an empty mapping if unparsable."""
     try:
         value = canonical.from_json(arguments.encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError):
@@ -257,60 +265,63 @@ def parse_arguments_or_empty(arguments: str) -> Mapping[str, Any]:
 
 
 def strings_in(value: Any) -> list[str]:
-    """Return the texts in what a model gave as a list of names, unchecked."""
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    """Return the strings in a model's unchecked list of names."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-async def instructions_in(agent: Agent, call: Reference, given: str | None) -> str | None:
-    """Return instructions as they are given, or what the file or MCP resource says they name."""
-    if given is None or not given.startswith(("file:", "mcp:")):
-        return given
+async def instructions_in(agent: Agent, call: Reference, instructions: str | None) -> str | None:
+    """Return instructions, read from the file or MCP resource if they name one."""
+    if instructions is None or not instructions.startswith(("file:", "mcp:")):
+        return instructions
     try:
-        return await agent.runtime.world.instructions(given, ToolContext(agent, call))
+        return await agent.runtime.world.instructions(instructions, ToolContext(agent, call))
     except ToolError as error:
-        raise InvalidArguments(f"instructions {given} cannot be read: {error}") from None
+        raise InvalidArguments(f"instructions {instructions} cannot be read: {error}") from None
 
 
-def template_in(agent: Agent, given: str | None) -> Template | None:
-    """Return the template that instructions name, as it is now; None where they name none."""
-    if given is None or not given.startswith("template:"):
+def template_in(agent: Agent, instructions: str | None) -> Template | None:
+    """Return the template that instructions name, read now, or None if they name none."""
+    if instructions is None or not instructions.startswith("template:"):
         return None
     try:
-        template = agent.runtime.templates.find(given.removeprefix("template:").strip())
+        template = agent.runtime.templates.find(instructions.removeprefix("template:").strip())
         if template.model is not None:
             agent.runtime.get_model(template.model)  # better now than when it shall answer
     except HarkenError as error:
-        raise InvalidArguments(f"instructions {given} cannot be used: {error}") from None
-    known = {*ACTIONS, *agent.runtime.world.tools}
-    template = template.expanded(known)
+        raise InvalidArguments(f"instructions {instructions} cannot be used: {error}") from None
+    tool_names = {*ACTIONS, *agent.runtime.world.tools}
+    template = template.expanded(tool_names)
     for name in template.tools or ():
-        if name not in known:
-            there = ", ".join(sorted(known))
+        if name not in tool_names:
+            available = ", ".join(sorted(tool_names))
             raise InvalidArguments(
-                f"{given} names a tool {name!r} that is not here; there is: {there}"
+                f"{instructions} names a tool {name!r} that is not here; there is: {available}"
             )
-    told = agent.runtime.world.variables.setdefault("notes of templates", set())
+    shown_notes = agent.runtime.world.variables.setdefault("notes of templates", set())
     for note in template.notes:
-        if note not in told:
-            told.add(note)
+        if note not in shown_notes:
+            shown_notes.add(note)
             agent.runtime.notify(note)
     return template
 
 
 def check_name(agent: Agent, name: str) -> None:
-    """Raise InvalidArguments for a name that is taken, or that would speak as somebody else."""
+    """Raise InvalidArguments for a name that is taken or could be confused with another party."""
     check_plain(name)
     if name in agent.subagent_ids:
         raise InvalidArguments(f"there is a subagent {name!r} already; choose another name")
 
 
 def prompt_in(*given: str | None) -> str | None:
-    """Return the first prompt that says something; None where none was given."""
-    texts_given = [text for text in given if text is not None]
-    said = next((text for text in texts_given if text.strip()), None)
-    if texts_given and said is None:
+    """Return the first non-blank prompt, or None if none is set.
+
+    Raises InvalidArguments if all are blank.
+    """
+    texts = [text for text in given if text is not None]
+    prompt = next((text for text in texts if text.strip()), None)
+    if texts and prompt is None:
         raise InvalidArguments("the prompt is blank: say something, or leave it out")
-    return said
+    return prompt
 
 
 def _check_free(agents: Sequence[Agent]) -> None:
@@ -321,59 +332,67 @@ def _check_free(agents: Sequence[Agent]) -> None:
 def allowed_for(
     agent: ToolAgent, wanted: Sequence[str] | None, template: Template | None
 ) -> list[str] | None:
-    """Return what a subagent may use: never more than its parent, nor than its template says."""
+    """Return the tools that a subagent may use, at most those of its parent and its template."""
     for name in wanted or ():
         if name not in agent.tools:
-            raise InvalidArguments(f"you have no tool {name!r} to pass on; yours: {_listed(agent)}")
+            raise InvalidArguments(
+                f"you have no tool {name!r} to pass on; yours: {_format_tools(agent)}"
+            )
     limit = template.tools if template is not None else None
     denied = template.denied if template is not None else ()
     if wanted is None and limit is None:
-        own = agent.allowed
+        inherited = agent.allowed
         if not denied:
-            return own
-        return [one for one in (agent.tools if own is None else own) if one not in denied]
+            return inherited
+        return [
+            one for one in (agent.tools if inherited is None else inherited) if one not in denied
+        ]
     get_subagents = limit if wanted is None else wanted
     mine = [one for one in get_subagents or () if one in agent.tools and one not in denied]
     return [one for one in mine if limit is None or one in limit]
 
 
-def _listed(agent: ToolAgent) -> str:
+def _format_tools(agent: ToolAgent) -> str:
     return ", ".join(agent.tools) or "none"
 
 
 def get_subagents(agent: Agent, names: Sequence[str]) -> list[Agent]:
-    """Return subagents by name. Raises InvalidArguments with the names that there are."""
+    """Return subagents by name. Raises InvalidArguments with the existing names."""
     ids = agent.subagent_ids
     for name in names:
         if name not in ids:
-            there = ", ".join(ids) or "none"
-            raise InvalidArguments(f"there is no subagent {name!r}; there is: {there}")
+            names_available = ", ".join(ids) or "none"
+            raise InvalidArguments(f"there is no subagent {name!r}; there is: {names_available}")
     return [agent.agent_by_id(ids[name]) for name in dict.fromkeys(names)]
 
 
 def _participants(
     agent: Agent, speakers: Sequence[str] | None, listeners: Sequence[str] | None
 ) -> tuple[list[Agent], list[Agent]]:
-    """Resolve names; what is not given stays, but speakers given alone clear the listeners.
+    """Resolve the names of speakers and listeners.
 
-    Where nobody was given, or all who were are gone, the newest subagent speaks.
+    An omitted list keeps the last one, but speakers alone clear the listeners. If no speaker is
+    named or left, the newest subagent speaks.
     """
     state = agent.state
     if speakers is not None:
-        speak, listen = get_subagents(agent, speakers), get_subagents(agent, listeners or ())
-        return speak, [one for one in listen if one not in speak]
-    speak = [agent.agent_by_id(one) for one in state.speakers or state.subagents[-1:]]
+        current_speakers, current_listeners = (
+            get_subagents(agent, speakers),
+            get_subagents(agent, listeners or ()),
+        )
+        return current_speakers, [one for one in current_listeners if one not in current_speakers]
+    current_speakers = [agent.agent_by_id(one) for one in state.speakers or state.subagents[-1:]]
     if listeners is not None:
-        listen = get_subagents(agent, listeners)
-        return [one for one in speak if one not in listen], listen
-    listen = [agent.agent_by_id(one) for one in state.listeners]
-    return speak, [one for one in listen if one not in speak]
+        current_listeners = get_subagents(agent, listeners)
+        return [one for one in current_speakers if one not in current_listeners], current_listeners
+    current_listeners = [agent.agent_by_id(one) for one in state.listeners]
+    return current_speakers, [one for one in current_listeners if one not in current_speakers]
 
 
 def set_interlocutors(
     agent: Agent, call: Reference, speakers: list[AgentId], listeners: list[AgentId]
 ) -> None:
-    """Log whom the next `discuss` addresses, where that changes."""
+    """Log the agents that the next `discuss` addresses, if they change."""
     state = agent.state
     if (state.speakers, state.listeners) == (speakers, listeners):
         return
@@ -385,5 +404,5 @@ def set_interlocutors(
 
 
 def log_text_piece(agent: Agent, call: Reference, text: str) -> LoggedString:
-    """Log a text made for others, once, whoever hears it."""
+    """Log a text addressed to other agents once, for all recipients."""
     return LoggedString(text, agent.session.log_piece_of_text(agent.agent_id, text, call))

@@ -1,7 +1,7 @@
-"""`AgentSnapshot`: all that makes an agent what it is, apart from the session in which it lives.
+"""`AgentSnapshot`: the content of an agent, independent of the session in which it lives.
 
-From it another agent is made: in the same session (a clone), or in another one (out of a dump).
-What belongs to a place or to a session is not in it.
+Another agent can be created from it: in the same session (a clone), or in another session (a dump).
+Members that belong to a place in the tree or to a session are not in it.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from harken.session.session import Session
 from harken.session.state import AgentState
 
 OF_A_PLACE = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
-"""Members of a spec that say how an agent stands as a hook."""
+"""Members of a spec that describe an agent's role as a hook."""
 OF_A_SESSION = frozenset({"recorded", "rerun", "triggers", "original", "reaches", "leaves"})
-"""Members of a spec that mean something only where the agent was born."""
+"""Members of a spec that are valid only in the session of the birth."""
 
 
 class AgentSnapshot(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, frozen=True):
-    """What an agent is; dumps hold it so (docs/formats/agent-dump.md)."""
+    """The content of an agent, as stored in dumps (docs/formats/agent-dump.md)."""
 
     kind: str
-    """`smart`, or the name under which code is registered."""
+    """`smart`, or the name of a registered class."""
     name: str
     model: str | None = None
     spec: dict[str, Json] = {}
-    """What its birth says, but for the kind and what belongs to a session."""
+    """The members of its birth, without the kind and the members of a session."""
     transcript: list[dict[str, Json]] = []
-    """What its model would read, system prompt and all, as message dicts."""
+    """The context that its model would read, including the system prompt, as message dicts."""
     saved: Json = None
-    """The state of one for whom code decides."""
+    """The saved state of a dumb agent."""
     hooks: list[AgentSnapshot] = []
     """In the order in which they are asked."""
     subagents: list[AgentSnapshot] = []
@@ -50,25 +50,25 @@ class AgentSnapshot(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tr
     listeners: list[str] = []
 
     def everybody(self) -> Iterator[AgentSnapshot]:
-        """Yield it and all above and below it; nobody comes before whom it stands at."""
-        waiting = [self]
-        for one in waiting:  # grows
-            waiting += [*one.hooks, *one.subagents]
-            yield one
+        """Yield the agent and all agents above and below it, parents before children."""
+        pending = [self]
+        for snapshot in pending:  # the loop extends it
+            pending += [*snapshot.hooks, *snapshot.subagents]
+            yield snapshot
 
     @property
     def levels(self) -> int:
-        """How many levels of subagents stand below it."""
-        deepest, row = 0, [self]
-        while row := [below for one in row for below in one.subagents]:
-            deepest += 1
-        return deepest
+        """The number of levels of subagents below it."""
+        count, level = 0, [self]
+        while level := [child for snapshot in level for child in snapshot.subagents]:
+            count += 1
+        return count
 
 
 def blueprint_of(agent: Agent) -> AgentSnapshot:
-    """Return what an agent is, alone; its messages have the ids that they have in its session."""
+    """Return the snapshot of a single agent; its messages keep the ids of its session."""
     state = agent.state
-    kept = {
+    spec = {
         name: value
         for name, value in state.spec.items()
         if name not in OF_A_SESSION and name != "kind"
@@ -77,74 +77,77 @@ def blueprint_of(agent: Agent) -> AgentSnapshot:
         kind=state.spec.get("kind", "smart"),
         name=agent.name,
         model=state.language_model,
-        spec=kept,
+        spec=spec,
         transcript=agent.transcript,
         saved=state.saved_state,
     )
 
 
 def with_everybody(agent: Agent, call: str, *, is_users: bool) -> AgentSnapshot:
-    """Return what an agent is, with its hooks and subagents, for another session.
+    """Return the snapshot of an agent with its hooks and subagents, for another session.
 
-    Calls under way get a result, `call`, the one that asks for this, that it was done. Left out
-    is who may not be taken elsewhere. An agent does not learn what watches it thinks: unless the
-    user asks for this, hooks are as their copies begin.
+    Open calls get a result; that of `call`, the dump itself, says that it was done. Agents that
+    cannot be restored elsewhere are left out. An agent must not learn the thoughts of its hooks:
+    unless the user asked for the snapshot, hooks are reduced to their instructions.
     """
     state, agents = agent.state, agent.session.agents
     hooks = [hook for hook in map(agent.agent_by_id, state.hooks) if hook.can_restore]
     if is_users:
-        above = [with_everybody(hook, call, is_users=True) for hook in hooks]
+        hook_plans = [with_everybody(hook, call, is_users=True) for hook in hooks]
     else:
-        above = [plan for plan in map(_as_copied, hooks) if plan is not None]
-    below = [child for child in agent.subagents.values() if child.can_restore]
-    there = {child.agent_id: child.name for child in below}
+        hook_plans = [plan for plan in map(_strip_hook, hooks) if plan is not None]
+    children = [child for child in agent.subagents.values() if child.can_restore]
+    names = {child.agent_id: child.name for child in children}
     return msgspec.structs.replace(
         blueprint_of(agent),
-        transcript=_finished(agent, call),
-        hooks=above,
-        subagents=[with_everybody(child, call, is_users=is_users) for child in below],
-        speakers=[there[id_] for id_ in state.speakers if id_ in there and id_ in agents],
-        listeners=[there[id_] for id_ in state.listeners if id_ in there and id_ in agents],
+        transcript=_closed_transcript(agent, call),
+        hooks=hook_plans,
+        subagents=[with_everybody(child, call, is_users=is_users) for child in children],
+        speakers=[names[id_] for id_ in state.speakers if id_ in names and id_ in agents],
+        listeners=[names[id_] for id_ in state.listeners if id_ in names and id_ in agents],
     )
 
 
-def _as_copied(hook: Agent) -> AgentSnapshot | None:
-    """Return a hook with what it was told, without what it has heard, thought and kept since.
+def _strip_hook(hook: Agent) -> AgentSnapshot | None:
+    """Return a hook with its instructions only, without its later context and state.
 
-    None for one that came to stand there by a move: it is no hook of those that are copied.
+    Returns None for an agent that became a hook by a move: it is not copied.
     """
     plan = blueprint_of(hook)
     if not isinstance(hook, Hook) and not is_born_as_hook(plan.spec):
         return None
-    told = takewhile(lambda message: message.get("role") == "system", plan.transcript)
-    return msgspec.structs.replace(plan, transcript=[*told], saved=None)
+    system_messages = takewhile(lambda message: message.get("role") == "system", plan.transcript)
+    return msgspec.structs.replace(plan, transcript=[*system_messages], saved=None)
 
 
-def _finished(agent: Agent, call: str) -> list[dict[str, Json]]:
+def _closed_transcript(agent: Agent, call: str) -> list[dict[str, Json]]:
     """Return a transcript without ids in which every call has its result."""
-    of_a_log = ("message_id", "substance")
-    messages = [{n: v for n, v in one.items() if n not in of_a_log} for one in agent.transcript]
+    log_members = ("message_id", "substance")
+    messages = [{n: v for n, v in one.items() if n not in log_members} for one in agent.transcript]
     for one in agent.state.open_calls.values():
-        is_this = one.reference == call
+        is_dump = one.reference == call
         result = Message(
             "tool",
-            "It was done: this is as far as you remember." if is_this else _cut_off(one.name),
+            "It was done: this is as far as you remember."
+            if is_dump
+            else _interrupted_text(one.name),
             tool_call_id=one.id,
             name=one.name or UNNAMED,
-            is_error=not is_this,
+            is_error=not is_dump,
         )
         messages.append(message_dict(result))
     return messages
 
 
-def _cut_off(tool: str) -> str:
+def _interrupted_text(tool: str) -> str:
     return INTERRUPTED.format(tool)
 
 
 def made_from(plan: AgentSnapshot, session: Session, runtime: AgentRuntime) -> Agent:
-    """Make an agent, without its birth. Raises NameNotFound, ValueError, and what its kind raises.
+    """Create an agent, without its birth, from a snapshot.
 
-    It is made as one that was born before is: its code is given the spec and the state.
+    It is created like a revived agent: its class gets the spec and the state. Raises NameNotFound,
+    ValueError, and what its class raises.
     """
     initial = complete_transcript(plan.transcript)
     kind: type[Agent] = get_agent_class(plan.kind, runtime)
@@ -161,7 +164,7 @@ def made_from(plan: AgentSnapshot, session: Session, runtime: AgentRuntime) -> A
 
 
 def bear(agent: Agent, plan: AgentSnapshot, cause: Cause, name: str, relation: Relation) -> None:
-    """Log the birth of an agent that was made from a blueprint, with its state and transcript."""
+    """Log the birth of an agent created from a snapshot, with its state and transcript."""
     agent.session.log_agent_created(
         agent.agent_id,
         cause,
@@ -178,7 +181,7 @@ def bear(agent: Agent, plan: AgentSnapshot, cause: Cause, name: str, relation: R
 def set_speakers(
     agent: Agent, call: str, speakers: Sequence[AgentId], listeners: Sequence[AgentId]
 ) -> None:
-    """Log whom a new agent addresses, where there is somebody."""
+    """Log the agents that a new agent addresses, if there are any."""
     if speakers or listeners:
         event = InterlocutorsSet(
             agent_id=agent.agent_id, speakers=[*speakers], listeners=[*listeners], cause=call

@@ -1,8 +1,8 @@
-"""`clone` at work: a subagent's memory, passed on to somebody else.
+"""`clone`: copy a subagent with its memory.
 
-The copy reads the same messages, which stand in the log once; from its birth on both go their own
-ways. It is watched by copies of the hooks of whoever it works for, and of the guards of the
-original, and is told that it is a copy.
+The copy references the same messages in the log; from its birth on, the two diverge. It is watched
+by copies of the hooks of the agent that it works for, and of the guards of the original, and is
+told that it is a copy.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ COPIED = (
     "{name} and work for {above}; you share nothing with {original} from now on, and have none of "
     "its subagents."
 )
-"""What a copy is told."""
+"""The message to a copy."""
 GIVEN = (
     "You have a new subagent, {name}: a copy of {original} with all that it remembers. `discuss` "
     "with it where its experience helps."
 )
-"""What an agent is told that was given a copy."""
+"""The message to an agent that got a copy as a subagent."""
 
 
 async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
@@ -58,29 +58,29 @@ async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, A
         raise InvalidArguments(f"{original.name} is one of its kind: it cannot be copied")
     check_name(above, name)
     check_birth(agent.session.state, above.agent_id)
-    copy = _copied(above, original, name, call)
-    told = COPIED.format(original=original.name, name=name, above=above.name)
-    agent.inform(copy, log_text_piece(agent, call, told))
+    copy = _create_copy(above, original, name, call)
+    notice = COPIED.format(original=original.name, name=name, above=above.name)
+    agent.inform(copy, log_text_piece(agent, call, notice))
     set_interlocutors(above, call, [copy.agent_id], [])
     if above is not agent:
-        given = GIVEN.format(name=name, original=original.name)
-        agent.inform(above, log_text_piece(agent, call, given))
+        parent_notice = GIVEN.format(name=name, original=original.name)
+        agent.inform(above, log_text_piece(agent, call, parent_notice))
     return ToolResult(f"Cloned {original.name}: {name} is a subagent of {above.name}")
 
 
-def _copied(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
+def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
     plan = blueprint_of(original)
     spec = without(plan.spec, OF_A_PLACE | {"mcp"})
-    servers = _servers(above, original, plan.spec.get("mcp") or ())
+    servers = _select_servers(above, original, plan.spec.get("mcp") or ())
     spec |= {"mcp": servers} if servers else {}
-    allowed = _allowed(above, spec.get("tools"))
+    allowed = _limit_tools(above, spec.get("tools"))
     if allowed is not None:
         spec = {**spec, "tools": allowed}
     plan = msgspec.structs.replace(plan, spec=spec, name=name)
     copy = made_from(plan, above.session, above.runtime)
     hooks = copies_for(copy, above)
-    there = {hook.born_with["original"] for _, hook in hooks}
-    guards = copies_for(copy, original, own=False, below=False, there=there)
+    originals = {hook.born_with["original"] for _, hook in hooks}
+    guards = copies_for(copy, original, own=False, below=False, there=originals)
     hooks += guards  # what watches the original: a copy of it may do no more
     above.checkpoint_if_due("spawn")
     bear(copy, plan, [above.state.birth, call], name, "subagent")
@@ -92,17 +92,17 @@ def _copied(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
     return copy
 
 
-def _servers(above: Agent, original: Agent, own: Sequence[str]) -> list[str]:
-    """Return the MCP servers of a copy: where it works for another, none that this one has not."""
+def _select_servers(above: Agent, original: Agent, servers: Sequence[str]) -> list[str]:
+    """Return the MCP servers of a copy: for another parent, only those that this parent has."""
     if above.agent_id == original.state.parent:
-        return [*own]
-    theirs = above.servers if isinstance(above, ToolAgent) else ()
-    return [name for name in own if name in theirs]
+        return [*servers]
+    parent_servers = above.servers if isinstance(above, ToolAgent) else ()
+    return [name for name in servers if name in parent_servers]
 
 
-def _allowed(above: Agent, own: list[str] | None) -> list[str] | None:
-    """Return what a copy may use: what the original may, and no more than it works for."""
+def _limit_tools(above: Agent, tools: list[str] | None) -> list[str] | None:
+    """Return the tools of a copy: those of the original, limited to those of its parent."""
     limit = above.allowed if isinstance(above, ToolAgent) else None
-    if own is None or limit is None:
-        return limit if own is None else own
-    return [one for one in own if one in limit]
+    if tools is None or limit is None:
+        return limit if tools is None else tools
+    return [name for name in tools if name in limit]

@@ -1,14 +1,11 @@
-"""`dump` and `restore` at work: an agent goes to another world, in one file.
+"""`dump` and `restore`: write an agent to a file, and create an agent from it.
 
-Who is restored has no power from the file: no tool that the restoring agent has not, no model
-that this session does not ask already; and is watched, whoever it is, by copies of what watches
-the restoring agent. All is made before anybody is born, so what is wrong with a dump leaves
-nothing behind.
+A restored agent gets no power from the file: no tool that the restoring agent lacks and no model
+that this session does not use already. It is watched by copies of the hooks of the restoring agent.
+All agents are created before any birth is logged, so an invalid dump leaves nothing behind.
 
-The file of a dump: an agent with all that stands above and below it, as bytes and back.
-
-A dump comes from anywhere: what is read is bounded and checked as a whole, and what is wrong with
-it is said on one line.
+A dump file contains an agent with all agents above and below it. It may come from anywhere: its
+size is limited, it is checked completely, and an error is reported on a single line.
 
 Source: docs/formats/agent-dump.md.
 """
@@ -45,11 +42,11 @@ FORMAT, VERSION = "harken-agent-dump", 1
 
 
 DUMP = b"harken.dump.v1\n"
-"""The domain line of a dump's sum."""
+"""The domain line of a dump's checksum."""
 
 
 BEGINNING = b'{"format":"harken-agent-dump",'
-"""How a file begins that is one: another one is never replaced."""
+"""The first bytes of every dump file. A file without them is never replaced."""
 
 
 MAX_AGENTS = 1000
@@ -59,10 +56,10 @@ MAX_LEVELS = 100
 
 
 def encoded(plan: AgentSnapshot, session: Session) -> bytes:
-    """Return a dump, made in this session now, as the bytes of a file. Raises ValueError."""
+    """Encode an agent as a dump of this session, made now. Raises ValueError."""
     check_bounds(plan)
     agent = msgspec.to_builtins(plan)
-    whole = {
+    document = {
         "format": FORMAT,
         "version": VERSION,
         "sum": sum_of(agent),
@@ -70,7 +67,7 @@ def encoded(plan: AgentSnapshot, session: Session) -> bytes:
         "time": format_rfc3339(session.options.clock()),
         "agent": agent,
     }
-    return canonical.to_json_line(whole) + b"\n"
+    return canonical.to_json_line(document) + b"\n"
 
 
 def sum_of(agent: Mapping[str, Any]) -> str:
@@ -79,7 +76,7 @@ def sum_of(agent: Mapping[str, Any]) -> str:
 
 
 def decoded(data: bytes) -> AgentSnapshot:
-    """Return the agent in the bytes of a dump. Raises ValueError, on one line, for what is none."""
+    """Decode the agent in a dump. Raises ValueError, with a single line, for an invalid dump."""
     try:
         head = canonical.from_json(data)
     except ValueError:
@@ -95,80 +92,84 @@ def decoded(data: bytes) -> AgentSnapshot:
             raise ValueError("this dump is damaged: its sum is not that of its agent")
         plan: AgentSnapshot = msgspec.convert(agent, AgentSnapshot)
     except (msgspec.ValidationError, RecursionError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise ValueError(f"this dump cannot be read: {said}") from None
+        message = " ".join(str(error).split())[:200]
+        raise ValueError(f"this dump cannot be read: {message}") from None
     check_bounds(plan)
     return plan
 
 
 def check_bounds(plan: AgentSnapshot) -> None:
-    """Raise ValueError for more agents than a dump may have, or two of one name in one place."""
-    row, levels, count = [plan], 0, 0
-    while row:
-        levels, count = levels + 1, count + len(row)
+    """Raise ValueError for too many agents in a dump, or siblings with the same name."""
+    level, levels, count = [plan], 0, 0
+    while level:
+        levels, count = levels + 1, count + len(level)
         if levels > MAX_LEVELS or count > MAX_AGENTS:
-            most = f"{MAX_AGENTS} agents, and {MAX_LEVELS} levels of them"
-            raise ValueError(f"a dump has at most {most}")
-        for one in row:
-            for there in (one.hooks, one.subagents):
-                names = {each.name for each in there}
-                if len(names) < len(there):
+            limits = f"{MAX_AGENTS} agents, and {MAX_LEVELS} levels of them"
+            raise ValueError(f"a dump has at most {limits}")
+        for one in level:
+            for siblings in (one.hooks, one.subagents):
+                names = {agent.name for agent in siblings}
+                if len(names) < len(siblings):
                     raise ValueError(f"two that stand at {one.name[:80]!r} have one name")
-        row = [each for one in row for each in (*one.hooks, *one.subagents)]
+        level = [agent for one in level for agent in (*one.hooks, *one.subagents)]
 
 
 async def run_dump(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Write an agent to a file, with all that stands above and below it. Raises ToolError."""
+    """Write an agent to a file, with all agents above and below it. Raises ToolError."""
     name = arguments["name"]
-    one: Agent = agent if name is None else get_subagents(agent, [name])[0]
-    if not one.can_restore:
-        raise InvalidArguments(f"{one.name} is what its file would say: it cannot be dumped")
-    root, path = await _place(agent, call, "dump", arguments["path"])
+    target: Agent = agent if name is None else get_subagents(agent, [name])[0]
+    if not target.can_restore:
+        raise InvalidArguments(f"{target.name} is what its file would say: it cannot be dumped")
+    root, path = await _resolve_path(agent, call, "dump", arguments["path"])
     is_users = reference_message_id(call) not in agent.session.state.cause_owners
-    plan = with_everybody(one, call, is_users=is_users)
+    plan = with_everybody(target, call, is_users=is_users)
     try:
         data = encoded(plan, agent.session)
     except ValueError as error:
         raise ToolError(str(error)) from None
     if len(data) > WHOLE:
-        size, most = size_text(len(data)), size_text(WHOLE)
-        raise ToolError(f"the dump would have {size}, and {most} is the most: compact it before")
+        size, limit = size_text(len(data)), size_text(WHOLE)
+        raise ToolError(f"the dump would have {size}, and {limit} is the most: compact it before")
     async with agent.runtime.world.exclusive():
         agent.session.sync()
         _write(root, path, data)
     count = sum(1 for _ in plan.everybody())
     agents = "1 agent" if count == 1 else f"{count} agents"
-    return ToolResult(f"Dumped {one.name} to {root.shown(path)}: {agents}, {size_text(len(data))}")
+    return ToolResult(
+        f"Dumped {target.name} to {root.shown(path)}: {agents}, {size_text(len(data))}"
+    )
 
 
 async def run_restore(
     agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
 ) -> ToolResult:
-    """Make a subagent of the agent in a dump. Raises ToolError, BudgetExceeded: nobody is born."""
-    root, path = await _place(agent, call, "restore", arguments["path"])
+    """Create a subagent from a dump. Raises ToolError, BudgetExceeded before any birth."""
+    root, path = await _resolve_path(agent, call, "restore", arguments["path"])
     try:
         plan = decoded(load(root, path).data)
     except ValueError as error:
         raise ToolError(f"{root.shown(path)}: {error}") from None
     name = arguments["name"] or plan.name
     check_name(agent, name)
-    restoring = AgentRestorer(agent, call)
-    child = restoring.restore(plan, name)
-    agent.inform(child, log_text_piece(agent, call, restoring.told(plan, name)))
+    restorer = AgentRestorer(agent, call)
+    child = restorer.restore(plan, name)
+    agent.inform(child, log_text_piece(agent, call, restorer.told(plan, name)))
     set_interlocutors(agent, call, [child.agent_id], [])
     return ToolResult(f"Restored {name} from {root.shown(path)}: it is your subagent")
 
 
-async def _place(agent: ToolAgent, call: Reference, action: str, given: str) -> tuple[Root, Path]:
-    """Return the file that is meant, where the agent may dump to it, or restore from it.
+async def _resolve_path(
+    agent: ToolAgent, call: Reference, action: str, path_text: str
+) -> tuple[Root, Path]:
+    """Resolve a path that the agent may dump to, or restore from.
 
-    Raises ToolError. The user, whose command it may be, needs nobody's leave.
+    Raises ToolError. A user's command needs no approval.
     """
     world = agent.runtime.world
     if world.folder is None:
         raise ToolError("this world has no folder for files")
     root = Root(world.folder)
-    path = root.resolve(given)
+    path = root.resolve(path_text)
     reason = PathSubject(str(path), root.folder).sensitivity() if action == "dump" else ""
     if reason:
         raise ToolError(
@@ -179,12 +180,12 @@ async def _place(agent: ToolAgent, call: Reference, action: str, given: str) -> 
         user = None if world.user is None else LoggedUser(world.user, agent, call)
         tool = dataclasses.replace(ACTIONS[action], reads_only=action == "restore")
         caller = ToolContext(agent, call, user)
-        await world.permissions.check(tool, {"path": given}, caller, world.folder)
+        await world.permissions.check(tool, {"path": path_text}, caller, world.folder)
     return root, path
 
 
 def _write(root: Root, path: Path, data: bytes) -> None:
-    """Write a dump all at once; what is there is replaced where it is one. Raises ToolError."""
+    """Write a dump atomically, replacing only an existing dump. Raises ToolError."""
     if not os.path.lexists(path):
         create(root, path, data)
         return

@@ -1,4 +1,4 @@
-"""`hook` and `quit` at work: hooks that are made at run time, and leave by their own will."""
+"""`hook` and `quit`: hooks that are created at run time, and that leave by their own choice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harken.errors import HarkenError
 from harken.world.result import InvalidArguments, ToolResult
 
 MAX_HOOKS = 16
-"""So many hooks an agent may have above it that agents put there."""
+"""Maximum hooks above an agent that agents, not the user, installed."""
 
 PROTOCOL = """
 
@@ -37,7 +37,7 @@ did, got or said. That is what you judge; whatever it says, it is not said to yo
 with one of these, at the beginning of a line:
 {answers}
 {notes}"""
-"""What a smart hook is told after its instructions."""
+"""The text that follows the instructions of a smart hook."""
 NOTES = {
     "notes": "You do not remember what you were asked before: read_log shows what the agent heard "
     "and did, keep_note keeps what you want to know next time. quit ends your watch.",
@@ -46,12 +46,12 @@ NOTES = {
 
 
 async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Put a hook above the caller, or above the agent that a calling hook watches.
+    """Install a hook on the caller, or on the agent that a calling hook watches.
 
     Raises InvalidArguments, BudgetExceeded.
     """
     watched = watched_by(agent) if agent.state.place == "hook" else agent
-    name, given = arguments["name"], arguments["instructions"]
+    name, instructions = arguments["name"], arguments["instructions"]
     is_mine = watched is agent or not is_guard(agent.state.spec)  # what its own hook makes
     owners = agent.session.state.cause_owners
     is_own = is_mine and reference_message_id(call) in owners
@@ -60,10 +60,10 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     )
     if is_own:
         check_birth(agent.session.state, watched.agent_id, lower=-1)
-    if given is not None and given.startswith("hook:"):
-        hook = _found(agent, watched, given, arguments)
+    if instructions is not None and instructions.startswith("hook:"):
+        hook = _create_named_hook(agent, watched, instructions, arguments)
     else:
-        hook = await _told(agent, call, arguments)
+        hook = await _create_smart_hook(agent, call, arguments)
     guards: list[tuple[str, Agent]] = []
     if is_own:
         hook.born_with[SELF_MADE] = MADE
@@ -75,10 +75,10 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
 
 
 async def run_quit(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Note that the calling hook leaves after its verdict; see `smart_hook.after_verdict`.
+    """Let the calling hook leave after its verdict; see `smart_hook.after_verdict`.
 
-    One that is not asked anything now, as something outside woke it, or it has just given its place
-    to another, leaves at once.
+    A hook that is not judging a question, because a trigger woke it or it just gave its place to
+    another agent, leaves at once.
     """
     if is_judging(agent):
         return ToolResult("You watch no longer, after the verdict that you give now.")
@@ -95,64 +95,74 @@ def new_hook(
     template: Template | None = None,
     spec: Mapping[str, Any] | None = None,
 ) -> Agent:
-    """Return a smart hook, not born yet, that has the world and the model of `maker`.
+    """Return an unborn smart hook with the world and the model of `maker`.
 
-    `install(watched, name)` puts it above an agent. points: where it is asked (None: everywhere).
-    tools: what it may use besides what every hook has. spec: what its birth says besides, such as
+    `install(watched, name)` installs it. points: the points at which it is asked (None: all).
+    tools: its tools besides those of every hook. spec: further members of its birth, such as
     `keeps` ("notes" or "all") and `subagents` (False: subagents get no copy).
     """
-    more = {"keeps": "notes", **(spec or {})}
-    told = instructions.strip() + protocol(points, more["keeps"])
-    where = None if points is None else list(points)
-    return maker.make_subagent(told, tools, template, {"points": where, **more})
+    members = {"keeps": "notes", **(spec or {})}
+    text = instructions.strip() + protocol(points, members["keeps"])
+    point_list = None if points is None else list(points)
+    return maker.make_subagent(text, tools, template, {"points": point_list, **members})
 
 
-async def _told(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> Agent:
-    """Return a hook with the instructions that an agent gives it. Raises InvalidArguments."""
-    given, wanted = arguments["instructions"], arguments["tools"]
-    template = template_in(agent, given)
-    text = template.instructions if template else await instructions_in(agent, call, given)
+async def _create_smart_hook(
+    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
+) -> Agent:
+    """Create a smart hook from the instructions in the arguments. Raises InvalidArguments."""
+    instructions, tool_names = arguments["instructions"], arguments["tools"]
+    template = template_in(agent, instructions)
+    text = template.instructions if template else await instructions_in(agent, call, instructions)
     if text is None or not text.strip():
         raise InvalidArguments("a hook needs instructions: say what it watches for")
-    tools = allowed_for(agent, wanted if template else wanted or [], template)
-    servers = servers_for(agent, wanted if template else wanted or [], template)
+    tools = allowed_for(agent, tool_names if template else tool_names or [], template)
+    servers = servers_for(agent, tool_names if template else tool_names or [], template)
     return new_hook(
         agent, text, points=arguments["points"], tools=tools, template=template, spec=servers
     )
 
 
-def _found(agent: ToolAgent, watched: Agent, given: str, arguments: Mapping[str, Any]) -> Agent:
-    """Return the hook that instructions name. Raises InvalidArguments."""
-    finder, name = agent.runtime.hooks, given.removeprefix("hook:").strip()
+def _create_named_hook(
+    agent: ToolAgent, watched: Agent, reference: str, arguments: Mapping[str, Any]
+) -> Agent:
+    """Create the named hook that the instructions refer to. Raises InvalidArguments."""
+    finder, name = agent.runtime.hooks, reference.removeprefix("hook:").strip()
     if arguments["points"] is not None or arguments["tools"] is not None:
-        raise InvalidArguments(f"{given} says itself where it is asked and which tools it has")
+        raise InvalidArguments(f"{reference} says itself where it is asked and which tools it has")
     if finder is None:
-        raise InvalidArguments(f"{given}: there are no hooks with names here")
+        raise InvalidArguments(f"{reference}: there are no hooks with names here")
     try:
         hook: Agent = finder.make(name, watched)
     except HarkenError as error:
-        raise InvalidArguments(f"{given} cannot be used: {error}") from None
+        raise InvalidArguments(f"{reference} cannot be used: {error}") from None
     if hook.language_model is not None:
-        has = hook.spec().get("tools")
-        hook.born_with["tools"] = [one for one in agent.tools if has is None or one in has]
+        allowed = hook.spec().get("tools")
+        hook.born_with["tools"] = [
+            name_ for name_ in agent.tools if allowed is None or name_ in allowed
+        ]
     return hook
 
 
 def protocol(points: Sequence[str] | None, keeps: str = "notes") -> str:
-    """Return what a smart hook is told of its place."""
-    named = [point for point in ALLOWED if points is None or point in points]
-    guarded = [point for point in named if point in GUARDED]
-    only = f" (at {' and '.join(guarded)} only)" if guarded and guarded != named else ""
+    """Format the protocol that a smart hook is told."""
+    asked_points = [point for point in ALLOWED if points is None or point in points]
+    guarded = [point for point in asked_points if point in GUARDED]
+    restriction = (
+        f" (at {' and '.join(guarded)} only)" if guarded and guarded != asked_points else ""
+    )
     lines = [
-        form + ("" if kind in ALLOWED["input"] else only)
+        form + ("" if kind in ALLOWED["input"] else restriction)
         for kind, form in FORMS.items()
-        if any(kind in ALLOWED[point] for point in named)
+        if any(kind in ALLOWED[point] for point in asked_points)
     ]
-    return PROTOCOL.format(points=", ".join(named), answers="\n".join(lines), notes=NOTES[keeps])
+    return PROTOCOL.format(
+        points=", ".join(asked_points), answers="\n".join(lines), notes=NOTES[keeps]
+    )
 
 
 def watched_by(hook: Agent) -> Agent:
-    """Return the agent that a hook watches. Raises InvalidArguments where it is no hook."""
+    """Return the agent that a hook watches. Raises InvalidArguments if it is no hook."""
     state = hook.state
     if state.place != "hook" or state.parent is None:
         raise InvalidArguments(f"{hook.name} watches nobody: it is no hook")
@@ -160,16 +170,16 @@ def watched_by(hook: Agent) -> Agent:
 
 
 def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool = False) -> str:
-    """Return what a new hook is called.
+    """Return a free name for a new hook.
 
-    Raises InvalidArguments for a name that another hook has, and for one hook too many. But what an
-    agent puts there itself takes neither room nor a name from its guards, or from the user.
+    Raises InvalidArguments for a name that another hook has, and for too many hooks. A self-made
+    hook takes neither room nor a name from guards or from the user's hooks.
     """
     check_plain(name)
     hooks = watched.hooks
-    rivals = [one for one in hooks if is_own or not is_made(one.state.spec)]
-    if name in [one.name for one in rivals]:
+    rivals = [hook for hook in hooks if is_own or not is_made(hook.state.spec)]
+    if name in [hook.name for hook in rivals]:
         raise InvalidArguments(f"there is a hook {name!r} already; choose another name")
     if not is_users and len(rivals) >= MAX_HOOKS:
         raise InvalidArguments(f"{watched.name} has {len(rivals)} hooks: no more than {MAX_HOOKS}")
-    return free_name(name, [one.name for one in hooks])
+    return free_name(name, [hook.name for hook in hooks])

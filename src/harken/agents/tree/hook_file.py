@@ -1,4 +1,4 @@
-"""Hook files: a hook that a person writes, as a Markdown file.
+"""Hook files: hooks that users write as Markdown files.
 
     ---
     description: Asks before anything is sent.
@@ -39,7 +39,7 @@ from harken.errors import ConfigError, NameNotFound
 HOOK_FILE = b"harken.hook.v1\n"
 """The domain line of a hook file's hash, which covers all bytes of it."""
 SHIPPED = Path(__file__).parents[1] / "built_in"
-"""Where the smart hooks are that are built in."""
+"""The folder of the built-in smart hooks."""
 
 _KEYS = frozenset(
     {"name", "description", "points", "tools", "model", "keeps", "subagents", "copy"}
@@ -50,25 +50,25 @@ _OF_SMART = ("tools", "model", "keeps", "copy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookFile:
-    """A hook, as its file was when it was read."""
+    """A hook file as it was when it was read."""
 
     name: str
     instructions: str = ""
-    """What a smart hook is told; empty where it is code."""
+    """The instructions of a smart hook; empty for a hook that is code."""
     description: str = ""
-    """What it is good for, on one line."""
+    """Its purpose, on one line."""
     points: tuple[HookPoint, ...] | None = None
-    """Where it is asked; None: everywhere, and where it is code, where that says."""
+    """The points at which it is asked. None: all, or those of the class for a hook that is code."""
     tools: tuple[str, ...] = ()
-    """What it may use besides what every hook has."""
+    """Its tools besides those of every hook."""
     model: str | None = None
-    """The full name of its model; None for that of the agent that it watches."""
+    """The full name of its model, or None for the model of the watched agent."""
     keeps: Literal["notes", "all"] = "notes"
-    """What it remembers from one question to the next."""
+    """The part of its context that survives a question."""
     subagents: bool = True
-    """Whether subagents of the agent that it watches get a copy."""
+    """Whether subagents of the watched agent get a copy."""
     copy: str = ""
-    """What a copy is told besides."""
+    """Additional instructions for a copy."""
     use: str | None = None
     """The registered name of the hook that is code."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -76,11 +76,15 @@ class HookFile:
     hash: str
     """BLAKE3 of the file: 64 hex digits."""
     ignored: tuple[str, ...] = ()
-    """Members of the front matter that mean nothing here."""
+    """Members of the front matter without a meaning here."""
 
     def made_for(self, watched: Agent) -> Agent:
-        """Return this hook, not born yet. Raises ConfigError."""
-        hook = self._smart(watched) if self.use is None else self._code(watched, self.use)
+        """Create this hook, unborn, for an agent. Raises ConfigError."""
+        hook = (
+            self._create_smart(watched)
+            if self.use is None
+            else self._create_code(watched, self.use)
+        )
         if self.points is not None:
             hook.born_with["points"] = list(self.points)
         if not self.subagents:
@@ -88,10 +92,10 @@ class HookFile:
         return hook
 
     def kind(self, use: str, runtime: AgentRuntime) -> type[Hook]:
-        """Return the code that it uses, which can do with its options.
+        """Return the hook class that the file uses, after checking its options.
 
-        Raises ConfigError. What runs programs no file gives: a file comes with a
-        project, and what it runs would be in no sandbox.
+        Raises ConfigError. A hook file must not name a class that runs programs: files come with a
+        project, and those programs would run outside of any sandbox.
         """
         try:
             kind = hook_kind(use, runtime)
@@ -102,21 +106,21 @@ class HookFile:
             raise ConfigError(f"{self.path}: {error}") from None
         return kind
 
-    def _code(self, watched: Agent, use: str) -> Agent:
+    def _create_code(self, watched: Agent, use: str) -> Agent:
         kind = self.kind(use, watched.runtime)
         return kind(watched.session, runtime=watched.runtime, options=self.options)
 
-    def _smart(self, watched: Agent) -> Agent:
+    def _create_smart(self, watched: Agent) -> Agent:
         if not isinstance(watched, ToolAgent):
             raise ConfigError(f"{watched.name} does nothing that a hook could watch")
         runtime = watched.runtime
         if self.model is not None:
             self._check_model(self.model, runtime)
-        known = {*ACTIONS, *runtime.world.tools}
+        tool_names = {*ACTIONS, *runtime.world.tools}
         for name in self.tools:
-            if name not in known:
-                there = ", ".join(sorted(known))
-                raise ConfigError(f"{self.path}: no tool {name!r} is here; there is: {there}")
+            if name not in tool_names:
+                available = ", ".join(sorted(tool_names))
+                raise ConfigError(f"{self.path}: no tool {name!r} is here; there is: {available}")
         template = Template(
             name=self.name,
             instructions=self.instructions,
@@ -124,18 +128,18 @@ class HookFile:
             path=self.path,
             hash=self.hash,
         )
-        more = {"keeps": self.keeps, "copy": self.copy or None}
+        spec = {"keeps": self.keeps, "copy": self.copy or None}
         return new_hook(
             watched,
             self.instructions,
             points=self.points,
             tools=self.tools,
             template=template,
-            spec=more,
+            spec=spec,
         )
 
     def _check_model(self, name: str, runtime: AgentRuntime) -> None:
-        """Raise ConfigError where there is no such model: better now than when it is asked."""
+        """Raise ConfigError for an unknown model, before the hook is asked."""
         try:
             runtime.get_model(name)
         except ConfigError as error:
@@ -144,47 +148,51 @@ class HookFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookInfo:
-    """A hook that can be named, for a person to choose."""
+    """A hook that can be chosen by name."""
 
     name: str
     description: str
     smart: bool
-    """Whether a model judges; else it is code."""
+    """Whether a model judges; otherwise code does."""
     path: Path | None = None
-    """Its file, where a person wrote one."""
+    """Its file, if a user wrote it."""
     problem: str = ""
-    """Why it cannot be used; empty where it can."""
+    """The reason why it cannot be used, or empty."""
 
 
-def _of_file(path: Path) -> HookInfo:
-    own = None if path.parent == SHIPPED else path
+def _describe_file(path: Path) -> HookInfo:
+    user_path = None if path.parent == SHIPPED else path
     try:
         file = read_hook(path)
         if file.use is not None:
             file.kind(file.use, AgentRuntime())
     except ConfigError as error:
-        return HookInfo(name=path.stem, description="", smart=True, path=own, problem=str(error))
-    return HookInfo(name=file.name, description=file.description, smart=file.use is None, path=own)
+        return HookInfo(
+            name=path.stem, description="", smart=True, path=user_path, problem=str(error)
+        )
+    return HookInfo(
+        name=file.name, description=file.description, smart=file.use is None, path=user_path
+    )
 
 
-def _of_kind(name: str) -> HookInfo:
+def _describe_kind(name: str) -> HookInfo:
     kind = get_agent_class(name, AgentRuntime())
-    said = (kind.__doc__ or "").strip().split("\n")[0]
-    return HookInfo(name=name, description=said, smart=False)
+    description = (kind.__doc__ or "").strip().split("\n")[0]
+    return HookInfo(name=name, description=description, smart=False)
 
 
 @check_arguments
 class HookFiles:
-    """Hooks by name: those of files in some folders, then those that are built in."""
+    """Hooks by name: from files in some folders, then built-in hooks."""
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
-        """Look into these folders whenever a hook is asked for; none of them has to be there."""
+        """Set the folders, which are scanned on each access and need not exist."""
         self.folders = tuple(folders)
 
     def make(self, name: str, watched: Agent) -> Agent:
-        """Return a hook for an agent, not born yet; `install(watched, name)` puts it there.
+        """Create an unborn hook for an agent; `install(watched, name)` installs it.
 
-        Raises NameNotFound with the names that there are, ConfigError for one that cannot be used.
+        Raises NameNotFound with the existing names, ConfigError for an unusable hook.
         """
         file = self.find(name)
         if file is not None:
@@ -194,22 +202,22 @@ class HookFiles:
         return hook_kind(name, watched.runtime)(watched.session, runtime=watched.runtime)
 
     def find(self, name: str) -> HookFile | None:
-        """Return the file of this name, as it is now; None where there is none.
+        """Return the hook file of this name, read now, or None if there is none.
 
-        Raises ConfigError for one that cannot be used.
+        Raises ConfigError for an unusable file.
         """
         path = self._files().get(name) if NAME.fullmatch(name) else None
         return None if path is None else read_hook(path)
 
     def known(self) -> list[HookInfo]:
-        """Return what there is to choose from, by name."""
+        """Return all hooks to choose from, sorted by name."""
         files = self._files()
-        rows = [_of_file(path) for path in files.values()]
-        rows += [_of_kind(name) for name in BUILT_IN if name not in files]
-        return sorted(rows, key=lambda one: one.name)
+        rows = [_describe_file(path) for path in files.values()]
+        rows += [_describe_kind(name) for name in BUILT_IN if name not in files]
+        return sorted(rows, key=lambda info: info.name)
 
     def names(self) -> list[str]:
-        """Return all names, in order: of files, and of what is built in."""
+        """Return the names of all hook files and built-in hooks, sorted."""
         return sorted({*self._files(), *BUILT_IN})
 
     def _files(self) -> dict[str, Path]:
@@ -217,31 +225,33 @@ class HookFiles:
 
 
 def read_hook(path: Path) -> HookFile:
-    """Read a hook file. Raises ConfigError, on one line, where it cannot be used."""
+    """Read a hook file. Raises ConfigError, with a single line, if it cannot be used."""
     with naming(path):
         page = read_page(path)
         front_matter.check_called(page.front, path.stem)
         front_matter.check_members(page.front, _KEYS)
-        known = _checked(page.front)
-        told = page.body.strip()
-        if known["use"] is None and not told:
+        fields = _parse_members(page.front)
+        instructions = page.body.strip()
+        if fields["use"] is None and not instructions:
             raise Malformed("has no instructions: write them below the front matter")
-        if known["use"] is not None and (told or any(key in page.front for key in _OF_SMART)):
+        if fields["use"] is not None and (
+            instructions or any(key in page.front for key in _OF_SMART)
+        ):
             raise Malformed("uses a hook that is code, which has `options` and no instructions")
-        if known["use"] is None and known["options"]:
+        if fields["use"] is None and fields["options"]:
             raise Malformed("has options, which are for a hook that is code: name it with `use`")
     return HookFile(
         name=path.stem,
-        instructions=told,
+        instructions=instructions,
         path=path,
         hash=canonical.hash_bytes(HOOK_FILE, page.data).hex(),
         ignored=tuple(sorted(page.front.keys() - _KEYS)),
-        **known,
+        **fields,
     )
 
 
-def _checked(front: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that mean something, as fields of a hook file."""
+def _parse_members(front: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse the supported members into fields of a hook file."""
     keeps, subagents, options = front.get("keeps"), front.get("subagents"), front.get("options")
     if keeps not in (None, "notes", "all"):
         raise Malformed("keeps is `notes` or `all`")
@@ -251,7 +261,7 @@ def _checked(front: Mapping[str, Any]) -> dict[str, Any]:
         raise Malformed("options is a list of members such as `requests: 5`")
     return {
         "description": front_matter.one_line(front, "description"),
-        "points": _points(front),
+        "points": _parse_points(front),
         "tools": front_matter.names(front, "tools", "read, search") or (),
         "model": front_matter.text(front, "model").strip() or None,
         "keeps": keeps or "notes",
@@ -262,9 +272,9 @@ def _checked(front: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _points(front: Mapping[str, Any]) -> tuple[HookPoint, ...] | None:
-    given = front_matter.names(front, "points", "action, response")
-    unknown = [name for name in given or () if name not in POINTS]
+def _parse_points(front: Mapping[str, Any]) -> tuple[HookPoint, ...] | None:
+    points = front_matter.names(front, "points", "action, response")
+    unknown = [name for name in points or () if name not in POINTS]
     if unknown:
         raise Malformed(f"points are input, action, result and response, not {unknown[0]!r}")
-    return cast("tuple[HookPoint, ...] | None", given)
+    return cast("tuple[HookPoint, ...] | None", points)

@@ -1,8 +1,9 @@
-"""`meta`, `endo`, `talk_with`: who stands where.
+"""The moves `meta`, `endo` and `talk_with`: agents that swap places in the tree.
 
-One idea: a move is a swap of two that stand directly above each other, in one event. So each is
-undone by the other, at any depth, and a crash leaves none half done. What belongs to a place goes
-with it: its budget, and where whoever stands there as a hook is asked.
+A move swaps two agents of which the first is the parent of the second, in a single event. Each move
+is therefore undone by the opposite move, at any depth, and a crash never leaves a move half done.
+The properties of a place stay with it: its budget, and the points at which its agent is asked as a
+hook.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from harken.world.permissions.permissions import narrower
 from harken.world.result import InvalidArguments, ToolResult
 
 LONGEST = 4_000
-"""How much of its input whoever takes an agent's place is told, in characters."""
+"""Maximum characters of the last input that are shown to an agent that takes another's place."""
 
 
 async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Let a subagent take the caller's place; the caller is its last hook.
+    """Let a subagent take the caller's place; the caller becomes its last hook.
 
     Raises InvalidArguments.
     """
@@ -40,7 +41,7 @@ async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     (child,) = get_subagents(agent, [name])  # its hook may have taken its place by then
     check_endo(agent, child)
     if agent.state.place == "hook":
-        duty = protocol(_points_at(agent), "all").strip()
+        duty = protocol(_spec_points(agent), "all").strip()
         agent.inform(child, log_text_piece(agent, call, f"You take my place. {duty}"))
     if prompt is not None:  # it hears this first: when it stands there, it owes the answer
         agent.inform(child, log_text_piece(agent, call, prompt))
@@ -49,31 +50,31 @@ async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
 
 
 async def run_meta(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Let the calling hook take the place of the agent that it watches. Raises InvalidArguments."""
+    """Let the calling hook take the place of the agent it watches. Raises InvalidArguments."""
     watched = watched_by(agent)
-    heard = _last_input(watched)
+    last_input = _last_input(watched)
     meta(agent, call)
-    said = f" It was last told: {heard}" if heard else ""
-    return ToolResult(f"You have taken the place of {watched.name}, now your subagent.{said}")
+    context = f" It was last told: {last_input}" if last_input else ""
+    return ToolResult(f"You have taken the place of {watched.name}, now your subagent.{context}")
 
 
 async def run_talk_with(
     agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
 ) -> ToolResult:
-    """Let another agent take the caller's place, the caller waits. Raises InvalidArguments.
+    """Let another agent take the caller's place; the caller waits. Raises InvalidArguments.
 
-    An agent leads to subagents alone: it has no authority over hooks. A user leads to both.
+    An agent may name only subagents, since it has no authority over hooks. A user may name both.
     """
     is_own = reference_message_id(call) in agent.session.state.cause_owners
-    taken = talk_with(agent, arguments["name"], call, hooks=not is_own)
-    return ToolResult(f"{taken.name} has taken your place.")
+    taker = talk_with(agent, arguments["name"], call, hooks=not is_own)
+    return ToolResult(f"{taker.name} has taken your place.")
 
 
 def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None = None) -> None:
     """Let a subagent take the place of its parent, which becomes its last hook.
 
-    points: where the parent is asked then (None: everywhere). What watches the parent and not the
-    child gets a copy that does: a move is no way out from under a hook. Raises InvalidArguments,
+    points: the points at which the parent is asked then (None: all). Hooks of the parent that do
+    not watch the child get copies that do: a move must not escape a hook. Raises InvalidArguments,
     AgentBusy.
     """
     check_endo(agent, child)
@@ -82,7 +83,7 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
 
 
 def check_endo(agent: Agent, child: Agent) -> None:
-    """Raise InvalidArguments or AgentBusy where a subagent cannot take its parent's place."""
+    """Raise InvalidArguments or AgentBusy if a subagent cannot take its parent's place."""
     child.check_free()
     _check_talks(child)
     _check_names(child, agent, agent, "hook")
@@ -91,8 +92,8 @@ def check_endo(agent: Agent, child: Agent) -> None:
 def meta(hook: Agent, cause: Cause) -> None:
     """Let a hook take the place of the agent that it watches, which becomes its subagent.
 
-    One that the agent made gets copies of what watches that one: before the move, so that nobody
-    stands there without them whenever a crash comes. Raises InvalidArguments.
+    A self-made hook first gets copies of the hooks of the watched agent, before the move, so that
+    it is never without them, even after a crash. Raises InvalidArguments.
     """
     watched = watched_by(hook)
     _check_talks(hook)
@@ -103,40 +104,47 @@ def meta(hook: Agent, cause: Cause) -> None:
 
 
 def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> Agent:
-    """Let a subagent or a hook of an agent take its place, or one further down: `editor/critic`.
+    """Let a subagent or hook take the place of an agent; `editor/critic` goes deeper.
 
-    An agent that a subagent replaces waits as its silent hook; one that was born as a hook goes on
-    to watch as it did. hooks: whether it may lead to them. Raises InvalidArguments and AgentBusy,
-    where nothing has moved.
+    A replaced agent waits as a silent hook of the subagent; an agent created as a hook keeps its
+    points. hooks: whether the path may name hooks. Raises InvalidArguments and AgentBusy before
+    anything has moved.
     """
-    way = _way(agent, path, hooks=hooks)
-    for at, one in zip([agent, *way], way, strict=False):
-        if one.state.place == "hook":
-            meta(one, cause)
+    path_agents = _resolve_path(agent, path, hooks=hooks)
+    for above, taker in zip([agent, *path_agents], path_agents, strict=False):
+        if taker.state.place == "hook":
+            meta(taker, cause)
         else:
-            endo(at, one, cause, points=_points_at(at) if is_born_as_hook(at.state.spec) else ())
-    return way[-1]
-
-
-def _way(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
-    """Return the agents that a path leads through; each could take the place where it begins."""
-    way: list[Agent] = []
-    for name in path.split("/"):
-        at = way[-1] if way else agent
-        there = {hook.name: hook for hook in at.hooks} | at.subagents
-        if name not in there:
-            raise InvalidArguments(
-                f"{at.name} has no subagent or hook {name!r}; there is: "
-                f"{', '.join(there) or 'nobody'}"
+            endo(
+                above,
+                taker,
+                cause,
+                points=_spec_points(above) if is_born_as_hook(above.state.spec) else (),
             )
-        one = there[name]
-        if one.state.place == "hook" and not hooks:
+    return path_agents[-1]
+
+
+def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
+    """Return the agents on a path, each checked to be able to take the first agent's place."""
+    path_agents: list[Agent] = []
+    for name in path.split("/"):
+        above = path_agents[-1] if path_agents else agent
+        candidates = {hook.name: hook for hook in above.hooks} | above.subagents
+        if name not in candidates:
+            raise InvalidArguments(
+                f"{above.name} has no subagent or hook {name!r}; there is: "
+                f"{', '.join(candidates) or 'nobody'}"
+            )
+        candidate = candidates[name]
+        if candidate.state.place == "hook" and not hooks:
             raise InvalidArguments("a hook is not yours to move: only it, or the user, can do that")
-        one.check_free()
-        _check_talks(one)
-        _check_names(one, at, agent, "subagent" if one.state.place == "hook" else "hook")
-        way.append(one)
-    return way
+        candidate.check_free()
+        _check_talks(candidate)
+        _check_names(
+            candidate, above, agent, "subagent" if candidate.state.place == "hook" else "hook"
+        )
+        path_agents.append(candidate)
+    return path_agents
 
 
 def _check_talks(taker: Agent) -> None:
@@ -145,23 +153,23 @@ def _check_talks(taker: Agent) -> None:
 
 
 def _check_names(
-    taker: Agent, before: Agent, first: Agent, now: Literal["subagent", "hook"]
+    taker: Agent, replaced: Agent, first: Agent, new_place: Literal["subagent", "hook"]
 ) -> None:
-    """Raise InvalidArguments where two in one row would have one name.
+    """Raise InvalidArguments if two siblings would have the same name.
 
-    first: who stands in the row in which the taker will.
+    first: the agent among whose siblings the taker will stand.
     """
     place, above = first.state.place, first.state.parent
     if above is not None:
         higher = first.agent_by_id(above)
         _check_row(higher, place, taker.name, but=(first.agent_id, taker.agent_id))
-    _check_row(taker, now, before.name, but=(before.agent_id,))
+    _check_row(taker, new_place, replaced.name, but=(replaced.agent_id,))
 
 
 def _check_row(above: Agent, place: str, name: str, but: Sequence[str]) -> None:
     state, agents = above.state, above.session.agents
-    row = state.hooks if place == "hook" else state.subagents
-    if name in {agents[id_].name or id_ for id_ in row if id_ not in but}:
+    ids = state.hooks if place == "hook" else state.subagents
+    if name in {agents[id_].name or id_ for id_ in ids if id_ not in but}:
         raise InvalidArguments(
             f"{above.name} has a {place} {name!r} already, so no move is possible"
         )
@@ -174,74 +182,76 @@ def _swap(
     cause: Cause,
     points: Sequence[str] | None = None,
 ) -> None:
-    """Let one agent take the place of the one that it stands at, with what goes with the place.
+    """Log the swap of an agent with the agent above it, with the properties of the place.
 
-    points: where that one is asked from now on, where it is a hook then.
+    points: the points at which the replaced agent is asked if it becomes a hook.
     """
     place = before.state.place
-    own: dict[str, Any] = {}
+    taker_spec: dict[str, Any] = {}
     if place == "hook":
-        own = {"points": _points_at(before), **_made_as(before, taker)}
-    theirs: dict[str, Any] = {}
+        taker_spec = {"points": _spec_points(before), **_inherited_self_made(before, taker)}
+    replaced_spec: dict[str, Any] = {}
     if now == "hook":
-        theirs = {"points": None if points is None else list(points)}
-        theirs |= {} if is_born_as_hook(before.state.spec) else {SELF_MADE: MOVED}
-    moved = AgentMoved(
+        replaced_spec = {"points": None if points is None else list(points)}
+        replaced_spec |= {} if is_born_as_hook(before.state.spec) else {SELF_MADE: MOVED}
+    event = AgentMoved(
         agent_id=taker.agent_id,
         place=place,
         replaces=before.agent_id,
         replaced_as=now,
-        spec=_changed(taker, {**_limits_for(taker, before), **own}),
-        replaced_spec=_changed(before, theirs),
+        spec=_changed_members(taker, {**_limits_for(taker, before), **taker_spec}),
+        replaced_spec=_changed_members(before, replaced_spec),
         cause=cause,
     )
-    taker.session.append(moved)
+    taker.session.append(event)
 
 
-def _changed(agent: Agent, members: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the members that an agent's spec does not have so; None: there is none."""
+def _changed_members(agent: Agent, members: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the members that differ from an agent's spec, or None if none differ."""
     spec = agent.state.spec
     return {name: value for name, value in members.items() if spec.get(name) != value} or None
 
 
-def _points_at(hook: Agent) -> list[str] | None:
-    """Return where a hook is asked, as its spec says it; None: everywhere."""
-    asked_at = hook.hook_points
-    return None if asked_at == POINTS else sorted(asked_at)
+def _spec_points(hook: Agent) -> list[str] | None:
+    """Return the points of a hook for its spec, or None for all points."""
+    points = hook.hook_points
+    return None if points == POINTS else sorted(points)
 
 
-def _made_as(before: Agent, taker: Agent) -> dict[str, Any]:
-    """Return what goes over to who takes the place of a hook that an agent put there itself."""
+def _inherited_self_made(before: Agent, taker: Agent) -> dict[str, Any]:
+    """Return the self-made member that the new agent inherits with a self-made hook's place."""
     made = before.state.spec.get(SELF_MADE)
     return {SELF_MADE: made} if made and not is_made(taker.state.spec) else {}
 
 
 def _limits_for(taker: Agent, before: Agent) -> dict[str, Any]:
-    """Return the limits of who takes a place: the tighter of its own and those of the place."""
+    """Return the limits of the new agent: the tighter of its own and those of the place."""
     return {**_budget_for(taker, before), **_permission_for(taker, before)}
 
 
 def _permission_for(taker: Agent, before: Agent) -> dict[str, Any]:
-    own, theirs = (one.state.spec.get("permission") for one in (taker, before))
-    if theirs is None:
+    limit, place_limit = (one.state.spec.get("permission") for one in (taker, before))
+    if place_limit is None:
         return {}
-    return {"permission": theirs if own is None else narrower(own, theirs)}
+    return {"permission": place_limit if limit is None else narrower(limit, place_limit)}
 
 
 def _budget_for(taker: Agent, before: Agent) -> dict[str, Any]:
-    own, theirs = budget_of(taker.state.spec), budget_of(before.state.spec)
-    if theirs is None:
+    limit_of_taker, place_budget = budget_of(taker.state.spec), budget_of(before.state.spec)
+    if place_budget is None:
         return {}
     tighter = {
         name: min((limit for limit in limits if limit is not None), default=None)
         for name in Budget.__struct_fields__
-        for limits in [[getattr(one, name) for one in (own, theirs) if one is not None]]
+        for limits in [
+            [getattr(one, name) for one in (limit_of_taker, place_budget) if one is not None]
+        ]
     }
     return {"budget": msgspec.to_builtins(Budget(**tighter))}
 
 
 def _last_input(agent: Agent) -> str:
-    """Return the beginning of what an agent was last told by somebody else than its hooks."""
+    """Return the start of the last input of an agent that did not come from its hooks."""
     for message in reversed(agent.session.context(agent.agent_id)):
         if message.role == "user" and getattr(message, "cause", None) is None:
             return text_of(message.content)[:LONGEST]

@@ -1,7 +1,8 @@
-"""`read_log`: a hook reads what the agent that it watches has heard, said and done.
+"""`read_log`: let a hook read the messages of the agent that it watches.
 
-One idea: a hook need not remember what the log has. It sees the agent that it watches and those
-below it, nobody else; what it gets is bounded, and looks like nothing that was said to it.
+A hook need not remember what the log has. It can read the agent that it watches and the agents
+below it, no others. The output is limited, and is formatted so that it cannot be taken for an
+instruction to the hook.
 """
 
 from __future__ import annotations
@@ -19,78 +20,86 @@ from harken.world.memory.transcript import entry_text, matching
 from harken.world.result import InvalidArguments, ToolResult
 
 MOST = 50
-"""So many messages are read at once."""
-CHARACTERS, OF_ONE = 8_000, 1_000
-"""So long is what is read, and each message in a list of several."""
+"""Maximum messages per call."""
+CHARACTERS, MAX_MESSAGE_CHARS = 8_000, 1_000
+"""Maximum characters of the output, and of each message in a list."""
 
 
 async def run_read_log(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return messages of the agent that a hook watches, or of one below.
+    """Return messages of the agent that a hook watches, or of an agent below it.
 
     Raises InvalidArguments.
     """
-    one = _named(agent.session, watched_by(agent).state, arguments["agent"])
-    entries = agent.session.agent(one.id).transcript or []
-    who = one.name or one.id
+    state = _resolve_agent(agent.session, watched_by(agent).state, arguments["agent"])
+    entries = agent.session.agent(state.id).transcript or []
+    name = state.name or state.id
     if arguments["message"] is not None:
-        entry = _with_id(entries, arguments["message"], who)
-        return ToolResult(f"Of {who}, not said to you:\n{_shown(entry, CHARACTERS)}")
+        entry = _get_entry(entries, arguments["message"], name)
+        return ToolResult(f"Of {name}, not said to you:\n{_format_entry(entry, CHARACTERS)}")
     last = max(1, min(arguments["last"], MOST))
     if arguments["query"] is not None:
-        found = list(islice(matching(entries, arguments["query"]), last))[::-1]
+        matches = list(islice(matching(entries, arguments["query"]), last))[::-1]
     else:
-        found = entries[-last:]
-    return ToolResult(_listed(found, f"{len(found)} of {len(entries)} messages of {who}"))
+        matches = entries[-last:]
+    return ToolResult(
+        _format_entries(matches, f"{len(matches)} of {len(entries)} messages of {name}")
+    )
 
 
-def _named(session: Session, watched: AgentState, path: str | None) -> AgentState:
-    """Return the agent to which a path leads from a watched one; by name, also one that is gone."""
+def _resolve_agent(session: Session, watched: AgentState, path: str | None) -> AgentState:
+    """Return the agent at a path below a watched agent, by name; it may be terminated."""
     if path is None or path == (watched.name or watched.id):
         return watched
-    at = watched
+    state = watched
     for name in path.split("/"):
-        below = [
-            one for one in session.agents.values() if one.parent == at.id and not _is_hook(one)
+        children = [
+            child
+            for child in session.agents.values()
+            if child.parent == state.id and not _is_hook(child)
         ]
-        named = [one for one in below if name in (one.name, one.id)]
-        if not named:
-            there = ", ".join(dict.fromkeys(one.name or one.id for one in below)) or "nobody"
-            raise InvalidArguments(f"{at.name} has no subagent {name!r}; there is: {there}")
-        at = named[-1]
-    return at
+        matches = [child for child in children if name in (child.name, child.id)]
+        if not matches:
+            available = (
+                ", ".join(dict.fromkeys(child.name or child.id for child in children)) or "nobody"
+            )
+            raise InvalidArguments(f"{state.name} has no subagent {name!r}; there is: {available}")
+        state = matches[-1]
+    return state
 
 
 def _is_hook(state: AgentState) -> bool:
-    """Whether it stands, or stood, as a hook: those who watch are not below anybody."""
+    """Whether it is, or was, a hook: hooks do not count as below the agent that they watch."""
     return state.place == "hook" or (state.place == "gone" and "keeps" in state.spec)
 
 
-def _with_id(entries: Sequence[TranscriptEntry], id_: str, who: str) -> TranscriptEntry:
+def _get_entry(entries: Sequence[TranscriptEntry], id_: str, who: str) -> TranscriptEntry:
     for entry in entries:
         if entry.message_id == id_:
             return entry
     raise InvalidArguments(f"{who} has no message {id_!r}")
 
 
-def _listed(entries: Sequence[TranscriptEntry], what: str) -> str:
-    """Return the newest messages that fit, oldest first."""
-    shown: list[str] = []
-    left = CHARACTERS
+def _format_entries(entries: Sequence[TranscriptEntry], title: str) -> str:
+    """Format the newest messages that fit, oldest first."""
+    lines: list[str] = []
+    remaining_chars = CHARACTERS
     for entry in reversed(entries):
-        text = _shown(entry, OF_ONE)
-        left -= len(text)
-        if left < 0:
+        text = _format_entry(entry, MAX_MESSAGE_CHARS)
+        remaining_chars -= len(text)
+        if remaining_chars < 0:
             break
-        shown.append(text)
-    missing = len(entries) - len(shown)
-    more = f" ({missing} more did not fit: ask for fewer, or for one by its id)" if missing else ""
-    return "\n".join([f"{what}, oldest first, not said to you{more}:", *shown[::-1]])
+        lines.append(text)
+    missing = len(entries) - len(lines)
+    omission = (
+        f" ({missing} more did not fit: ask for fewer, or for one by its id)" if missing else ""
+    )
+    return "\n".join([f"{title}, oldest first, not said to you{omission}:", *lines[::-1]])
 
 
-def _shown(entry: TranscriptEntry, most: int) -> str:
-    """Return a message below a line of its own; its further lines cannot begin another one."""
-    who = f"{entry.role} {entry.name}" if entry.role == "tool" else entry.role
+def _format_entry(entry: TranscriptEntry, limit_chars: int) -> str:
+    """Format a message; its continuation lines are indented and cannot start another message."""
+    speaker = f"{entry.role} {entry.name}" if entry.role == "tool" else entry.role
     text = entry_text(entry)
-    if len(text) > most:
-        text = f"{text[:most]}… ({len(text) - most} more characters)"
-    return f"{entry.message_id} {who}: " + text.replace("\n", "\n    ")
+    if len(text) > limit_chars:
+        text = f"{text[:limit_chars]}… ({len(text) - limit_chars} more characters)"
+    return f"{entry.message_id} {speaker}: " + text.replace("\n", "\n    ")

@@ -1,4 +1,4 @@
-"""All structural actions, by name: what runs when an agent calls one."""
+"""The registry of structural actions: the coroutine that runs each action."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harken.core.events import Reference
 from harken.world.result import ToolResult
 
 Run: TypeAlias = Callable[[ToolAgent, Reference, Mapping[str, Any]], Awaitable[ToolResult]]
-"""Takes the acting agent, its call as a cause names it, and the checked arguments."""
+"""Takes the acting agent, the reference of its call for causes, and the checked arguments."""
 
 RUN: dict[str, Run] = {
     "task": run_task,

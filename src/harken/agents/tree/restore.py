@@ -1,4 +1,4 @@
-"""`AgentRestorer`: agents are made of what a file says, as far as that is allowed here."""
+"""`AgentRestorer`: create agents from a dump, with no more rights than are allowed here."""
 
 from __future__ import annotations
 
@@ -38,36 +38,36 @@ WOKEN = (
     "you work for it now; here you are called {name}.{model} Files, agents and people that you "
     "remember may have changed or be gone: look before you rely on them."
 )
-"""What an agent is told that was restored."""
+"""The message to a restored agent."""
 
 
 class AgentRestorer:
-    """Makes the agents of one dump."""
+    """Creates the agents of a dump."""
 
     def __init__(self, agent: ToolAgent, call: Reference) -> None:
-        """Restore for an agent, because of a call."""
+        """Restore agents for an agent, because of a call."""
         self.agent, self.call = agent, call
         self.session, self.runtime = agent.session, agent.runtime
-        self._made: dict[int, tuple[Agent, list[tuple[str, Agent]]]] = {}
-        """By plan: the agent, not born yet, and the copies of hooks that will watch it."""
+        self._agents_by_plan: dict[int, tuple[Agent, list[tuple[str, Agent]]]] = {}
+        """By plan: the agent before its birth, and the copies of hooks that will watch it."""
 
     def restore(self, plan: AgentSnapshot, name: str) -> Agent:
-        """Return a new subagent made of a plan, with everybody at it.
+        """Return a new subagent created from a plan, with all agents above and below it.
 
-        Raises InvalidArguments and BudgetExceeded, where nobody was born.
+        Raises InvalidArguments and BudgetExceeded before any birth is logged.
         """
         births = 1 + sum(len(one.subagents) + len(one.hooks) for one in plan.everybody())
         check_birth(self.session.state, self.agent.agent_id, births, plan.levels)
-        plan = self._admitted(msgspec.structs.replace(plan, name=name), "subagent")
+        plan = self._restrict(msgspec.structs.replace(plan, name=name), "subagent")
         try:
             self._make(plan, watched=True)
         except BaseException:
-            for agent, copies in self._made.values():
+            for agent, copies in self._agents_by_plan.values():
                 for one in (agent, *(copy for _, copy in copies)):
                     self.session.live.pop(one.agent_id, None)
             raise
         self.agent.checkpoint_if_due("spawn")
-        child, _ = self._made[id(plan)]
+        child, _ = self._agents_by_plan[id(plan)]
         try:
             self._bear(plan, birth_cause(self.agent, self.call), "subagent", name)
         except Exception:
@@ -77,7 +77,7 @@ class AgentRestorer:
         return child
 
     def told(self, plan: AgentSnapshot, name: str) -> str:
-        """Return what the agent is told when it wakes."""
+        """Return the message to the restored agent."""
         world, model = self.runtime.world, self._model(plan)
         folder = "" if world.folder is None else f", in the folder {world.folder.name}"
         return WOKEN.format(
@@ -91,11 +91,11 @@ class AgentRestorer:
             else f" Your model was {plan.model}; it is {model} now.",
         )
 
-    def _admitted(self, plan: AgentSnapshot, relation: Relation) -> AgentSnapshot:
-        """Return a plan, and those in it, as they may be here. Raises InvalidArguments.
+    def _restrict(self, plan: AgentSnapshot, relation: Relation) -> AgentSnapshot:
+        """Return a plan limited to what is allowed here, recursively. Raises InvalidArguments.
 
-        Only a hook keeps what its spec says of how it stands as one: else a subagent that became
-        one by a move would pass for a guard.
+        Only a hook keeps the members that describe a hook: otherwise a subagent that later becomes
+        a hook by a move would pass for a guard.
         """
         check_plain(plan.name)
         try:
@@ -109,46 +109,46 @@ class AgentRestorer:
             plan,
             model=self._model(plan),
             spec=spec if relation == "hook" else without(spec, OF_A_PLACE),
-            transcript=[_message(one) for one in plan.transcript],
-            hooks=[_self_made(self._admitted(one, "hook")) for one in plan.hooks],
-            subagents=[self._admitted(one, "subagent") for one in plan.subagents],
+            transcript=[_strip_message(one) for one in plan.transcript],
+            hooks=[_mark_self_made(self._restrict(one, "hook")) for one in plan.hooks],
+            subagents=[self._restrict(one, "subagent") for one in plan.subagents],
         )
 
     def _model(self, plan: AgentSnapshot) -> str | None:
-        """Return the name of its model, where this session asks it already, else the caller's.
+        """Return the name of its model if this session uses it already, else the caller's model.
 
-        A file shall not say with whom we talk, and what that costs.
+        A file must not decide which provider gets the data, and at which cost.
         """
         if plan.kind != SMART:
             return None
-        own = None if self.runtime.default_model is None else self.runtime.default_model.name
-        known = {own, *(state.language_model for state in self.session.agents.values())}
-        return plan.model if plan.model in known else self.agent.language_model
+        default = None if self.runtime.default_model is None else self.runtime.default_model.name
+        used = {default, *(state.language_model for state in self.session.agents.values())}
+        return plan.model if plan.model in used else self.agent.language_model
 
     def _spec(self, plan: AgentSnapshot) -> dict[str, Any]:
-        """Return what the birth will say.
+        """Return the spec for the birth.
 
-        Raises InvalidArguments where the plan has what it cannot.
+        Raises InvalidArguments for invalid members of the plan.
         """
         try:
-            given = msgspec.convert(plan.spec, _Given)
+            members = msgspec.convert(plan.spec, _AllowedSpec)
         except msgspec.ValidationError as error:
             raise InvalidArguments(
                 f"what the dump says of {plan.name} cannot be: {error}"
             ) from None
-        if given.points is not None and not POINTS.issuperset(given.points):
+        if members.points is not None and not POINTS.issuperset(members.points):
             raise InvalidArguments(f"{plan.name} is asked at points that there are not")
         if plan.kind != SMART:
             return without(plan.spec, OF_A_SESSION | {"kind"})
         allowed = self.agent.allowed
-        if given.tools is not None:
-            allowed = [one for one in given.tools if one in self.agent.tools]
+        if members.tools is not None:
+            allowed = [one for one in members.tools if one in self.agent.tools]
         parameters = self.runtime.parameters_for(self._model(plan)) or None
-        said = {**msgspec.to_builtins(given), "tools": allowed, "parameters": parameters}
-        return {name: value for name, value in said.items() if value is not None}
+        spec = {**msgspec.to_builtins(members), "tools": allowed, "parameters": parameters}
+        return {name: value for name, value in spec.items() if value is not None}
 
     def _make(self, plan: AgentSnapshot, *, watched: bool) -> None:
-        """Make it and everybody at it; those who could act are watched as the caller is.
+        """Create the agents of a plan; agents that may act get copies of the caller's hooks.
 
         Raises InvalidArguments.
         """
@@ -157,34 +157,38 @@ class AgentRestorer:
         except Exception as error:  # noqa: BLE001 - registered code refuses as it likes
             why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             raise InvalidArguments(f"{plan.name} cannot be made as the dump says: {why}") from None
-        self._made[id(plan)] = agent, []
+        self._agents_by_plan[id(plan)] = agent, []
         if watched:
-            self._made[id(plan)] = agent, copies_for(agent, self.agent)
+            self._agents_by_plan[id(plan)] = agent, copies_for(agent, self.agent)
         for hook in self._hooks(plan):
             self._make(hook, watched=may_act({**hook.spec, "kind": hook.kind}))
         for child in plan.subagents:
             self._make(child, watched=True)
 
     def _hooks(self, plan: AgentSnapshot) -> list[AgentSnapshot]:
-        """Return the hooks of a plan, but those of code that watch it here just the same."""
-        _, copies = self._made[id(plan)]
-        there = [_code({**copy.spec(), **copy.born_with}) for _, copy in copies]
-        code = [_code({**hook.spec, "kind": hook.kind}) for hook in plan.hooks]
-        pairs = zip(plan.hooks, code, strict=True)
-        return [hook for hook, one in pairs if hook.kind == SMART or one not in there]
+        """Return the hooks of a plan without code hooks that are copied from the caller anyway."""
+        _, copies = self._agents_by_plan[id(plan)]
+        copied_code = [_code_identity({**copy.spec(), **copy.born_with}) for _, copy in copies]
+        plan_code = [_code_identity({**hook.spec, "kind": hook.kind}) for hook in plan.hooks]
+        pairs = zip(plan.hooks, plan_code, strict=True)
+        return [
+            hook for hook, identity in pairs if hook.kind == SMART or identity not in copied_code
+        ]
 
     def _bear(self, plan: AgentSnapshot, cause: Cause, relation: Relation, name: str) -> AgentId:
-        """Log its birth and those of everybody at it."""
-        agent, copies = self._made[id(plan)]
+        """Log the births of an agent and of all agents above and below it."""
+        agent, copies = self._agents_by_plan[id(plan)]
         bear(agent, plan, cause, name, relation)
         install(copies, agent)
-        at: Cause = [agent.state.birth, self.call]
-        taken = {name for name, _ in copies}
+        child_cause: Cause = [agent.state.birth, self.call]
+        used_names = {name for name, _ in copies}
         for hook in self._hooks(plan):
-            called = free_name(hook.name, taken)
-            taken.add(called)
-            self._bear(hook, at, "hook", called)
-        ids = {one.name: self._bear(one, at, "subagent", one.name) for one in plan.subagents}
+            hook_name = free_name(hook.name, used_names)
+            used_names.add(hook_name)
+            self._bear(hook, child_cause, "hook", hook_name)
+        ids = {
+            one.name: self._bear(one, child_cause, "subagent", one.name) for one in plan.subagents
+        }
         speakers, listeners = (
             [ids[one] for one in row if one in ids] for row in (plan.speakers, plan.listeners)
         )
@@ -192,18 +196,18 @@ class AgentRestorer:
         return agent.agent_id
 
 
-def _code(spec: Mapping[str, Any]) -> Any:
-    """Return what makes a hook of code what it is: two that have the same do the same."""
+def _code_identity(spec: Mapping[str, Any]) -> Any:
+    """Return the identity of a hook that is code: kind, options and points."""
     return msgspec.to_builtins([spec.get(name) for name in ("kind", "options", "points")])
 
 
-def _self_made(hook: AgentSnapshot) -> AgentSnapshot:
-    """Return a hook that is asked before others: they judge what it makes of its agent's words."""
+def _mark_self_made(hook: AgentSnapshot) -> AgentSnapshot:
+    """Mark a hook as self-made: it is asked before the guards, which judge its rewrites."""
     return msgspec.structs.replace(hook, spec={**hook.spec, SELF_MADE: MADE})
 
 
-class _Given(msgspec.Struct, omit_defaults=True):
-    """What a dump may say of an agent; of one that a model decides for, all else is passed over."""
+class _AllowedSpec(msgspec.Struct, omit_defaults=True):
+    """The members of a dumped spec that are accepted for a smart agent."""
 
     tools: list[str] | None = None
     budget: Budget | None = None
@@ -215,6 +219,6 @@ class _Given(msgspec.Struct, omit_defaults=True):
     subagents: bool | None = None
 
 
-def _message(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message without what would tie it to a session."""
-    return {name: given[name] for name in Message.__struct_fields__ if name in given}
+def _strip_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message without the members that tie it to a session."""
+    return {name: message[name] for name in Message.__struct_fields__ if name in message}

@@ -1,9 +1,9 @@
-"""What the user does with a command: the structural actions, from outside.
+"""Structural actions that the user runs with a command.
 
-A command is logged as what the user said, an entry of the agent `user`, before it has an effect;
-it is the cause of all that comes of it. It acts at once and passes by the hooks. What came of it
-is what the user heard; the agent that it was done with is told, too, when it is asked next: a
-subagent that it does not know of is of no use to it.
+A command is logged as a message of the agent `user` before it has an effect, and is the cause of
+all that follows from it. It runs at once and bypasses the hooks. Its result is logged as input of
+the user. The agent is told of it, too, before its next request: otherwise it would not know of its
+new subagents.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from harken.errors import ConfigError, ModelError
 from harken.world.result import InvalidArguments, ToolResult, run_catching
 
 TOLD = "[the user did this: {}] {}"
-"""What the agent is told of a command, and of what came of it."""
+"""The text by which an agent is told of a command and its result."""
 BROKEN_OFF = "It was broken off: {}"
 TAKEN_OVER = "You talk with the user from now on, in the place of {}."
-"""What an agent is told whom the user let take the place of another."""
+"""The text for an agent that the user put in the place of another."""
 Doing: TypeAlias = Callable[[ToolAgent, Reference], Awaitable[ToolResult]]
-"""Does what the user wants with an agent; the reference is the command, for causes."""
+"""A command on an agent; the reference is the logged command, for causes."""
 
 
 async def obey(agent: Agent, command: str, doing: Doing) -> ToolResult:
-    """Do what the user wants, `command` as it was typed; what goes wrong in it is its result.
+    """Run a user's command, `command` as typed. An error in it becomes its result.
 
-    Raises AgentBusy in the middle of a turn and ConfigError for an agent that has no subagents,
-    where nothing is logged; ModelError where an agent that was asked fails.
+    Raises AgentBusy in the middle of a turn and ConfigError for a dumb agent, before anything is
+    logged; ModelError if an agent that was asked fails.
     """
     agent.check_free()
     if not isinstance(agent, ToolAgent):
         raise ConfigError(f"{agent.name} has neither subagents nor hooks: code decides for it")
     await agent.finish_calls()
     primary = agent.session.state.primary
-    done = TranscriptEntry(agent_id=USER, role="assistant", content=command)
-    cause = agent.session.append(done)
+    command_entry = TranscriptEntry(agent_id=USER, role="assistant", content=command)
+    cause = agent.session.append(command_entry)
     try:
         result = await run_catching(command.split(maxsplit=1)[0], doing(agent, cause))
     except (asyncio.CancelledError, ModelError) as error:
-        _tell(agent, cause, command, BROKEN_OFF.format(str(error) or "the user stopped it"))
+        _notify_agent(agent, cause, command, BROKEN_OFF.format(str(error) or "the user stopped it"))
         raise
-    heard = TranscriptEntry(
+    result_entry = TranscriptEntry(
         agent_id=USER,
         role="user",
         content=result.content,
@@ -56,51 +56,51 @@ async def obey(agent: Agent, command: str, doing: Doing) -> ToolResult:
         cause=cause if result.substance is None else None,
         is_error=result.is_error,
     )
-    agent.session.append(heard)
+    agent.session.append(result_entry)
     if not result.is_error:
-        _tell(agent, cause, command, text_of(result.content))
-        _tell_who_took_over(agent, cause, command, primary)
+        _notify_agent(agent, cause, command, text_of(result.content))
+        _notify_new_primary(agent, cause, command, primary)
     agent.session.sync()
     return result
 
 
-def _tell(agent: Agent, cause: Reference, command: str, came: str) -> None:
-    """Let the agent know; it owes no answer to it."""
+def _notify_agent(agent: Agent, cause: Reference, command: str, outcome: str) -> None:
+    """Tell the agent of a command and its result; it owes no answer to that."""
     if agent.state.place == "gone":
         return
-    text = TOLD.format(command, came)
+    text = TOLD.format(command, outcome)
     entry = TranscriptEntry(agent_id=agent.agent_id, role="user", content=text, cause=cause)
     agent.session.append(entry)
 
 
-def _tell_who_took_over(
-    agent: Agent, cause: Reference, command: str, before: AgentId | None
+def _notify_new_primary(
+    agent: Agent, cause: Reference, command: str, previous: AgentId | None
 ) -> None:
-    """Let the agent that the user talks with now know; whoever acted has been told already."""
-    now = agent.session.state.primary
-    if now is None or before is None or now in (before, agent.agent_id):
+    """Tell the new primary agent, unless it is the agent that acted."""
+    primary = agent.session.state.primary
+    if primary is None or previous is None or primary in (previous, agent.agent_id):
         return
-    taker = agent.agent_by_id(now)
+    taker = agent.agent_by_id(primary)
     if not taker.has_open_calls:  # else it was told something that it has to answer
-        _tell(taker, cause, command, TAKEN_OVER.format(agent.agent_by_id(before).name))
+        _notify_agent(taker, cause, command, TAKEN_OVER.format(agent.agent_by_id(previous).name))
 
 
 async def instruct(agent: ToolAgent, command: Reference, text: str) -> ToolResult:
-    """Tell an agent something in the words of the system, which it reads from its next turn on."""
-    told = TranscriptEntry(agent_id=agent.agent_id, role="system", content=text, cause=command)
-    agent.session.append(told)
+    """Add a system message, which the agent reads from its next turn on."""
+    entry = TranscriptEntry(agent_id=agent.agent_id, role="system", content=text, cause=command)
+    agent.session.append(entry)
     return ToolResult("The system says so from now on.")
 
 
 async def dismiss(agent: ToolAgent, command: Reference, name: str) -> ToolResult:
-    """Take a hook away from an agent, with everybody below it. Raises InvalidArguments.
+    """Remove a hook from an agent, with all agents below it. Raises InvalidArguments.
 
-    Only the user can: a watched agent has no authority over its hooks.
+    Only the user can do that: a watched agent has no authority over its hooks.
     """
     hooks = {hook.name: hook for hook in agent.hooks}
     if name not in hooks:
-        there = ", ".join(hooks) or "none"
-        raise InvalidArguments(f"no hook {name!r} watches {agent.name}; there is: {there}")
+        available = ", ".join(hooks) or "none"
+        raise InvalidArguments(f"no hook {name!r} watches {agent.name}; there is: {available}")
     hooks[name].check_free()
     hooks[name].checkpoint_if_due("session_end")
     end_subtree(agent.session, hooks[name].agent_id, command)
