@@ -1,6 +1,6 @@
-"""The structural actions as a model is shown them: names, descriptions, arguments.
+"""The schemas of the structural actions as sent to models: names, descriptions, arguments.
 
-What they do is in `actions`. The order here is the order in which models see them.
+`actions` implements them. Their order here is their order in requests.
 """
 
 from __future__ import annotations
@@ -180,14 +180,14 @@ ACTIONS: dict[str, Tool] = {
         introduce,
     )
 }
-"""The structural actions by name, as a model is shown them."""
+"""The structural actions by name, as sent to models."""
 
 BASIC = ("task", "discuss", "terminate")
-"""What an agent has that has no list of its own, unless its runtime says more."""
+"""The actions of an agent without a tool list, unless its runtime names others."""
 OF_HOOKS = frozenset({"quit", "keep_note", "read_log", "meta"})
-"""Actions of whoever stands as a hook now, and of nobody else."""
+"""Actions that only an agent that is a hook now may use."""
 GRANTED = frozenset({"hook"})
-"""Actions that whoever stands as a hook has only where its list names them."""
+"""Actions that a hook may use only if its tool list names them."""
 
 
 def may_use(
@@ -212,19 +212,18 @@ def may_use(
 
 
 def is_action(tool: Tool | None) -> bool:
-    """Whether a tool is a structural action, however it is described to a model.
+    """Whether a tool is a structural action, regardless of its description.
 
-    Another program may have a tool of its own that has the name of one.
+    A tool of another program may have the same name.
     """
     action = None if tool is None else ACTIONS.get(tool.name)
     return tool is not None and action is not None and tool.function is action.function
 
 
 def with_templates(listing: str) -> dict[str, Tool]:
-    """Return the structural actions, `task` with these templates in its description.
+    """Return the structural actions, with these templates in the description of `task`.
 
-    Without templates they are as ever: what a model is shown, and its hash, change only where
-    there is something to show.
+    Without templates the schemas and their hash do not change.
     """
     if not listing:
         return ACTIONS
@@ -233,11 +232,7 @@ def with_templates(listing: str) -> dict[str, Tool]:
 
 
 def listing_in(description: str) -> str:
-    """Return the templates in what a model was told of `task`: the inverse of `with_templates`.
-
-    >>> listing_in(with_templates("- cook: Cooks.")["task"].description), listing_in("Other.")
-    ('- cook: Cooks.', '')
-    """
+    """Parse the templates from the description of `task`: the inverse of `with_templates`."""
     before, _, listing = description.partition(_HINT)
     return listing if before == task.description else ""
 

@@ -1,6 +1,6 @@
-"""The registry of agent classes: the names that logs record, and the classes that they mean.
+"""The registry of agent classes by the names that logs record.
 
-A log never names an import path, so that what it says cannot run code that the program did not
+A log never contains an import path, so reading it cannot run code that the program did not
 register.
 """
 
@@ -15,16 +15,16 @@ from harken.core.verdict import POINTS
 from harken.errors import NameNotFound
 
 Kind = TypeVar("Kind", bound=type)
-_kinds: dict[str, Any] = {}
-_later: dict[str, str] = {}
+_classes: dict[str, Any] = {}
+_lazy_modules: dict[str, str] = {}
 
 
 class HasKinds(Protocol):
-    """A runtime, as far as the registry needs one."""
+    """The part of a runtime that the registry needs."""
 
     @property
     def kinds(self) -> Mapping[str, type]:
-        """Return the classes that this runtime knows beside the registered ones."""
+        """The classes of this runtime besides the registered classes."""
         ...
 
 
@@ -32,37 +32,37 @@ class HasKinds(Protocol):
 def register_agent_class(name: str) -> Callable[[Kind], Kind]:
     """Register a class of agents under the name that logs record.
 
-    A class that is defined again, as in a notebook, takes the place of the one before. Raises
-    TypeError for a class that is no agent, ValueError where another class has the name.
+    A class that is defined again, as in a notebook, replaces the earlier one. Raises TypeError for
+    a class that is no agent, ValueError if another class has the name.
     """
 
     def enter(kind: Kind) -> Kind:
         if not (isinstance(kind, type) and hasattr(kind, "from_state")):
             raise TypeError(f"register({name!r}) is for a class of agents, not for {kind!r}")
-        before = _kinds.get(name, kind)
-        if (before.__module__, before.__qualname__) != (kind.__module__, kind.__qualname__):
+        existing = _classes.get(name, kind)
+        if (existing.__module__, existing.__qualname__) != (kind.__module__, kind.__qualname__):
             raise ValueError(f"two kinds of agents are registered as {name}: choose another name")
         kind.kind = name  # type: ignore[attr-defined]
-        _kinds[name] = kind
+        _classes[name] = kind
         return kind
 
     return enter
 
 
 def register_lazy(modules: Mapping[str, str]) -> None:
-    """Say in which modules, by registered name, classes are that `register` enters when needed."""
-    _later.update(modules)
+    """Set the modules, by registered name, that are imported when their class is first needed."""
+    _lazy_modules.update(modules)
 
 
 def get_agent_class(name: str, runtime: HasKinds) -> Any:
     """Return the class of agents that logs record under this name. Raises NameNotFound."""
-    kind = runtime.kinds.get(name) or _kinds.get(name)
-    if kind is None and name in _later:
-        import_module(_later[name])
-        kind = _kinds[name]
+    kind = runtime.kinds.get(name) or _classes.get(name)
+    if kind is None and name in _lazy_modules:
+        import_module(_lazy_modules[name])
+        kind = _classes[name]
     if kind is None:
-        known = {*_kinds, *_later, *runtime.kinds}
-        raise NameNotFound("registered kind of agent", name, known)
+        names = {*_classes, *_lazy_modules, *runtime.kinds}
+        raise NameNotFound("registered kind of agent", name, names)
     return kind
 
 

@@ -1,11 +1,11 @@
-"""`Checkpointer`: what the agents of a session understood goes into a store while they work.
+"""`Checkpointer`: commits the contexts of a session's agents to a store while they work.
 
-One idea: the log says how far the store has it. After each commit a `context_committed` names it;
-what stands in an agent's context after that is pending, whoever asks, also after a crash. So a
-checkpoint costs what is new, and a commit that the log does not know is merely a branch.
+The log records how far the store has each context. After each commit a `context_committed` event
+names it; the messages after that position are pending, also after a crash. So a checkpoint costs
+only the new messages, and a commit that the log does not name is merely a branch.
 
-Each agent has its own chain. A subagent's begins with a snapshot of what it was told, whose parent
-is the commit at which it was spawned.
+Each agent has its own chain of commits. A subagent's chain begins with a snapshot of its
+instructions, whose parent is the commit at which it was spawned.
 """
 
 from __future__ import annotations
@@ -30,53 +30,53 @@ from harken.session.state import AgentState
 from harken.store.base import Store
 
 Tell: TypeAlias = Callable[[str], None]
-"""Told, on one line, what a person should know."""
+"""Called with a single-line notice for the user."""
 
 
 @check_arguments
 @dataclass(slots=True, kw_only=True, eq=False)
 class Checkpointer:
-    """Commits what is pending. A Runtime may hold one for all its agents."""
+    """Commits pending messages. An AgentRuntime may hold a checkpointer for all its agents."""
 
     store: Store
     principal: str = ""
-    """Who runs the agents; those below the first have a name of their own after it. Empty: the
-    session's id."""
+    """The principal that runs the agents; subagents append their name to it. Empty: the session's
+    id."""
     machine: str = ""
     ticket_id: str = ""
     thread_id: str = ""
     every: int | None = 1
-    """A commit at each turn, or at every so many of them; None: at significant events only, which
-    are spawns, compactions, the end of the session, and when somebody asks."""
+    """The number of turns per commit. None: only at significant events, which are spawns,
+    compactions, the end of the session, and explicit requests."""
     results: bool = False
-    """Whether the results of a turn have a commit of their own, before the model reads them."""
+    """Whether the tool results of a turn are committed separately, before the model reads them."""
     sockets: ContextSocketServer | None = None
-    """Where programs that agents run learn which commit their agent is at; None: nowhere."""
-    _refused: StoreError | None = field(default=None, init=False)
-    """Why the store did not take the last commit; None: it did."""
+    """The sockets on which programs run by agents can query their agent's commit, or None."""
+    _last_error: StoreError | None = field(default=None, init=False)
+    """The error of the last commit, or None if it succeeded."""
 
     def __post_init__(self) -> None:
-        """Refuse a frequency that is none."""
+        """Raise ValueError for an invalid frequency."""
         if self.every is not None and self.every < 1:
             raise ValueError(f"a checkpoint is taken every 1 or more turns, not {self.every}")
 
     def keep(self, session: Session, agent_id: str, trigger: Checkpoint, tell: Tell) -> None:
-        """Take a checkpoint, where one is due at such an event.
+        """Take a checkpoint if the trigger requires one.
 
-        The log is the truth, so a store that refuses stops nobody. That is told once; what was
-        pending still is, and the next checkpoint tries again. Raises LogWriteError.
+        The log is the source of truth, so a store error does not stop the agent. It is reported
+        once; the messages stay pending and the next checkpoint retries. Raises LogWriteError.
         """
         if not self._is_due(session, agent_id, trigger):
             return
-        before = self._refused
+        previous_error = self._last_error
         try:
             self.take(session, agent_id, trigger)
         except StoreError as error:
-            self._refused = error
-            if before is None:
+            self._last_error = error
+            if previous_error is None:
                 tell(f"commits are not being kept: {error} (the log has everything)")
         else:
-            if before is not None and self._refused is None:
+            if previous_error is not None and self._last_error is None:
                 tell("commits are being kept again")
 
     def _is_due(self, session: Session, agent_id: str, trigger: Checkpoint) -> bool:
@@ -92,53 +92,56 @@ class Checkpointer:
     def take(
         self, session: Session, agent_id: str, trigger: Checkpoint, summary: str = ""
     ) -> CommitId | None:
-        """Commit what is pending, if anything is; return the agent's last commit (None: no commit).
+        """Commit the pending messages. Return the agent's last commit, or None without a commit.
 
-        The store has it before the log says so. Raises StoreError, LogWriteError; the session can
-        go on after the first, and what was pending still is.
+        The store has the commit before the log names it. Raises StoreError, LogWriteError; after a
+        StoreError the session can continue, with the messages still pending.
         """
         state = session.agent(agent_id)
         context = session.context(agent_id)
-        drafts = _drafts(state, context, trigger)
+        drafts = _create_drafts(state, context, trigger)
         if not drafts:
             return None if state.commit_id is None else CommitId(state.commit_id)
         origin = self._origin(session, state)
         drafts = [replace(draft, origin=origin) for draft in drafts]
         if summary:
             drafts[-1] = replace(drafts[-1], summary=summary)
-        made = checkpoint_all(self.store, drafts)
-        self._refused = None
-        parent = made[-2] if len(made) > 1 else drafts[0].parent
+        commit_ids = checkpoint_all(self.store, drafts)
+        self._last_error = None
+        parent = commit_ids[-2] if len(commit_ids) > 1 else drafts[0].parent
         event = ContextCommitted(
             agent_id=state.id,
-            ctx=made[-1],
+            ctx=commit_ids[-1],
             parent_ctx=parent,
             checkpoint=drafts[-1].trigger,
-            upto=_upto(state, context),
+            upto=_last_covered_id(state, context),
         )
         session.append(event)
-        return made[-1]
+        return commit_ids[-1]
 
     def finish(self, session: Session, tell: Tell) -> None:
-        """Commit what is pending of all living agents: at the end, or after a crash. As `keep`."""
+        """Commit the pending messages of all live agents: at the end, or after a crash.
+
+        Raises as `keep`.
+        """
         for state in list(session.agents.values()):
             if session.state.is_live(state.id):
                 self.keep(session, state.id, "session_end", tell)
 
     def variables(self, session: Session, agent_id: AgentId) -> dict[str, str]:
-        """Return what programs that an agent runs get in their environment. Raises OSError."""
+        """Return environment variables for programs that an agent runs. Raises OSError."""
         if self.sockets is None:
             return {}
         return {VARIABLE: str(self.sockets.path((session.path, agent_id)))}
 
     def settle(self, session: Session, agent_id: AgentId) -> None:
-        """Let the programs that an agent runs from now on see its last commit, and no later one."""
+        """Show an agent's last commit, and no later one, to programs that it runs from now on."""
         if self.sockets is None:
             return
         self.sockets.settle((session.path, agent_id), session.agents[agent_id].commit_id or "")
-        for one in self.sockets.agents:
-            if one[0] == session.path and not session.state.is_live(one[1]):
-                self.sockets.forget(one)  # so that a long session does not run out of files
+        for key in self.sockets.agents:
+            if key[0] == session.path and not session.state.is_live(key[1]):
+                self.sockets.forget(key)  # limits open files in a long session
 
     def _origin(self, session: Session, state: AgentState) -> CommitOrigin:
         session_id = session.state.session_id or session.path.stem
@@ -156,14 +159,14 @@ class Checkpointer:
         )
 
 
-def _drafts(
+def _create_drafts(
     state: AgentState, context: Sequence[ChatMessage], trigger: Checkpoint
 ) -> list[CommitDraft]:
-    """Return what has to be committed, each the parent of the next; nothing where nothing is."""
+    """Return the drafts to commit, each the parent of the next; empty if nothing is pending."""
     new = pending(state, context)
-    fresh = new if state.uncommitted_edit is None else [*context, *(state.transcript or ())]
+    relevant = new if state.uncommitted_edit is None else [*context, *(state.transcript or ())]
     untouched = state.uncommitted_edit is None or state.commit_id is None
-    if untouched and all(message.role == "system" for message in fresh):
+    if untouched and all(message.role == "system" for message in relevant):
         return []
     drafts: list[CommitDraft] = []
     was_below = (
@@ -171,13 +174,18 @@ def _drafts(
     )  # it may have moved since
     spawned = state.commit_id is None and was_below
     if state.uncommitted_edit is not None:
-        drafts = _of_edit(
+        drafts = _draft_edit(
             state, state.uncommitted_edit, context[: len(context) - len(new)], trigger
         )
     elif spawned:
-        heard = list(takewhile(lambda message: message.role != "assistant", new))
-        drafts = [CommitDraft(messages=heard, created_at=_time(heard[-1] if heard else new[0]))]
-        new = new[len(heard) :]
+        instructions = list(takewhile(lambda message: message.role != "assistant", new))
+        drafts = [
+            CommitDraft(
+                messages=instructions,
+                created_at=_message_time(instructions[-1] if instructions else new[0]),
+            )
+        ]
+        new = new[len(instructions) :]
     if spawned:
         drafts[0] = replace(drafts[0], type="snapshot", trigger="spawn")
     if new:
@@ -186,32 +194,47 @@ def _drafts(
     return [replace(drafts[0], parent=None if parent is None else CommitId(parent)), *drafts[1:]]
 
 
-def _of_edit(
-    state: AgentState, edit: TranscriptEdited, whole: Sequence[ChatMessage], trigger: Checkpoint
+def _draft_edit(
+    state: AgentState,
+    edit: TranscriptEdited,
+    edited_context: Sequence[ChatMessage],
+    trigger: Checkpoint,
 ) -> list[CommitDraft]:
-    """Return what was pending when the context was edited, then the context as it was edited.
+    """Return the messages pending at an edit of the context, then the edited context.
 
-    So the full conversation stays in the history, though the agent reads on with less.
+    So the full conversation stays in the history, although the agent continues with less.
     """
     if state.commit_id is None and edit.reason == "init_prompt":
-        return [CommitDraft(messages=whole, trigger=trigger, created_at=edit.time)]
-    of_edit = _number(edit)
-    own = _after(state.transcript or (), state.committed_upto)
-    before = [one for one in own if _number(one) < of_edit and _id(one) != edit.summary]
-    summaries = [text_of(one.content) for one in whole if edit.summary and _id(one) == edit.summary]
-    stands = CommitDraft(
-        messages=whole,
+        return [CommitDraft(messages=edited_context, trigger=trigger, created_at=edit.time)]
+    edit_number = _message_number(edit)
+    entries = _entries_after(state.transcript or (), state.committed_upto)
+    pending_entries = [
+        one
+        for one in entries
+        if _message_number(one) < edit_number and _message_id(one) != edit.summary
+    ]
+    summaries = [
+        text_of(one.content)
+        for one in edited_context
+        if edit.summary and _message_id(one) == edit.summary
+    ]
+    edit_draft = CommitDraft(
+        messages=edited_context,
         type="compaction" if edit.summary else "snapshot",
         trigger="compaction" if edit.summary else trigger,
         created_at=edit.time,
         summary=summary_in("".join(summaries)),
     )
-    return [CommitDraft(messages=before, trigger=stands.trigger), stands] if before else [stands]
+    return (
+        [CommitDraft(messages=pending_entries, trigger=edit_draft.trigger), edit_draft]
+        if pending_entries
+        else [edit_draft]
+    )
 
 
 def pending(state: AgentState, context: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return what was added to a context since the last commit, or edit, oldest first."""
-    return _after(
+    """Return the messages added to a context since the last commit or edit, oldest first."""
+    return _entries_after(
         context,
         state.committed_upto
         if state.uncommitted_edit is None
@@ -219,37 +242,39 @@ def pending(state: AgentState, context: Sequence[ChatMessage]) -> list[ChatMessa
     )
 
 
-def _after(messages: Sequence[ChatMessage], id_: MessageId | None) -> list[ChatMessage]:
-    """Return the entries at the end that came after an event; None: all entries there.
+def _entries_after(messages: Sequence[ChatMessage], id_: MessageId | None) -> list[ChatMessage]:
+    """Return the trailing entries after an event, or all trailing entries if `id_` is None.
 
-    What was loaded from a commit is no entry of this session.
+    Messages loaded from a commit are not entries of this session.
     """
-    since = -1 if id_ is None else parse_id_number(id_, "msg_") or 0
-    newer = takewhile(lambda message: _number(message) > since, reversed(messages))
-    return list(newer)[::-1]
+    last_number = -1 if id_ is None else parse_id_number(id_, "msg_") or 0
+    newer_messages = takewhile(
+        lambda message: _message_number(message) > last_number, reversed(messages)
+    )
+    return list(newer_messages)[::-1]
 
 
-def _upto(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | None:
-    """Return the newest entry that a commit of this context covers.
+def _last_covered_id(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | None:
+    """Return the id of the newest entry that a commit of this context covers.
 
-    After an edit that may be another agent's; before it, entries stand in their order.
+    After an edit that entry may belong to another agent; before an edit, entries are in order.
     """
     covered = [
         *(state.transcript or ())[-1:],
         *(context if state.uncommitted_edit is not None else ()),
     ]
-    return max(((_number(one), _id(one)) for one in covered), default=(-1, None))[1]
+    return max(((_message_number(one), _message_id(one)) for one in covered), default=(-1, None))[1]
 
 
-def _number(message: object) -> int:
-    """Return the number of an entry or event; -1 for a message that is none of this session."""
-    id_ = _id(message)
+def _message_number(message: object) -> int:
+    """Return the number of an entry or event, or -1 for a message from outside of this session."""
+    id_ = _message_id(message)
     return -1 if id_ is None else parse_id_number(id_, "msg_") or 0
 
 
-def _id(message: object) -> MessageId | None:
+def _message_id(message: object) -> MessageId | None:
     return getattr(message, "message_id", None)
 
 
-def _time(message: ChatMessage) -> str | None:
+def _message_time(message: ChatMessage) -> str | None:
     return getattr(message, "time", None)

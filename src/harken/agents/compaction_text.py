@@ -1,7 +1,4 @@
-"""What a model is told when a conversation is summed up, and what it reads afterwards.
-
-All words of compaction stand here.
-"""
+"""The texts of compaction: the request for a summary, and the message that contains it."""
 
 from __future__ import annotations
 
@@ -47,33 +44,25 @@ Go on from there; do not begin again what the summary says is done.]"""
 
 CUT_OFF = "\n[the summary reached its greatest length and was cut off here]"
 NOT_RUN = "Error: not run: the conversation is being summed up."
-"""The result of a call that was made all the same."""
+"""The result of a call in the answer to the request for a summary."""
 
 
 def question(instructions: str = "") -> str:
-    """Return what a model is asked; `instructions` say what it shall keep in particular."""
-    wanted = instructions.strip()
-    return _QUESTION + (_IN_PARTICULAR.format(wanted) if wanted else "")
+    """Format the request for a summary; `instructions` say what it must keep in particular."""
+    stripped = instructions.strip()
+    return _QUESTION + (_IN_PARTICULAR.format(stripped) if stripped else "")
 
 
 def instructions_in(asked: str) -> str:
-    """Return what a summary was to keep in particular: the inverse of `question`.
-
-    >>> instructions_in(question("the names")), instructions_in(question())
-    ('the names', '')
-    """
+    """Parse the instructions from a request: the inverse of `question`."""
     return asked.removeprefix(_QUESTION).removeprefix(_IN_PARTICULAR.format(""))
 
 
 def stand_in(summary: str, *, is_pending: bool) -> str:
-    """Return what an agent reads from then on; `is_pending`: it has not answered yet."""
+    """Format the message with a summary; `is_pending`: the agent has not answered yet."""
     return f"{_STANDS_IN}{summary}{_GO_ON if is_pending else ''}"
 
 
 def summary_in(text: str) -> str:
-    """Return the summary in what an agent reads from then on: the inverse of `stand_in`.
-
-    >>> summary_in(stand_in("All is well.", is_pending=True))
-    'All is well.'
-    """
+    """Parse the summary from its message: the inverse of `stand_in`."""
     return text.removeprefix(_STANDS_IN).removesuffix(_GO_ON)

@@ -1,9 +1,8 @@
-"""The hooks that a template says: made for an agent that is not born yet.
+"""The hooks and MCP servers of a template, set up for an agent before its birth.
 
-MCP servers that an agent has by name: given by its template, or by the agent that made it.
-
-The birth records the names (`mcp` in its spec). A server that a template itself describes is known
-to the world from the first use on; after a resume the templates are asked for it again.
+An agent has MCP servers by name: from its template, or from the agent that created it. The birth
+records the names (`mcp` in its spec). A server that the template itself describes is added to the
+world at its first use; after a resume it is read from the templates again.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from harken.world.result import InvalidArguments
 def servers_for(
     agent: ToolAgent, wanted: Sequence[str] | None, template: Template | None
 ) -> dict[str, Any]:
-    """Return what the spec of a new agent says of its servers; nothing where it has none.
+    """Return the spec members for the servers of a new agent, empty without servers.
 
-    It has those of its template. Where neither the template nor `wanted` says which tools it may
-    use, it has those of its maker, too, as it has all its tools. Raises InvalidArguments where the
-    template names one that is not here.
+    It has the servers of its template. If neither the template nor `wanted` limits its tools, it
+    also has those of the agent that creates it. Raises InvalidArguments if the template names an
+    unknown server.
     """
     inherits = wanted is None and (template is None or template.tools is None)
     names = [*(agent.servers if inherits else ()), *(template.mcp if template is not None else ())]
     if template is not None and template.mcp:
-        _add(agent, template)
+        _add_servers(agent, template)
     return {"mcp": list(dict.fromkeys(names))} if names else {}
 
 
-def _add(agent: ToolAgent, template: Template) -> None:
-    """Let the world know of the servers that a template describes. Raises InvalidArguments."""
+def _add_servers(agent: ToolAgent, template: Template) -> None:
+    """Add the servers that a template describes to the world. Raises InvalidArguments."""
     connections = agent.runtime.world.mcp
     if connections is None:
         raise InvalidArguments(
@@ -51,19 +50,19 @@ def _add(agent: ToolAgent, template: Template) -> None:
             raise InvalidArguments(f"template:{template.name} cannot be used: {error}") from None
     for name in template.mcp:
         if name not in connections.servers:
-            there = ", ".join(connections.servers) or "none"
+            available = ", ".join(connections.servers) or "none"
             raise InvalidArguments(
                 f"template:{template.name} names an MCP server {name!r} that is not here; "
-                f"there is: {there}"
+                f"there is: {available}"
             )
 
 
 async def reach(agent: ToolAgent) -> None:
-    """Wait until the tools are there that come from servers, before a model is told of them."""
+    """Wait until the tools of an agent's servers are available, before a request lists them."""
     connections = agent.runtime.world.mcp
-    if connections is not None and any(one not in connections.servers for one in agent.servers):
-        described = [one for template in agent.runtime.templates for one in template.servers]
-        for server in described:
+    if connections is not None and any(name not in connections.servers for name in agent.servers):
+        servers = [name for template in agent.runtime.templates for name in template.servers]
+        for server in servers:
             if server.name in agent.servers and server.name not in connections.servers:
                 connections.add(server)
     await agent.runtime.world.wait_ready(agent.servers)
@@ -72,33 +71,33 @@ async def reach(agent: ToolAgent) -> None:
 def hooks_of(
     template: Template | None, watched: Agent, there: Collection[str]
 ) -> list[tuple[str, Agent]]:
-    """Return the hooks that a template says, with their names; none that is `there` already.
+    """Create the hooks of a template, with their names, except those in `there`.
 
-    Raises InvalidArguments where one cannot be had: a guard is never left out in silence.
+    Raises InvalidArguments if a hook cannot be created: a guard is never omitted silently.
     """
     if template is None:
         return []
     try:
-        found = [(name, make_hook(name, watched)) for name in template.hooks if name not in there]
+        hooks = [(name, make_hook(name, watched)) for name in template.hooks if name not in there]
         if template.commands is not None:
-            found.append((f"{template.name}-hooks", _commands(template, watched)))
+            hooks.append((f"{template.name}-hooks", _create_command_hook(template, watched)))
     except HarkenError as error:
         raise InvalidArguments(f"template:{template.name} cannot be used: {error}") from None
-    return found
+    return hooks
 
 
 def make_hook(name: str, watched: Agent) -> Agent:
-    """Return a hook by its name, to be installed. Raises NameNotFound, ConfigError."""
-    finder = watched.runtime.hooks
-    if finder is not None:
-        found: Agent = finder.make(name, watched)
-        return found
+    """Create a hook by its name, to be installed. Raises NameNotFound, ConfigError."""
+    registry = watched.runtime.hooks
+    if registry is not None:
+        hook: Agent = registry.make(name, watched)
+        return hook
     return hook_kind(name, watched.runtime)(watched.session, runtime=watched.runtime)
 
 
-def _commands(template: Template, watched: Agent) -> CommandHook:
-    is_first = watched.agent_id == watched.session.state.root
-    hooks = read_hooks(template.commands, str(template.path), of_subagent=not is_first)
+def _create_command_hook(template: Template, watched: Agent) -> CommandHook:
+    is_root = watched.agent_id == watched.session.state.root
+    hooks = read_hooks(template.commands, str(template.path), of_subagent=not is_root)
     for note in hooks.notes:
         watched.runtime.notify(note)
     options = let_run(watched.runtime, Commands(hooks.entries))

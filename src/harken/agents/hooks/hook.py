@@ -1,9 +1,9 @@
-"""Hooks: agents above an agent, which comment on, block or rewrite what it hears and does.
+"""Hooks: agents above an agent, which comment on, block or rewrite its input and actions.
 
-A hook is asked at four points. The question and its answer stand in the hook's own transcript,
-in words (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), so that every intervention can be
-read. The watched agent has no authority over it. Any agent can stand there; a `Hook` is one
-whose judgement is code.
+A hook is asked at four points. The question and the verdict are in the hook's own transcript, as
+text (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), so that every intervention can be read.
+The watched agent has no authority over its hooks. Any agent can be a hook; a `Hook` judges with
+code.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ from harken.world.result import current_task_cancelled
 _logger = logging.getLogger(__name__)
 
 BLOCKED = "Error: Action blocked by hook '{}': {}"
-"""The result of an action that a hook denied: which hook, and why."""
+"""The result of an action that a hook denied, with the hook's name and the reason."""
 
 
 LEAVES = "leaves"
-"""The member of a spec that says to which question a hook gives its last verdict."""
+"""The member of a spec that names the question to which a hook gives its last verdict."""
 
 
 class TurnEnded(Exception):
-    """A move took an agent out of its place in the middle of a turn: somebody else answers now."""
+    """A move replaced the agent in the middle of a turn: another agent answers now."""
 
 
 class TurnStopped(Exception):
-    """A hook ended the turn of the agent that it watches; the text says why, to whoever asked."""
+    """A hook ended the turn of the watched agent; the text is the reason for the caller."""
 
 
 @check_arguments
 class Hook(DumbAgent):
-    """A dumb hook: `judge` is code. Subclass it and `register` it.
+    """A hook that judges with code, in its method `judge`. Subclass it and `register` it.
 
     A kind of hooks that can be had in several ways says so with a class of options:
 
@@ -85,9 +85,9 @@ class Hook(DumbAgent):
     """
 
     Options: ClassVar[type[HookOptions]] = HookOptions
-    """What may be chosen."""
+    """The class of its options."""
     options: HookOptions
-    """What was chosen; there from `begin` on."""
+    """Its options, set before `begin`."""
     _leaves = False
 
     def __init__(
@@ -99,166 +99,170 @@ class Hook(DumbAgent):
         runtime: AgentRuntime | None = None,
         options: Mapping[str, Any] | HookOptions | None = None,
     ) -> None:
-        """Make a hook, to be put in its place by `install`; see `Agent`.
+        """Create a hook, to be installed with `install`; see `Agent`.
 
-        Raises ConfigError, on one line, for options that it does not have.
+        Raises ConfigError, with a single line, for unknown options.
         """
         self.options = options_from(self.kind, self.Options, options or {})
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
 
     def load_spec(self, state: AgentState) -> None:
-        """Take the options of its birth.
+        """Load the options from its birth.
 
-        Raises ConfigError where the log has options that this kind does not have.
+        Raises ConfigError for options that this kind does not have.
         """
         self.options = options_from(self.kind, self.Options, state.spec.get("options") or {})
 
     def spec(self) -> dict[str, Any]:
-        """Return what the birth records: kind, and the options that are not as by default."""
-        chosen = options_dict(self.options)
-        return {**super().spec(), "options": chosen} if chosen else super().spec()
+        """Return the spec of the birth: the kind, and options that differ from the defaults."""
+        options = options_dict(self.options)
+        return {**super().spec(), "options": options} if options else super().spec()
 
     @property
     def watched(self) -> Agent | None:
-        """The agent that it watches; None for one that stands nowhere."""
+        """The agent that it watches, or None if it is not installed."""
         watched = self.state.parent
         return None if watched is None else self.agent_by_id(watched)
 
     def check_kind(self) -> None:
-        """Raise TypeError if the class was not registered, or has no usable `judge`."""
+        """Raise TypeError if the class is not registered, or has no usable `judge`."""
         super().check_kind()
-        made = type(self)
-        if made.judge_question is not Hook.judge_question:
+        cls = type(self)
+        if cls.judge_question is not Hook.judge_question:
             return
-        if made.judge is Hook.judge:
-            near = nearest("judge", vars(made))
-            raise TypeError(f"{made.__name__} has no method judge(self, question){near}")
+        if cls.judge is Hook.judge:
+            hint = nearest("judge", vars(cls))
+            raise TypeError(f"{cls.__name__} has no method judge(self, question){hint}")
         try:
             inspect.signature(self.judge).bind(None)
         except TypeError:
-            raise TypeError(f"{made.__name__}.judge must take (self, question)") from None
+            raise TypeError(f"{cls.__name__}.judge must take (self, question)") from None
 
     def judge(self, question: HookQuestion) -> Verdict | Awaitable[Verdict]:
-        """Return the verdict; an exception denies at a guarded point, else is passed over.
+        """Return the verdict; an exception denies at a guarded point and is ignored elsewhere.
 
-        May be `async def`, for a hook that asks somebody else.
+        May be `async def`, for a hook that awaits other agents or services.
         """
         raise NotImplementedError
 
     def quit(self) -> None:
-        """Watch no longer, once the verdict that is being made is given: called in `judge`."""
+        """Leave after the current verdict. Call it in `judge`."""
         self._leaves = True
 
     async def judge_question(
         self, question: HookQuestion, asked: MessageId
     ) -> tuple[Verdict, MessageId]:
-        """Return what `judge` says, with the message that says so."""
+        """Return the verdict of `judge`, with the id of the message that contains it."""
         self._leaves = False
-        said = self.judge(question)
-        if not isinstance(said, Verdict) and isinstance(said, Awaitable):  # the latter takes long
-            said = await said
-        verdict = checked(said, question.point)
+        verdict_ = self.judge(question)
+        if not isinstance(verdict_, Verdict) and isinstance(
+            verdict_, Awaitable
+        ):  # the check for Awaitable is slow
+            verdict_ = await verdict_
+        verdict = checked(verdict_, question.point)
         if self._leaves:
             self.note_leaving(asked)
-        words = self.say(format_verdict(verdict), asked)
+        message = self.say(format_verdict(verdict), asked)
         if self._leaves:
             self.session.append(
-                AgentMoved(agent_id=self.agent_id, place="gone", cause=words.message_id)
+                AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
             )
-        return verdict, words.message_id or asked
+        return verdict, message.message_id or asked
 
     def note_leaving(self, asked: MessageId) -> None:
-        """Log that it leaves with the verdict that it gives now: a resume completes that."""
+        """Log that it leaves with the current verdict, so that a resume completes it."""
         self.session.append(AgentConfigured(agent_id=self.agent_id, spec={LEAVES: asked}))
 
     def copy_for(self, agent: Agent) -> Hook | None:
-        """Return a new hook, with a state of its own, for a new subagent; None for no hook.
+        """Return a new hook, with a state of its own, for a new subagent, or None for no hook.
 
-        It has the same options. The subagent is not born yet: where this fails, it never will be.
+        It has the same options. The subagent is not born yet: if this fails, it never will be.
         """
         return type(self)(agent.session, runtime=agent.runtime, options=self.options)
 
 
 def finish_leaving(session: Session, state: AgentState) -> None:
-    """Let a hook of code leave where a crash came just after its last verdict."""
+    """Let a code hook leave if a crash came just after its last verdict."""
     asked = state.spec.get(LEAVES)
     if state.place == "hook" and asked is not None:
         entries = session.agent(state.id).transcript or ()
-        own = (one for one in reversed(entries) if one.cause == asked)
-        said = next((one for one in own if parse_verdict_entry(one) is not None), None)
-        if said is not None:
-            session.append(AgentMoved(agent_id=state.id, place="gone", cause=said.message_id))
+        answers = (entry for entry in reversed(entries) if entry.cause == asked)
+        answer = next((entry for entry in answers if parse_verdict_entry(entry) is not None), None)
+        if answer is not None:
+            session.append(AgentMoved(agent_id=state.id, place="gone", cause=answer.message_id))
 
 
 async def ask(hook: Agent, watched: AgentId | None, question: HookQuestion) -> HookVerdict | None:
-    """Put a question to a hook; it and the verdict enter the hook's transcript.
+    """Ask a hook a question; question and verdict are added to the hook's transcript.
 
-    Of calls that are made at once, one is judged after the other: a hook may count. So by then it
-    may have left (None), or another may stand in its place, who is asked then. Raises TurnEnded
-    where it took the place of the agent that it watched.
+    Concurrent calls are judged in sequence, since a hook may count them. A waiting hook may have
+    left (returns None), or another agent may have its place, which is asked then. Raises TurnEnded
+    if the hook took the place of the watched agent.
     """
     while True:
         async with hook.asking.here():
             if hook.state.place == "gone":
                 return None
-            if _at(watched, hook) is hook:
+            if _find_replacement(watched, hook) is hook:
                 try:
                     opinion = await _ask(hook, question)
                     hook.after_verdict()
                     return opinion
                 except TurnEnded:
-                    pass  # its own move: is there somebody else to ask?
-        taker = _at(watched, hook)
+                    pass  # it moved: ask the agent in its place, if any
+        taker = _find_replacement(watched, hook)
         if taker is None or taker is hook:
             raise TurnEnded
         hook = taker
 
 
-def _at(watched: AgentId | None, hook: Agent) -> Agent | None:
-    """Return who stands as a hook of an agent where this one stood; None: it took that one's."""
+def _find_replacement(watched: AgentId | None, hook: Agent) -> Agent | None:
+    """Return the agent now in this hook's place, or None if the hook replaced `watched`."""
     agents = hook.session.agents
-    one = hook.state
+    state = hook.state
     for _ in agents:
-        if one.parent == watched:
-            return hook.agent_by_id(one.id) if one.place == "hook" else None
-        if one.parent is None:
+        if state.parent == watched:
+            return hook.agent_by_id(state.id) if state.place == "hook" else None
+        if state.parent is None:
             return None
-        one = agents[one.parent]
+        state = agents[state.parent]
     return None
 
 
 async def _ask(hook: Agent, question: HookQuestion) -> HookVerdict:
-    heard = TranscriptEntry(
+    question_entry = TranscriptEntry(
         agent_id=hook.agent_id, role="user", content=question.words, cause=question.subject
     )
-    asked = hook.session.append(heard)
+    asked = hook.session.append(question_entry)
     try:
-        verdict, said = await hook.judge_question(question, asked)
+        verdict, message_id = await hook.judge_question(question, asked)
     except (LogError, ModelError, TurnEnded, TurnStopped):
-        raise  # not this hook's failure: it reaches the user
+        raise  # no failure of this hook: the caller handles it
     except asyncio.CancelledError as error:
         if current_task_cancelled():
             raise
-        return _failed(hook, question, asked, error)
+        return _log_failure(hook, question, asked, error)
     except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict
-        return _failed(hook, question, asked, error)
-    return HookVerdict(hook.name, verdict, said)
+        return _log_failure(hook, question, asked, error)
+    return HookVerdict(hook.name, verdict, message_id)
 
 
-def _failed(
+def _log_failure(
     hook: Agent, question: HookQuestion, asked: MessageId, error: BaseException
 ) -> HookVerdict:
-    if not isinstance(error, UnparsableVerdict):  # which a model caused, and no code
+    if not isinstance(error, UnparsableVerdict):  # caused by a model, not by code
         _logger.error(
             "hook %s (%s) failed at %s of %s",
             *(hook.name, type(hook).__name__, question.point, question.agent),
             exc_info=error,
         )
-    why = str(error) if isinstance(error, UnparsableVerdict) else f"{type(error).__name__}: {error}"
+    reason = (
+        str(error) if isinstance(error, UnparsableVerdict) else f"{type(error).__name__}: {error}"
+    )
     note = TranscriptEntry(
         agent_id=hook.agent_id,
         role="system",
-        content=f"{FAILED}{why}",
+        content=f"{FAILED}{reason}",
         cause=asked,
     )
     events: list[Event] = [note]
@@ -266,13 +270,13 @@ def _failed(
         with suppress(Exception):  # the state may be what failed
             events = hook.with_state(note)
     hook.session.append_all(events)
-    denied = Deny(f"the hook failed ({why})")
-    return HookVerdict(hook.name, denied if question.point in GUARDED else Ok(), note.message_id)
+    denial = Deny(f"the hook failed ({reason})")
+    return HookVerdict(hook.name, denial if question.point in GUARDED else Ok(), note.message_id)
 
 
 @dataclass(slots=True)
 class CombinedVerdict:
-    """What all hooks together said: a denial, or the text as rewritten, and comments."""
+    """The combined verdict of all hooks: a denial, or the rewritten text, and comments."""
 
     comments: list[HookVerdict]
     denied: HookVerdict | None = None
@@ -283,15 +287,15 @@ class CombinedVerdict:
 async def consult(
     hooks: Sequence[Agent], question: HookQuestion, said: Mapping[AgentId, HookVerdict]
 ) -> CombinedVerdict:
-    """Ask hooks in order: all may comment, the first denial ends, rewrites chain.
+    """Ask hooks in order: all may comment, the first denial ends, rewrites are chained.
 
-    None is asked twice: what one has `said` already holds, and its comment was heard, or will be.
-    Raises TurnEnded where one of them took the place of the agent that it watches.
+    No hook is asked twice: verdicts in `said` hold, and their comments are or will be delivered.
+    Raises TurnEnded if a hook took the place of the watched agent.
     """
     judgement = CombinedVerdict(comments=[])
     watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
-        opinion = before = said.get(hook.agent_id)
+        opinion = earlier = said.get(hook.agent_id)
         if opinion is None and question.point in hook.hook_points and is_concerned(hook, question):
             opinion = await ask(hook, watched, question)
         if opinion is None:
@@ -300,7 +304,7 @@ async def consult(
             case Deny():
                 judgement.denied = opinion
                 return judgement
-            case Comment() if before is None:
+            case Comment() if earlier is None:
                 judgement.comments.append(opinion)
             case Rewrite(text):
                 judgement.rewritten, judgement.rewriter = text, opinion
@@ -309,7 +313,7 @@ async def consult(
 
 
 def is_concerned(hook: Agent, question: HookQuestion) -> bool:
-    """Whether a hook wants to be asked this; one that fails at that is asked."""
+    """Whether a hook is to be asked; a hook whose check fails is asked."""
     try:
         return hook.should_ask(question)
     except Exception:
@@ -325,7 +329,7 @@ def _with_text(question: HookQuestion, text: str) -> HookQuestion:
 
 
 def comment_entry(watched: Agent, opinion: HookVerdict, text: str) -> TranscriptEntry:
-    """Make the user message in which a watched agent hears a hook."""
+    """Create the user message by which a watched agent receives a hook's comment."""
     return TranscriptEntry(
         agent_id=watched.agent_id,
         role="user",

@@ -1,7 +1,7 @@
-"""`LoggedUser`: what an agent's action asks the user, and the answer, stand in the log.
+"""`LoggedUser`: logs the questions of an agent's action to the user, and the replies.
 
-The user is a party: the question is what the user heard, with the call as its cause; the answer
-is what the user said, with the question as its cause.
+The question is logged as input of the agent `user`, with the call as its cause; the reply as a
+message of the user, with the question as its cause.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from harken.world.user import ApprovalDecision, ApprovalRequest, User, UserQuest
 
 @dataclass(frozen=True, slots=True)
 class LoggedUser:
-    """A `User` whose questions and answers are logged, as those of one call."""
+    """A `User` that logs questions and replies for a call."""
 
     user: User | None
-    """None: nobody is there, but hooks that may answer in their place."""
+    """None: only hooks may answer, in the user's place."""
     agent: Agent
     call: Reference
     for_hook: bool = False
-    """Whether it is a hook that wants their leave: what another allowed before does not count."""
+    """Whether a hook requires the approval: an approval by another hook does not count then."""
 
     async def ask(self, asked: UserQuestion) -> LoggedString:
-        """Return the answer, with its id. Raises UserUnavailable."""
+        """Return the reply, with its id. Raises UserUnavailable."""
         if self.user is None:
             raise UserUnavailable("nobody is there to answer")
         options = "".join(f"\n- {option}" for option in asked.options)
@@ -48,15 +48,15 @@ class LoggedUser:
         return LoggedString(answer, self._log("assistant", answer, question))
 
     async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
-        """Return what the user said, with its id as `said`. Raises UserUnavailable.
+        """Return the decision, with its message id as `said`. Raises UserUnavailable.
 
-        A hook may say so in their place, before they are asked.
+        A hook may decide first, in the user's place.
         """
-        asked = ApprovalPending(call=self.call, wanted=wanted, is_wanted_by_hook=self.for_hook)
-        word = await hook_decision_for_user(self.agent, asked)
-        if word is not None:
-            why = "" if word.refusal is None else f"hook {word.hook}: {word.refusal}"
-            return ApprovalDecision(allowed=word.refusal is None, reason=why, said=word.said)
+        pending = ApprovalPending(call=self.call, wanted=wanted, is_wanted_by_hook=self.for_hook)
+        reply = await hook_decision_for_user(self.agent, pending)
+        if reply is not None:
+            refusal = "" if reply.refusal is None else f"hook {reply.hook}: {reply.refusal}"
+            return ApprovalDecision(allowed=reply.refusal is None, reason=refusal, said=reply.said)
         if self.user is None:
             raise UserUnavailable("no hook allows it, either")
         note = f"\n({wanted.note})" if wanted.note else ""
@@ -76,11 +76,7 @@ class LoggedUser:
 
 
 def format_decision(leave: ApprovalDecision) -> str:
-    """Write what a user said to a wanted action.
-
-    >>> format_decision(ApprovalDecision(allowed=False, reason="not on Fridays"))
-    'DENY: not on Fridays'
-    """
+    """Format a user's decision on an action."""
     if not leave.allowed:
         return f"DENY: {leave.reason}"
     return "ALLOW" if leave.rule is None else f"ALLOW from now on: {leave.rule}"

@@ -1,9 +1,8 @@
-"""What happens to an agent beside what its hooks are asked: those that want to hear of it do.
+"""Notifications to hooks besides the questions of `verdict`.
 
-A hook is asked at four points, by the protocol of `verdict`. What is here are moments that few care
-about: the context is summed up, the user's leave is asked, somebody waits for the user. A hook that
-has `heed` is told, in the order of the hooks. It may refuse the first two; one that fails refuses
-nothing: it is not there to guard.
+Hooks that implement `NotificationHandler` are told in order, when the context is compacted, the
+user's approval is requested, or the agent waits for the user. They may refuse the first two. A
+handler that fails refuses nothing, since it is no guard.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from harken.errors import LogError
 from harken.world.user import ApprovalRequest
 
 Trigger: TypeAlias = Literal["auto", "manual"]
-"""Whether a context was too full, or the user wants it summed up."""
+"""Whether the context was too full, or the user requested the compaction."""
 PATIENCE_S = 0.2
-"""So long a question to the user waits for those who are told that it is put."""
+"""How long a question to the user waits for slow notification handlers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionStarting:
-    """The context of an agent is about to be summed up."""
+    """The context of an agent is about to be compacted."""
 
     trigger: Trigger
     instructions: str
-    """What the summary shall keep."""
+    """Instructions for the summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionFinished:
-    """It was."""
+    """The context was compacted."""
 
     trigger: Trigger
     summary: str
@@ -44,21 +43,21 @@ class CompactionFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalPending:
-    """The user is about to be asked for their leave."""
+    """The user is about to be asked for approval."""
 
     call: Reference
     wanted: ApprovalRequest
     is_wanted_by_hook: bool = False
-    """Whether it is a hook that wants it: an "ask" is stronger than another's "allow"."""
+    """Whether a hook requires the approval: an "ask" overrides another hook's "allow"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserInputPending:
-    """Somebody waits for the user."""
+    """An agent waits for the user."""
 
     kind: Literal["idle_prompt", "permission_prompt"]
     tool: str = ""
-    """For what they are asked; empty: what they say next is waited for."""
+    """The tool that needs approval; empty if the agent waits for the next input."""
 
 
 Happening: TypeAlias = CompactionStarting | CompactionFinished | ApprovalPending | UserInputPending
@@ -66,90 +65,90 @@ Happening: TypeAlias = CompactionStarting | CompactionFinished | ApprovalPending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationReply:
-    """What a hook says to it."""
+    """A hook's reply to a notification."""
 
     hook: str
     refusal: str | None = None
-    """Why it must not be; None: it may."""
+    """The reason for a refusal, or None."""
     allows: bool = False
-    """Whether it speaks for the user: they need not be asked."""
+    """Whether the hook approves in the user's place."""
     more: str = ""
-    """What else a summary shall keep."""
+    """Further instructions for the summary."""
     said: MessageId | None = None
-    """The message that says so."""
+    """The message that logs the reply."""
 
 
 @runtime_checkable
 class NotificationHandler(Protocol):
-    """A hook that wants to hear of it."""
+    """A hook that handles notifications."""
 
     @property
     def speaks_for_user(self) -> bool:
-        """Whether it may answer in the user's place, where nobody else is there, too."""
+        """Whether it may answer in the user's place, also without any user."""
         ...
 
     async def heed(self, happening: Happening) -> NotificationReply | None:
-        """Return what it says to what happens to the agent that it watches; None: nothing."""
+        """Handle a notification about the watched agent. Return a reply, or None."""
         ...
 
 
-def _may_heed(hook: Agent) -> bool:
-    """Whether a hook may be attentive: to ask the protocol takes longer than to ask a hook."""
+def _has_heed(hook: Agent) -> bool:
+    """Whether a hook has `heed`: a cheap check before the slow `isinstance` on the protocol."""
     return hasattr(type(hook), "heed")
 
 
 async def notify_hooks(agent: Agent, happening: Happening) -> list[NotificationReply]:
-    """Tell the hooks of an agent what happens to it; return what they say, up to a refusal."""
-    words: list[NotificationReply] = []
+    """Notify the hooks of an agent. Return their replies, up to a refusal."""
+    replies: list[NotificationReply] = []
     for hook in agent.hooks:
-        if not (_may_heed(hook) and isinstance(hook, NotificationHandler)):
+        if not (_has_heed(hook) and isinstance(hook, NotificationHandler)):
             continue
         try:
-            word = await hook.heed(happening)
+            reply = await hook.heed(happening)
         except LogError:
             raise
         except Exception as error:  # noqa: BLE001 - the border: it is not there to guard
             agent.runtime.notify(f"hook {hook.name} failed: {type(error).__name__}: {error}")
             continue
-        if word is not None:
-            words.append(word)
-            if word.refusal is not None:
+        if reply is not None:
+            replies.append(reply)
+            if reply.refusal is not None:
                 break
-    return words
+    return replies
 
 
 def is_spoken_for(agent: Agent) -> bool:
     """Whether a hook of an agent may answer in the user's place."""
-    heeding = (one for one in agent.hooks if _may_heed(one))
-    return any(isinstance(one, NotificationHandler) and one.speaks_for_user for one in heeding)
+    handlers = (hook for hook in agent.hooks if _has_heed(hook))
+    return any(isinstance(hook, NotificationHandler) and hook.speaks_for_user for hook in handlers)
 
 
 async def hook_decision_for_user(agent: Agent, asked: ApprovalPending) -> NotificationReply | None:
-    """Return the word of a hook that answers in the user's place, a no before a yes; None: none."""
-    words = await notify_hooks(agent, asked)
-    if words and words[-1].refusal is not None:
-        return words[-1]
-    return next((one for one in words if one.allows), None)
+    """Return the reply that decides in the user's place, a refusal first, or None."""
+    replies = await notify_hooks(agent, asked)
+    if replies and replies[-1].refusal is not None:
+        return replies[-1]
+    return next((reply for reply in replies if reply.allows), None)
 
 
 async def call_user(agent: Agent, wanted: UserInputPending) -> None:
-    """Let hooks know that the user is waited for; it waits for slow ones only a moment."""
-    telling = _kept(notify_hooks(agent, wanted))
-    await asyncio.wait([telling], timeout=PATIENCE_S)
+    """Notify hooks that the user is waited for. Waits only briefly for slow hooks."""
+    task = _start_task(notify_hooks(agent, wanted))
+    await asyncio.wait([task], timeout=PATIENCE_S)
 
 
-_telling: set[asyncio.Task[Any]] = set()
-"""Nobody else refers to a task that nobody waits for."""
+_tasks: set[asyncio.Task[Any]] = set()
+"""References to running tasks, which asyncio itself holds only weakly."""
 
 
-def _kept(telling: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    task = asyncio.get_running_loop().create_task(telling)
-    _telling.add(task)
-    task.add_done_callback(_done)
+def _start_task(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    task = asyncio.get_running_loop().create_task(coroutine)
+    _tasks.add(task)
+    task.add_done_callback(_on_done)
     return task
 
 
-def _done(task: asyncio.Task[Any]) -> None:
-    _telling.discard(task)
+def _on_done(task: asyncio.Task[Any]) -> None:
+    _tasks.discard(task)
     if not task.cancelled():
-        task.exception()  # a log that fails says so again to whoever writes next
+        task.exception()  # the next write to a failed log raises again

@@ -1,7 +1,7 @@
-"""Which hooks are built in: their registered names, and where each is.
+"""The registry of built-in hooks: their registered names and modules.
 
-A module is imported when its hook is asked for, in a program or by a log: so that `import harken`
-stays cheap, and a log can still name them all.
+A module is imported when its hook is first needed, so that `import harken` stays cheap while logs
+can name every hook.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ BUILT_IN: dict[str, str] = {
     "todo-reminder": "harken.agents.built_in.todo_reminder",
     "command-hook": "harken.agents.command_hooks.hook",
 }
-"""Registered name -> module."""
+"""Modules by registered name."""
 
 register_lazy(BUILT_IN)
 
 
 def hook_kind(name: str, runtime: AgentRuntime) -> type[Hook]:
-    """Return the class of dumb hooks with a registered name: built in, or a user's.
+    """Return the class of dumb hooks with a registered name: built-in, or a user's.
 
-    It is made with `kind(session, runtime=runtime, options={...})`. Raises NameNotFound with the
-    names that are built in.
+    Create a hook with `kind(session, runtime=runtime, options={...})`. Raises NameNotFound with the
+    names of the built-in hooks.
     """
     try:
         kind: type = get_agent_class(name, runtime)

@@ -1,11 +1,11 @@
-"""What a smart hook does beside answering: it says its verdict again, keeps notes, and leaves.
+"""Smart hooks: verdict retries, notes, and leaving after a verdict.
 
-One idea: all that is due after a verdict is read from the hook's own context, where the question
-stands until it is dropped. So it is done once, at once or by the resume that follows a crash.
+The work due after a verdict is derived from the hook's own context, where the question stays until
+it is dropped. So it is done exactly once, immediately or by the resume that follows a crash.
 
-A hook that was born as one keeps notes (`keeps: notes` in its spec): after each verdict one
-`transcript_edited` takes its context back to what it was, plus what it noted. Another agent that
-came to stand as a hook keeps everything, and is compacted as ever.
+An agent created as a hook keeps notes (`keeps: notes` in its spec): after each verdict a
+`transcript_edited` event resets its context to its earlier state plus its notes. Another agent that
+became a hook by a move keeps everything, and is compacted as usual.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ from harken.session.state import AgentState
 from harken.world.result import InvalidArguments, ToolResult
 
 NOTE = "[note] "
-"""How a hook reads what it noted."""
+"""The prefix of a note in a hook's context."""
 KEPT = "Kept: "
 DROPPED = "notes dropped"
 MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS = 1_000, 20, 8_000
-"""A note is so long, and so many of them, with so many characters together, are kept."""
+"""The maximum characters of a note, the maximum number of notes, and their maximum total
+characters."""
 
 _MOVES = frozenset({"meta", "endo", "talk_with"})
 
 
 async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Keep a note: its result says it, and what is dropped after the verdict leaves it there.
+    """Keep a note: the result contains it and survives the edit after the verdict.
 
     Raises InvalidArguments.
     """
@@ -59,40 +60,45 @@ async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, A
 
 
 def told_of_copy(hook: Agent) -> str | None:
-    """Return what a copy of a hook is told: what it was told itself, as its transcript has it.
+    """Return the system prompt for a copy of a hook: its own, as in its transcript.
 
-    None: it is not copied: only what was born as a hook is.
+    Returns None for an agent that was not created as a hook, which is not copied.
     """
     spec = hook.state.spec
     if "keeps" not in spec:
         return None
-    own = takewhile(lambda entry: entry.role == "system", hook.state.transcript or ())
-    more = spec.get("copy")
-    told = [text_of(entry.content) for entry in own] + ([more] if isinstance(more, str) else [])
-    return "\n\n".join(told)
+    system_entries = takewhile(lambda entry: entry.role == "system", hook.state.transcript or ())
+    copy_text = spec.get("copy")
+    parts = [text_of(entry.content) for entry in system_entries] + (
+        [copy_text] if isinstance(copy_text, str) else []
+    )
+    return "\n\n".join(parts)
 
 
 def spec_of_copy(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the birth of a copy says beside its kind, from what that of the hook says."""
-    kept = ("points", "keeps", "parameters", "template", "budget")
-    return {name: spec.get(name) for name in kept}
+    """Return the members of a copy's birth besides its kind, taken from the hook's spec."""
+    names = ("points", "keeps", "parameters", "template", "budget")
+    return {name: spec.get(name) for name in names}
 
 
-def ask_again(hook: Agent, question: HookQuestion, said: LoggedString) -> bool:
-    """Tell a hook, once, what is expected of it; False where it said nothing itself."""
+def ask_again(hook: Agent, question: HookQuestion, answer: LoggedString) -> bool:
+    """Tell a hook once that its answer was no verdict. Return False if it wrote no answer."""
     entries = reversed(hook.state.transcript or ())
-    own = next((entry for entry in entries if entry.message_id == said.message_id), None)
-    if own is None or not own.is_utterance:
+    entry_ = next((entry for entry in entries if entry.message_id == answer.message_id), None)
+    if entry_ is None or not entry_.is_utterance:
         return False  # a budget ended its turn
     entry = TranscriptEntry(
-        agent_id=hook.agent_id, role="user", content=expected(question.point), cause=said.message_id
+        agent_id=hook.agent_id,
+        role="user",
+        content=expected(question.point),
+        cause=answer.message_id,
     )
     hook.session.append(entry)
     return True
 
 
 def expected(point: HookPoint) -> str:
-    """Return what a hook is told that gave no verdict, or one that there is not at this point."""
+    """Return the message to a hook whose answer is no valid verdict at this point."""
     forms = "\n".join(FORMS[kind] for kind in ALLOWED[point])
     return (
         f"That is no verdict on {point}. Answer with one of these and nothing else, "
@@ -101,49 +107,50 @@ def expected(point: HookPoint) -> str:
 
 
 def is_judging(hook: Agent) -> bool:
-    """Whether it acts because it was asked something, and is to give its verdict on that yet.
+    """Whether it is in a turn that a question started and has yet to give its verdict.
 
-    Not where something outside woke it, or where it has given its place away meanwhile.
+    False if a trigger woke it, or if it gave its place to another agent meanwhile.
     """
-    asked = filter(is_question, _stretch(hook.session.context(hook.agent_id)))
+    questions = filter(is_question, _question_entries(hook.session.context(hook.agent_id)))
     return any(
-        reference_number(entry.message_id) > reference_number(hook.state.placed) for entry in asked
+        reference_number(entry.message_id) > reference_number(hook.state.placed)
+        for entry in questions
     )
 
 
 def after_verdict(hook: Agent) -> None:
-    """Do what is due after a verdict, where one was given: leave, or drop what it rests on."""
+    """Do the work due after a verdict: leave, or drop the question and answer."""
     state = hook.state
     if state.place != "hook":
         return
     context = hook.session.context(hook.agent_id)
-    stretch = _stretch(context)
+    stretch = _question_entries(context)
     if not _is_judged(stretch):
         return
-    left = next(_results("quit", stretch), None)
-    if left is not None:
-        cause = _maker_of(left, stretch)
+    quit_result = next(_iter_results("quit", stretch), None)
+    if quit_result is not None:
+        cause = _find_calling_message(quit_result, stretch)
         hook.session.append(AgentMoved(agent_id=hook.agent_id, place="gone", cause=cause))
     elif state.spec.get("keeps") == "notes":
-        _drop(hook.session, state, stretch)
+        _drop_question(hook.session, state, stretch)
 
 
 def finish_verdicts(session: Session, revived: Any) -> None:
-    """Do what a crash left undone after verdicts. revived: gives an agent by its id."""
+    """Complete the work that a crash left undone after verdicts. revived: returns an agent by id."""
     for state in list(session.agents.values()):
         if state.place != "hook" or not session.state.is_live(state.id):
             continue
         if state.language_model is None:
             finish_leaving(session, state)
-        elif not (hook := revived(state.id)).has_open_calls:  # else hooks of its own still judge it
+        elif not (hook := revived(state.id)).has_open_calls:  # its own hooks may still judge it
             after_verdict(hook)
 
 
-def _stretch(context: Sequence[ChatMessage]) -> list[TranscriptEntry]:
-    """Return the end of a context from the last question, or those before that nobody answered.
+def _question_entries(context: Sequence[ChatMessage]) -> list[TranscriptEntry]:
+    """Return the end of a context from the last question, or from unanswered questions before it.
 
-    What was said to the agent by others than those whom it watches is no part of a question, nor
-    is what was before it came to stand where it does.
+    Messages from agents other than the watched agent are no part of a question, nor are messages
+    from before the hook got its place.
     """
     entries: list[TranscriptEntry] = []
     for message in reversed(context):
@@ -160,7 +167,7 @@ def _is_talk(entry: TranscriptEntry) -> bool:
 
 
 def _is_judged(stretch: Sequence[TranscriptEntry]) -> bool:
-    """Whether the last question there has its verdict, or that it failed."""
+    """Whether the last question has its verdict or a failure."""
     question: MessageId | None = None
     judged = False
     for entry in stretch:
@@ -168,39 +175,44 @@ def _is_judged(stretch: Sequence[TranscriptEntry]) -> bool:
             question, judged = entry.message_id, False
         elif entry.role == "system" and entry.cause == question:
             judged = judged or text_of(entry.content).startswith(FAILED)
-        elif entry.cause is None:  # else it was cut off in the middle of what it said
+        elif entry.cause is None:  # a message with a cause was interrupted
             judged = judged or parse_verdict_entry(entry) is not None
     return judged
 
 
-def _results(tool: str, stretch: Sequence[TranscriptEntry]) -> Iterator[TranscriptEntry]:
-    """Yield the results of calls of a tool that went well."""
+def _iter_results(tool: str, stretch: Sequence[TranscriptEntry]) -> Iterator[TranscriptEntry]:
+    """Yield the results of successful calls of a tool."""
     for entry in stretch:
         if entry.role == "tool" and entry.name == tool and not entry.is_error:
             yield entry
 
 
-def _maker_of(result: TranscriptEntry, stretch: Sequence[TranscriptEntry]) -> MessageId:
-    """Return the message that made the call of a result: the last one before it with its id."""
-    before = takewhile(lambda entry: entry is not result, stretch)
-    made = [
-        e.message_id for e in before for one in e.tool_calls or () if one.id == result.tool_call_id
+def _find_calling_message(result: TranscriptEntry, stretch: Sequence[TranscriptEntry]) -> MessageId:
+    """Return the id of the last message before a result that made its call."""
+    earlier = takewhile(lambda entry: entry is not result, stretch)
+    message_ids = [
+        e.message_id
+        for e in earlier
+        for call in e.tool_calls or ()
+        if call.id == result.tool_call_id
     ]
-    return made[-1] if made else result.message_id
+    return message_ids[-1] if message_ids else result.message_id
 
 
 def is_note(message: ChatMessage) -> bool:
-    """Whether a message of a hook's context is what it noted."""
+    """Whether a message of a hook's context is a note."""
     is_heard = message.role == "user" and getattr(message, "cause", None) is not None
     return is_heard and text_of(message.content).startswith(NOTE)
 
 
-def _drop(session: Session, state: AgentState, stretch: Sequence[TranscriptEntry]) -> None:
-    """Take a context back to what it was before a stretch at its end, with the newest notes."""
-    begins = len(session.context(state.id)) - len(stretch)
-    there = {entry.cause for entry in stretch if is_note(entry) and isinstance(entry.cause, str)}
-    for result in _results("keep_note", stretch):
-        if result.message_id not in there:  # a crash may have come after it
+def _drop_question(session: Session, state: AgentState, stretch: Sequence[TranscriptEntry]) -> None:
+    """Reset a context to its state before the entries at its end, plus the newest notes."""
+    start = len(session.context(state.id)) - len(stretch)
+    noted_ids = {
+        entry.cause for entry in stretch if is_note(entry) and isinstance(entry.cause, str)
+    }
+    for result in _iter_results("keep_note", stretch):
+        if result.message_id not in noted_ids:  # a crash may have come after it
             text = NOTE + text_of(result.content).removeprefix(KEPT)
             session.append(
                 TranscriptEntry(
@@ -208,30 +220,30 @@ def _drop(session: Session, state: AgentState, stretch: Sequence[TranscriptEntry
                 )
             )
     context = session.context(state.id)
-    notes = _bounded([at for at, message in enumerate(context) if is_note(message)], context)
-    stays = [at for at in range(begins) if not is_note(context[at])]
-    segments = _ranges(sorted([*stays, *notes]))
+    notes = _limit_notes([at for at, message in enumerate(context) if is_note(message)], context)
+    retained = [at for at in range(start) if not is_note(context[at])]
+    segments = _as_segments(sorted([*retained, *notes]))
     session.append(TranscriptEdited(agent_id=state.id, segments=segments, reason=DROPPED))
 
 
-def _bounded(notes: Sequence[int], context: Sequence[ChatMessage]) -> list[int]:
-    """Return the positions of the newest notes, as many as are kept."""
-    found: list[int] = []
-    left = NOTES_CHARACTERS
-    for at in reversed(notes[-MAX_NOTES:]):
-        left -= len(text_of(context[at].content))
-        if left < 0:
+def _limit_notes(notes: Sequence[int], context: Sequence[ChatMessage]) -> list[int]:
+    """Return the positions of the newest notes within the limits."""
+    retained: list[int] = []
+    remaining_chars = NOTES_CHARACTERS
+    for position in reversed(notes[-MAX_NOTES:]):
+        remaining_chars -= len(text_of(context[position].content))
+        if remaining_chars < 0:
             break
-        found.append(at)
-    return found
+        retained.append(position)
+    return retained
 
 
-def _ranges(positions: Sequence[int]) -> list[Segment]:
-    """Return positions, in order, as ranges."""
+def _as_segments(positions: Sequence[int]) -> list[Segment]:
+    """Return sorted positions as ranges."""
     ranges: list[tuple[int, int]] = []
-    for at in positions:
-        if ranges and ranges[-1][1] == at:
-            ranges[-1] = (ranges[-1][0], at + 1)
+    for position in positions:
+        if ranges and ranges[-1][1] == position:
+            ranges[-1] = (ranges[-1][0], position + 1)
         else:
-            ranges.append((at, at + 1))
+            ranges.append((position, position + 1))
     return [Segment(start=start, stop=stop) for start, stop in ranges]

@@ -1,15 +1,12 @@
-"""What hooks have said of something, as others hear it.
+"""Verdicts of hooks, read from their transcripts in the log.
 
-One idea: a verdict counts when it is through. What a model says as a hook is an answer like any
-other: hooks of its own may deny or rewrite it, and until they have said their word, it is none.
-All of it stands in the log: so nobody is asked twice, wherever a crash came, and nothing counts
-that would not have counted without one.
+A verdict is valid only when it is final. A smart hook's answer may itself be denied or rewritten by
+its own hooks, and until these have judged it there is no verdict. Everything is read from the log:
+no hook is asked twice after a crash, and the same verdicts are valid as without a crash.
 
-What hooks have answered: their verdicts, read from their transcripts.
-
-A question names what it is about as its cause. Code answers with the question as the cause of its
-words; what a model says belongs to the question before it. What hooks of the hook's own say stands
-in between, and is no end of it; whatever else it hears is.
+A question names its subject as its cause. A code hook's answer has the question as its cause; a
+smart hook's answer belongs to the question before it. Comments of the hook's own hooks may stand
+between; any other input ends the question.
 """
 
 from __future__ import annotations
@@ -46,111 +43,118 @@ from harken.session.state import AgentState
 
 @dataclass(frozen=True, slots=True)
 class HookReply:
-    """A question, and the last that its hook said to it: a verdict, or that the hook failed."""
+    """A question and the last answer of its hook: a verdict or a failure."""
 
     subject: Reference
-    """What was judged."""
+    """The message or call that was judged."""
     answer: TranscriptEntry
 
 
 def replies(hook: AgentState, since: Reference = "") -> Iterator[HookReply]:
-    """Yield what a hook, in memory, was asked since a message and has answered, newest first."""
-    begin = reference_number(since)
-    said: TranscriptEntry | None = None
+    """Yield the answered questions of a loaded hook since a message, newest first."""
+    first_number = reference_number(since)
+    answer_: TranscriptEntry | None = None
     answers: dict[str, TranscriptEntry] = {}
     for entry in reversed(hook.transcript or ()):
-        if reference_number(entry.message_id) < begin:
+        if reference_number(entry.message_id) < first_number:
             return
         if entry.role != "user":
             if isinstance(entry.cause, str):
                 answers.setdefault(entry.cause, entry)
             elif entry.cause is None and parse_verdict_entry(entry) is not None:
-                said = said or entry
+                answer_ = answer_ or entry
         elif entry.cause is None:
-            said = None
+            answer_ = None
         elif is_question(entry):
-            answer = answers.get(entry.message_id, said)
+            answer = answers.get(entry.message_id, answer_)
             if answer is not None and isinstance(entry.cause, str):
                 yield HookReply(entry.cause, answer)
-            said = None
+            answer_ = None
 
 
 def reply_to(hook: AgentState, subject: Reference) -> TranscriptEntry | None:
-    """Return what a hook, in memory, has said of this last, or that it failed; None: neither."""
-    return next((one.answer for one in replies(hook, subject) if one.subject == subject), None)
+    """Return a loaded hook's last answer on a subject, also a failure, or None."""
+    return next(
+        (reply.answer for reply in replies(hook, subject) if reply.subject == subject), None
+    )
 
 
 def about(agent: Agent, entry: TranscriptEntry) -> HookQuestion:
-    """Return what hooks are asked about an answer."""
+    """Return the question to hooks about an answer."""
     return HookQuestion("response", agent.name, entry.message_id, text_of(entry.content))
 
 
 def read_verdicts(agent: Agent, question: HookQuestion) -> dict[AgentId, HookVerdict]:
-    """Return what hooks have said of something, also those that left with it, oldest first."""
+    """Return the verdicts on a question by hook, also of hooks that left after it, oldest first."""
     if agent.session.state.last_id == reference_message_id(question.subject):
-        return {}  # nothing was said since
-    ids = [*_left(agent, question.subject), *agent.hook_ids]
-    found = ((id_, _opinion(agent, agent.session.agent(id_), question)) for id_ in ids)
-    given = [(id_, opinion) for id_, opinion in found if opinion is not None]
-    return dict(sorted(given, key=lambda one: reference_number(one[1].message_id)))
+        return {}  # there was no event since
+    ids = [*_former_hooks_since(agent, question.subject), *agent.hook_ids]
+    pairs = ((id_, _read_verdict(agent, agent.session.agent(id_), question)) for id_ in ids)
+    verdicts = [(id_, opinion) for id_, opinion in pairs if opinion is not None]
+    return dict(sorted(verdicts, key=lambda pair: reference_number(pair[1].message_id)))
 
 
 def hooks_left_to_ask(agent: Agent, given: dict[AgentId, HookVerdict]) -> Sequence[AgentId]:
-    """Return the hooks after the last that has spoken: one before it had nothing to say."""
+    """Return the hooks after the last that has a verdict; an earlier hook was not concerned."""
     ids = agent.hook_ids
-    spoken = [at for at, id_ in enumerate(ids) if id_ in given]
-    return ids[spoken[-1] + 1 :] if spoken else ids
+    positions = [position for position, id_ in enumerate(ids) if id_ in given]
+    return ids[positions[-1] + 1 :] if positions else ids
 
 
 def is_due(agent: Agent, given: dict[AgentId, HookVerdict], question: HookQuestion) -> bool:
-    """Whether a hook that was there when something was said or done is to be asked about it."""
+    """Whether a hook that was installed before the subject has yet to be asked about it."""
     return any(_is_due(agent, id_, question) for id_ in hooks_left_to_ask(agent, given))
 
 
 def undelivered_comments(agent: Agent, hook: AgentState) -> list[HookVerdict]:
-    """Return the comments of a hook, in memory, that the agent has not heard, oldest first."""
-    answers = [*_unheard_answers(hook, agent.state)]
-    verdicts = ((one, _verdict(agent, hook, one)) for one in reversed(answers))
+    """Return the undelivered comments of a loaded hook, oldest first."""
+    answers = [*_undelivered_answers(hook, agent.state)]
+    verdicts = ((answer, _final_verdict(agent, hook, answer)) for answer in reversed(answers))
     return [
-        HookVerdict(hook.name or hook.id, verdict, one.message_id)
-        for one, verdict in verdicts
+        HookVerdict(hook.name or hook.id, verdict, answer.message_id)
+        for answer, verdict in verdicts
         if isinstance(verdict, Comment)
     ]
 
 
 def left_unheard(session: Session, state: AgentState) -> bool:
-    """Whether an agent left as a hook, with a comment that nobody has heard yet."""
+    """Whether a former hook has a comment that was not delivered."""
     if state.place != "gone" or state.parent is None or not session.state.is_live(state.parent):
         return False
     if not any(map(is_question, state.transcript or ())):
         return False
-    said = map(parse_verdict_entry, _unheard_answers(state, session.agent(state.parent)))
-    return any(one is not None and one.word == "COMMENT" for one in said)
+    parsed = map(parse_verdict_entry, _undelivered_answers(state, session.agent(state.parent)))
+    return any(verdict is not None and verdict.word == "COMMENT" for verdict in parsed)
 
 
-def _unheard_answers(hook: AgentState, watched: AgentState) -> Iterator[TranscriptEntry]:
-    """Yield what a hook said of an agent's that no message of the agent comes from."""
+def _undelivered_answers(hook: AgentState, watched: AgentState) -> Iterator[TranscriptEntry]:
+    """Yield a hook's answers on entries of an agent that caused no message of that agent."""
     entries = watched.transcript or ()
-    heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
-    own = {entry.message_id for entry in entries}
-    for one in replies(hook):
-        if reference_message_id(one.subject) in own and one.answer.message_id not in heard:
-            yield one.answer
+    delivered_ids = {
+        reply.cause for reply in entries if reply.role == "user" and isinstance(reply.cause, str)
+    }
+    entry_ids = {entry.message_id for entry in entries}
+    for reply in replies(hook):
+        if (
+            reference_message_id(reply.subject) in entry_ids
+            and reply.answer.message_id not in delivered_ids
+        ):
+            yield reply.answer
 
 
-def _opinion(agent: Agent, hook: AgentState, question: HookQuestion) -> HookVerdict | None:
-    """Return what a hook has said of something; None: it gave no verdict, or not yet.
+def _read_verdict(agent: Agent, hook: AgentState, question: HookQuestion) -> HookVerdict | None:
+    """Return a hook's verdict on a question, or None if there is none yet.
 
-    So is one that failed where that blocks an action: it may not fail again.
+    None also for a hook that failed at an action: it is asked again and may succeed.
     """
     entry, point = reply_to(hook, question.subject), question.point
     if entry is None:
         return None
     text = text_of(entry.content)
-    verdict = _verdict(agent, hook, entry)
+    verdict = _final_verdict(agent, hook, entry)
     if text.startswith(FAILED) and entry.role == "system" and point != "action":
-        why = text.removeprefix(FAILED)
-        verdict = Deny(f"the hook failed ({why})") if point == "response" else Ok()
+        reason = text.removeprefix(FAILED)
+        verdict = Deny(f"the hook failed ({reason})") if point == "response" else Ok()
     if verdict is None or not isinstance(verdict, ALLOWED[point]):
         return None
     if isinstance(verdict, Rewrite) and point == "action" and entry.cause is None:
@@ -158,27 +162,29 @@ def _opinion(agent: Agent, hook: AgentState, question: HookQuestion) -> HookVerd
     return HookVerdict(hook.name or hook.id, verdict, entry.message_id)
 
 
-def _verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Verdict | None:
-    """Return the verdict that a hook's words are, as its own hooks let them through."""
-    said = parse_verdict_entry(entry)
-    if said is None or entry.cause is not None:  # code has no hooks
-        return None if said is None else verdict_of(said)
+def _final_verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Verdict | None:
+    """Return the verdict in a hook's answer after the judgement of the hook's own hooks."""
+    parsed = parse_verdict_entry(entry)
+    if parsed is None or entry.cause is not None:  # code has no hooks
+        return None if parsed is None else verdict_of(parsed)
     try:
-        own = agent.agent_by_id(hook.id)
+        hook_agent = agent.agent_by_id(hook.id)
     except NameNotFound:
-        return verdict_of(said)
-    question = about(own, entry)
-    given = read_verdicts(own, question)
-    verdicts = [opinion.verdict for opinion in given.values()]
-    if any(isinstance(one, Deny) for one in verdicts) or is_due(own, given, question):
+        return verdict_of(parsed)
+    question = about(hook_agent, entry)
+    verdicts_by_hook = read_verdicts(hook_agent, question)
+    verdicts = [opinion.verdict for opinion in verdicts_by_hook.values()]
+    if any(isinstance(verdict, Deny) for verdict in verdicts) or is_due(
+        hook_agent, verdicts_by_hook, question
+    ):
         return None
-    rewritten = [one.text for one in verdicts if isinstance(one, Rewrite)]
-    said = freely(rewritten[-1]) if rewritten else said
-    return None if said is None else verdict_of(said)
+    rewritten = [verdict.text for verdict in verdicts if isinstance(verdict, Rewrite)]
+    parsed = freely(rewritten[-1]) if rewritten else parsed
+    return None if parsed is None else verdict_of(parsed)
 
 
-def _left(agent: Agent, subject: Reference) -> list[AgentId]:
-    """Return who was a hook of an agent when something was said or done, and has left since."""
+def _former_hooks_since(agent: Agent, subject: Reference) -> list[AgentId]:
+    """Return the former hooks of an agent that left after the subject, newest first."""
     since, agents = reference_number(subject), agent.session.agents
     return [
         *takewhile(
@@ -193,12 +199,12 @@ def _is_due(agent: Agent, hook_id: AgentId, question: HookQuestion) -> bool:
     try:
         hook = agent.agent_by_id(hook_id)
     except NameNotFound:
-        return True  # nobody passes a guard that is not here
+        return True  # an unavailable guard must not be bypassed
     return question.point in hook.hook_points and is_concerned(hook, question)
 
 
 def rewritten_arguments(agent: Agent, call: Reference) -> str | None:
-    """Return the arguments that hooks gave a call; None: it runs as the agent wrote it."""
-    said = read_verdicts(agent, HookQuestion("action", agent.name, call, "")).values()
-    texts = [one.verdict.text for one in said if isinstance(one.verdict, Rewrite)]
+    """Return the arguments as rewritten by hooks, or None if they were not."""
+    verdicts = read_verdicts(agent, HookQuestion("action", agent.name, call, "")).values()
+    texts = [verdict.verdict.text for verdict in verdicts if isinstance(verdict.verdict, Rewrite)]
     return texts[-1] if texts else None

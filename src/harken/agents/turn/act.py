@@ -1,8 +1,8 @@
-"""Acting: the calls of one message become results, each call exactly one.
+"""Acting: run the calls of a message and log exactly one result for each.
 
-Calls run concurrently where they touch different subtrees or only read; those that change the
-world run one at a time; results enter the transcript in the order of the calls. What goes wrong
-in an action is its result. Only a failing model call or a failing log goes further up.
+Calls run concurrently if they touch different subtrees or only read; calls that change the world
+run in sequence; results are logged in the order of the calls. An error in an action becomes its
+result. Only a failing model call or a failing log propagates.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from harken.world.tool import ToolContext, parse
 
 @dataclass(frozen=True, slots=True)
 class CallFootprint:
-    """What a call may collide with."""
+    """The resources of a call that may conflict with those of other calls."""
 
     subtrees: frozenset[str] | None
-    """Names of the subagents that it touches; None where that may be any of them."""
+    """Names of the subagents that it touches, or None for any."""
     reads_world: bool = False
-    """Whether it is a tool: a tool that changes the world may read it, too."""
+    """Whether it is a tool call: a tool that changes the world may also read it."""
     changed_resource: bool = False
 
     @property
@@ -50,7 +50,7 @@ class CallFootprint:
         return self.subtrees != frozenset()
 
     def collides(self, later: CallFootprint) -> bool:
-        """Whether a later call has to wait for this one."""
+        """Whether a later call has to wait for this call."""
         return self._shares_world(later) or self._shares_agents(later)
 
     def _shares_world(self, later: CallFootprint) -> bool:
@@ -66,26 +66,26 @@ class CallFootprint:
 
 
 async def act(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
-    """Run calls that are in the log and log their results, in order.
+    """Run logged calls and log their results, in order.
 
-    Raises ModelError or LogError where a subagent's model or the log fails; results that were
-    there by then are logged, the others are left open for a resume.
+    Raises ModelError or LogError if a subagent's model or the log fails. Results that exist by then
+    are logged; the other calls stay open for a resume.
     """
     if agent.runtime.checkpoints is not None:
         agent.runtime.checkpoints.settle(agent.session, agent.agent_id)
     if len(calls) == 1 and not is_action(agent.tools.get(calls[0].name)):
         log_result(agent, calls[0], await run_call(agent, calls[0]))
     else:
-        await _act_together(agent, calls)
+        await _run_concurrently(agent, calls)
 
 
-async def _act_together(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
-    """Run each call in a task of its own: so the depth of a tree is not that of Python's stack."""
+async def _run_concurrently(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
+    """Run each call in its own task, so that Python's stack does not limit the depth of a tree."""
     tasks: list[asyncio.Task[ToolResult]] = []
-    ended: list[TurnEnded] = []
+    turn_ends: list[TurnEnded] = []
     for call, numbers in zip(calls, call_dependencies(agent, calls), strict=True):
-        before = [tasks[number] for number in sorted(numbers)]
-        tasks.append(asyncio.create_task(_after(before, agent, call, ended)))
+        dependencies = [tasks[number] for number in sorted(numbers)]
+        tasks.append(asyncio.create_task(_run_after(dependencies, agent, call, turn_ends)))
     failure: Exception | None = None
     waiting = dict(zip(tasks, calls, strict=True))
     try:
@@ -106,23 +106,23 @@ async def _act_together(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
 
 
 def _log_finished(agent: ToolAgent, waiting: Mapping[asyncio.Task[ToolResult], OpenCall]) -> None:
-    """Log what had come of calls that waited for an earlier one when all were cancelled."""
+    """Log the results of calls that had finished when all tasks were canceled."""
     for running, call in waiting.items():
         if not running.cancelled() and running.exception() is None:
             log_result(agent, call, running.result())
 
 
-async def _after(
-    before: Sequence[asyncio.Task[ToolResult]],
+async def _run_after(
+    dependencies: Sequence[asyncio.Task[ToolResult]],
     agent: ToolAgent,
     call: OpenCall,
     ended: list[TurnEnded],
 ) -> ToolResult:
-    """Run a call after those that it depends on; where one of them failed, it is not run.
+    """Run a call after the calls that it depends on, unless one of them failed.
 
-    ended: filled when a hook takes the agent's place: what has not begun by then is not run.
+    ended: gets an item when a hook takes the agent's place; calls that have not begun are not run.
     """
-    await asyncio.gather(*before)
+    await asyncio.gather(*dependencies)
     if ended:
         raise ended[0]
     try:
@@ -133,38 +133,40 @@ async def _after(
 
 
 def call_dependencies(agent: ToolAgent, calls: Sequence[OpenCall]) -> list[set[int]]:
-    """Return for each call the numbers of those before it that have to end first.
+    """Return for each call the indexes of the earlier calls that have to end first.
 
-    A structural call also waits for what one before it waits for: who an agent talks with is set
-    in the order of the calls, and so is what its hooks are asked.
+    A structural call also waits for everything that an earlier structural call waits for:
+    interlocutors and hook questions are logged in the order of the calls.
     """
-    prints = [footprint(agent, call) for call in calls]
-    found: list[set[int]] = []
+    footprints = [footprint(agent, call) for call in calls]
+    dependencies: list[set[int]] = []
     structural: set[int] = set()
-    for at, later in enumerate(prints):
-        own = {number for number in range(at) if prints[number].collides(later)}
+    for index, later in enumerate(footprints):
+        indexes = {number for number in range(index) if footprints[number].collides(later)}
         if later.is_structural:
-            structural |= own
-            own = set(structural)
-        found.append(own)
-    return found
+            structural |= indexes
+            indexes = set(structural)
+        dependencies.append(indexes)
+    return dependencies
 
 
 def footprint(agent: ToolAgent, call: OpenCall) -> CallFootprint:
-    """Return what a call may collide with, as far as it can be told before it runs."""
+    """Return the resources that a call may touch, as far as known before it runs."""
     tool = agent.tools.get(call.name)
-    if is_action(tool) or (tool is None and call.name in ACTIONS):  # it may have it by then
-        named = affected_subtrees(agent, call.name, parse_arguments_or_empty(call.arguments))
-        return CallFootprint(subtrees=None if named is None else frozenset(named))
+    if is_action(tool) or (
+        tool is None and call.name in ACTIONS
+    ):  # the agent may have the action by then
+        subtrees = affected_subtrees(agent, call.name, parse_arguments_or_empty(call.arguments))
+        return CallFootprint(subtrees=None if subtrees is None else frozenset(subtrees))
     reads_only = tool is None or tool.reads_only
     return CallFootprint(frozenset(), reads_world=True, changed_resource=not reads_only)
 
 
 async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
-    """Ask the hooks, then run one call; whatever goes wrong in it is its result."""
+    """Ask the hooks, then run a call. Any error in it becomes its result."""
     judgement = await judge_call(agent, call)
     if judgement.denied is not None:
-        return _blocked(judgement)
+        return _blocked_result(judgement)
     arguments = call.arguments
     if judgement.rewritten is not None and judgement.rewriter is not None:
         arguments = judgement.rewritten
@@ -180,10 +182,10 @@ async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
     return await run_catching(call.name, _run(agent, call, arguments))
 
 
-def _blocked(judgement: CombinedVerdict) -> ToolResult:
-    denied = judgement.denied
-    reason = getattr(denied.verdict, "reason", "") if denied else ""
-    name = denied.hook if denied else ""
+def _blocked_result(judgement: CombinedVerdict) -> ToolResult:
+    denial = judgement.denied
+    reason = getattr(denial.verdict, "reason", "") if denial else ""
+    name = denial.hook if denial else ""
     return ToolResult(BLOCKED.format(name, reason), is_error=True)
 
 
@@ -192,37 +194,39 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
     if agent.state.place == "gone":
         raise ToolError(f"{call.name} was not run: you have left")
     if tool is None:
-        there = ", ".join(agent.tools) or "none"
+        available = ", ".join(agent.tools) or "none"
         raise InvalidArguments(
-            f"{agent.name} may not use a tool {call.name!r}; it may use: {there}"
+            f"{agent.name} may not use a tool {call.name!r}; it may use: {available}"
         )
     if is_action(tool):
         arguments = tool.check(parse(call.name, text))
-        with ExitStack() as held:
-            for gate in await _gates(agent, call.name, arguments):
-                held.enter_context(gate.held())
+        with ExitStack() as stack:
+            for gate in await _turn_locks(agent, call.name, arguments):
+                stack.enter_context(gate.held())
             return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
-    is_nobody = user is None and not is_spoken_for(agent)
-    asked = None if is_nobody else LoggedUser(user, agent, call.reference)
+    has_no_user = user is None and not is_spoken_for(agent)
+    user_ = None if has_no_user else LoggedUser(user, agent, call.reference)
     caller = ToolContext(
-        agent, call.reference, asked, environment_changes=partial(variables, agent)
+        agent, call.reference, user_, environment_changes=partial(variables, agent)
     )
     return await agent.runtime.world.call_tool(FunctionCall(call.name, text), caller)
 
 
-async def _gates(agent: ToolAgent, action: str, arguments: Mapping[str, Any]) -> list[TurnLock]:
-    """Return the gates of the subagents that an action may touch, when no event keeps them."""
-    named, state, live = (
+async def _turn_locks(
+    agent: ToolAgent, action: str, arguments: Mapping[str, Any]
+) -> list[TurnLock]:
+    """Return the locks of the subagents that an action may touch, when no trigger holds them."""
+    names, state, live = (
         affected_subtrees(agent, action, arguments),
         agent.state,
         agent.session.live,
     )
-    spoken_with = {*(state.speakers or state.subagents[-1:]), *state.listeners}
+    interlocutors = {*(state.speakers or state.subagents[-1:]), *state.listeners}
     gates = [
         agent.agent_by_id(id_).gate
         for name, id_ in agent.subagent_ids.items()
-        if (name in named if named is not None else id_ in spoken_with or id_ in live)
+        if (name in names if names is not None else id_ in interlocutors or id_ in live)
     ]
     if any(gate.woken for gate in gates):
         await woken_ones_done(gates)
@@ -230,21 +234,23 @@ async def _gates(agent: ToolAgent, action: str, arguments: Mapping[str, Any]) ->
 
 
 def variables(agent: ToolAgent) -> Mapping[str, str | None]:
-    """Return what programs that an agent runs get in their environment.
+    """Return environment variables for programs that an agent runs.
 
-    The socket that we ourselves may have been given is not theirs: it speaks for another agent.
+    The socket of this process itself is removed: it belongs to another agent.
     """
     checkpoints = agent.runtime.checkpoints
     try:
-        own = {} if checkpoints is None else checkpoints.variables(agent.session, agent.agent_id)
+        socket_variables = (
+            {} if checkpoints is None else checkpoints.variables(agent.session, agent.agent_id)
+        )
     except OSError as error:
         agent.runtime.notify(f"programs are not told which commit their agent is at: {error}")
-        own = {}
-    return {**agent.runtime.world.environment, VARIABLE: None, **own}
+        socket_variables = {}
+    return {**agent.runtime.world.environment, VARIABLE: None, **socket_variables}
 
 
 def log_result(agent: ToolAgent, call: OpenCall, result: ToolResult) -> None:
-    """Log the one result of a call; what came from outside cannot begin as a hook's comment."""
+    """Log the result of a call. Text from outside cannot begin like a hook's comment."""
     entry = TranscriptEntry(
         agent_id=agent.agent_id,
         role="tool",
@@ -259,7 +265,7 @@ def log_result(agent: ToolAgent, call: OpenCall, result: ToolResult) -> None:
         agent.session.append(entry)
     except InvalidEvent as error:
         if result.substance is not None:
-            entry.substance = None  # what a tool says it represents is not there, or is a copy
+            entry.substance = None  # its message does not exist, or is a copy
         elif not isinstance(result.content, str):
             entry.content = f"Error: {call.name} ran, and its result cannot be kept: {error}"
             entry.is_error = True

@@ -1,12 +1,12 @@
-"""Compaction: a summary takes the place of the older part of an agent's context.
+"""Compaction: replace the older part of an agent's context with a summary.
 
-One idea: the agent that is compacted changes with one event. Who sums up is an agent of its own, a
-child that reads the same messages, is asked once and ends; summary and question stand in its
-transcript. So a failure, a cancellation or a crash at any moment leaves the context as it was, and
-what was summed up stays what it was in the log and in the commits.
+The context changes with a single event. The summary is written by a separate agent, a child that
+reads the same messages, is asked once and ends; its transcript has the request and the summary. So
+a failure, a cancellation or a crash at any time leaves the context unchanged, and the summarized
+messages stay in the log and in the commits.
 
-The child is given the same instructions, tools and parameters, so that a provider has most of the
-prompt in its cache.
+The child has the same instructions, tools and parameters, so that most of its prompt is in the
+provider's cache.
 """
 
 from __future__ import annotations
@@ -42,53 +42,56 @@ from harken.session.session import Session
 from harken.session.state import OpenCall
 
 NAME = "compaction"
-"""How the child is called, in views and for scripted models."""
+"""The name of the child, in views and for scripted models."""
 REASON = "compaction"
-_KEPT, _KEPT_OF_TOO_MUCH = 4, 16
-"""The last step of a turn stays where it takes no more than such a part of the context."""
-_SHARES = (2, 8)
-"""Which part of the context the child reads where all of it does not fit."""
+_STEP_FRACTION, _STEP_FRACTION_IF_TOO_LONG = 4, 16
+"""The last step of a turn is kept if it takes at most this fraction (1/n) of the context."""
+_CONTEXT_FRACTIONS = (2, 8)
+"""Fractions (1/n) of the context that the child reads if the full context does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What a compaction did."""
+    """The result of a compaction."""
 
     summary: LoggedString
     messages: int
-    """How many were summed up."""
+    """The number of summarized messages."""
     tokens_before: int
     tokens_after: int
-    """Of the whole context, estimated as far as nobody has counted."""
+    """The size of the full context, estimated where no provider has counted it."""
 
 
 @register_agent_class("compactor")
 class Compactor(Agent):
-    """Sums up what another agent has in its context."""
+    """Writes the summary of another agent's context."""
 
     can_restore = False
 
     def __init__(self, above: ToolAgent, messages: Sequence[ChatMessage]) -> None:
-        """Make one, without its birth, that reads these messages."""
+        """Create a compactor, without its birth, that reads these messages."""
         super().__init__(
-            above.session, None, [message_dict(one) for one in messages], runtime=above.runtime
+            above.session,
+            None,
+            [message_dict(message) for message in messages],
+            runtime=above.runtime,
         )
         self._model_name = above.language_model
         self._parameters = above.state.spec.get("parameters")
 
     @property
     def language_model(self) -> str | None:
-        """The name of the model that it asks: that of the agent above."""
+        """The name of its model: that of the agent above."""
         state = self.session.agents.get(self.agent_id)
         return state.language_model if state is not None else self._model_name
 
     def spec(self) -> dict[str, Any]:
-        """Return what the birth records."""
-        given = {"parameters": self._parameters} if self._parameters else {}
-        return {**super().spec(), **given}
+        """Return the members that the birth records."""
+        members = {"parameters": self._parameters} if self._parameters else {}
+        return {**super().spec(), **members}
 
     async def sum_up(self, model: Model, tools: Toolset, asked: str) -> LoggedString:
-        """Return the summary. Raises ModelError, also where there is none, and BudgetExceeded."""
+        """Return the summary. Raises ModelError, also for an empty summary, and BudgetExceeded."""
         self.harken(asked)
         call = await ask(self, model, tools, self.runtime.on_chunk)
         self.close_open_calls()
@@ -100,7 +103,7 @@ class Compactor(Agent):
         return LoggedString(text, call.answer.message_id)
 
     def close_call(self, call: OpenCall) -> MessageId:
-        """Say that a call was not run: nothing is, here."""
+        """Log that a call was not run: a compactor runs none."""
         return self.session.append(
             TranscriptEntry(
                 agent_id=self.agent_id,
@@ -114,7 +117,7 @@ class Compactor(Agent):
 
 
 def tokens_used(agent: ToolAgent) -> int:
-    """Return how many tokens the next request of an agent takes."""
+    """Return the size of an agent's next request in tokens."""
     context = agent.session.context(agent.agent_id)
     return count_context_tokens(context, agent.state.counted_tokens, agent.toolbox().schemas)
 
@@ -128,86 +131,88 @@ async def compact(
     least: float = 0.0,
     fits: bool = True,
 ) -> CompactionResult | None:
-    """Put a summary in the place of what an agent, whose calls have results, has in its context.
+    """Replace the context of an agent, whose calls have results, with a summary.
 
-    Its system prompt stays; where an answer is `pending`, so does what it was asked, and its last
-    step. instructions: what the summary shall keep. least: the part of the context that has to
-    give way for it to be worth it; then the summary has to be shorter than that, too. fits: whether
-    the model still takes the context as it is. None: there is too little to sum up. Its hooks may
-    refuse, or say what else shall be kept; without `least` they hear that the user wants it. Raises
-    ModelError and BudgetExceeded; nothing has changed for the agent then.
+    The system prompt is kept; if an answer is `pending`, also the last request and the last step.
+    instructions: instructions for the summary. least: the minimum share of the context to replace;
+    the summary must then be shorter than that share, too. fits: whether the model still accepts the
+    context as it is. Returns None if there is too little to summarize. Hooks may refuse, or add
+    instructions; without `least` they are told that the user requested it. Raises ModelError and
+    BudgetExceeded with the context unchanged.
     """
     context, before = agent.session.context(agent.agent_id), tokens_used(agent)
-    most = before // (_KEPT if fits else _KEPT_OF_TOO_MUCH)
-    cut = split_context(context, pending=pending, most=most)
-    gone = context[cut.begins : cut.stays]
-    kept = [] if cut.request is None else [context[cut.request]]
-    gain = (estimate_tokens(gone) - estimate_tokens(kept)) / max(estimate_tokens(context), 1)
-    if not cut.is_worth_it or gain < least:
+    step_limit = before // (_STEP_FRACTION if fits else _STEP_FRACTION_IF_TOO_LONG)
+    split = split_context(context, pending=pending, most=step_limit)
+    removed = context[split.begins : split.stays]
+    retained = [] if split.request is None else [context[split.request]]
+    gain = (estimate_tokens(removed) - estimate_tokens(retained)) / max(estimate_tokens(context), 1)
+    if not split.is_worth_it or gain < least:
         return None
     trigger: Trigger = "auto" if least else "manual"
-    wanted = await _instructions(
+    all_instructions = await _collect_instructions(
         agent, CompactionStarting(trigger=trigger, instructions=instructions)
     )
-    task = _Task(question(wanted), cut, gain * before if least else None)
-    summary = await _summed_up(agent, model, task, fits=fits)
+    task = _Task(question(all_instructions), split, gain * before if least else None)
+    summary = await _summarize(agent, model, task, fits=fits)
     agent.checkpoint_if_due("compaction")
     await notify_hooks(agent, HasCompacted(trigger=trigger, summary=str(summary)))
-    return CompactionResult(summary, len(gone) - len(kept), before, tokens_used(agent))
+    return CompactionResult(summary, len(removed) - len(retained), before, tokens_used(agent))
 
 
-async def _instructions(agent: ToolAgent, happening: CompactionStarting) -> str:
-    """Return what the summary shall keep, also by what hooks say. Raises ModelError for a no."""
-    words = await notify_hooks(agent, happening)
-    for word in words:
-        if word.refusal is not None:
-            raise ModelError(f"hook {word.hook} does not let the context go: {word.refusal}")
-    return "\n\n".join(filter(None, [happening.instructions, *(word.more for word in words)]))
+async def _collect_instructions(agent: ToolAgent, happening: CompactionStarting) -> str:
+    """Return all instructions for the summary. Raises ModelError if a hook refuses."""
+    replies = await notify_hooks(agent, happening)
+    for reply in replies:
+        if reply.refusal is not None:
+            raise ModelError(f"hook {reply.hook} does not let the context go: {reply.refusal}")
+    return "\n\n".join(filter(None, [happening.instructions, *(reply.more for reply in replies)]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What there is to sum up."""
+    """A compaction to do."""
 
     question: str
     cut: ContextSplit
     most: float | None
-    """How many tokens the summary has to stay below; None: it may be as long as it likes."""
+    """The size that the summary must stay below, in tokens, or None."""
 
 
-async def _summed_up(agent: ToolAgent, model: Model, task: _Task, *, fits: bool) -> LoggedString:
-    """Let a child sum up; where it was given too much, let another try with a part of it."""
+async def _summarize(agent: ToolAgent, model: Model, task: _Task, *, fits: bool) -> LoggedString:
+    """Let a child write the summary, and retry with parts of the context if it is too long."""
     context = agent.session.context(agent.agent_id)[: task.cut.stays]
-    shares = _SHARES if not fits else (1, *_SHARES)
+    shares = _CONTEXT_FRACTIONS if not fits else (1, *_CONTEXT_FRACTIONS)
     for share in shares:
-        most = estimate_tokens(context) // share
-        messages = context if share == 1 else trim_to_tokens(context, task.cut.begins, most)
+        limit = estimate_tokens(context) // share
+        messages = context if share == 1 else trim_to_tokens(context, task.cut.begins, limit)
         try:
-            return await _asked(agent, model, messages, task)
+            return await _summarize_with_child(agent, model, messages, task)
         except ModelError as error:
             if error.why != "context_too_long" or share == shares[-1]:
                 raise
     raise AssertionError("the last share returns or raises")
 
 
-async def _asked(
+async def _summarize_with_child(
     agent: ToolAgent, model: Model, messages: Sequence[ChatMessage], task: _Task
 ) -> LoggedString:
-    """Let a child sum up, and let the agent go on with its summary."""
+    """Let a child write the summary, and put it into the agent's context."""
     child = Compactor(agent, messages)
     birth = child.log_birth(agent.state.birth, NAME, "subagent")
     try:
         summary = await child.sum_up(model, agent.toolbox(), task.question)
         if task.most is not None and estimate_tokens([Message("user", summary)]) >= task.most:
             raise ModelError(f"{model.name} gave a summary that is no shorter than what it sums up")
-        _go_on(agent, child, task.cut, summary)
+        _edit_context(agent, child, task.cut, summary)
     finally:
         end_subtree(agent.session, child.agent_id, birth)
     return summary
 
 
-def _go_on(agent: ToolAgent, child: Compactor, cut: ContextSplit, summary: LoggedString) -> None:
-    """Change the agent's context: the only event of all that it is about."""
+def _edit_context(
+    agent: ToolAgent, child: Compactor, cut: ContextSplit, summary: LoggedString
+) -> None:
+    """Edit the agent's context: the only event of a compaction that changes it."""
     end = len(agent.session.context(agent.agent_id))
     is_pending = cut.request is not None or cut.stays < end
     text = stand_in(summary, is_pending=is_pending)
@@ -222,7 +227,9 @@ def _go_on(agent: ToolAgent, child: Compactor, cut: ContextSplit, summary: Logge
     agent.session.append(
         TranscriptEdited(
             agent_id=agent.agent_id,
-            segments=[one for one in segments if one.entries or one.start != one.stop],
+            segments=[
+                segment for segment in segments if segment.entries or segment.start != segment.stop
+            ],
             summary=id_,
             reason=REASON,
         )
@@ -230,7 +237,7 @@ def _go_on(agent: ToolAgent, child: Compactor, cut: ContextSplit, summary: Logge
 
 
 def end_compactions(session: Session) -> None:
-    """End the children that a crash left behind; the contexts of those above are as they were."""
+    """End children that a crash left behind. The contexts of their parents are unchanged."""
     for state in list(session.agents.values()):
         if state.spec.get("kind") == Compactor.kind and session.state.is_live(state.id):
             end_subtree(session, state.id, state.birth)

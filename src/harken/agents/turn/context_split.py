@@ -1,7 +1,7 @@
-"""Room: how full a context is, and which part of it may give way to a summary.
+"""The size of a context, and its split into the part to summarize and the part to keep.
 
-Providers count exactly, but only what they were sent; what is new since is estimated. No part of a
-turn is torn: where a call stays, so does its result.
+Providers count exactly, but only contexts that they were sent; newer messages are estimated. A step
+is never split: a call and its result stay together.
 """
 
 from __future__ import annotations
@@ -28,86 +28,96 @@ from harken.llm.base import ToolSchema
 from harken.session.state import ContextTokens
 
 IMAGE_TOKENS = 1600
-"""What a large image takes, about."""
-_CHARACTERS_A_TOKEN = 4
+"""The approximate size of a large image."""
+_CHARS_PER_TOKEN = 4
 _DROPPED = "[{:,} messages were left out here, since all of them did not fit]"
 _SHORTENED = "\n[... {:,} characters were left out here, since all of it did not fit ...]\n"
 
 
 def estimate_tokens(messages: Iterable[ChatMessage]) -> int:
-    """Estimate how many tokens messages take."""
-    return sum(tokens_in([message]) + _beside_text(message) for message in messages)
+    """Estimate the size of messages in tokens."""
+    return sum(tokens_in([message]) + _estimate_non_text(message) for message in messages)
 
 
 def count_context_tokens(
     context: Sequence[ChatMessage], counted: ContextTokens | None, tools: Sequence[ToolSchema]
 ) -> int:
-    """Return how many tokens a request with this context takes: counted as far as it was."""
+    """Return the size of a request in tokens: counted by the provider, the rest estimated."""
     if counted is not None:
         return counted.tokens + estimate_tokens(context[counted.messages :])
-    schemas = sum(len(str(dict(tool))) for tool in tools) // _CHARACTERS_A_TOKEN
+    schemas = sum(len(str(dict(tool))) for tool in tools) // _CHARS_PER_TOKEN
     return estimate_tokens(context) + schemas
 
 
 @dataclass(frozen=True, slots=True)
 class ContextSplit:
-    """How a context is divided: instructions, then what is summed up, then what stays."""
+    """A split of a context: instructions, then messages to summarize, then messages to keep."""
 
     begins: int
-    """Where what is summed up begins: before it are the agent's instructions."""
+    """The index of the first message to summarize, after the agent's instructions."""
     stays: int
-    """Where what stays as it is begins."""
+    """The index of the first message to keep."""
     request: int | None = None
-    """What the user asked for last, where it is summed up and not done yet: it stays, too."""
+    """The index of the last user request if it would be summarized unfinished: it is kept, too."""
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether a summary would stand for more than one message."""
+        """Whether a summary would replace several messages."""
         return self.stays - self.begins > 1
 
 
 def split_context(context: Sequence[ChatMessage], *, pending: bool, most: int) -> ContextSplit:
-    """Divide a context whose calls all have their results.
+    """Split a context in which every call has its result.
 
-    pending: the agent has not answered yet. Then what it was asked stays, and its last step with
-    the results, where these take no more than `most` tokens.
+    pending: the agent has yet to answer. Then the last request is kept, and also the last step with
+    its results, if it takes at most `most` tokens.
     """
     begins, end = sum(1 for _ in takewhile(_is_system, context)), len(context)
     if not pending:
         return ContextSplit(begins, end)
-    asked = next((at for at in reversed(range(begins, end)) if _is_asked(context[at])), None)
-    acted = next((at for at in reversed(range(begins, end)) if _has_acted(context[at])), begins)
-    if asked is not None and asked > acted:
-        first = _first_of_row(context, asked)
+    last_request = next(
+        (at for at in reversed(range(begins, end)) if _is_request(context[at])), None
+    )
+    last_action = next(
+        (at for at in reversed(range(begins, end)) if _has_acted(context[at])), begins
+    )
+    if last_request is not None and last_request > last_action:
+        first = _find_first_request(context, last_request)
         return ContextSplit(begins, max(first, begins))
-    stays = acted if estimate_tokens(context[acted:]) <= most else end
-    return ContextSplit(begins, max(stays, begins), asked)
+    stays = last_action if estimate_tokens(context[last_action:]) <= most else end
+    return ContextSplit(begins, max(stays, begins), last_request)
 
 
 def trim_to_tokens(messages: Sequence[ChatMessage], begins: int, most: int) -> list[ChatMessage]:
-    """Return messages that take about `most` tokens, for one who need not see all of them.
+    """Trim messages to about `most` tokens, for a reader that does not need all of them.
 
-    Long texts are cut in their middle, images go; where that is not enough, so do the oldest
-    messages after the first, a call never without its result.
+    Long texts lose their middle and images are removed. If that is not enough, the oldest messages
+    after the first are removed, calls together with their results.
     """
-    longest = max(most // 4, 200) * _CHARACTERS_A_TOKEN
-    short = [*messages[:begins], *(_shortened(message, longest) for message in messages[begins:])]
-    steps = list(_steps(short[begins:]))
-    first, later = steps[:1], steps[1:]  # what all began with, or an earlier summary
-    left, dropped = estimate_tokens(short), 0
-    while left > most and len(later) > 1:
-        gone = later.pop(0)
-        left, dropped = left - estimate_tokens(gone), dropped + len(gone)
+    max_chars = max(most // 4, 200) * _CHARS_PER_TOKEN
+    short = [
+        *messages[:begins],
+        *(_shorten_message(message, max_chars) for message in messages[begins:]),
+    ]
+    steps = list(_iter_steps(short[begins:]))
+    first, later = steps[:1], steps[1:]  # the first request, or an earlier summary
+    remaining_tokens, dropped = estimate_tokens(short), 0
+    while remaining_tokens > most and len(later) > 1:
+        removed = later.pop(0)
+        remaining_tokens, dropped = (
+            remaining_tokens - estimate_tokens(removed),
+            dropped + len(removed),
+        )
     note = [Message("user", _DROPPED.format(dropped))] if dropped else []
-    return [*short[:begins], *_joined(first), *note, *_joined(later)]
+    return [*short[:begins], *_flatten(first), *note, *_flatten(later)]
 
 
 def _is_system(message: ChatMessage) -> bool:
     return message.role == "system"
 
 
-def _is_asked(message: ChatMessage) -> bool:
-    """Whether somebody asked for something: what else has a cause is a note, or what hooks say."""
+def _is_request(message: ChatMessage) -> bool:
+    """Whether a message requests an answer: others with a cause are notes or hooks' comments."""
     if isinstance(message, TranscriptEntry) and is_question(message):
         return True
     return message.role == "user" and getattr(message, "cause", None) is None
@@ -117,15 +127,15 @@ def _has_acted(message: ChatMessage) -> bool:
     return message.role == "assistant"
 
 
-def _first_of_row(context: Sequence[ChatMessage], at: int) -> int:
-    """Return the first of the messages in a row that the agent heard, of which this is one."""
-    while at > 0 and context[at - 1].role == "user" and _is_asked(context[at - 1]):
-        at -= 1
-    return at
+def _find_first_request(context: Sequence[ChatMessage], index: int) -> int:
+    """Return the index of the first of consecutive requests that end at an index."""
+    while index > 0 and context[index - 1].role == "user" and _is_request(context[index - 1]):
+        index -= 1
+    return index
 
 
-def _steps(messages: Sequence[ChatMessage]) -> Iterator[list[ChatMessage]]:
-    """Yield each message alone, but one that makes calls with their results."""
+def _iter_steps(messages: Sequence[ChatMessage]) -> Iterator[list[ChatMessage]]:
+    """Yield steps: a message with calls together with its results, every other message alone."""
     step: list[ChatMessage] = []
     for message in messages:
         if step and message.role != "tool":
@@ -136,48 +146,52 @@ def _steps(messages: Sequence[ChatMessage]) -> Iterator[list[ChatMessage]]:
         yield step
 
 
-def _joined(steps: Iterable[Sequence[ChatMessage]]) -> Iterator[ChatMessage]:
+def _flatten(steps: Iterable[Sequence[ChatMessage]]) -> Iterator[ChatMessage]:
     return (message for step in steps for message in step)
 
 
-def _beside_text(message: ChatMessage) -> int:
-    """Estimate what is no text: images, thinking, native blocks."""
+def _estimate_non_text(message: ChatMessage) -> int:
+    """Estimate the size of parts that are no text: images, thinking, native blocks."""
     parts = message.content if isinstance(message.content, list) else []
-    return sum(_tokens_of(part) for part in parts)
+    return sum(_estimate_part(part) for part in parts)
 
 
-def _tokens_of(part: ContentPart) -> int:
+def _estimate_part(part: ContentPart) -> int:
     if isinstance(part, ImagePart):
         return IMAGE_TOKENS
     if isinstance(part, ThinkingPart):
-        return len(part.text) // _CHARACTERS_A_TOKEN
-    return len(part.data) // _CHARACTERS_A_TOKEN if isinstance(part, UnknownPart) else 0
+        return len(part.text) // _CHARS_PER_TOKEN
+    return len(part.data) // _CHARS_PER_TOKEN if isinstance(part, UnknownPart) else 0
 
 
-def _shortened(message: ChatMessage, longest: int) -> ChatMessage:
-    """Return a message without images and with its texts cut; itself where nothing has to go."""
+def _shorten_message(message: ChatMessage, max_chars: int) -> ChatMessage:
+    """Return a message without images and with truncated texts, or itself if nothing changes."""
     content = message.content
     if message.role == "assistant" or content is None:
         return message
     if isinstance(content, str):
-        short: str | list[ContentPart] = _cut(content, longest)
+        shortened: str | list[ContentPart] = _truncate_middle(content, max_chars)
     else:
-        short = [_short_part(part, longest) for part in content]
-    if short == content:
+        shortened = [_shorten_part(part, max_chars) for part in content]
+    if shortened == content:
         return message
     names = Message.__struct_fields__
-    plain = Message(**{name: getattr(message, name) for name in names})
-    return msgspec.structs.replace(plain, content=short)
+    copy = Message(**{name: getattr(message, name) for name in names})
+    return msgspec.structs.replace(copy, content=shortened)
 
 
-def _short_part(part: ContentPart, longest: int) -> ContentPart:
+def _shorten_part(part: ContentPart, max_chars: int) -> ContentPart:
     if isinstance(part, ImagePart):
         return TextPart("[an image was left out here, since all of it did not fit]")
-    return TextPart(_cut(part.text, longest), part.meta) if isinstance(part, TextPart) else part
+    return (
+        TextPart(_truncate_middle(part.text, max_chars), part.meta)
+        if isinstance(part, TextPart)
+        else part
+    )
 
 
-def _cut(text: str, longest: int) -> str:
-    half = longest // 2
-    if len(text) <= longest:
+def _truncate_middle(text: str, max_chars: int) -> str:
+    half = max_chars // 2
+    if len(text) <= max_chars:
         return text
     return text[:half] + _SHORTENED.format(len(text) - 2 * half) + text[-half:]

@@ -1,7 +1,7 @@
-"""`Conversation`: what a user talks with, whoever the primary agent is.
+"""`Conversation`: the user's conversation with the primary agent, even if that agent changes.
 
-An agent may give its place to another in the middle of a turn. Then the other one owes the answer,
-which is read from the log: so it is the same after a resume.
+An agent may give its place to another agent in the middle of a turn. Then that agent owes the
+answer, which is derived from the log, so it is the same after a resume.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from harken.core.logged_string import LoggedString
 
 @check_arguments
 class Conversation:
-    """The user's side of a session: what is said goes to the agent that is primary now."""
+    """The user's side of a session: input goes to the current primary agent."""
 
     def __init__(self, agent: Agent) -> None:
-        """Talk with the primary agent of the session in which `agent`, any of its agents, is."""
+        """Start a conversation in the session of `agent`, which may be any of its agents."""
         self.session, self.runtime = agent.session, agent.runtime
         self.speaker = self._root = agent
-        """Who answered last."""
+        """The agent that answered last."""
         self._listening = TriggerListener(self.session, self.runtime)
         self._announced: set[MessageId] = set()
 
     @property
     def primary(self) -> Agent:
-        """The agent that the user talks with now."""
+        """The current primary agent."""
         primary = self.session.state.primary or self._root.agent_id
         return load_agent(self.session, primary, self.runtime)
 
     def listen(self) -> AbstractAsyncContextManager[None]:
-        """Listen to what happens outside, in tasks of the running loop, until the block ends.
+        """Listen to trigger events, in tasks of the running loop, until the block ends.
 
-        Agents that something wakes answer by themselves; the primary one is let answer by whoever
-        talks with it: `await news()`, then `await say()`. One who listens at a time.
+        Woken agents answer by themselves; the caller requests answers of the primary agent: `await
+        news()`, then `await say()`. Only a single listener may be open at a time.
         """
         return self._listening.open()
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something that the primary agent has not heard; `say()` answers it."""
+        """Whether the primary agent has unread messages; `say()` answers them."""
         return self.primary.has_news
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something may still come without anybody saying a thing."""
+        """Whether something may still arrive without user input."""
         return self._listening.is_busy or self.has_news
 
     async def news(self, *, to_the_end: bool = False) -> bool:
-        """Return True when the primary agent has news that this has not told of; while it listens.
+        """Wait for unread messages of the primary agent that were not announced; return True then.
 
-        `to_the_end`: return False when nothing can come any more, instead of waiting for it.
-        Raises what no turn should raise: a log that fails, a bug.
+        `to_the_end`: return False when nothing can arrive any more, instead of waiting. Raises
+        unexpected failures, such as a failing log.
         """
         while True:
             self._listening.check()
@@ -68,16 +68,16 @@ class Conversation:
             await self._listening.stirred.wait()
 
     async def say(self, text: str | None = None) -> LoggedString:
-        """Let the primary agent hear a text, and return its answer; None: go on where it was.
+        """Send a text to the primary agent and return its answer. None continues its last turn.
 
-        Where another agent is primary after that and owes an answer, its answer is what the user
-        gets. Raises what `Agent.response` raises; `say()` goes on after each.
+        If another agent is primary after that and owes an answer, its answer is returned. Raises
+        what `Agent.response` raises; `say()` continues after each.
         """
         self.speaker = self.primary
-        said = await self.speaker.response(text)
+        answer = await self.speaker.response(text)
         while (
             primary := self.primary
         ).agent_id != self.speaker.agent_id and primary.has_open_calls:
             self.speaker = primary
-            said = await primary.response()
-        return said
+            answer = await primary.response()
+        return answer

@@ -1,7 +1,7 @@
-"""One model call, with everything about it in the log.
+"""A single model call, with everything about it in the log.
 
-The request is logged before the call, the answer and how it ended right after it. A failed or
-cancelled call is logged too, with what had arrived.
+The request is logged before the call, the answer and its outcome right after it. A failed or
+canceled call is logged too, with the part that had arrived.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from harken.llm.base import Model, ModelRequest
 from harken.session.session import Session, entry_of
 
 CUT_OFF = "[interrupted]: your answer was cut off here"
-"""What an agent hears after an answer of its own that was cancelled."""
+"""The message to an agent after its canceled answer."""
 TOO_LONG = frozenset({"max_tokens", "length", "model_length", "model_context_window_exceeded"})
-"""How an answer ends that was longer than it may be: its last call may be half a call."""
+"""Stop reasons of truncated answers: the last call may be incomplete."""
 LOST_USAGE = "a crash lost its usage"
-"""What stands with an answer of which a crash cut off how it ended."""
+"""The error of an answer whose outcome a crash lost."""
 HALF_A_CALL = (
     "Error: your answer reached its greatest length in the middle of this call, so it was not run. "
     "Say less at once: do it in several smaller calls."
 )
-"""The result of half a call."""
+"""The result of an incomplete call."""
 
 
 @dataclass(slots=True)
 class ModelCall:
-    """A call that is in the log as `request_id`."""
+    """A model call that is logged as `request_id`."""
 
     session: Session
     agent_id: AgentId
@@ -53,13 +53,13 @@ class ModelCall:
     draft: StreamAccumulator = field(default_factory=StreamAccumulator)
     started_us: int = 0
     answer: TranscriptEntry = field(init=False)
-    """What it answered, once it has."""
+    """The answer, once it is complete."""
     response: LlmResponse | None = field(default=None, init=False)
-    """How it ended; it has an id once that is in the log."""
+    """The outcome; it has an id once it is logged."""
 
     @property
     def said(self) -> TranscriptEntry | None:
-        """What of an answer is in the log, also of one that was cancelled; None: nothing."""
+        """The logged entry of an answer, also of a canceled answer, or None."""
         id_ = None if self.response is None else self.response.entry
         entries = reversed(self.session.agent(self.agent_id).transcript or ())
         return next((entry for entry in entries if entry.message_id == id_), None)
@@ -67,7 +67,7 @@ class ModelCall:
     async def run(self, model: Model, request: ModelRequest, on_chunk: OnChunk | None) -> None:
         """Make the call, and log its answer.
 
-        Raises ModelError; a failure of any other kind in the model is one too.
+        Raises ModelError, also for any other failure in the model.
         """
         self.started_us = self.session.options.clock()
         try:
@@ -97,77 +97,79 @@ class ModelCall:
                     on_chunk(self.agent_id, chunk)
         finally:
             if isinstance(chunks, AsyncGenerator):
-                await chunks.aclose()  # a connection is given back now, not when it is collected
+                await chunks.aclose()  # releases the connection now, not at collection
         if self.draft.finish is None:
             raise ModelError(f"{model.name}: the answer was cut off before its end")
 
     @property
     def ends_in_half_a_call(self) -> bool:
-        """Whether the answer was cut off in the middle of its last call.
+        """Whether the answer was truncated in the middle of its last call.
 
-        Arguments that are whole are an object. Where there are none, nobody knows whether some
-        were to come, and what a tool does without them may be the opposite of what was meant.
+        Complete arguments are an object. For empty arguments it is unknown whether more would
+        follow, and a tool may do the opposite of the intention without them.
         """
         calls = self.draft.message().tool_calls
         return bool(calls and self.is_cut_off and not as_object(calls[-1].function.arguments))
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the answer was longer than it may be."""
+        """Whether the answer was truncated at its maximum length."""
         return self.draft.finish is not None and self.draft.finish.stop_reason in TOO_LONG
 
     def _is_blank(self) -> bool:
-        """Whether nothing arrived that another could hear, or that can be done."""
+        """Whether the answer has neither visible content nor calls."""
         message = self.draft.message()
         content = message.content
-        said = [content] if isinstance(content, str) else content or []
-        return not message.tool_calls and not any(map(_says_something, said))
+        parts = [content] if isinstance(content, str) else content or []
+        return not message.tool_calls and not any(map(_is_visible, parts))
 
     def _log_answer(self) -> None:
-        taken = self.session.agent(self.agent_id).open_calls
-        message = with_call_ids(self.draft.message(), taken, self.request_id)
+        used_ids = self.session.agent(self.agent_id).open_calls
+        message = with_call_ids(self.draft.message(), used_ids, self.request_id)
         finish = self.draft.finish or Finish(stop_reason="end_turn")
         self.answer = entry_of(self.agent_id, message)
         self.session.append_all([self.answer, self._response(finish, self.session.next_id())])
 
     def _log_failure(self, error: ModelError) -> None:
-        finish = self._ended("error")
+        finish = self._finish_without_answer("error")
         response = self._response(finish, None)
         response.error = str(error)
         response.partial = partial_of(self.draft.thinking, self.draft.text)
         self.session.append(response)
 
     def _log_cancelled(self) -> None:
-        """Log a cancelled call; text that had arrived is what the agent said, and a note says so.
+        """Log a canceled call, with the text that had arrived as a message, followed by a note.
 
-        Half a thinking has no signature and half a call no end: no provider would take them back.
-        So thinking stands in the response alone, for people.
-        The text has the call as its cause, which no whole answer has: so it is never taken for
-        one, wherever a crash cuts these lines.
+        Incomplete thinking has no signature and an incomplete call no end: no provider accepts
+        them. So thinking is only in the response, for people. The text has the call as its cause,
+        unlike a complete answer, so that it is never taken for a complete answer, even after a
+        crash between these lines.
         """
-        finish, text = self._ended("cancelled"), self.draft.text
+        finish, text = self._finish_without_answer("cancelled"), self.draft.text
         if not text.strip():
-            self.session.append(self._cut_off(finish, None))
+            self.session.append(self._cancelled_response(finish, None))
             return
-        said = self.session.next_id()
+        entry_id = self.session.next_id()
         self.session.append_all(
             [
                 entry_of(self.agent_id, Message("assistant", text), cause=self.request_id),
-                self._cut_off(finish, said),
-                entry_of(self.agent_id, Message("user", CUT_OFF), cause=said),
+                self._cancelled_response(finish, entry_id),
+                entry_of(self.agent_id, Message("user", CUT_OFF), cause=entry_id),
             ]
         )
 
-    def _cut_off(self, finish: Finish, said: MessageId | None) -> LlmResponse:
-        response = self._response(finish, said)
+    def _cancelled_response(self, finish: Finish, entry_id: MessageId | None) -> LlmResponse:
+        response = self._response(finish, entry_id)
         response.partial = partial_of(self.draft.thinking, "")
         return response
 
-    def _ended(self, reason: str) -> Finish:
-        """Return how a call ended that gave no answer, with the usage where it is known."""
-        arrived = self.draft.finish
+    def _finish_without_answer(self, reason: str) -> Finish:
+        """Return the outcome of a call without an answer, with the usage if known."""
+        received = self.draft.finish
         return (
-            Finish(stop_reason=reason) if arrived is None else replace(arrived, stop_reason=reason)
+            Finish(stop_reason=reason)
+            if received is None
+            else replace(received, stop_reason=reason)
         )
 
     def _response(self, finish: Finish, entry: MessageId | None) -> LlmResponse:
@@ -178,62 +180,62 @@ class ModelCall:
             entry=entry,
             stop_reason=finish.stop_reason,
             model=finish.model,
-            usage=_plausible(finish.usage),
-            cost_usd=_cost(finish.cost_usd),
+            usage=_valid_usage(finish.usage),
+            cost_usd=_valid_cost(finish.cost_usd),
             latency_s=elapsed_us / 1e6,
         )
         return self.response
 
 
-def _says_something(part: ContentPart | str) -> bool:
+def _is_visible(part: ContentPart | str) -> bool:
     if isinstance(part, str | TextPart):
         return bool((part if isinstance(part, str) else part.text).strip())
     return not isinstance(part, ThinkingPart)
 
 
-def _plausible(usage: Usage | None) -> Usage | None:
-    """Return what a provider counted; what cannot be a count is not known."""
+def _valid_usage(usage: Usage | None) -> Usage | None:
+    """Return the usage with invalid counts removed."""
     if usage is None:
         return None
     counts = msgspec.structs.asdict(usage).items()
     return Usage(**{name: n if isinstance(n, int) and n >= 0 else None for name, n in counts})
 
 
-def _cost(cost_usd: float | None) -> float | None:
+def _valid_cost(cost_usd: float | None) -> float | None:
     return cost_usd if cost_usd is not None and math.isfinite(cost_usd) else None
 
 
-def with_call_ids(message: Message, taken: Collection[str], prefix: str) -> Message:
-    """Return the message with a new id for each call whose id is missing, doubled or taken.
+def with_call_ids(message: Message, used_ids: Collection[str], prefix: str) -> Message:
+    """Return the message with a new id for each call with a missing, repeated or used id.
 
-    Some servers leave ids out or repeat them. Places in the content follow in order; where they
-    are not those of the calls, the calls stand after the content.
+    Some servers omit or repeat ids. Slots in the content follow in order; if they do not match the
+    calls, the calls stand after the content.
     """
-    message = _without_odd_places(message)
+    message = _remove_unmatched_slots(message)
     calls = message.tool_calls or []
     ids = [call.id for call in calls]
-    if all(id_ and id_ not in taken and ids.count(id_) == 1 for id_ in ids):
+    if all(id_ and id_ not in used_ids and ids.count(id_) == 1 for id_ in ids):
         return message
-    renamed = [
-        ToolCall(f"call_{prefix}_{at}", call.function, call.type, call.meta)
-        for at, call in enumerate(calls)
+    new_calls = [
+        ToolCall(f"call_{prefix}_{index}", call.function, call.type, call.meta)
+        for index, call in enumerate(calls)
     ]
     content = message.content
     if isinstance(content, list):
-        new_ids = iter([call.id for call in renamed])
+        new_ids = iter([call.id for call in new_calls])
         content = [
             ToolCallSlot(next(new_ids)) if isinstance(p, ToolCallSlot) else p for p in content
         ]
-    return msgspec.structs.replace(message, tool_calls=renamed, content=content)
+    return msgspec.structs.replace(message, tool_calls=new_calls, content=content)
 
 
-def _without_odd_places(message: Message) -> Message:
+def _remove_unmatched_slots(message: Message) -> Message:
     content = message.content if isinstance(message.content, list) else []
-    places = sorted(part.id for part in content if isinstance(part, ToolCallSlot))
-    if not places or places == sorted(call.id for call in message.tool_calls or ()):
+    slot_ids = sorted(part.id for part in content if isinstance(part, ToolCallSlot))
+    if not slot_ids or slot_ids == sorted(call.id for call in message.tool_calls or ()):
         return message
-    rest = [part for part in content if not isinstance(part, ToolCallSlot)]
-    return msgspec.structs.replace(message, content=rest or None)
+    remaining = [part for part in content if not isinstance(part, ToolCallSlot)]
+    return msgspec.structs.replace(message, content=remaining or None)
 
 
 def unanswered(session: Session) -> list[LlmRequest]:
@@ -242,9 +244,9 @@ def unanswered(session: Session) -> list[LlmRequest]:
 
 
 def log_interrupted(session: Session, request: LlmRequest) -> None:
-    """Log that a crash ended a model call; where only its end is missing, what it answered."""
+    """Log that a crash ended a model call, with its answer if only the outcome is missing."""
     response = LlmResponse(agent_id=request.agent_id, request=request.message_id)
-    answer = _answer_to(session, request)
+    answer = _find_answer(session, request)
     if answer is None:
         response.stop_reason = "interrupted"
     else:
@@ -255,12 +257,12 @@ def log_interrupted(session: Session, request: LlmRequest) -> None:
     session.append(response)
 
 
-def _answer_to(session: Session, request: LlmRequest) -> TranscriptEntry | None:
-    """Return the assistant entry that stands after a request, the agent's last, if it does."""
+def _find_answer(session: Session, request: LlmRequest) -> TranscriptEntry | None:
+    """Return the agent's last assistant entry if it follows the request, or None."""
     entries = session.agent(str(request.agent_id)).transcript or []
-    asked = reference_number(request.message_id)
+    request_number = reference_number(request.message_id)
     for entry in reversed(entries):
-        if reference_number(entry.message_id) < asked:
+        if reference_number(entry.message_id) < request_number:
             return None
         if entry.role == "assistant":
             return entry

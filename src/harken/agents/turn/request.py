@@ -1,4 +1,4 @@
-"""A request: what an agent's model is asked, with everything about it in the log."""
+"""A request to an agent's model, with everything about it in the log."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from harken.session.session import Session
 
 
 async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | None) -> ModelCall:
-    """Ask a model with what an agent has in its context; its answer is in the log then.
+    """Request a model with an agent's context, and log its answer.
 
-    Raises BudgetExceeded, ModelError, ConfigError for an agent that has heard nothing.
+    Raises BudgetExceeded, ModelError, and ConfigError for an empty context.
     """
     session = agent.session
     check_spending(session.state, agent.agent_id)
@@ -31,8 +31,8 @@ async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | No
     if not request.messages:
         raise ConfigError(f"{agent.name} has heard nothing yet: tell it something first")
     seen = ObservedCall(session=session, agent_id=agent.agent_id, model=model.name, request=request)
-    told = partial(tell_all, agent.runtime.observers, warn=agent.runtime.notify)
-    told(lambda one: one.on_context_assembled(seen))
+    notify = partial(tell_all, agent.runtime.observers, warn=agent.runtime.notify)
+    notify(lambda observer: observer.on_context_assembled(seen))
     request_id = session.append(
         LlmRequest(
             agent_id=agent.agent_id,
@@ -41,29 +41,29 @@ async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | No
             context_hash=request.context_hash,
             model=model.name,
             parameters=dict(request.parameters) or None,
-            tools=_tools_id(session, tools),
+            tools=_ensure_tools_defined(session, tools),
         )
     )
-    asked = replace(seen, request_id=request_id)
-    told(lambda one: one.on_llm_request(asked))
+    logged_call = replace(seen, request_id=request_id)
+    notify(lambda observer: observer.on_llm_request(logged_call))
     call = ModelCall(session, agent.agent_id, request_id)
     try:
         with reporting_retries(agent.runtime.notify):
             await call.run(model, request, on_chunk)
     finally:
         if call.response is not None and call.response.message_id:
-            answer = ObservedAnswer(call=asked, response=call.response, answer=call.said)
-            told(lambda one: one.on_llm_response(answer))
+            answer = ObservedAnswer(call=logged_call, response=call.response, answer=call.said)
+            notify(lambda observer: observer.on_llm_response(answer))
     return call
 
 
 def request_of(agent: Agent, tools: Toolset) -> ModelRequest:
-    """Return what a model is asked; the hash of a context that was hashed before goes on."""
+    """Build the request, continuing the hash of the context from the part hashed before."""
     context = agent.session.context(agent.agent_id)
     state = agent.state
-    done, context_hash = state.context_hash_state
-    for at in range(done, len(context)):
-        context_hash = extend_context_hash(context_hash, context[at])
+    hashed_count, context_hash = state.context_hash_state
+    for index in range(hashed_count, len(context)):
+        context_hash = extend_context_hash(context_hash, context[index])
     return ModelRequest(
         agent=agent.name,
         messages=MessageWindow(context, len(context)),
@@ -74,10 +74,10 @@ def request_of(agent: Agent, tools: Toolset) -> ModelRequest:
     )
 
 
-def _tools_id(session: Session, tools: Toolset) -> MessageId | None:
-    """Return the event that holds these schemas, written where no earlier one does."""
+def _ensure_tools_defined(session: Session, tools: Toolset) -> MessageId | None:
+    """Return the event that defines these tools, logging it if there is none."""
     if tools.hash is None:
         return None
-    known = session.state.tools.get(tools.hash)
+    existing = session.state.tools.get(tools.hash)
     defined = ToolsDefined(tools=[dict(schema) for schema in tools.schemas], tools_hash=tools.hash)
-    return known or session.append(defined)
+    return existing or session.append(defined)

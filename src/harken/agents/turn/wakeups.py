@@ -1,12 +1,13 @@
-"""`TriggerListener`: what happens outside becomes a message of the agent that asked for it.
+"""`TriggerListener`: delivers trigger events to the agents that armed the triggers.
 
-It is logged at once, as a piece of text with the call that asked for it as its cause, and heard at
-the next safe point: at the beginning of a turn, or between two of its steps. An agent that is in no
-turn is woken. What it answers is told to its parent in the same way, at a safe point of the parent,
-which is woken in its turn, up to the primary agent, whose answer the user hears.
+An event is logged at once, as a piece of text with the arming call as its cause, and is delivered
+at the next safe point: at the start of a turn, or between two of its steps. An agent that is in no
+turn is woken. Its answer is delivered to its parent in the same way, which is woken in turn, up to
+the primary agent, whose answer the user gets.
 
-So what a crash cuts off is in the log: what was not heard is heard after a resume, and an agent
-whose parent has not heard its answer is asked once more, which repeats nothing that it has done.
+Everything that a crash interrupts is in the log: undelivered events are delivered after a resume,
+and an agent whose answer has not reached its parent is asked again, which repeats none of its
+actions.
 
 Source: docs/explanation/events.md.
 """
@@ -37,29 +38,30 @@ from harken.world.triggers.trigger import AnyArmed, armed_in, log_armed
 
 Key: TypeAlias = tuple[AgentId, str, str]
 """An agent, the name of its trigger, and the call that armed it."""
-UNHEARD = 3
-"""So many happenings of one trigger may wait for their agent; later ones are summed up then."""
-_LOOK_S = 0.5
+MAX_UNREAD_EVENTS = 3
+"""The maximum number of undelivered events of a trigger; later events are merged by its source."""
+_POLL_S = 0.5
 
 
 class TriggerListener:
-    """Of one session: the sources that are open, and the turns of the agents that they wake.
+    """The open trigger sources of a session, and the turns of the agents that they wake.
 
-    The primary agent is not woken here: whoever talks with it lets it answer, see `Conversation`.
+    The primary agent is not woken here: the caller that talks with it requests its answer, see
+    `Conversation`.
     """
 
     def __init__(self, session: Session, runtime: AgentRuntime) -> None:
-        """Prepare it; `open` begins."""
+        """Prepare the listener; `open` starts it."""
         self.session, self.runtime = session, runtime
         self.stirred = asyncio.Event()
-        """Set whenever something may be different; whoever waits for it clears it."""
+        """Set on any change. The task that waits for it clears it."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watching: dict[Key, asyncio.Task[None]] = {}
         self._turns: dict[AgentId, asyncio.Task[None]] = {}
-        self._tried: dict[AgentId, Collection[MessageId]] = {}
-        """What an agent had not heard when it failed: that alone is no reason to try again."""
+        self._last_unread: dict[AgentId, Collection[MessageId]] = {}
+        """Unread messages at an agent's last failed turn: they alone do not cause another turn."""
         self._failure: BaseException | None = None
-        session.add_listener(self._hear)
+        session.add_listener(self._on_event)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -69,47 +71,49 @@ class TriggerListener:
         if sources is not None:
             sources.listening = True
         state = self.session.state
-        for agent_id in list(state.pending_reports):  # a crash has kept its answer from its parent
+        for agent_id in list(
+            state.pending_reports
+        ):  # a crash came before its parent got the answer
             if state.is_live(agent_id) and agent_id != state.primary:
                 self._begin_turn(agent_id, is_owed=True)
-        self._stir()
+        self._update()
         try:
             yield
         finally:
             self._loop = None
-            await _ended([*self._watching.values(), *self._turns.values()])
+            await _cancel_tasks([*self._watching.values(), *self._turns.values()])
             if sources is not None:
                 await sources.close()
 
     @property
     def is_busy(self) -> bool:
-        """Whether something may come without anybody saying a thing."""
+        """Whether something may still arrive without user input."""
         has_armed = self.runtime.world.sources is not None and armed_triggers(self.session)
-        return bool(self._turns or has_armed or self._with_news())
+        return bool(self._turns or has_armed or self._agents_to_wake())
 
     def check(self) -> None:
-        """Raise what no turn should raise: a log that fails, a bug."""
+        """Raise the first unexpected failure, such as a failing log or a bug."""
         if self._failure is not None:
             raise self._failure
 
-    def _hear(self, event: Event) -> None:
-        """Take note of what may change what is to be done; in any thread."""
+    def _on_event(self, event: Event) -> None:
+        """Schedule an update for an event that may require one. Runs in any thread."""
         loop = self._loop
         changes = isinstance(event, (AgentConfigured, AgentMoved)) or (
             isinstance(event, PieceOfText) and event.trigger is not None
         )
         if changes and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._stir)
+            loop.call_soon_threadsafe(self._update)
 
-    def _stir(self) -> None:
-        """Open what is armed, close what is not, and wake who has news."""
+    def _update(self) -> None:
+        """Watch armed triggers, wake agents with unread messages, cancel turns of ended agents."""
         if self._loop is None:
             return
         try:
-            self._follow(armed_triggers(self.session))
-            for agent_id in self._with_news():
+            self._watch_armed(armed_triggers(self.session))
+            for agent_id in self._agents_to_wake():
                 self._begin_turn(agent_id)
-            self._stop_the_gone()
+            self._cancel_terminated()
         except Exception as error:  # noqa: BLE001 - raised by `check`: this is nobody's turn
             self._fail(error)
         self.stirred.set()
@@ -118,61 +122,61 @@ class TriggerListener:
         self._failure = self._failure or error
         self.stirred.set()
 
-    def _follow(self, armed: dict[Key, AnyArmed]) -> None:
-        """Have a source for what is armed, and for nothing else."""
+    def _watch_armed(self, armed: dict[Key, AnyArmed]) -> None:
+        """Watch exactly the armed triggers."""
         sources = self.runtime.world.sources
         for key in self._watching.keys() - armed.keys():
             self._watching.pop(key).cancel()
-        for key, one in armed.items() if sources is not None else ():
+        for key, trigger in armed.items() if sources is not None else ():
             if key not in self._watching and sources is not None:
-                self._watching[key] = asyncio.create_task(self._watch(sources, key, one))
+                self._watching[key] = asyncio.create_task(self._watch(sources, key, trigger))
 
     async def _watch(self, sources: Sources, key: Key, armed: AnyArmed) -> None:
-        """Tell of all that one source tells of, until it is over."""
+        """Log all events of a source, until it ends."""
         agent_id, name, _ = key
         last = self.session.agents[agent_id].trigger_states.get(name)
         try:
-            if last is None or not armed.is_once:  # else only this was cut off
+            if last is None or not armed.is_once:  # otherwise only disarming was interrupted
                 make = partial(sources.source, armed, agent_id, last)
-                await self._tell_all(make, sources.alarm, key, armed)
+                await self._log_events(make, sources.alarm, key, armed)
             self._disarm(key, armed)
-        except Exception as error:  # noqa: BLE001 - as in `_stir`
+        except Exception as error:  # noqa: BLE001 - as in `_update`
             self._fail(error)
         finally:
             if self._watching.get(key) is asyncio.current_task():
                 del self._watching[key]
             self.stirred.set()
 
-    async def _tell_all(
+    async def _log_events(
         self, make: Callable[[Own], TriggerSource], alarm: TriggerClock, key: Key, armed: AnyArmed
     ) -> None:
-        """Make a source, and log what it tells, as often as its agent can bear."""
-        told: list[MessageId] = []
+        """Create a source and log its events, no faster than its agent reads them."""
+        pieces: list[MessageId] = []
         try:
-            source = make(partial(self._own, key[0]))
+            source = make(partial(self._unchanged_files, key[0]))
             async with source.open():
-                is_over = False
-                while not is_over:
-                    happening = await source.wait()
-                    told.append(self._happened(key, armed, happening))
-                    is_over = happening.is_last
-                    if not is_over:
+                has_ended = False
+                while not has_ended:
+                    trigger_event = await source.wait()
+                    pieces.append(self._log_event(key, armed, trigger_event))
+                    has_ended = trigger_event.is_last
+                    if not has_ended:
                         await alarm.pause(source.pause_s)
-                        await self._heard(key[0], told)
+                        await self._wait_until_read(key[0], pieces)
         except ToolError as error:
-            self._happened(key, armed, TriggerEvent(text=f"nothing more will be told: {error}"))
+            self._log_event(key, armed, TriggerEvent(text=f"nothing more will be told: {error}"))
 
-    async def _heard(self, agent_id: AgentId, told: list[MessageId]) -> None:
-        """Return when an agent has heard most of what it was told."""
+    async def _wait_until_read(self, agent_id: AgentId, pieces: list[MessageId]) -> None:
+        """Wait until an agent has read most of the given pieces."""
         while True:
-            unheard = self.session.agents[agent_id].undelivered
-            told[:] = [piece for piece in told if piece in unheard]
-            if len(told) < UNHEARD:
+            unread = self.session.agents[agent_id].undelivered
+            pieces[:] = [piece for piece in pieces if piece in unread]
+            if len(pieces) < MAX_UNREAD_EVENTS:
                 return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
-    def _happened(self, key: Key, armed: AnyArmed, happening: TriggerEvent) -> MessageId:
-        """Log what happened; return its piece."""
+    def _log_event(self, key: Key, armed: AnyArmed, happening: TriggerEvent) -> MessageId:
+        """Log a trigger event. Return the id of its piece."""
         agent_id, name, _ = key
         note = f"\nYou noted: {armed.note}" if armed.note else ""
         piece = PieceOfText(
@@ -193,36 +197,36 @@ class TriggerListener:
         return piece.message_id
 
     def _disarm(self, key: Key, armed: AnyArmed) -> None:
-        """Log that a trigger is over."""
+        """Log that a trigger has ended."""
         agent = self._agent(key[0])
         triggers = dict(agent.state.spec.get("triggers") or {})
         if armed_triggers(self.session, [agent.agent_id]).get(key) is not None:
             del triggers[key[1]]
             log_armed(agent, triggers, self.session.agents[key[0]].birth)
 
-    def _own(self, agent_id: AgentId, names: Collection[str]) -> Collection[str]:
-        """Return which of these files an agent knows as they are now."""
-        agent, known = self._agent(agent_id), self.runtime.world.known
-        mine, changed = known.of(agent), known.changed(agent)
-        return [name for name in names if name in mine and name not in changed]
+    def _unchanged_files(self, agent_id: AgentId, names: Collection[str]) -> Collection[str]:
+        """Return the files that an agent has read and that have not changed since."""
+        agent, file_states = self._agent(agent_id), self.runtime.world.known
+        known_files, changed = file_states.of(agent), file_states.changed(agent)
+        return [name for name in names if name in known_files and name not in changed]
 
     def _agent(self, agent_id: AgentId) -> Agent:
         return load_agent(self.session, agent_id, self.runtime)
 
-    def _with_news(self) -> list[AgentId]:
-        """Return the agents that are to be woken."""
+    def _agents_to_wake(self) -> list[AgentId]:
+        """Return the agents to wake."""
         state = self.session.state
         return [
             id_
             for id_ in state.agents
             if id_ != state.primary
             and (news := news_of(self.session, id_))
-            and not news <= set(self._tried.get(id_, ()))
+            and not news <= set(self._last_unread.get(id_, ()))
             and state.is_live(id_)
         ]
 
-    def _stop_the_gone(self) -> None:
-        """Cut off the turns of agents that were terminated."""
+    def _cancel_terminated(self) -> None:
+        """Cancel the turns of terminated agents."""
         for id_, turn in self._turns.items():
             if not self.session.state.is_live(id_):
                 turn.cancel()
@@ -232,50 +236,50 @@ class TriggerListener:
             self._turns[agent_id] = asyncio.create_task(self._turn(agent_id, is_owed=is_owed))
 
     async def _turn(self, agent_id: AgentId, *, is_owed: bool) -> None:
-        """Let an agent answer what it has not heard, and let its parent know."""
+        """Run a turn of an agent for its unread messages, and deliver its answer to its parent."""
         name = self.session.agents[agent_id].name or agent_id
         try:
             agent = self._agent(agent_id)
             await agent.gate.opened()
-            news = news_of(self.session, agent_id)  # it may have heard all in a turn meanwhile
+            news = news_of(self.session, agent_id)  # another turn may have read it meanwhile
             if (news or is_owed) and agent_id != self.session.state.primary:
-                self._tried[agent_id] = news
-                self._tell_parent(agent, await self._answer(agent))
+                self._last_unread[agent_id] = news
+                self._deliver_to_parent(agent, await self._answer(agent))
         except LogError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - the border: nobody waits for this turn
             self.runtime.notify(f"{name} was woken and could not answer: {error}")
         finally:
             del self._turns[agent_id]
-            self._stir()
+            self._update()
 
     async def _answer(self, agent: Agent) -> LoggedString:
-        """Let an agent take its turn; where it has answered already, return that."""
+        """Return the answer of an agent's turn, or its last answer if it owes none."""
         if isinstance(agent, DumbAgent) and not agent.has_news and not agent.has_open_calls:
-            last = (agent.state.transcript or [])[-1]
-            return LoggedString(text_of(last.content), last.message_id)
-        is_hook = agent.state.place == "hook"  # then it is asked nothing meanwhile
+            entry = (agent.state.transcript or [])[-1]
+            return LoggedString(text_of(entry.content), entry.message_id)
+        is_hook = agent.state.place == "hook"  # a woken hook must not be asked meanwhile
         async with agent.asking.here() if is_hook else nullcontext():
             with agent.gate.by_event():
                 return await agent.response()
 
-    def _tell_parent(self, agent: Agent, said: LoggedString) -> None:
-        """Let the agent above hear an answer that nobody waited for, when it can."""
+    def _deliver_to_parent(self, agent: Agent, answer: LoggedString) -> None:
+        """Queue an answer for the parent if no caller waits for it."""
         state = agent.state
         if state.parent is None or agent.agent_id not in self.session.state.pending_reports:
             return
         if state.place == "hook":
-            text, substance, cause = f"[hook {agent.name}]: {said}", None, said.message_id
+            text, substance, cause = f"[hook {agent.name}]: {answer}", None, answer.message_id
         else:
-            text, substance, cause = said.as_said_by(agent.name), said.message_id, None
-        told = TranscriptEntry(
+            text, substance, cause = answer.as_said_by(agent.name), answer.message_id, None
+        entry = TranscriptEntry(
             agent_id=state.parent, role="user", content=str(text), substance=substance, cause=cause
         )
-        self._agent(state.parent).news.append(told)
+        self._agent(state.parent).news.append(entry)
 
 
 def armed_triggers(session: Session, only: Iterable[AgentId] | None = None) -> dict[Key, AnyArmed]:
-    """Return the triggers of agents (None: of all) that live."""
+    """Return the triggers of live agents; `only` limits them to some agents."""
     state = session.state
     return {
         (id_, name, armed.call): armed
@@ -286,15 +290,15 @@ def armed_triggers(session: Session, only: Iterable[AgentId] | None = None) -> d
 
 
 def news_of(session: Session, agent_id: AgentId) -> set[MessageId]:
-    """Return what an agent has not heard: pieces, and what its subagents say of theirs."""
+    """Return the ids of an agent's unread messages: pieces, and answers of subagents."""
     agent = session.live.get(agent_id)
-    told = agent.news if isinstance(agent, Agent) else ()
-    links = (entry.substance or entry.cause for entry in told)
+    entries = agent.news if isinstance(agent, Agent) else ()
+    links = (entry.substance or entry.cause for entry in entries)
     return {*session.agents[agent_id].undelivered, *(MessageId(str(link)) for link in links)}
 
 
-async def _ended(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
+async def _cancel_tasks(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
